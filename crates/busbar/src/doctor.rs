@@ -1,12 +1,14 @@
 //! `busbar doctor`: why does it not work? Each check says what it found and what to do.
 
 use crate::opencl::Loader;
-use crate::{launch, program, status};
+use crate::{launch, login, program, status};
 use anyhow::{Result, bail};
+use busbar_client::servers;
 use busbar_control::hello::with_port;
 use serde_json::json;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 /// Flags of `busbar doctor`.
 #[derive(clap::Args)]
@@ -14,9 +16,12 @@ use std::os::unix::fs::PermissionsExt;
   busbar doctor                                   # this tree, and a server on this machine
   busbar doctor --server gpu-host -- python       # that server, and whether python can use it")]
 pub struct Args {
-    /// Server to check [default: 127.0.0.1:7400]
+    /// Server to check [default: the one of the last `busbar login`, else 127.0.0.1:7400]
     #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
     server: Option<String>,
+    /// Talk in clear to servers whose key is not known: everybody on the way reads and changes it
+    #[arg(long)]
+    plaintext: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -56,11 +61,15 @@ pub fn run(a: &Args) -> Result<()> {
         }),
     );
     check("token", token());
-    let server = a.server.clone().unwrap_or_else(|| "127.0.0.1".into());
-    for s in server.split(',').map(|s| with_port(s.trim())) {
-        let found = reach(&s).map_err(|e| match &a.server {
-            Some(_) => e,
-            None => e.context("no server is named (--server HOST:PORT), and none is here"),
+    let mut servers = login::choose(a.server.as_deref(), a.plaintext, false)?.servers;
+    let none = servers.is_empty();
+    if none {
+        servers.push(with_port("127.0.0.1"));
+    }
+    for s in servers {
+        let found = reach(&s).map_err(|e| match none {
+            false => e,
+            true => e.context("no server is named (--server HOST:PORT), and none is here"),
         });
         check("server", found);
     }
@@ -113,17 +122,33 @@ fn reach(server: &str) -> Result<String> {
 /// Whether the token that the environment names can be shown.
 fn token() -> Result<String> {
     let config = busbar_client::config::Config::from_env();
+    let private = |path: &Path, others| match std::fs::metadata(path)?.permissions().mode() & others
+    {
+        0 => Ok(()),
+        _ => bail!(
+            "others on this machine can read a token: chmod 600 {}",
+            path.display()
+        ),
+    };
+    let listed = config.list.as_deref().filter(|p| p.exists());
+    if let Some(list) = listed {
+        private(list, 0o077)?;
+        servers::Servers::read(list).map_err(anyhow::Error::msg)?;
+    }
     let Some(path) = &config.token_file else {
-        return Ok("none: BUSBAR_TOKEN_FILE is not set (only needed where a server asks)".into());
+        return Ok(match (&config.token, listed) {
+            (Some(_), _) => "from BUSBAR_TOKEN".into(),
+            (_, Some(list)) => format!("as {} says for each server", list.display()),
+            _ => "none: nobody has logged in here, and BUSBAR_TOKEN_FILE is not set (only needed \
+                  where a server asks)"
+                .into(),
+        });
     };
     let token = config.token().map_err(anyhow::Error::msg)?;
     if token.len() < 16 {
         bail!("the first line of {path} is too short to be a token: copy the server's token file");
     }
-    let mode = std::fs::metadata(path)?.permissions().mode();
-    if mode & 0o004 != 0 {
-        bail!("everybody on this machine can read the token: chmod 600 {path}");
-    }
+    private(path.as_ref(), 0o004)?;
     Ok(format!("from {path}"))
 }
 

@@ -7,9 +7,11 @@
 
 use std::collections::VecDeque;
 use std::ffi::{CString, OsString};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 /// The most links on a path.
@@ -66,6 +68,94 @@ impl Folder {
 
     /// Opens a folder, and makes what is missing on the way there.
     pub fn make(path: &Path) -> io::Result<Self> {
+        Self::make_with(path, 0o755)
+    }
+
+    /// Opens a folder for what is nobody else's, and makes what is missing on the way there.
+    pub fn private(path: &Path) -> io::Result<Self> {
+        let it = Self::make_with(path, 0o700)?;
+        match it.certain && it.guarded(false)? {
+            true => Ok(it),
+            false => Err(io::Error::other(
+                "others can write to it, or to a folder on the way there",
+            )),
+        }
+    }
+
+    /// Opens a file in it; no link is followed.
+    fn file(&self, name: &str, flags: i32) -> io::Result<File> {
+        let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        let at = self.fd.as_raw_fd();
+        // SAFETY: a C string and an open folder; the descriptor that comes is ours.
+        unsafe {
+            let name = c(name.as_bytes())?;
+            let fd = check(libc::openat(at, name.as_ptr(), flags, 0o600))?;
+            Ok(File::from_raw_fd(fd))
+        }
+    }
+
+    /// What is in a file of it; `None` when there is none. A file that others can read or change is
+    /// an error.
+    pub fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let mut file = match self.file(name, libc::O_RDONLY | libc::O_NONBLOCK) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let m = file.metadata()?;
+        if !m.is_file() || !is_ours(m.uid()) || m.mode() & 0o077 != 0 {
+            let why = format!("{name} is not this user's alone: `chmod 600` it, or remove it");
+            return Err(io::Error::other(why));
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    /// What tells whether a file of it has changed.
+    pub fn version(&self, name: &str) -> Option<(u64, i64, i64, u64)> {
+        let m = self.file(name, libc::O_PATH).ok()?.metadata().ok()?;
+        Some((m.ino(), m.mtime(), m.mtime_nsec(), m.len()))
+    }
+
+    /// Writes a file of this user's alone, whole or not at all; where there is one already, `again`
+    /// says whether that is replaced. Whether it was written.
+    pub fn write(&self, name: &str, bytes: &[u8], again: bool) -> io::Result<bool> {
+        let new = format!("{name}.{}.new", std::process::id());
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+        let mut file = self.file(&new, flags)?;
+        let (at, from, to) = (self.fd.as_raw_fd(), c(new.as_bytes())?, c(name.as_bytes())?);
+        let placed = file
+            .write_all(bytes)
+            .and_then(|()| file.sync_all())
+            .and_then(|()| {
+                // SAFETY: C strings and an open folder.
+                check(unsafe {
+                    match again {
+                        true => libc::renameat(at, from.as_ptr(), at, to.as_ptr()),
+                        false => libc::linkat(at, from.as_ptr(), at, to.as_ptr(), 0),
+                    }
+                })
+            });
+        if !again || placed.is_err() {
+            // SAFETY: as above.
+            unsafe { libc::unlinkat(at, from.as_ptr(), 0) };
+        }
+        match placed {
+            Ok(_) => Ok(true),
+            Err(e) if !again && e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Keeps other processes that ask for the same out until what is returned is dropped.
+    pub fn lock(&self) -> io::Result<File> {
+        let file = self.file("lock", libc::O_RDWR | libc::O_CREAT)?;
+        // SAFETY: a descriptor of ours.
+        check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) })?;
+        Ok(file)
+    }
+
+    fn make_with(path: &Path, mode: libc::mode_t) -> io::Result<Self> {
         let path = std::path::absolute(path)?;
         let mut names: VecDeque<OsString> = VecDeque::new();
         let split = |p: &Path| -> Vec<OsString> {
@@ -83,7 +173,7 @@ impl Folder {
             let at = here.fd.as_raw_fd();
             let name = name.as_bytes();
             // SAFETY: a C string and an open folder.
-            let made = unsafe { check(libc::mkdirat(at, c(name)?.as_ptr(), 0o755)) };
+            let made = unsafe { check(libc::mkdirat(at, c(name)?.as_ptr(), mode)) };
             if let Err(e) = made
                 && e.kind() != io::ErrorKind::AlreadyExists
                 // On a file system that is read only, or where it may not, what is there will do.
@@ -165,7 +255,7 @@ fn read_link(at: i32, name: &[u8]) -> io::Result<PathBuf> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn mode(path: &Path, mode: u32) {
         fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
@@ -193,6 +283,40 @@ mod tests {
         mode(home.path(), 0o700);
         symlink("round", at("round")).unwrap();
         assert!(Folder::make(&at("round")).is_err());
+    }
+
+    #[test]
+    fn what_is_private_is_read_and_written_nowhere_else() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        let f = Folder::private(&at("new/state")).unwrap();
+        assert_eq!(fs::metadata(at("new/state")).unwrap().mode() & 0o777, 0o700);
+        assert_eq!((f.read("key").unwrap(), f.version("key")), (None, None));
+        assert!(f.write("key", b"one", false).unwrap());
+        assert!(!f.write("key", b"two", false).unwrap(), "it stays");
+        let old = f.version("key");
+        assert_eq!(f.read("key").unwrap().unwrap(), b"one");
+        assert!(f.write("key", b"three", true).unwrap());
+        assert_eq!(f.read("key").unwrap().unwrap(), b"three");
+        assert_ne!(f.version("key"), old);
+        assert_eq!(
+            fs::metadata(at("new/state/key")).unwrap().mode() & 0o777,
+            0o600
+        );
+        assert_eq!(
+            fs::read_dir(at("new/state")).unwrap().count(),
+            1,
+            "nothing is left"
+        );
+        mode(&at("new/state/key"), 0o640);
+        assert!(f.read("key").unwrap_err().to_string().contains("chmod 600"));
+        symlink("key", at("new/state/link")).unwrap();
+        assert!(f.read("link").is_err());
+        mode(&at("new"), 0o777);
+        assert!(Folder::private(&at("new/state")).is_err() || !at("new/state").exists());
+        mode(&at("new"), 0o700);
+        mode(&at("new/state"), 0o770);
+        assert!(Folder::private(&at("new/state")).is_err());
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! `busbar run`: starts a program so that it finds Busbar's libraries and, through them, a server.
 
 use crate::opencl::{self, Loader};
-use crate::{program, status};
+use crate::{login, program, status};
 use anyhow::{Context, Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
-use busbar_control::hello::{Hello, Intent, with_port};
+use busbar_control::hello::{Hello, Intent};
 use busbar_control::status::Grant;
 use busbar_transport::Connection;
 use busbar_transport::tcp::Address;
@@ -18,15 +18,19 @@ use std::sync::Arc;
 /// Flags of `busbar run`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  busbar run --server gpu-host -- python train.py           # share a GPU
+  busbar run -- python train.py                             # share a GPU
   busbar run --server gpu-host --gpus 2 -- python train.py  # have two to oneself
   BUSBAR_SERVER=gpu-host busbar run -- bash                 # a shell whose programs see the GPU
   BUSBAR_STATS=1 busbar run -- ./program                    # what was called, and what waited
   BUSBAR_LOG=warn busbar run -- ./program                   # what was refused, and why")]
 pub struct Args {
     /// Server whose accelerators the program uses; several with commas, side by side
+    /// [default: the one of the last `busbar login`]
     #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
     server: Option<String>,
+    /// Talk in clear to servers whose key is not known: everybody on the way reads and changes it
+    #[arg(long)]
+    plaintext: bool,
     /// Reserve N whole GPUs for this program; without it the program shares those that are free
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     gpus: Option<u32>,
@@ -78,31 +82,42 @@ pub(crate) fn shims() -> Result<Shims> {
 
 /// Runs the program. Returns only when it could not be started.
 pub fn run(a: Args) -> Result<()> {
-    let Some(server) = a.server.filter(|s| !s.trim().is_empty()) else {
-        bail!("say which server: --server HOST:PORT, or set BUSBAR_SERVER");
-    };
+    let config = login::choose(a.server.as_deref(), a.plaintext, false)?;
+    let servers = config.servers.clone();
+    if servers.is_empty() {
+        bail!(
+            "say which server: --server HOST:PORT, or set BUSBAR_SERVER, or log in with the line \
+             that it prints (`busbar login busbar://...`)"
+        );
+    }
     // The libraries live in the program and complain of nothing there.
     if let Ok(v) = std::env::var("BUSBAR_LOG")
         && busbar_client::log::parse(&v).is_none()
     {
         bail!("BUSBAR_LOG={v}: say LEVEL or LEVEL:FILE, with error, warn, info or debug");
     }
-    let servers: Vec<_> = server.split(',').map(|s| with_port(s.trim())).collect();
     let shims = shims()?;
     let path = program::find(&a.command[0])?;
     let note = program::check(&path, 0)?;
-    look(&server, &servers, a.gpus.is_none())?;
+    look(&servers, a.gpus.is_none())?;
     if let Some(note) = note {
         eprintln!("busbar: {note}");
     }
     let lease = match a.gpus {
         None => None,
-        Some(n) => Some(reserve(&servers[0], n, &a.command)?),
+        Some(n) => Some(reserve(&config, &servers[0], n, &a.command)?),
     };
 
     let mut c = Command::new(&a.command[0]);
     c.args(&a.command[1..]);
-    c.env("BUSBAR_SERVER", servers.join(","));
+    // As it was said where there is more in it, for it may be nowhere else.
+    if config
+        .lines
+        .iter()
+        .all(|s| s.key.is_empty() && s.token.is_empty())
+    {
+        c.env("BUSBAR_SERVER", servers.join(","));
+    }
     let mut dirs = other_folders();
     if let Some(driver) = &shims.opencl {
         c.env("OCL_ICD_VENDORS", opencl::vendors(driver)?);
@@ -148,7 +163,8 @@ pub fn run(a: Args) -> Result<()> {
 
 /// Fails unless the servers have devices, of which a program that shares them finds one: the
 /// servers say which those are.
-fn look(given: &str, servers: &[String], shares: bool) -> Result<()> {
+fn look(servers: &[String], shares: bool) -> Result<()> {
+    let given = servers.join(",");
     let mut devices = Vec::new();
     for s in servers {
         devices.extend(status::ask(s)?.devices);
@@ -168,14 +184,22 @@ fn look(given: &str, servers: &[String], shares: bool) -> Result<()> {
 }
 
 /// Reserves GPUs; the lease lasts as long as the connection.
-fn reserve(server: &str, n: u32, command: &[OsString]) -> Result<(String, Arc<dyn Connection>)> {
-    let config = Config::from_env();
-    let mut h = hello::introduce(&config, Hello::new(Intent::Lease)).map_err(anyhow::Error::msg)?;
+fn reserve(
+    config: &Config,
+    server: &str,
+    n: u32,
+    command: &[OsString],
+) -> Result<(String, Arc<dyn Connection>)> {
+    let mut h =
+        hello::introduce(config, server, Hello::new(Intent::Lease)).map_err(anyhow::Error::msg)?;
     h.devices = n;
     // Who waits for the devices is to read what holds them.
     let words: Vec<_> = command.iter().map(|w| w.to_string_lossy()).collect();
     h.client.program = words.join(" ").chars().take(120).collect();
-    match hello::connect(&Address::new(server), &h, config.connect_timeout) {
+    let route = config
+        .route(Address::new(server))
+        .map_err(anyhow::Error::msg)?;
+    match hello::connect(&route, &h, config.connect_timeout) {
         Ok((conn, w)) => {
             let grant: Grant = w.read(server).map_err(anyhow::Error::msg)?;
             Ok((grant.lease, conn))

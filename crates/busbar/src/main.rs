@@ -5,11 +5,14 @@ mod doctor;
 mod filter;
 mod folder;
 mod launch;
+mod login;
 mod opencl;
 mod program;
 mod serve;
 mod status;
 mod stub;
+mod token;
+mod vault;
 mod worker;
 
 use clap::{Parser, Subcommand};
@@ -21,8 +24,9 @@ use std::io::Write;
     version,
     about = "Plugs any machine into any accelerator",
     long_about = "Busbar runs unmodified CUDA and OpenCL programs on accelerators in other \
-                  machines.\n\nOn the machine with the accelerator:\n    busbar serve\n\nOn any \
-                  other machine:\n    busbar run --server gpu-host:7400 -- python train.py\n\n\
+                  machines.\n\nOn the machine with the accelerator:\n    busbar serve --listen \
+                  0.0.0.0:7400\n\nOn any other machine, once the line that this prints, and then:\n    \
+                  busbar run -- python train.py\n\n\
                   `busbar doctor` says what is wrong when it does not work."
 )]
 struct Cli {
@@ -34,6 +38,10 @@ struct Cli {
 enum Command {
     /// Offer this machine's accelerators to other machines
     Serve(serve::Args),
+    /// Make, list and revoke the tokens that this machine's server takes
+    Token(token::Args),
+    /// Get to know a server, by the line that it printed
+    Login(login::Args),
     /// Run a program on the accelerators of a server
     Run(launch::Args),
     /// List what each server has, and who uses it
@@ -70,6 +78,8 @@ fn main() {
     let done = match command {
         Command::Serve(a) => serve::run(a),
         Command::Run(a) => launch::run(a),
+        Command::Token(a) => token::run(a),
+        Command::Login(a) => login::run(a),
         Command::Devices(a) => status::devices(&a),
         Command::Ps(a) => status::ps(&a),
         Command::Doctor(a) => doctor::run(&a),

@@ -5,9 +5,12 @@ mod config;
 mod connection;
 mod door;
 mod greeting;
+mod identity;
 mod keeper;
 mod monitor;
+mod reception;
 mod refusals;
+mod revoke;
 mod state;
 mod turns;
 mod voices;
@@ -15,15 +18,20 @@ mod workers;
 
 pub use config::Args;
 
-use anyhow::{Result, anyhow, bail};
+use crate::vault::Vault;
+use anyhow::{Result, anyhow};
+use busbar_client::servers;
 use busbar_control::device::Device;
 use busbar_pool::Pool;
+use busbar_transport::tls::Fingerprint;
 use config::Config;
+use identity::Identities;
 use state::Server;
 use std::io::Write;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
+use turns::Turns;
 use workers::Workers;
 
 /// Logs what was found, and makes a pool of what of it is to be offered.
@@ -39,24 +47,69 @@ fn offer(config: &Config, found: Vec<Device>) -> Result<Pool> {
     Ok(pool)
 }
 
+/// By what address others reach this machine, as far as it knows itself.
+fn reached_at(local: SocketAddr) -> String {
+    if !local.ip().is_unspecified() {
+        return local.to_string();
+    }
+    // Nothing is sent: the system chooses the address that it would send from.
+    let from = |to: &str, any: &str| {
+        let socket = UdpSocket::bind(any)?;
+        socket.connect(to)?;
+        socket.local_addr()
+    };
+    let ours = from("192.0.2.1:9", "0.0.0.0:0").or_else(|_| from("[2001:db8::1]:9", "[::]:0"));
+    match ours {
+        Ok(a) if !a.ip().is_unspecified() => SocketAddr::new(a.ip(), local.port()).to_string(),
+        _ => {
+            let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+            format!("{}:{}", name.trim(), local.port())
+        }
+    }
+}
+
+/// What is said of how clients log in. At the first start there is a token in it, unless the system
+/// keeps what is printed for others to read.
+fn invite(config: &Config, vault: &Vault, key: Fingerprint, local: SocketAddr) -> Result<String> {
+    let at = reached_at(local);
+    vault.set_place(&at, key)?;
+    let first = config.token_file.is_none()
+        && config.client_ca.is_none()
+        && vault.tokens()?.is_empty()
+        && std::env::var_os("JOURNAL_STREAM").is_none();
+    if !first {
+        return Ok(format!(
+            "busbar: its key is {key}; `busbar token new NAME` prints a line to log in with"
+        ));
+    }
+    let token = vault.add("first", "default", None)?;
+    let line = servers::Server {
+        address: at,
+        token: token.to_string(),
+        key: key.to_string(),
+        ..servers::Server::default()
+    };
+    Ok(format!(
+        "busbar: paste this once where programs are to run:\nbusbar login {}",
+        line.line()
+    ))
+}
+
 /// Runs the server until it is killed.
 pub fn run(args: Args) -> Result<()> {
     crate::confine::keep_to_itself();
     let check = args.check;
     let config = Config::resolve(args)?;
-    let token = config.token()?;
-    if !config::is_loopback(&config.listen)? && token.is_none() {
-        bail!(
-            "{} can be reached from other machines: give a token with --token-file FILE (its first \
-             line is the secret that clients show with BUSBAR_TOKEN_FILE), or listen on 127.0.0.1",
-            config.listen
-        );
-    }
     if check {
+        // What it says must be good, too; the key is made when the server starts.
+        Identities::new(&config, None)?;
         println!("{}", config.describe());
         return Ok(());
     }
     config::start_log(config.json_logs);
+    let vault = || Vault::open(config.state_dir.as_deref());
+    let vault = config.tls.then(vault).transpose()?;
+    let tls = vault.as_ref().map(|v| config.own(v)).transpose()?;
     let listener = TcpListener::bind(&config.listen).map_err(|e| {
         anyhow!(
             "cannot listen on {}: {e}; is another server running there?",
@@ -95,10 +148,17 @@ pub fn run(args: Args) -> Result<()> {
     }
     let pool = offer(&config, found.devices)?;
     let local = listener.local_addr()?;
+    let greeting = match (&vault, &tls) {
+        (Some(vault), Some(tls)) => Some(invite(&config, vault, tls.key(), local)?),
+        _ => None,
+    };
+    let identities = Identities::new(&config, vault)?;
     let server = Arc::new(Server {
         pool: Mutex::new(pool),
         config,
-        token,
+        identities,
+        tls,
+        handshakes: Turns::new(Turns::of_strangers()),
         missing: found.missing,
         sessions: Mutex::default(),
         told: Condvar::new(),
@@ -122,6 +182,12 @@ pub fn run(args: Args) -> Result<()> {
     tracing::info!(address = %local, "listening");
     // Whoever does not read it does without.
     let _ = writeln!(std::io::stdout(), "busbar: listening on {local}");
+    if let Some(line) = greeting {
+        let _ = writeln!(std::io::stdout(), "{line}");
+    }
+    let s = server.clone();
+    let revoke = std::thread::Builder::new().name("revoke".into());
+    revoke.spawn(move || revoke::run(&s))?;
     door::run(&server, &listener);
     Ok(())
 }

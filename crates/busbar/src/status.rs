@@ -1,5 +1,6 @@
 //! `busbar devices` and `busbar ps`: what servers have, and who uses it.
 
+use crate::login;
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
@@ -16,14 +17,12 @@ use std::thread::JoinHandle;
   busbar ps --server gpu-a,gpu-b                  # the sessions of two servers
   busbar devices --json | jq '.[].status.devices' # for programs")]
 pub struct Args {
-    /// Servers to ask, with commas between [default: 127.0.0.1:7400]
-    #[arg(
-        long,
-        value_name = "HOST:PORT",
-        env = "BUSBAR_SERVER",
-        value_delimiter = ','
-    )]
-    server: Vec<String>,
+    /// Servers to ask, with commas between [default: those of `busbar login`, else 127.0.0.1:7400]
+    #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
+    server: Option<String>,
+    /// Talk in clear to servers whose key is not known: everybody on the way reads and changes it
+    #[arg(long)]
+    plaintext: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -48,9 +47,8 @@ fn ask_for(server: &str, features: &[&str]) -> Result<Status> {
     hello::status(&Config::from_env(), server, features).map_err(anyhow::Error::msg)
 }
 
-fn ask_all(a: &Args, features: &'static [&str]) -> Vec<(String, Result<Status>)> {
-    let mut servers: Vec<_> = a.server.iter().map(|s| with_port(s.trim())).collect();
-    servers.retain(|s| !s.is_empty());
+fn ask_all(a: &Args, features: &'static [&str]) -> Result<Vec<(String, Result<Status>)>> {
+    let mut servers = login::choose(a.server.as_deref(), a.plaintext, true)?.servers;
     if servers.is_empty() {
         servers.push(with_port("127.0.0.1"));
     }
@@ -63,7 +61,7 @@ fn ask_all(a: &Args, features: &'static [&str]) -> Vec<(String, Result<Status>)>
         let r = t.join().unwrap_or_else(|_| bail!("{s}: asking it failed"));
         (s, r)
     };
-    asked.into_iter().map(answer).collect()
+    Ok(asked.into_iter().map(answer).collect())
 }
 
 fn print_json(answers: &[(String, Result<Status>)]) {
@@ -108,7 +106,7 @@ fn show(
     header: &str,
     rows: impl Fn(&str, &Status),
 ) -> Result<()> {
-    let answers = ask_all(a, features);
+    let answers = ask_all(a, features)?;
     if a.json {
         print_json(&answers);
     } else if answers.iter().any(|(_, r)| r.is_ok()) {

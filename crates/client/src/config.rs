@@ -4,17 +4,34 @@
 //! environment is the caller's, and says nothing here: it would have the program send a file that
 //! only it can read to a server of the caller's choice, and write where the caller cannot.
 
+use crate::servers::{Server, Servers};
 pub use crate::shared::Sharing;
-use busbar_control::hello::with_port;
+use busbar_transport::Dialer;
+use busbar_transport::stream::Route;
+use busbar_transport::tcp::Address;
+use busbar_transport::tls::{self, Client, Trust};
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A client's settings, all from `BUSBAR_*` variables, which `busbar run` sets.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// `BUSBAR_SERVER`: `HOST:PORT` of the server; several, for servers side by side, with commas.
+    /// One may be a whole line, as `busbar login` takes it.
     pub servers: Vec<String>,
+    /// What those lines say.
+    pub lines: Vec<Server>,
+    /// What is wrong with them.
+    pub mistake: Option<String>,
+    /// `BUSBAR_CONFIG`: the list of the servers that somebody has logged in to.
+    pub list: Option<PathBuf>,
+    /// `BUSBAR_TOKEN`: the token.
+    pub token: Option<String>,
     /// `BUSBAR_TOKEN_FILE`: a file whose first line is the token.
     pub token_file: Option<String>,
+    /// `BUSBAR_PLAINTEXT`: 1 for talking in clear to servers whose key is not known.
+    pub plaintext: bool,
     /// `BUSBAR_LEASE`: the lease that `busbar run` holds for its programs.
     pub lease: String,
     /// `BUSBAR_CONNECT_TIMEOUT` in seconds: how long to try to reach a server at first.
@@ -52,13 +69,22 @@ impl Config {
             let v = var(name).parse().unwrap_or(default as f64);
             Duration::from_secs_f64(v.clamp(0.0, 86_400.0))
         };
-        let servers = var("BUSBAR_SERVER")
-            .split(',')
-            .map(|s| with_port(s.trim()))
-            .filter(|s| !s.is_empty())
-            .collect();
+        let named = var("BUSBAR_SERVER");
+        let named = named.split(',').filter(|s| !s.trim().is_empty());
+        let (mut lines, mut mistake) = (Vec::<Server>::new(), None);
+        for s in named {
+            match s.parse() {
+                Ok(s) => lines.push(s),
+                Err(e) => mistake = Some(e),
+            }
+        }
         Self {
-            servers,
+            servers: lines.iter().map(|s| s.address.clone()).collect(),
+            lines,
+            mistake,
+            list: Servers::path(),
+            token: Some(var("BUSBAR_TOKEN")).filter(|s| !s.is_empty()),
+            plaintext: var("BUSBAR_PLAINTEXT") == "1",
             token_file: Some(var("BUSBAR_TOKEN_FILE")).filter(|s| !s.is_empty()),
             lease: var("BUSBAR_LEASE"),
             connect_timeout: seconds("BUSBAR_CONNECT_TIMEOUT", 4),
@@ -78,8 +104,11 @@ impl Config {
         }
     }
 
-    /// The token, or why it cannot be read.
+    /// The token that the environment names, or why it cannot be read.
     pub fn token(&self) -> Result<String, String> {
+        if let Some(token) = &self.token {
+            return Ok(token.trim().to_string());
+        }
         let Some(path) = &self.token_file else {
             return Ok(String::new());
         };
@@ -87,15 +116,143 @@ impl Config {
             .map_err(|e| format!("cannot read the token file {path}: {e}"))?;
         Ok(text.lines().next().unwrap_or_default().trim().to_string())
     }
+
+    /// What is known of the server at an address: what the environment says of it goes before what
+    /// is on the list.
+    pub fn server(&self, address: &str) -> Result<Server, String> {
+        if let Some(why) = &self.mistake {
+            return Err(why.clone());
+        }
+        let line = self.lines.iter().find(|s| s.address == address);
+        let line = line.cloned().unwrap_or_else(|| Server {
+            address: address.into(),
+            ..Server::default()
+        });
+        let token = match line.token.is_empty() {
+            true => self.token()?,
+            false => line.token.clone(),
+        };
+        let said = Server { token, ..line };
+        let list = self.list.as_deref().map(Servers::read).transpose()?;
+        let listed = list.and_then(|l| l.at(address).cloned());
+        Ok(said.or(listed.unwrap_or_default()))
+    }
+
+    /// The way to the server at an address: encrypted, but on this very machine and where somebody
+    /// said otherwise.
+    pub fn route(&self, address: Address) -> Result<Route, String> {
+        let server = self.server(&address.peer())?;
+        let host = server.address.rsplit_once(':').map_or("", |(h, _)| h);
+        let host = host.trim_matches(['[', ']']);
+        let read = |what: &str, path: &str| {
+            std::fs::read(path).map_err(|e| format!("cannot read the {what} {path}: {e}"))
+        };
+        let of = |what: &str, path: &str, e| format!("the {what} {path} is not good: {e}");
+        let own = match server.cert.as_str() {
+            "" => None,
+            path => {
+                let chain = tls::certificates(&read("certificate", path)?);
+                let chain = chain.map_err(|e| of("certificate", path, e))?;
+                // Both may be in one file.
+                let path = Some(&*server.cert_key)
+                    .filter(|k| !k.is_empty())
+                    .unwrap_or(path);
+                let key = tls::private_key(&read("certificate's key", path)?);
+                Some((chain, key.map_err(|e| of("certificate's key", path, e))?))
+            }
+        };
+        let trust = if !server.key.is_empty() {
+            Some(Trust::Key(server.key.parse()?))
+        } else if !server.ca.is_empty() {
+            let all = tls::certificates(&read("authority's certificate", &server.ca)?);
+            let all = all.map_err(|e| of("authority's certificate", &server.ca, e))?;
+            Some(Trust::Authority(all))
+        } else if self.plaintext || is_here(host) {
+            None
+        } else {
+            return Err(format!(
+                "the key of the server {} is not known: log in with the line that it prints \
+                 (`busbar login busbar://...`); --plaintext (BUSBAR_PLAINTEXT=1) talks to it in \
+                 clear, for everybody on the way to read and to change",
+                server.address
+            ));
+        };
+        let tls = trust.map(|t| Client::new(host, t, own)).transpose()?;
+        Ok(Route::new(address, tls))
+    }
+}
+
+/// Whether what is sent to a host stays on this machine.
+fn is_here(host: &str) -> bool {
+    let host = host.trim_end_matches('.');
+    host == "localhost" || host.parse().is_ok_and(|a: IpAddr| a.is_loopback())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Config, var};
+    use super::{Config, is_here, var};
+    use crate::servers::Servers;
+    use busbar_transport::tcp::Address;
     use std::os::unix::fs::{PermissionsExt, chown};
     use std::process::Command;
 
     const CHILD: &str = "TEST_OF_SETUID";
+
+    fn config(servers: &[&str]) -> Config {
+        let mut c = Config::from_env();
+        c.lines = servers.iter().map(|s| s.parse().unwrap()).collect();
+        (c.token, c.token_file, c.list, c.plaintext) = (None, None, None, false);
+        c
+    }
+
+    #[test]
+    fn nothing_is_sent_in_clear_to_another_machine_unless_somebody_says_so() {
+        let route = |c: &Config, a: &str| c.route(Address::new(a)).map(|r| r.is_encrypted());
+        let mut c = config(&[]);
+        for here in ["127.0.0.1:7400", "localhost:1", "[::1]:7400"] {
+            assert_eq!(route(&c, here), Ok(false), "{here}");
+        }
+        for there in [
+            "10.0.0.1:7400",
+            "localhost.example:1",
+            "127.0.0.1.example:1",
+            "[::2]:1",
+        ] {
+            assert!(
+                route(&c, there).unwrap_err().contains("is not known"),
+                "{there}"
+            );
+        }
+        c.plaintext = true;
+        assert_eq!(route(&c, "10.0.0.1:7400"), Ok(false));
+        // Where a key is known, nothing else will do.
+        let line = format!("busbar://10.0.0.1?key={}", "0a".repeat(32));
+        let mut c = config(&[&line]);
+        c.plaintext = true;
+        assert_eq!(route(&c, "10.0.0.1:7400"), Ok(true));
+        assert!(!is_here("") && !is_here("127.1.example"));
+    }
+
+    #[test]
+    fn the_environment_goes_before_the_list() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("config.toml");
+        let key = "0a".repeat(32);
+        let server = vec![format!("busbar://listed@gpu?key={key}").parse().unwrap()];
+        Servers { server }.write(&path).unwrap();
+        let mut c = config(&["gpu", "busbar://line@gpu:1"]);
+        c.list = Some(path);
+        let token = |c: &Config, at: &str| c.server(at).unwrap().token;
+        assert_eq!(token(&c, "gpu:7400"), "listed");
+        assert_eq!(c.server("gpu:7400").unwrap().key, key);
+        assert_eq!(token(&c, "gpu:1"), "line");
+        assert_eq!(token(&c, "gpu:2"), "");
+        c.token = Some("said".into());
+        assert_eq!(token(&c, "gpu:7400"), "said");
+        assert_eq!(token(&c, "gpu:1"), "line");
+        c.mistake = Some("no".into());
+        assert!(c.server("gpu:7400").is_err());
+    }
 
     /// Runs this very test in a copy of this program that belongs to another user, as that user or
     /// not.
@@ -107,6 +264,9 @@ mod tests {
             .env(CHILD, "1")
             .env("BUSBAR_SERVER", "evil")
             .env("BUSBAR_TOKEN_FILE", "/etc/shadow")
+            .env("BUSBAR_TOKEN", "token")
+            .env("BUSBAR_CONFIG", "/etc/gshadow")
+            .env("BUSBAR_PLAINTEXT", "1")
             .env("BUSBAR_LOG", "debug:/tmp/busbar-setuid.log")
             .env("BUSBAR_STATS", "1")
             .output()
@@ -119,7 +279,8 @@ mod tests {
         if std::env::var_os(CHILD).is_some() {
             let c = Config::from_env();
             let log = crate::log::enabled(crate::log::Level::Error);
-            let seen = (c.servers, c.token_file, var("BUSBAR_STATS"), log);
+            let secret = (c.token, c.token_file, c.list, c.plaintext);
+            let seen = (c.servers, secret, var("BUSBAR_STATS"), log);
             std::io::Write::write_all(&mut std::io::stdout(), format!("=[{seen:?}]\n").as_bytes())
                 .unwrap();
             return;
@@ -139,6 +300,9 @@ mod tests {
             "{plain}"
         );
         let setuid = child(&exe, 0o4755);
-        assert!(setuid.contains("=[([], None, None, false)]"), "{setuid}");
+        assert!(
+            setuid.contains("=[([], (None, None, None, false), None, false)]"),
+            "{setuid}"
+        );
     }
 }

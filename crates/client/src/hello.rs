@@ -46,6 +46,10 @@ pub fn connect(
         let few = matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
         let hint = match e.kind() {
             _ if few => "this program has too many files open; `ulimit -n` raises the limit",
+            // It says itself what to do.
+            ErrorKind::PermissionDenied | ErrorKind::ConnectionAborted => {
+                return Failure::Unreachable(format!("cannot talk to {server}: {e}"));
+            }
             ErrorKind::ConnectionRefused => "nothing listens there; is `busbar serve` running?",
             ErrorKind::TimedOut | ErrorKind::WouldBlock => {
                 // What the system calls it says less.
@@ -118,19 +122,19 @@ pub fn connect(
 /// Asks a server what it has, and what of it this program sees. What else is asked for, and what
 /// need not be exact, is said by `features`.
 pub fn status(config: &Config, server: &str, features: &[&str]) -> Result<Status, String> {
-    let mut hello = introduce(config, Hello::new(Intent::Status))?;
+    let mut hello = introduce(config, server, Hello::new(Intent::Status))?;
     hello
         .features
         .extend(features.iter().map(|f| f.to_string()));
     let timeout = config.connect_timeout.max(Duration::from_millis(1));
-    let (_, welcome) =
-        connect(&Address::new(server), &hello, timeout).map_err(|e| e.to_string())?;
+    let route = config.route(Address::new(server))?;
+    let (_, welcome) = connect(&route, &hello, timeout).map_err(|e| e.to_string())?;
     welcome.read(server)
 }
 
-/// A hello with who we are and what we may.
-pub fn introduce(config: &Config, mut hello: Hello) -> Result<Hello, String> {
-    hello.token = config.token()?;
+/// A hello for a server with who we are and what we may.
+pub fn introduce(config: &Config, server: &str, mut hello: Hello) -> Result<Hello, String> {
+    hello.token = config.server(server)?.token;
     hello.lease = config.lease.clone();
     hello.off = config.off.clone();
     hello.features.push(PATIENCE.into());

@@ -1,6 +1,7 @@
 //! The client's side of a session, inside the program that uses the accelerator.
 //!
-//! The API-neutral part is here: [`config`] reads the environment, [`session`] opens a session and
+//! The API-neutral part is here: [`config`] reads the environment, [`servers`] is the list of those
+//! that are known, [`session`] opens a session and
 //! carries calls, [`shared`] hands memory to a worker on this host, `ring` copies through such
 //! memory, [`calls`] matches answers to those who wait, [`content`] sends module images only to
 //! servers that lack them, [`stats`] counts, [`log`] writes where the user asked and nowhere else,
@@ -20,6 +21,7 @@ pub mod log;
 pub mod nvml;
 pub mod opencl;
 mod ring;
+pub mod servers;
 pub mod session;
 mod shared;
 mod side;

@@ -111,8 +111,9 @@ impl Session {
         if Switch::Side.on() {
             hello.features.push(SIDE_CONNECTION.into());
         }
-        let hello = hello::introduce(config, hello).map_err(Failure::Unreachable)?;
-        let dialer: Arc<dyn Dialer> = Arc::new(socket::address(server));
+        let hello = hello::introduce(config, server, hello).map_err(Failure::Unreachable)?;
+        let route = config.route(socket::address(server));
+        let dialer: Arc<dyn Dialer> = Arc::new(route.map_err(Failure::Unreachable)?);
         let (conn, welcome) = hello::connect(&*dialer, &hello, config.connect_timeout)?;
         let neighbour = Neighbour::find(config.sharing, &*conn, &welcome);
         let aside = side::Opener::new(dialer.clone(), &hello, &welcome);

@@ -2,7 +2,9 @@
 
 use crate::hello::Hello;
 use crate::holding::Holding;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use zeroize::Zeroizing;
 
 /// From server to worker.
 #[derive(Debug, Serialize, Deserialize)]
@@ -12,6 +14,11 @@ pub enum Order {
     Attach(Box<Attach>),
     /// Say what the session holds.
     Tell,
+    /// End the session, and say so to its client.
+    End {
+        /// Why.
+        why: String,
+    },
 }
 
 /// From server to worker, with a connection's descriptor: the hello is read already, and the worker
@@ -30,6 +37,47 @@ pub struct Attach {
     pub devices: Vec<u32>,
     /// How long to keep the session without a connection, in seconds.
     pub resume_seconds: u64,
+    /// What it takes to go on with the connection, where it is encrypted.
+    #[serde(default)]
+    pub keys: Hidden,
+}
+
+/// Bytes that nobody is to see: no message shows them, and their memory is cleared when they go.
+#[derive(Default, PartialEq, Eq)]
+pub struct Hidden(pub Zeroizing<Vec<u8>>);
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+impl Serialize for Hidden {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut text = Zeroizing::new(String::with_capacity(2 * self.0.len()));
+        for b in self.0.iter() {
+            for digit in [b >> 4, b & 15] {
+                text.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
+            }
+        }
+        to.serialize_str(&text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Hidden {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = Zeroizing::new(String::deserialize(from)?);
+        let digit = |d: u8| char::from(d).to_digit(16).map(|d| d as u8);
+        let mut bytes = Zeroizing::new(Vec::with_capacity(text.len() / 2));
+        for pair in text.as_bytes().chunks(2) {
+            let byte = match pair {
+                [high, low] => digit(*high).zip(digit(*low)).map(|(h, l)| h << 4 | l),
+                _ => None,
+            };
+            bytes.push(byte.ok_or_else(|| D::Error::custom("digits that are none"))?);
+        }
+        Ok(Self(bytes))
+    }
 }
 
 /// From worker to server.
@@ -53,8 +101,8 @@ pub enum Report {
 
 impl Order {
     /// As it travels.
-    pub fn to_json(&self) -> Vec<u8> {
-        serde_json::to_vec(self).unwrap_or_default()
+    pub fn to_json(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new(serde_json::to_vec(self).unwrap_or_default())
     }
 }
 
@@ -69,4 +117,21 @@ impl Report {
 /// of a worker that has ended.
 pub fn scratch_prefix(process: u32) -> String {
     format!("busbar-{process}-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_travel_and_are_not_shown() {
+        let keys = Hidden(Zeroizing::new((0..=255).collect()));
+        assert_eq!(format!("{keys:?}"), "256 bytes");
+        let text = serde_json::to_string(&keys).unwrap();
+        assert!(text.starts_with("\"000102") && text.ends_with("feff\""));
+        assert_eq!(serde_json::from_str::<Hidden>(&text).unwrap(), keys);
+        for bad in ["\"0\"", "\"0x\"", "7"] {
+            assert!(serde_json::from_str::<Hidden>(bad).is_err());
+        }
+    }
 }

@@ -73,6 +73,15 @@ pub struct Session {
     /// Where that comes from.
     #[serde(default)]
     pub peer: String,
+    /// Whether that is encrypted.
+    #[serde(default)]
+    pub encrypted: bool,
+    /// The name of the token or certificate that was shown, and whose it is.
+    #[serde(default)]
+    pub token: String,
+    /// See `token`.
+    #[serde(default)]
+    pub tenant: String,
     /// The client's host, user, process and program, as it says.
     #[serde(default)]
     pub host: String,

@@ -1,6 +1,6 @@
 //! The page on the wire format, held against the code; and documents of other releases.
 
-use busbar_control::attach::{Attach, Report};
+use busbar_control::attach::{Attach, Hidden, Report};
 use busbar_control::device::{Device, Found};
 use busbar_control::gpu::{Gpu, Gpus, Link, Number};
 use busbar_control::hello::{Hello, Refusal, Welcome};
@@ -149,6 +149,7 @@ fn a_field_that_one_cannot_do_without_is_missed_in_one_sentence() {
         protocol: 1,
         devices: vec![0],
         resume_seconds: 60,
+        keys: Hidden::default(),
     };
     let said = [
         (without(&Grant::default(), "lease"), "lease"),

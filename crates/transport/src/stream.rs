@@ -1,13 +1,17 @@
 //! A connection over a network, in clear or encrypted, which one process can hand to another.
 
-use crate::tcp::Tcp;
-use crate::tls::{Handed, Tls};
-use crate::{Connection, Memory, Registered};
+use crate::tcp::{Address, Tcp};
+use crate::tls::{Client, Handed, Tls};
+use crate::{Connection, Dialer, Memory, Registered};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
+
+/// How long a server has for a handshake, however long it took to reach it.
+const LEAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Such a connection.
 pub enum Stream {
@@ -126,5 +130,41 @@ impl Connection for Stream {
 
     fn peer(&self) -> String {
         self.inner().peer()
+    }
+}
+
+/// Dials a server, in clear or encrypted.
+pub struct Route {
+    address: Address,
+    tls: Option<Client>,
+}
+
+impl Route {
+    /// The way to a server; who is there must show what `tls` knows it by.
+    pub fn new(address: Address, tls: Option<Client>) -> Self {
+        Self { address, tls }
+    }
+
+    /// Whether nobody can listen in.
+    pub fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+}
+
+impl Dialer for Route {
+    fn dial(&self, limit: Duration) -> io::Result<Arc<dyn Connection>> {
+        let begin = Instant::now();
+        let tcp = self.address.connect(limit)?;
+        match &self.tls {
+            None => Ok(Arc::new(tcp)),
+            Some(tls) => {
+                let left = limit.saturating_sub(begin.elapsed()).max(LEAST_WAIT);
+                Ok(Arc::new(tls.connect(tcp, left)?))
+            }
+        }
+    }
+
+    fn peer(&self) -> String {
+        self.address.peer()
     }
 }

@@ -102,9 +102,20 @@ impl Tcp {
         unsafe { libc::send(self.raw_fd(), bytes.as_ptr().cast(), bytes.len(), how) };
     }
 
-    /// Says that nothing more is sent.
-    pub(crate) fn close_sending(&self) {
+    /// Sends no more, and lets the peer read what was sent last: what it has sent itself and nobody
+    /// has read would take that away from it. Takes so long at most.
+    pub fn last_words(&self, limit: Duration) {
         let _ = self.stream.shutdown(Shutdown::Write);
+        let (until, mut room) = (Instant::now() + limit, [0; 1 << 10]);
+        for _ in 0..64 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero()
+                || self.recv_timeout(Some(left)).is_err()
+                || !matches!(self.recv(&mut room), Ok(n) if n > 0)
+            {
+                break;
+            }
+        }
     }
 
     /// The first bytes to come, which stay to be received; fewer at the end, or once the limit of
@@ -185,11 +196,18 @@ impl Address {
     }
 }
 
-impl Dialer for Address {
-    fn dial(&self, limit: Duration) -> io::Result<Arc<dyn Connection>> {
+impl Address {
+    /// Connects, within `limit`.
+    pub fn connect(&self, limit: Duration) -> io::Result<Tcp> {
         let mut conn = Tcp::connect(&self.server, limit)?;
         conn._guard = (self.guard)(&conn);
-        Ok(Arc::new(conn))
+        Ok(conn)
+    }
+}
+
+impl Dialer for Address {
+    fn dial(&self, limit: Duration) -> io::Result<Arc<dyn Connection>> {
+        Ok(Arc::new(self.connect(limit)?))
     }
 
     fn peer(&self) -> String {

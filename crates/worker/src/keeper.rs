@@ -8,7 +8,7 @@ use busbar_channel::{Ending, Keeper, Lost, Verdict};
 use busbar_control::attach::{Attach, Report};
 use busbar_transport::Connection;
 use busbar_transport::handover;
-use busbar_transport::tcp::Tcp;
+use busbar_transport::stream::Stream;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Wait {
         newest: Arc<Newest>,
         client: Arc<Process>,
         keep: Duration,
-        conn: &Tcp,
+        conn: &dyn Connection,
         control: Arc<OwnedFd>,
     ) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Wait {
     }
 }
 
-fn grace(conn: &Tcp) -> Duration {
+fn grace(conn: &dyn Connection) -> Duration {
     (GRACE + TRIPS * conn.round_trip()).min(MOST_GRACE)
 }
 
@@ -121,7 +121,7 @@ impl Keeper for Wait {
         let Some((a, fd)) = self.newest.take(LOOK) else {
             return Verdict::Wait(Duration::ZERO);
         };
-        match Tcp::from_fd(fd) {
+        match Stream::take_over(fd, &a.keys.0) {
             Ok(conn) => {
                 answer(&conn, &welcome(&a, lost.last_received));
                 self.grace = grace(&conn);
@@ -141,6 +141,7 @@ impl Keeper for Wait {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use busbar_control::attach::Hidden;
     use busbar_control::hello::Hello;
 
     #[test]
@@ -156,6 +157,7 @@ mod tests {
             protocol: 2,
             devices: Vec::new(),
             resume_seconds: 60,
+            keys: Hidden::default(),
         };
         let put = |epoch| {
             let (mut taken, fd) = (false, std::fs::File::open("/dev/null").unwrap());

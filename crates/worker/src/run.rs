@@ -19,7 +19,7 @@ use busbar_control::attach::{Attach, Order, Report};
 use busbar_control::hello::{Intent, Refusal, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
 use busbar_transport::Connection;
 use busbar_transport::handover;
-use busbar_transport::tcp::Tcp;
+use busbar_transport::stream::Stream;
 use busbar_wire::record::{Header, Records};
 use busbar_wire::{WireError, record};
 use std::os::fd::OwnedFd;
@@ -65,7 +65,8 @@ pub fn run(
         return Err("the server says nothing of a session".into());
     };
     let fd = fd.ok_or("the server sent no connection")?;
-    let conn = Tcp::from_fd(fd).map_err(|e| format!("the client's connection: {e}"))?;
+    let conn = Stream::take_over(fd, &attach.keys.0)
+        .map_err(|e| format!("the client's connection: {e}"))?;
     let inventory = Inventory::default();
     let shared = (&outbox, &inventory);
     let opened = open(&attach, &conn, options, store, apis, shared);
@@ -76,14 +77,16 @@ pub fn run(
     } = match opened {
         Ok(session) => session,
         Err(r) => {
-            answer(&conn, &Welcome::refuse(r.clone()));
+            // First this: what nobody has said a word to is the server's to answer, with the same
+            // keys.
             let why = r.message.clone();
             say(&Report::Ended { why });
+            answer(&conn, &Welcome::refuse(r.clone()));
             return Err(r.message);
         }
     };
-    answer(&conn, &welcome);
     say(&Report::Attached);
+    answer(&conn, &welcome);
     ends.ended = Some(last_word(control.clone(), inventory.clone()));
     let served = attend(*attach, conn, ends, &mut *api, (&control, &inventory));
     say(&Report::Holds(inventory.holding()));
@@ -113,7 +116,7 @@ struct Session {
 /// Gets ready what the client of `attach` asks for.
 fn open(
     attach: &Attach,
-    conn: &Tcp,
+    conn: &dyn Connection,
     options: &Options,
     store: Option<OwnedFd>,
     apis: &[(&str, Open)],
@@ -168,7 +171,7 @@ fn open(
 /// Serves a session whose client has been welcomed, over this connection and those that follow it.
 fn attend(
     attach: Attach,
-    conn: Tcp,
+    conn: Stream,
     ends: Ends,
     api: &mut dyn Api,
     (control, inventory): (&Arc<OwnedFd>, &Inventory),
@@ -317,6 +320,11 @@ impl Ears {
                     let holds = Report::Holds(self.inventory.holding());
                     let _ = handover::send(&self.control, &holds.to_json(), None);
                 }
+                Ok(Order::End { why }) => {
+                    let said = Report::Ended { why: why.clone() };
+                    let _ = handover::send(&self.control, &said.to_json(), None);
+                    self.outbox.leave(&why);
+                }
                 Ok(Order::Attach(attach)) if attach.hello.intent == Intent::Side => {
                     self.attach_side(&attach, fd);
                 }
@@ -337,7 +345,8 @@ impl Ears {
 
     /// A second connection.
     fn attach_side(&self, attach: &Attach, fd: Option<OwnedFd>) {
-        let Some(Ok(conn)) = fd.map(Tcp::from_fd) else {
+        let taken = fd.map(|fd| Stream::take_over(fd, &attach.keys.0));
+        let Some(Ok(conn)) = taken else {
             return;
         };
         let conn = Arc::new(conn);
@@ -346,7 +355,7 @@ impl Ears {
             side,
             ..welcome(attach, 0)
         };
-        answer(&conn, &welcome);
+        answer(&*conn, &welcome);
     }
 }
 
@@ -359,7 +368,7 @@ fn shares(a: &Attach) -> bool {
 
 /// The welcome of a new session: what this end can do, and where a client of this host hands its
 /// memory over.
-fn first_welcome(attach: &Attach, conn: &Tcp, shared: Option<&Offers>) -> Welcome {
+fn first_welcome(attach: &Attach, conn: &dyn Connection, shared: Option<&Offers>) -> Welcome {
     let mut welcome = welcome(attach, 0);
     if attach.hello.features.iter().any(|f| f == SIDE_CONNECTION) {
         welcome.features.push(SIDE_CONNECTION.into());

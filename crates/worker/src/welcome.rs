@@ -3,7 +3,7 @@
 use busbar_channel::send_hello;
 use busbar_control::attach::Attach;
 use busbar_control::hello::Welcome;
-use busbar_transport::tcp::Tcp;
+use busbar_transport::Connection;
 use busbar_wire::frame::Kind;
 
 /// The welcome of a connection, whose session has had so many frames.
@@ -20,7 +20,7 @@ pub(crate) fn welcome(a: &Attach, last_received: u64) -> Welcome {
 }
 
 /// Says it.
-pub(crate) fn answer(conn: &Tcp, w: &Welcome) {
+pub(crate) fn answer(conn: &dyn Connection, w: &Welcome) {
     let body = serde_json::to_vec(w).unwrap_or_default();
     let _ = send_hello(conn, Kind::Welcome, &body);
 }

@@ -2,8 +2,10 @@
 
 use crate::confine::{self, User};
 use crate::folder::Folder;
+use crate::vault::Vault;
 use anyhow::{Context, Result, bail};
 use busbar_control::hello::with_port;
+use busbar_transport::tls;
 use serde::Deserialize;
 use serde_json::json;
 use std::net::ToSocketAddrs;
@@ -13,11 +15,12 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   busbar serve                                            # for programs on this machine
-  busbar serve --listen 0.0.0.0:7400 --token-file token   # for others, who have the token
+  busbar serve --listen 0.0.0.0:7400                      # for others; prints how they log in
   busbar serve --devices 0,2 --api cuda                   # some of the GPUs, and no OpenCL
   busbar serve --config /etc/busbar/serve.toml --check    # are the settings valid?")]
 pub struct Args {
-    /// Address to listen on; any but loopback needs a token [default: 127.0.0.1:7400]
+    /// Address to listen on; any but loopback is encrypted and takes a token
+    /// [default: 127.0.0.1:7400]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
     /// GPUs to offer, by ordinal (0,2,3) [default: all]
@@ -26,9 +29,29 @@ pub struct Args {
     /// APIs to offer [default: cuda,opencl]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     api: Option<Vec<String>>,
-    /// File whose first line is the token that clients must show
+    /// File whose first line is a token that clients may show, beside those of `busbar token`
     #[arg(long, value_name = "FILE", env = "BUSBAR_TOKEN_FILE")]
     token_file: Option<PathBuf>,
+    /// Where the server keeps its key and the tokens of `busbar token`
+    /// [default: /var/lib/busbar for root, else the user's state folder]
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Encrypt and ask for tokens on a loopback address, too, as on all others
+    #[arg(long, conflicts_with = "plaintext")]
+    tls: bool,
+    /// Do not encrypt: everybody on the way reads and changes all there is
+    #[arg(long)]
+    plaintext: bool,
+    /// Certificate (PEM) to show instead of the server's own, with those that vouch for it
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Certificates (PEM) of the authority whose clients are let in; their tenant is that of the
+    /// name busbar://TENANT/NAME in their certificate
+    #[arg(long, value_name = "FILE")]
+    client_ca: Option<PathBuf>,
     /// Configuration file (TOML); flags win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -82,6 +105,12 @@ struct File {
     devices: Option<Vec<u32>>,
     api: Option<Vec<String>>,
     token_file: Option<PathBuf>,
+    state_dir: Option<PathBuf>,
+    tls: bool,
+    plaintext: bool,
+    cert: Option<PathBuf>,
+    key: Option<PathBuf>,
+    client_ca: Option<PathBuf>,
     cuda_library: Option<PathBuf>,
     opencl_library: Option<PathBuf>,
     nvml_library: Option<PathBuf>,
@@ -100,6 +129,11 @@ pub(crate) struct Config {
     pub devices: Option<Vec<u32>>,
     pub apis: Vec<String>,
     pub token_file: Option<PathBuf>,
+    pub state_dir: Option<PathBuf>,
+    /// Encrypt, and ask who comes.
+    pub tls: bool,
+    pub cert: Option<(PathBuf, PathBuf)>,
+    pub client_ca: Option<PathBuf>,
     pub cuda_library: Option<PathBuf>,
     pub opencl_library: Option<PathBuf>,
     pub nvml_library: Option<PathBuf>,
@@ -150,11 +184,36 @@ impl Config {
             Some(p) if !p.exists() => bail!("{what} {} does not exist", p.display()),
             p => Ok(p),
         };
+        let listen = with_port(a.listen.or(file.listen).as_deref().unwrap_or("127.0.0.1"));
+        let here = is_loopback(&listen)?;
+        let cert = match (a.cert.or(file.cert), a.key.or(file.key)) {
+            (Some(c), Some(k)) => Some((c, k)),
+            (None, None) => None,
+            _ => bail!("a certificate and its private key go together: --cert FILE --key FILE"),
+        };
+        let client_ca = a.client_ca.or(file.client_ca);
+        let plaintext = a.plaintext || (file.plaintext && !a.tls);
+        let wanted = a.tls || file.tls || cert.is_some() || client_ca.is_some();
+        if plaintext && wanted {
+            bail!("--plaintext is the opposite of --tls, --cert and --client-ca: choose");
+        }
+        let token_file = a.token_file.or(file.token_file);
+        if plaintext && !here && token_file.is_none() {
+            bail!(
+                "{listen} can be reached from other machines: give a token with --token-file FILE \
+                 (its first line is the secret that clients show with BUSBAR_TOKEN_FILE), or leave \
+                 --plaintext away, or listen on 127.0.0.1"
+            );
+        }
         Ok(Self {
-            listen: with_port(a.listen.or(file.listen).as_deref().unwrap_or("127.0.0.1")),
+            listen,
+            tls: !plaintext && (wanted || !here),
+            state_dir: a.state_dir.or(file.state_dir),
+            cert,
+            client_ca,
             devices: a.devices.or(file.devices),
             apis,
-            token_file: a.token_file.or(file.token_file),
+            token_file,
             cuda_library: exists("the CUDA library", a.cuda_library.or(file.cuda_library))?,
             opencl_library: exists(
                 "the OpenCL library",
@@ -179,7 +238,12 @@ impl Config {
     pub fn describe(&self) -> String {
         let all = [
             ("listen", json!(self.listen)),
+            ("tls", json!(self.tls)),
             ("token_file", json!(self.token_file)),
+            ("state_dir", json!(self.state_dir)),
+            ("cert", json!(self.cert.as_ref().map(|c| &c.0))),
+            ("key", json!(self.cert.as_ref().map(|c| &c.1))),
+            ("client_ca", json!(self.client_ca)),
             ("api", json!(self.apis)),
             ("devices", json!(self.devices)),
             ("cuda_library", json!(self.cuda_library)),
@@ -212,22 +276,23 @@ impl Config {
         all.map(line).join("\n")
     }
 
-    /// The hash of the token that clients must show; hashes compare in constant time.
-    pub fn token(&self) -> Result<Option<blake3::Hash>> {
-        let Some(path) = &self.token_file else {
-            return Ok(None);
+    /// What this server shows to clients that it encrypts for.
+    pub fn own(&self, vault: &Vault) -> Result<tls::Server> {
+        let read =
+            |p: &Path| std::fs::read(p).with_context(|| format!("cannot read {}", p.display()));
+        let of = |p: &Path| format!("{} is not good", p.display());
+        let own = match &self.cert {
+            None => vault.own()?,
+            Some((cert, key)) => (
+                tls::certificates(&read(cert)?).with_context(|| of(cert))?,
+                tls::private_key(&read(key)?).with_context(|| of(key))?,
+            ),
         };
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the token file {}", path.display()))?;
-        let token = text.lines().next().unwrap_or_default().trim();
-        if token.len() < 16 {
-            bail!(
-                "the token in {} is too short to be a secret: use at least 16 characters, as from \
-                 `openssl rand -hex 32`",
-                path.display()
-            );
-        }
-        Ok(Some(blake3::hash(token.as_bytes())))
+        let authority = match &self.client_ca {
+            None => None,
+            Some(path) => Some(tls::certificates(&read(path)?).with_context(|| of(path))?),
+        };
+        tls::Server::new(own, authority.as_deref()).map_err(anyhow::Error::msg)
     }
 }
 

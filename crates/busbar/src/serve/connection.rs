@@ -1,21 +1,22 @@
 //! One connection, from its hello to the worker that takes it over.
 
-use super::greeting::{Guest, Hasty};
+use super::greeting::Guest;
+use super::reception::{ANSWER_TIME, Known, answer, take_in};
 use super::refusals::Network;
 use super::state::{Server, SessionEntry};
 use super::workers::Worker;
+use busbar_channel::send_hello;
 use busbar_channel::switches::Switch;
-use busbar_channel::{recv_hello, send_hello};
-use busbar_control::attach::{Attach, Order, Report};
+use busbar_control::attach::{Attach, Hidden, Order, Report};
 use busbar_control::hello::{
     BUSY, HOLDINGS, Hello, Intent, LAST_READINGS, PATIENCE, Refusal, Welcome,
 };
 use busbar_control::holding::{self, Holding};
 use busbar_control::status::{self, Grant, Session, Status};
-use busbar_control::text::tidy;
 use busbar_pool::Refused;
 use busbar_transport::lock::lock;
-use busbar_transport::tcp::Tcp;
+use busbar_transport::stream::Stream;
+use busbar_transport::tls::Handed;
 use busbar_transport::{Connection, handover};
 use busbar_wire::frame::Kind;
 use busbar_wire::limits::MAX_WELCOME;
@@ -28,67 +29,51 @@ use std::time::{Duration, Instant};
 
 /// How often somebody who waits for a worker hears that it is coming.
 const NEWS: Duration = Duration::from_secs(5);
-/// How long who was answered may take to read the answer.
-const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// How long a client that comes back to a session that is just ending waits for the reason.
 const END_TIME: Duration = Duration::from_secs(2);
+/// How often is looked whether the holder of a lease is still let in.
+const LEASE_LOOK: Duration = Duration::from_millis(500);
 /// How long devices that are taken are waited for: a program that ends frees them within this time.
 const SETTLE_TIME: Duration = Duration::from_secs(2);
-/// How long a client that there is no room for may keep everybody else from being accepted.
-const TURN_AWAY_TIME: Duration = Duration::from_millis(100);
 /// The most clients that are served at a time other than by a worker.
 const MOST_BUSY: usize = 1024;
 /// As many more of those that come back to a session: new ones must not keep them out.
 const KEPT_FOR_OLD: usize = 256;
 /// The longest reason of a session's end that is kept.
 const MOST_WHY: usize = 1000;
-/// The longest name in a hello, in bytes.
-const MOST_NAME: usize = 256;
-/// The longest text about a client that is kept and shown, in bytes: a document with all sessions
-/// must have room for them.
-const MOST_TEXT: usize = 128;
 
 /// Serves one connection; runs on a thread of its own.
 pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
-    let greeted = greet(server, stream, &guest);
+    let known = take_in(server, stream, &guest);
     drop(guest);
-    let Some((conn, hello, protocol)) = greeted else {
+    let Some(known) = known else {
         return;
     };
+    let Known { conn, hello, .. } = &known;
     let peer = conn.peer();
-    let refuse = |conn: &Tcp, r: Refusal| {
+    let refuse = |conn: &Stream, r: Refusal| {
         server.refusals.log(&peer, &r);
         answer(conn, &Welcome::refuse(r));
     };
     // By this it knows that somebody is at work here.
-    if is_patient(&hello) && send_hello(&conn, Kind::Ping, &[]).is_err() {
+    if is_patient(hello) && send_hello(conn, Kind::Ping, &[]).is_err() {
         return;
     }
     let Some(busy) = Busy::enter(&server.busy, hello.intent) else {
         let text = "the server is busy with other clients; try later";
-        return refuse(&conn, Refusal::new(BUSY, text));
+        return refuse(conn, Refusal::new(BUSY, text));
     };
     match hello.intent {
-        Intent::Open => open(server, conn, hello, protocol, refuse, busy),
-        Intent::Resume | Intent::Side => resume(server, conn, hello, protocol, refuse),
-        Intent::Status => answer(&conn, &Welcome::with(protocol, &status(server, &hello))),
-        Intent::Lease => lease(server, &conn, &hello, protocol, refuse),
+        Intent::Open => open(server, known, refuse, busy),
+        Intent::Resume | Intent::Side => resume(server, known, refuse),
+        Intent::Status => answer(conn, &Welcome::with(known.protocol, &status(server, hello))),
+        Intent::Lease => lease(server, &known, refuse),
     }
 }
 
 /// Whether the client takes pings ahead of its welcome.
 fn is_patient(hello: &Hello) -> bool {
     hello.features.iter().any(|f| f == PATIENCE)
-}
-
-/// Refuses a client that there is no room for, in the caller's thread: all that takes is a moment
-/// of it.
-pub(super) fn turn_away(stream: TcpStream, why: &str) {
-    let Ok(conn) = Tcp::new(stream) else { return };
-    // Whatever the client has sent must have been read, or the answer would be lost with it.
-    let _ = recv_hello(&Hasty::within(&conn, TURN_AWAY_TIME), Kind::Hello);
-    let _ = conn.send_timeout(Some(TURN_AWAY_TIME));
-    answer(&conn, &Welcome::refuse(Refusal::new(BUSY, why)));
 }
 
 /// Counts a client that is served.
@@ -109,75 +94,6 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// Checks the names in a hello, and tidies what is only shown.
-fn check_texts(h: &mut Hello) -> Result<(), Refusal> {
-    for text in [&h.api, &h.session, &h.secret, &h.lease] {
-        if text.len() > MOST_NAME || text.contains(char::is_control) {
-            return Err(Refusal::new(
-                "hello",
-                "the hello makes no sense: a name is too long",
-            ));
-        }
-    }
-    let c = &mut h.client;
-    for text in [
-        &mut h.version,
-        &mut c.host,
-        &mut c.user,
-        &mut c.program,
-        &mut c.boot_id,
-    ] {
-        tidy(text, MOST_TEXT);
-    }
-    h.features.truncate(64);
-    h.features.iter_mut().for_each(|f| tidy(f, MOST_TEXT));
-    Ok(())
-}
-
-fn answer(conn: &Tcp, w: &Welcome) {
-    let _ = send_hello(
-        conn,
-        Kind::Welcome,
-        &serde_json::to_vec(w).unwrap_or_default(),
-    );
-}
-
-/// Reads and checks the hello.
-fn greet(server: &Server, stream: TcpStream, guest: &Guest) -> Option<(Tcp, Hello, u32)> {
-    let conn = Tcp::new(stream).ok()?;
-    conn.send_timeout(Some(ANSWER_TIME)).ok()?;
-    let body = recv_hello(&Hasty::new(&conn, guest), Kind::Hello).ok()?;
-    conn.recv_timeout(None).ok()?;
-    let checked = busbar_control::read::<Hello>("the hello", &body)
-        .map_err(|e| Refusal::new("hello", e))
-        .and_then(|mut h| {
-            if let Some(token) = &server.token
-                && blake3::hash(h.token.as_bytes()) != *token
-            {
-                let how = "set BUSBAR_TOKEN_FILE to a file with the server's token";
-                let what = if h.token.is_empty() {
-                    "asks for a token"
-                } else {
-                    "knows another token"
-                };
-                return Err(Refusal::new("token", format!("the server {what}: {how}")));
-            }
-            // Nobody behind this needs it, least of all a worker.
-            h.token.clear();
-            check_texts(&mut h)?;
-            Ok((h.negotiate()?, h))
-        });
-    match checked {
-        // A worker's answers may take as long as they take.
-        Ok((protocol, hello)) => Some((conn, hello, protocol)),
-        Err(r) => {
-            server.refusals.log(&conn.peer(), &r);
-            answer(&conn, &Welcome::refuse(r));
-            None
-        }
     }
 }
 
@@ -214,7 +130,7 @@ struct Given {
 }
 
 /// Finds a new session its devices and its worker.
-fn give(server: &Arc<Server>, conn: &Tcp, hello: &Hello) -> Result<Given, Refusal> {
+fn give(server: &Arc<Server>, conn: &Stream, hello: &Hello) -> Result<Given, Refusal> {
     let (session, secret) = (random_name(6)?, random_name(32)?);
     if !server.config.apis.contains(&hello.api) {
         let why = format!("this server does not offer `{}`", hello.api);
@@ -258,14 +174,13 @@ fn without_lease(hello: &Hello) -> Hello {
 }
 
 /// Opens a session, hands its connection to its worker, and sees it to its end.
-fn open(
-    server: &Arc<Server>,
-    conn: Tcp,
-    hello: Hello,
-    protocol: u32,
-    refuse: impl Fn(&Tcp, Refusal),
-    busy: Busy,
-) {
+fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), busy: Busy) {
+    let Known {
+        conn,
+        hello,
+        protocol,
+        who,
+    } = known;
     let Given {
         session,
         secret,
@@ -275,7 +190,7 @@ fn open(
         Ok(given) => given,
         Err(r) => return refuse(&conn, r),
     };
-    let peer = conn.peer();
+    let (peer, encrypted) = (conn.peer(), conn.is_encrypted());
     let attach = Attach {
         hello: without_lease(&hello),
         session: session.clone(),
@@ -283,6 +198,7 @@ fn open(
         protocol,
         devices,
         resume_seconds: server.config.resume_seconds,
+        keys: Hidden::default(),
     };
     let _ = worker.session.set(session.clone());
     tracing::info!(
@@ -292,6 +208,8 @@ fn open(
         host = hello.client.host,
         user = hello.client.user,
         program = hello.client.program,
+        token = who.name,
+        tenant = who.tenant,
         worker = worker.pid,
         "session opens"
     );
@@ -299,7 +217,9 @@ fn open(
         api: hello.api,
         secret,
         client: hello.client,
+        who,
         peer,
+        encrypted,
         since: Instant::now(),
         connected: true,
         holding: Holding::default(),
@@ -309,22 +229,32 @@ fn open(
     lock(&server.sessions).insert(session.clone(), entry);
     drop(busy);
     let _ = conn.send_timeout(None);
-    // For a worker that dies before it has said a word to its client.
-    let copy = conn.copy().ok();
-    let sent = handover::send(
-        &worker.control,
-        &Order::Attach(Box::new(attach)).to_json(),
-        Some(&conn.into_fd()),
-    );
-    if sent.is_err() {
+    let handed = conn.hand_over();
+    if hand(&worker, attach, &handed).is_err() {
         worker.kill();
     }
-    watch(server, &session, &worker, copy);
+    // For a worker that dies before it has said a word to its client.
+    watch(server, &session, &worker, Some(handed));
+}
+
+/// Hands a connection to a worker.
+fn hand(worker: &Worker, attach: Attach, handed: &Handed) -> std::io::Result<()> {
+    let attach = Attach {
+        keys: Hidden(handed.keys.clone()),
+        ..attach
+    };
+    let order = Order::Attach(Box::new(attach)).to_json();
+    handover::send(&worker.control, &order, Some(&handed.fd))
 }
 
 /// Follows a session to its end, then frees what it held. `unanswered` is its connection, which a
 /// worker is expected to answer.
-fn watch(server: &Arc<Server>, session: &str, worker: &Arc<Worker>, mut unanswered: Option<Tcp>) {
+fn watch(
+    server: &Arc<Server>,
+    session: &str,
+    worker: &Arc<Worker>,
+    mut unanswered: Option<Handed>,
+) {
     let mut why = None;
     while let Some(report) = worker.report() {
         if !matches!(report, Report::Ready) {
@@ -356,7 +286,7 @@ fn watch(server: &Arc<Server>, session: &str, worker: &Arc<Worker>, mut unanswer
     // What it said itself tells more than how it went.
     let why = why.or(crashed).unwrap_or_else(|| "the worker ended".into());
     tracing::info!(session, why, "session ended");
-    if let Some(conn) = unanswered {
+    if let Some(Ok(conn)) = unanswered.map(Handed::take) {
         let _ = conn.send_timeout(Some(ANSWER_TIME));
         let text = format!("the session ended as it began: {why}; the server's log may say more");
         answer(&conn, &Welcome::refuse(Refusal::new("internal", text)));
@@ -380,16 +310,18 @@ fn watch(server: &Arc<Server>, session: &str, worker: &Arc<Worker>, mut unanswer
     lock(&server.pool).close(session);
 }
 
-fn resume(
-    server: &Arc<Server>,
-    conn: Tcp,
-    hello: Hello,
-    protocol: u32,
-    refuse: impl Fn(&Tcp, Refusal),
-) {
+fn resume(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal)) {
+    let Known {
+        conn,
+        hello,
+        protocol,
+        who,
+    } = known;
     let found = lock(&server.sessions).get(&hello.session).and_then(|s| {
         let good = blake3::hash(s.secret.as_bytes()) == blake3::hash(hello.secret.as_bytes());
-        good.then(|| (s.worker.clone(), s.secret.clone()))
+        // Whoever has opened it, by what was shown then.
+        (good && s.who == who && s.encrypted == conn.is_encrypted())
+            .then(|| (s.worker.clone(), s.secret.clone()))
     });
     let Some((worker, secret)) = found else {
         return refuse(&conn, over(server, &hello.session));
@@ -403,15 +335,10 @@ fn resume(
         protocol,
         devices: lock(&server.pool).placed(&hello.session).0,
         resume_seconds: server.config.resume_seconds,
+        keys: Hidden::default(),
     };
-    let fd = conn.into_fd();
-    if handover::send(
-        &worker.control,
-        &Order::Attach(Box::new(attach)).to_json(),
-        Some(&fd),
-    )
-    .is_ok()
-    {
+    let handed = conn.hand_over();
+    if hand(&worker, attach, &handed).is_ok() {
         return;
     }
     // The worker is just ending, and why is known in a moment.
@@ -419,7 +346,7 @@ fn resume(
     while lock(&server.sessions).contains_key(&session) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
-    if let Ok(conn) = Tcp::from_fd(fd) {
+    if let Ok(conn) = handed.take() {
         refuse(&conn, over(server, &session));
     }
 }
@@ -435,13 +362,8 @@ fn over(server: &Server, session: &str) -> Refusal {
 }
 
 /// Holds a lease for as long as its connection lasts.
-fn lease(
-    server: &Arc<Server>,
-    conn: &Tcp,
-    hello: &Hello,
-    protocol: u32,
-    refuse: impl Fn(&Tcp, Refusal),
-) {
+fn lease(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream, Refusal)) {
+    let Known { conn, hello, .. } = known;
     if hello.devices == 0 {
         let text = "a lease of no GPU makes no sense: ask for at least one";
         return refuse(conn, Refusal::new("lease", text));
@@ -463,11 +385,22 @@ fn lease(
         lease: name.clone(),
         devices,
     };
-    answer(conn, &Welcome::with(protocol, &grant));
-    let mut byte = [0; 1];
-    while matches!(conn.recv(&mut byte), Ok(n) if n > 0) {}
+    answer(conn, &Welcome::with(known.protocol, &grant));
+    hold(conn, || server.identities.over(&known.who).is_none());
     lock(&server.pool).end_lease(&name);
     tracing::info!(lease = shown, "lease ended");
+}
+
+/// Waits until a connection ends, or its client is not let in any more.
+fn hold(conn: &Stream, good: impl Fn() -> bool) {
+    let mut byte = [0; 1];
+    while good() {
+        match conn.wait(None, Some(LEASE_LOOK)) {
+            Ok(true) if !matches!(conn.try_recv(&mut byte), Ok(None | Some(1))) => return,
+            Ok(_) => {}
+            Err(_) => return,
+        }
+    }
 }
 
 /// Everything `busbar devices` and `busbar ps` show, as whoever asks sees it.
@@ -513,6 +446,9 @@ fn status(server: &Server, hello: &Hello) -> Status {
                 devices,
                 connected: s.connected,
                 peer: s.peer.clone(),
+                encrypted: s.encrypted,
+                token: s.who.name.clone(),
+                tenant: s.who.tenant.clone(),
                 host: s.client.host.clone(),
                 user: s.client.user.clone(),
                 pid: s.client.pid,
@@ -562,23 +498,5 @@ mod tests {
         assert!(enter(Intent::Side).is_none());
         drop(inside);
         assert!(enter(Intent::Open).is_some());
-    }
-
-    #[test]
-    fn what_a_client_says_of_itself_is_short() {
-        let mut hello = Hello::new(Intent::Open);
-        let text = "\"\\".repeat(5000);
-        hello.client.host = text.clone();
-        hello.client.user = text;
-        hello.client.program = format!("{}\u{1b}", "ä\"".repeat(5000));
-        check_texts(&mut hello).expect("it is only shortened");
-        let c = &hello.client;
-        assert!(
-            [&c.host, &c.user, &c.program]
-                .iter()
-                .all(|t| t.len() <= MOST_TEXT)
-        );
-        hello.lease = "x".repeat(MOST_NAME + 1);
-        assert!(check_texts(&mut hello).is_err());
     }
 }

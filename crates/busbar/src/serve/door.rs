@@ -1,8 +1,8 @@
 //! Taking clients in, each in a thread of its own until a worker has it; and telling them when
 //! there is no room for them.
 
-use super::connection;
 use super::state::Server;
+use super::{connection, reception};
 use busbar_transport::lock::lock;
 use std::fs::File;
 use std::io;
@@ -35,7 +35,7 @@ pub(super) fn run(server: &Arc<Server>, listener: &TcpListener) {
         };
         door.note(refused.as_ref().map(|r| r.1));
         if let Some((stream, why)) = refused {
-            connection::turn_away(stream, why);
+            reception::turn_away(stream, why);
         }
     }
 }

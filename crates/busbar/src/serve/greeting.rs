@@ -8,7 +8,6 @@
 use super::refusals::Network;
 use busbar_transport::Connection;
 use busbar_transport::lock::lock;
-use busbar_transport::tcp::Tcp;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IoSlice};
 use std::net::{Shutdown, TcpStream};
@@ -78,7 +77,20 @@ pub(crate) struct Greetings {
 pub(crate) struct Guest {
     number: u64,
     spoke: Arc<AtomicBool>,
+    until: Instant,
     home: Greetings,
+}
+
+impl Guest {
+    /// By when it must have said all it has to say.
+    pub(crate) fn until(&self) -> Instant {
+        self.until
+    }
+
+    /// Something has come from it.
+    pub(crate) fn speaks(&self) {
+        self.spoke.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Guest {
@@ -117,6 +129,7 @@ impl Greetings {
         Some(Guest {
             number,
             spoke,
+            until: Instant::now() + HELLO_TIME,
             home: self.clone(),
         })
     }
@@ -124,7 +137,7 @@ impl Greetings {
 
 /// A connection whose every receive ends at one deadline.
 pub(crate) struct Hasty<'a> {
-    conn: &'a Tcp,
+    conn: &'a dyn Connection,
     until: Instant,
     /// Who hears that something came.
     guest: Option<&'a Guest>,
@@ -132,15 +145,16 @@ pub(crate) struct Hasty<'a> {
 
 impl<'a> Hasty<'a> {
     /// Bounds what a stranger may take.
-    pub(crate) fn new(conn: &'a Tcp, guest: &'a Guest) -> Self {
+    pub(crate) fn new(conn: &'a dyn Connection, guest: &'a Guest) -> Self {
         Self {
+            conn,
+            until: guest.until,
             guest: Some(guest),
-            ..Self::within(conn, HELLO_TIME)
         }
     }
 
     /// Bounds it to less.
-    pub(crate) fn within(conn: &'a Tcp, time: Duration) -> Self {
+    pub(crate) fn within(conn: &'a dyn Connection, time: Duration) -> Self {
         Self {
             conn,
             until: Instant::now() + time,
@@ -162,7 +176,7 @@ impl Connection for Hasty<'_> {
         self.conn.recv_timeout(Some(left))?;
         let n = self.conn.recv(buf)?;
         if let Some(g) = self.guest {
-            g.spoke.store(true, Ordering::Relaxed);
+            g.speaks();
         }
         Ok(n)
     }
@@ -179,6 +193,7 @@ impl Connection for Hasty<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use busbar_transport::tcp::Tcp;
     use std::io::{Read, Write};
     use std::net::TcpListener;
 

@@ -2,13 +2,16 @@
 
 use super::config::Config;
 use super::greeting::Greetings;
+use super::identity::{Identities, Who};
 use super::monitor::Monitor;
 use super::refusals::Refusals;
+use super::turns::Turns;
 use super::workers::{Worker, Workers};
 use busbar_control::hello::ClientInfo;
 use busbar_control::holding::Holding;
 use busbar_pool::Pool;
 use busbar_transport::lock::lock;
+use busbar_transport::tls;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex};
@@ -19,7 +22,10 @@ pub(crate) struct SessionEntry {
     pub api: String,
     pub secret: String,
     pub client: ClientInfo,
+    /// Who opened it, as the server knows.
+    pub who: Who,
     pub peer: String,
+    pub encrypted: bool,
     pub since: Instant,
     pub connected: bool,
     /// What it held when its worker last said so, and how often it has.
@@ -31,7 +37,12 @@ pub(crate) struct SessionEntry {
 /// Everything the server's threads share.
 pub(crate) struct Server {
     pub config: Config,
-    pub token: Option<blake3::Hash>,
+    /// Who is let in.
+    pub identities: Identities,
+    /// What it shows to clients, where it encrypts.
+    pub tls: Option<tls::Server>,
+    /// Whose handshakes are worked on.
+    pub handshakes: Turns,
     /// For each API without devices, why.
     pub missing: Vec<(String, String)>,
     pub pool: Mutex<Pool>,

@@ -59,6 +59,12 @@ impl Turns {
         (2 * cores).max(4)
     }
 
+    /// How many handshakes may be worked on at a time: strangers get a quarter of the processors.
+    pub(crate) fn of_strangers() -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        (cores / 4).max(1)
+    }
+
     /// Waits for a place for a client of that network; `None` once it is no longer wanted, which is
     /// asked `every` so often, and before a place is used.
     pub(crate) fn wait(

@@ -163,6 +163,11 @@ impl Worker {
         !matches!(lock(&self.child).try_wait(), Ok(None))
     }
 
+    /// Ends the process, and leaves it to others to see how.
+    pub fn cut(&self) {
+        let _ = lock(&self.child).kill();
+    }
+
     /// Ends the process now.
     pub fn kill(&self) {
         let _ = lock(&self.child).kill();

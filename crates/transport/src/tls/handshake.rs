@@ -253,7 +253,7 @@ impl Server {
         let conn = ServerConnection::new(Arc::new(config)).map_err(|e| bad(&e.to_string()))?;
         let mut drive = Drive::new(&tcp, until, conn.into());
         if let Err(e) = drive.greet(work) {
-            drive.last_words();
+            tcp.last_words(LAST_WORDS);
             return Err(e);
         }
         let shown = drive.conn.peer_certificates().and_then(|c| c.first());
@@ -348,7 +348,7 @@ impl<'a> Drive<'a> {
         };
         let body = usize::from(u16::from_be_bytes([high, low]));
         if !(20..=23).contains(&kind) || major != 3 || body > LONGEST_TEXT + 256 {
-            return Err(bad(CLEAR));
+            return Err(no(CLEAR));
         }
         self.record.resize(HEAD + body, 0);
         self.fill(HEAD)
@@ -363,24 +363,6 @@ impl<'a> Drive<'a> {
             };
         }
         Ok(())
-    }
-
-    /// Lets the peer read why it is refused: what it has sent and nobody has read would take that
-    /// away from it.
-    fn last_words(&mut self) {
-        self.tcp.close_sending();
-        self.until = Instant::now() + LAST_WORDS;
-        self.record.resize(1 << 10, 0);
-        for _ in 0..64 {
-            if self
-                .left()
-                .and_then(|d| self.tcp.recv_timeout(Some(d)))
-                .is_err()
-                || !matches!(self.tcp.recv(&mut self.record), Ok(n) if n > 0)
-            {
-                break;
-            }
-        }
     }
 
     /// What the records behind the handshake are encrypted with: ours, the peer's.
@@ -404,16 +386,22 @@ impl<'a> Drive<'a> {
 }
 
 /// What is said of a peer that does not answer with TLS.
-const CLEAR: &str = "it does not speak TLS";
+const CLEAR: &str = "it answers in clear text, though it is known to encrypt: it was started with \
+                     --plaintext or for its own machine alone, or somebody is in between";
+
+/// The peer is not to be talked to.
+fn no(why: &str) -> io::Error {
+    io::Error::new(ErrorKind::PermissionDenied, why)
+}
 
 /// Why a handshake has failed, as an error whose kind tells what to do: `PermissionDenied` when one
 /// side does not know the other.
 fn explain(e: Error) -> io::Error {
-    let no = |why: &str| io::Error::new(ErrorKind::PermissionDenied, why);
     match e {
-        Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
-            no("it shows another key than the one that is known")
-        }
+        Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => no(
+            "it shows another key than the one that is known: if it was set up anew, log in \
+                again with the line that it prints (`busbar login`); if not, somebody is in between",
+        ),
         Error::InvalidCertificate(why) => match why {
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                 no("its certificate has expired")
@@ -439,7 +427,7 @@ fn explain(e: Error) -> io::Error {
             let (kind, why) = alert(what.into());
             io::Error::new(kind, why)
         }
-        Error::InvalidMessage(_) => bad(CLEAR),
+        Error::InvalidMessage(_) => no(CLEAR),
         e => bad(&format!("the encrypted connection cannot begin: {e}")),
     }
 }

@@ -31,6 +31,10 @@ pub(super) fn alert(what: u8) -> (io::ErrorKind, String) {
         45 => certificate("it has expired"),
         48 | 51 => certificate("nobody who is known there has signed it"),
         116 => certificate("it wants one, and there is none"),
+        80 => {
+            let text = "the server has no room for another client: try later";
+            (io::ErrorKind::ConnectionAborted, text.into())
+        }
         n => {
             let text = format!("the peer ended the encrypted connection (alert {n})");
             (io::ErrorKind::ConnectionAborted, text)

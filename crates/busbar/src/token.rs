@@ -1,0 +1,158 @@
+//! `busbar token`: who may use this machine's server.
+
+use crate::vault::{Token, Vault, now};
+use anyhow::{Result, anyhow, bail};
+use busbar_client::servers::Server;
+use busbar_control::hello::with_port;
+use busbar_transport::tls;
+use clap::Subcommand;
+use std::path::PathBuf;
+
+/// Flags of `busbar token`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  busbar token new alice                            # prints the line for alice to paste
+  busbar token new ci --tenant builds --expires 30d
+  busbar token list
+  busbar token revoke alice                         # her sessions end within a second
+
+A running server notices all of it. Run this as the server's user.")]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+    /// Where the server keeps its key and tokens, as for `busbar serve`
+    #[arg(long, value_name = "DIR", global = true)]
+    state_dir: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Make a token, and print the line to log in with; the token is not shown again
+    New {
+        /// What to call it
+        name: String,
+        /// Whose sessions it opens
+        #[arg(long, value_name = "NAME", default_value = "default")]
+        tenant: String,
+        /// When it ends: 30d, 12h, 45m or 90s from now [default: never]
+        #[arg(long, value_name = "TIME", value_parser = time)]
+        expires: Option<u64>,
+        /// Where clients reach the server [default: where it was last]
+        #[arg(long, value_name = "HOST:PORT")]
+        server: Option<String>,
+    },
+    /// List all tokens
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// End a token, and the sessions that were opened with it
+    Revoke {
+        /// What it is called
+        name: String,
+    },
+}
+
+fn time(text: &str) -> Result<u64, String> {
+    let wrong = || "say a number and s, m, h or d: 30d".to_string();
+    let (number, unit) = text
+        .split_at_checked(text.len().saturating_sub(1))
+        .ok_or_else(wrong)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    number.checked_mul(seconds).ok_or_else(wrong)
+}
+
+fn state(t: &Token) -> String {
+    match (t.revoked, t.expires) {
+        (Some(_), _) => "revoked".into(),
+        (_, None) => "good".into(),
+        (_, Some(e)) => match e.checked_sub(now()) {
+            None | Some(0) => "expired".into(),
+            Some(s) if s >= 172_800 => format!("good for {} days", s / 86400),
+            Some(s) if s >= 7200 => format!("good for {} hours", s / 3600),
+            Some(s) => format!("good for {s} seconds"),
+        },
+    }
+}
+
+/// Runs the command.
+pub fn run(a: Args) -> Result<()> {
+    let vault = Vault::open(a.state_dir.as_deref())?;
+    match a.what {
+        What::New {
+            name,
+            tenant,
+            expires,
+            server,
+        } => {
+            let (at, key) = match vault.place()? {
+                Some(place) => place,
+                None => {
+                    let own = tls::Server::new(vault.own()?, None);
+                    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")?;
+                    (with_port(host.trim()), own.map_err(|e| anyhow!(e))?.key())
+                }
+            };
+            let until = expires.map(|s| now().saturating_add(s));
+            let token = vault.add(&name, &tenant, until)?;
+            let line = Server {
+                address: server.map_or(at, |s| with_port(&s)),
+                token: token.to_string(),
+                key: key.to_string(),
+                ..Server::default()
+            };
+            println!("busbar login {}", line.line());
+        }
+        What::List { json: true } => {
+            let all = vault.tokens()?;
+            println!("{}", serde_json::to_string_pretty(&all)?);
+        }
+        What::List { json: false } => {
+            println!("{:<24} {:<16} STATE", "NAME", "TENANT");
+            for t in vault.tokens()? {
+                println!("{:<24} {:<16} {}", t.name, t.tenant, state(&t));
+            }
+        }
+        What::Revoke { name } => {
+            if name.is_empty() {
+                bail!("say which token: `busbar token list` shows all");
+            }
+            vault.revoke(&name)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_number_and_a_unit() {
+        assert_eq!(time("30d"), Ok(30 * 86400));
+        assert_eq!(
+            (time("2h"), time("7s"), time("1m")),
+            (Ok(7200), Ok(7), Ok(60))
+        );
+        for bad in [
+            "",
+            "d",
+            "30",
+            "-1d",
+            "1w",
+            "ä",
+            "1ä",
+            "99999999999999999999d",
+        ] {
+            assert!(time(bad).is_err(), "{bad}");
+        }
+    }
+}

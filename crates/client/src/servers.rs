@@ -1,0 +1,238 @@
+//! The servers that somebody has logged in to: where they are, by what they are known, what they
+//! are shown. `busbar login` writes the list, and each program looks its server up in it.
+
+use crate::config::var;
+use busbar_control::hello::with_port;
+use busbar_transport::tls::Fingerprint;
+use serde::{Deserialize, Serialize};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// A server.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Server {
+    /// `HOST:PORT`
+    pub address: String,
+    /// The fingerprint of its key.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub key: String,
+    /// What it is shown.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub token: String,
+    /// Where there is no key: a file with the certificates that vouch for it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ca: String,
+    /// A file with the certificate that it is shown, and one with the key of that.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cert: String,
+    #[allow(missing_docs)]
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cert_key: String,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.address, self.key)
+    }
+}
+
+/// How a line begins that says all there is to know of a server.
+const SCHEME: &str = "busbar://";
+
+impl FromStr for Server {
+    type Err = String;
+
+    /// `HOST[:PORT]`, or `busbar://[TOKEN@]HOST[:PORT][?key=FINGERPRINT]`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let Some(line) = text.strip_prefix(SCHEME) else {
+            return Ok(Self {
+                address: with_port(text),
+                ..Self::default()
+            });
+        };
+        let (place, asked) = line.split_once('?').unwrap_or((line, ""));
+        let (token, host) = place.rsplit_once('@').unwrap_or(("", place));
+        let host = host.trim_end_matches('/');
+        if host.is_empty() {
+            return Err("the line names no host: busbar://TOKEN@HOST:PORT?key=KEY".into());
+        }
+        let mut server = Self {
+            address: with_port(host),
+            token: token.into(),
+            ..Self::default()
+        };
+        for pair in asked.split('&').filter(|p| !p.is_empty()) {
+            match pair.split_once('=') {
+                Some(("key", key)) => server.key = Fingerprint::from_str(key)?.to_string(),
+                _ => {
+                    return Err(format!(
+                        "the line has `{pair}`, and only key=KEY makes sense"
+                    ));
+                }
+            }
+        }
+        Ok(server)
+    }
+}
+
+impl Server {
+    /// The line that says all there is to know of it.
+    pub fn line(&self) -> String {
+        let at = if self.token.is_empty() { "" } else { "@" };
+        format!(
+            "{SCHEME}{}{at}{}?key={}",
+            self.token, self.address, self.key
+        )
+    }
+
+    /// What of it is not known, as `other` says it.
+    pub fn or(self, other: Self) -> Self {
+        let or = |a: String, b: String| if a.is_empty() { b } else { a };
+        // One by which it is known is enough: the other could be an older one's.
+        let known = !self.key.is_empty() || !self.ca.is_empty();
+        let (key, ca) = match known {
+            true => (self.key, self.ca),
+            false => (other.key, other.ca),
+        };
+        Self {
+            address: or(self.address, other.address),
+            key,
+            token: or(self.token, other.token),
+            ca,
+            cert: or(self.cert, other.cert),
+            cert_key: or(self.cert_key, other.cert_key),
+        }
+    }
+}
+
+/// The list.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Servers {
+    /// The one that is used where none is named comes first.
+    pub server: Vec<Server>,
+}
+
+impl Servers {
+    /// Where the list is: `BUSBAR_CONFIG`, or a place in the user's configuration.
+    pub fn path() -> Option<PathBuf> {
+        let some = |name: &str| var(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let home = || Some(some("HOME")?.join(".config"));
+        some("BUSBAR_CONFIG").or_else(|| {
+            let base = some("XDG_CONFIG_HOME").or_else(home)?;
+            Some(base.join("busbar/config.toml"))
+        })
+    }
+
+    /// The list, or why it cannot be read; where there is no file, there is nobody on it.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let show = path.display();
+        match std::fs::read_to_string(path) {
+            Ok(text) => toml::from_str(&text)
+                .map_err(|e| format!("{show} is not valid: {}", e.message().replace('\n', ", "))),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(e) => Err(format!("cannot read {show}: {e}")),
+        }
+    }
+
+    /// Writes the list, for its owner's eyes alone.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        let text = toml::to_string(self).map_err(io::Error::other)?;
+        if let Some(folder) = path.parent() {
+            let mut make = std::fs::DirBuilder::new();
+            make.recursive(true).mode(0o700).create(folder)?;
+        }
+        // Whoever reads it meanwhile finds the old one or the new one.
+        let new = path.with_extension(format!("{}.new", std::process::id()));
+        let mut how = std::fs::OpenOptions::new();
+        how.write(true).create_new(true).mode(0o600);
+        let written = how
+            .open(&new)
+            .and_then(|mut f| f.write_all(text.as_bytes()).and_then(|()| f.sync_all()))
+            .and_then(|()| std::fs::rename(&new, path));
+        written.inspect_err(|_| drop(std::fs::remove_file(&new)))
+    }
+
+    /// What is known of the server at an address.
+    pub fn at(&self, address: &str) -> Option<&Server> {
+        self.server.iter().find(|s| s.address == address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_line_says_where_a_server_is_and_by_what_it_is_known() {
+        let key = "0123456789abcdef".repeat(4);
+        let line = format!("busbar://secret@gpu-host:7401?key={key}");
+        let s: Server = line.parse().unwrap();
+        assert_eq!((&*s.address, &*s.token), ("gpu-host:7401", "secret"));
+        assert_eq!((&s.key, s.line()), (&key, line));
+        assert!(!format!("{s:?}").contains("secret"));
+        let s: Server = format!("busbar://[::1]?key={key}").parse().unwrap();
+        assert_eq!((&*s.address, &*s.token), ("[::1]:7400", ""));
+        let s: Server = " gpu-host".parse().unwrap();
+        assert_eq!((&*s.address, &*s.key), ("gpu-host:7400", ""));
+        for (bad, why) in [
+            ("busbar://", "no host"),
+            ("busbar://x@?key=1", "no host"),
+            ("busbar://h?key=12", "64 hexadecimal"),
+            (
+                &format!("busbar://h?key={}", "+1".repeat(32)),
+                "64 hexadecimal",
+            ),
+            ("busbar://h?kex=1", "only key=KEY"),
+        ] {
+            let e = bad.parse::<Server>().unwrap_err();
+            assert!(e.contains(why), "{e}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_its_owners_alone_and_stays_as_it_was_written() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("new/busbar/config.toml");
+        assert_eq!(Servers::read(&path), Ok(Servers::default()));
+        let one: Server = format!("busbar://t@a?key={}", "0f".repeat(32))
+            .parse()
+            .unwrap();
+        let two: Server = "b:1".parse().unwrap();
+        let list = Servers {
+            server: vec![one.clone(), two],
+        };
+        list.write(&path).unwrap();
+        list.write(&path).unwrap();
+        assert_eq!(Servers::read(&path).as_ref(), Ok(&list));
+        assert_eq!(list.at("a:7400"), Some(&one));
+        assert_eq!(list.at("a:7401"), None);
+        let mode = |p: &Path| std::fs::metadata(p).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        std::fs::write(&path, "[[server]]\nadress = 1\n").unwrap();
+        assert!(Servers::read(&path).unwrap_err().contains("is not valid"));
+    }
+
+    #[test]
+    fn what_is_said_last_counts_and_a_key_is_never_mixed_with_an_authority() {
+        let server = |key: &str, ca: &str, token: &str| Server {
+            key: key.into(),
+            ca: ca.into(),
+            token: token.into(),
+            ..Server::default()
+        };
+        assert_eq!(
+            server("", "", "new").or(server("k", "", "old")),
+            server("k", "", "new")
+        );
+        assert_eq!(
+            server("k", "", "").or(server("", "c", "t")),
+            server("k", "", "t")
+        );
+    }
+}
