@@ -53,6 +53,8 @@ pub fn clear(c: &mut Command) {
         }
     }
     c.env_remove("LD_LIBRARY_PATH");
+    // Whoever runs the tests may have logged in somewhere.
+    c.env("BUSBAR_CONFIG", "/nonexistent/busbar/config.toml");
     if let Some(lib) = tree().cuda.parent() {
         c.env("BUSBAR_LIB_DIR", lib);
     }

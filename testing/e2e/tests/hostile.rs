@@ -290,7 +290,7 @@ fn strangers_get_nowhere_and_leave_nothing() {
     assert!(c.output().expect("it runs").status.success());
     until("the end of every greeting", || {
         // The listener, and threads that live as long as the server.
-        (proc::threads(server.pid()) <= 4).then_some(())
+        (proc::threads(server.pid()) <= 5).then_some(())
     });
     check_log(&server);
     let _ = std::fs::remove_file(token);
