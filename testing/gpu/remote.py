@@ -28,23 +28,30 @@ def hiding(folder):
 
 class Remote:
     """`busbar serve` on a loopback port while the block runs; `prefix` makes a client of a command.
-    The server may be given more options.
+    The server may be given more options. With `tls` it encrypts, as for clients elsewhere.
     """
 
-    def __init__(self, dist, port, work, log, options=()):
+    def __init__(self, dist, port, work, log, options=(), tls=False):
         self.busbar = pathlib.Path(dist).resolve() / "bin/busbar"
         self.server = f"127.0.0.1:{port}"
         self.log = pathlib.Path(log)
         self.hide = hiding(work)
         self.options = options
+        self.state = pathlib.Path(work).resolve() / "state" if tls else None
 
     def __enter__(self):
         self.out = open(self.log, "w")
         command = [self.busbar, "serve", "--listen", self.server, *self.options]
+        if self.state:
+            command += ["--tls", "--state-dir", self.state]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.out, text=True)
         if "listening" not in self.process.stdout.readline():
             self.process.kill()
             sys.exit(f"the server did not start; see {self.log}")
+        if self.state:
+            new = [self.busbar, "token", "new", f"lane-{self.process.pid}"]
+            line = subprocess.check_output([*new, "--state-dir", self.state], text=True)
+            self.server = line.split()[-1]
         return self
 
     def __exit__(self, *_):

@@ -132,6 +132,17 @@ fn an_address_that_is_none_is_not_taken_for_a_public_one() {
     }
     let out = busbar(&["serve", "--check", "--listen", "127.0.0.1"]);
     assert!(text(&out.stdout).contains("127.0.0.1:7400"));
-    let out = busbar(&["serve", "--check", "--listen", "0.0.0.0:7400"]);
+    let open = ["serve", "--check", "--listen", "0.0.0.0:7400"];
+    let encrypts = |args: &[&str]| {
+        let out = text(&busbar(args).stdout);
+        let line = out.lines().find(|l| l.starts_with("tls "));
+        line.map(|l| l.ends_with(" true"))
+    };
+    assert_eq!(encrypts(&open), Some(true));
+    assert_eq!(encrypts(&["serve", "--check"]), Some(false));
+    assert_eq!(encrypts(&["serve", "--check", "--tls"]), Some(true));
+    let out = busbar(&[&open[..], &["--plaintext"]].concat());
     assert!(text(&out.stderr).contains("--token-file"));
+    let out = busbar(&["serve", "--check", "--plaintext", "--client-ca", "x"]);
+    assert!(text(&out.stderr).contains("is the opposite of"));
 }
