@@ -185,9 +185,13 @@ pub fn run(args: Args) -> Result<()> {
     if let Some(line) = greeting {
         let _ = writeln!(std::io::stdout(), "{line}");
     }
-    let s = server.clone();
-    let revoke = std::thread::Builder::new().name("revoke".into());
-    revoke.spawn(move || revoke::run(&s))?;
+    if server.identities.asks() {
+        let s = server.clone();
+        std::thread::Builder::new()
+            .name("revoke".into())
+            .stack_size(256 << 10)
+            .spawn(move || revoke::run(&s))?;
+    }
     door::run(&server, &listener);
     Ok(())
 }

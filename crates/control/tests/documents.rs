@@ -123,7 +123,7 @@ fn documents_of_other_releases_are_read() {
     let mut newer = json_of(&full());
     newer["later"] = json!({ "x": [1] });
     newer["devices"][0]["slice"] = json!(3);
-    newer["sessions"][0]["tenant"] = json!("t");
+    newer["sessions"][0]["colour"] = json!("t");
     let said: Status = read("it", newer.to_string().as_bytes()).unwrap();
     assert_eq!(said, full());
     // An older one says less.

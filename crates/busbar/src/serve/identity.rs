@@ -130,7 +130,7 @@ impl Identities {
     }
 
     /// Whether somebody has to show something.
-    fn asks(&self) -> bool {
+    pub(super) fn asks(&self) -> bool {
         self.file.is_some() || self.vault.is_some() || self.certificates
     }
 
