@@ -17,6 +17,9 @@ use std::path::{Component, Path, PathBuf};
 /// The most links on a path.
 const MOST_LINKS: usize = 40;
 
+/// What tells whether a file has changed: its number, time and length.
+pub type Version = (u64, i64, i64, u64);
+
 /// A folder that is open, whatever happens to its name.
 pub struct Folder {
     fd: OwnedFd,
@@ -112,7 +115,7 @@ impl Folder {
     }
 
     /// What tells whether a file of it has changed.
-    pub fn version(&self, name: &str) -> Option<(u64, i64, i64, u64)> {
+    pub fn version(&self, name: &str) -> Option<Version> {
         let m = self.file(name, libc::O_PATH).ok()?.metadata().ok()?;
         Some((m.ino(), m.mtime(), m.mtime_nsec(), m.len()))
     }

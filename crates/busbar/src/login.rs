@@ -105,7 +105,7 @@ pub fn run(a: Args) -> Result<()> {
         token_file: None,
         ..Config::from_env()
     };
-    let status = hello::status(&config, &server.address).map_err(anyhow::Error::msg)?;
+    let status = hello::status(&config, &server.address, &[]).map_err(anyhow::Error::msg)?;
     let address = server.address.clone();
     all.server.retain(|s| s.address != address);
     all.server.insert(0, server);

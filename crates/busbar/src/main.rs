@@ -25,8 +25,8 @@ use std::io::Write;
     about = "Plugs any machine into any accelerator",
     long_about = "Busbar runs unmodified CUDA and OpenCL programs on accelerators in other \
                   machines.\n\nOn the machine with the accelerator:\n    busbar serve --listen \
-                  0.0.0.0:7400\n\nOn any other machine, once the line that this prints, and then:\n    \
-                  busbar run -- python train.py\n\n\
+                  0.0.0.0:7400\n\nOn any other machine, once the line that this prints, and \
+                  then:\n    busbar run -- python train.py\n\n\
                   `busbar doctor` says what is wrong when it does not work."
 )]
 struct Cli {

@@ -3,7 +3,7 @@
 //! Of a token only its hash is kept, so that whoever reads the folder cannot show one. The folder
 //! and its files are the server's user's alone.
 
-use crate::folder::Folder;
+use crate::folder::{Folder, Version};
 use anyhow::{Context, Result, bail};
 use busbar_transport::tls::{Fingerprint, Own};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -158,7 +158,7 @@ impl Vault {
     }
 
     /// What tells whether the tokens have changed.
-    pub fn version(&self) -> Option<(u64, i64, i64, u64)> {
+    pub fn version(&self) -> Option<Version> {
         self.folder.version(TOKENS)
     }
 

@@ -4,6 +4,7 @@
 //! environment is the caller's, and says nothing here: it would have the program send a file that
 //! only it can read to a server of the caller's choice, and write where the caller cannot.
 
+pub use crate::env::var;
 use crate::servers::{Server, Servers};
 pub use crate::shared::Sharing;
 use busbar_transport::Dialer;
@@ -51,13 +52,6 @@ pub struct Config {
     /// `BUSBAR_POINTERS`: whether every word of a kernel's parameters that could be an address of
     /// page-locked memory counts as one.
     pub all_pointers: bool,
-}
-
-/// A variable of the environment, if that is to be trusted.
-pub fn var(name: &str) -> Option<String> {
-    // SAFETY: reads what the kernel told the process as it started.
-    let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    std::env::var(name).ok().filter(|_| !secure)
 }
 
 impl Config {

@@ -16,6 +16,7 @@ mod chunks;
 pub mod config;
 mod content;
 pub mod cuda;
+mod env;
 pub mod hello;
 pub mod log;
 pub mod nvml;

@@ -1,7 +1,7 @@
 //! The servers that somebody has logged in to: where they are, by what they are known, what they
 //! are shown. `busbar login` writes the list, and each program looks its server up in it.
 
-use crate::config::var;
+use crate::env::var;
 use busbar_control::hello::with_port;
 use busbar_transport::tls::Fingerprint;
 use serde::{Deserialize, Serialize};

@@ -110,8 +110,8 @@ pub const BUSY: &str = "busy";
 /// Why a hello is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// One word a program can match: `hello`, `version`, `token`, `tls`, `no_device`, `taken`, `lease`,
-    /// `api`, `session`, `limit`, `internal`, [`BUSY`].
+    /// One word a program can match: `hello`, `version`, `token`, `tls`, `no_device`, `taken`,
+    /// `lease`, `api`, `session`, `limit`, `internal`, [`BUSY`].
     pub code: String,
     /// One sentence that says what to do.
     pub message: String,

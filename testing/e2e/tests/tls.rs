@@ -654,7 +654,7 @@ fn half_handshakes_keep_nobody_out() {
                     ..Config::from_env()
                 };
                 while over.load(Ordering::Acquire) == 0 {
-                    assert!(busbar_client::hello::status(&config, &wrong.address).is_err());
+                    assert!(busbar_client::hello::status(&config, &wrong.address, &[]).is_err());
                 }
             })
         })

@@ -2,6 +2,7 @@
 //! revoked and expire while the server runs.
 
 use super::config::Config;
+use crate::folder::Version;
 use crate::vault::{Token, Vault};
 use anyhow::{Context, Result, bail};
 use blake3::Hash;
@@ -45,7 +46,7 @@ struct Table {
     file: Option<Hash>,
     tokens: Vec<(Hash, Token)>,
     /// What tells whether they have changed.
-    versions: (Option<(u64, i64, i64, u64)>, Option<(u64, i64, i64, u64)>),
+    versions: [Option<Version>; 2],
 }
 
 /// All that are let in.
@@ -90,10 +91,10 @@ impl Identities {
         Ok(it)
     }
 
-    fn versions(&self) -> (Option<(u64, i64, i64, u64)>, Option<(u64, i64, i64, u64)>) {
+    fn versions(&self) -> [Option<Version>; 2] {
         let file = self.file.as_ref().and_then(|p| std::fs::metadata(p).ok());
         let file = file.map(|m| (m.ino(), m.mtime(), m.mtime_nsec(), m.len()));
-        (file, self.vault.as_ref().and_then(Vault::version))
+        [file, self.vault.as_ref().and_then(Vault::version)]
     }
 
     fn load(&self) -> Result<Table> {
@@ -122,7 +123,7 @@ impl Identities {
                 tracing::error!(why, "the tokens have changed and cannot be read");
                 let mut table = write(&self.table);
                 table.versions = versions;
-                if versions.0.is_none() {
+                if versions[0].is_none() {
                     table.file = None;
                 }
             }

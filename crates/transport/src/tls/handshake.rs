@@ -399,8 +399,9 @@ fn no(why: &str) -> io::Error {
 fn explain(e: Error) -> io::Error {
     match e {
         Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => no(
-            "it shows another key than the one that is known: if it was set up anew, log in \
-                again with the line that it prints (`busbar login`); if not, somebody is in between",
+            "it shows another key than the one that is known: if it was set up anew, log \
+             in again with the line that it prints (`busbar login`); if not, somebody is in \
+             between",
         ),
         Error::InvalidCertificate(why) => match why {
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
