@@ -34,10 +34,19 @@ pub fn threads(pid: u32) -> usize {
 
 /// A process's resident memory in KiB.
 pub fn resident_kib(pid: u32) -> u64 {
+    status_kib(pid, "VmRSS:")
+}
+
+/// What a process has reserved of its address space, in KiB.
+pub fn reserved_kib(pid: u32) -> u64 {
+    status_kib(pid, "VmSize:")
+}
+
+fn status_kib(pid: u32, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status
         .lines()
-        .find_map(|l| l.strip_prefix("VmRSS:"))
+        .find_map(|l| l.strip_prefix(name))
         .unwrap_or("");
     line.split_whitespace()
         .next()

@@ -253,8 +253,9 @@ fn workers_without_memory_say_so_and_later_ones_work() {
     let server = Server::start();
     let mut other = Running::start(remote(&server, program()).args(["hold", "1"]));
     other.line_with("holding");
-    // What the server has itself; a worker inherits the limit, and reserves far more.
-    allow(server.pid(), libc::RLIMIT_AS, 400 << 20);
+    // What the server has itself, and a little; a worker inherits the limit, and reserves far more.
+    let own = proc::reserved_kib(server.pid()) << 10;
+    allow(server.pid(), libc::RLIMIT_AS, own + (64 << 20));
     let open = || {
         let mut c = remote(&server, program());
         let out = finished(c.arg("devices").env("BUSBAR_LOG", "error"));
