@@ -87,7 +87,7 @@ fn cuMemPoolImportFromShareableHandle(
     flags: u64,
 ) -> CUresult;
 
-#[custom] #[cx(context)] #[get_proc("cuMemPoolImportPointer", 11020)]
+#[custom] #[cx] #[get_proc("cuMemPoolImportPointer", 11020)]
 fn cuMemPoolImportPointer(
     #[out] ptr_out: *mut CUdeviceptr,
     #[handle] pool: CUmemoryPool,

@@ -101,7 +101,7 @@ static void in(unsigned *device, const unsigned *host, size_t n) {
     CHECK(cudaMemcpyAsync(device, host, n, cudaMemcpyHostToDevice, s));
 }
 
-static void graphs(unsigned *host, unsigned *second) {
+static void graphs(unsigned *host, unsigned *second, bool pageable = false) {
     auto write = [&](unsigned value) { for (int i = 0; i < N; i++) host[i] = value; };
     Both g = captured([&] { out(host, BYTES); in(b, host, BYTES); });
     for (unsigned round = 1; round < 4; round++) {
@@ -127,7 +127,8 @@ static void graphs(unsigned *host, unsigned *second) {
         in(b, host, BYTES);
     });
     set(10);
-    for (int i = 0; i < 3; i++) {
+    // Natively a copy from pageable memory may read before a function ahead of it has written.
+    for (int i = 0; i < 3 && !pageable; i++) {
         CHECK(cudaGraphLaunch(g.exec, s));
         show("functions", host);
     }
@@ -147,8 +148,10 @@ static void graphs(unsigned *host, unsigned *second) {
         CHECK(cudaStreamWaitEvent(s, join, 0));
         in(b, host, BYTES);
     });
-    CHECK(cudaGraphLaunch(g.exec, s));
-    show("beside a function", host);
+    if (!pageable) {
+        CHECK(cudaGraphLaunch(g.exec, s));
+        show("beside a function", host);
+    }
     end(g);
 
     for (size_t x : {0, 200, 400}) {
@@ -370,7 +373,7 @@ int main() {
         if (pinned) CHECK(cudaHostAlloc(&host, 2 * BYTES + 64, 0));
         else host = (unsigned *)malloc(2 * BYTES + 80) + 3;
         if (!strcmp(kind, "registered")) CHECK(cudaHostRegister(host, 2 * BYTES + 64, 0));
-        graphs(host, host + N + 3);
+        graphs(host, host + N + 3, !strcmp(kind, "pageable"));
         if (strcmp(kind, "pageable")) {
             kernels(host);
             graphs(host, host + N + 3);

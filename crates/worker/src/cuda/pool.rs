@@ -206,20 +206,23 @@ pub(super) fn pool_import_pointer(
 ) -> Result<msg::PoolImportPointerReply, Fail> {
     let mut data: CUmemPoolPtrExportData = plain(m.data)?;
     let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
-    let (mut va, mut base, mut size, mut device) = (0, 0, 0, 0i32);
+    let (mut va, mut size, mut device) = (0, 0u64, 0i32);
     // It is the exporter's session that has the bytes.
     let charge = w.charge(Use::Pool, 0)?;
     // SAFETY: a live pool, and pointers to live values of the sizes that are asked for.
     unsafe {
         let d = w.driver;
         check(d.cuMemPoolImportPointer(&mut va, pool, &mut data))?;
-        check(d.cuMemGetAddressRange_v2(&mut base, &mut size, va))?;
-        let ordinal = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+        // Not by cuMemGetAddressRange, which needs a context; the import needs none.
+        let (bytes, ordinal) = (
+            CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+            CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        );
+        check(d.cuPointerGetAttribute((&raw mut size).cast(), bytes, va))?;
         check(d.cuPointerGetAttribute((&raw mut device).cast(), ordinal, va))?;
     }
     let seen = w.devices.iter().position(|d| *d == device);
     let device = seen.ok_or(CUDA_ERROR_INVALID_DEVICE)? as i32;
-    let size = size as u64;
     w.given.memory(va, size);
     w.pooled.insert(va, (w.record.aux, charge));
     Ok(msg::PoolImportPointerReply { va, size, device })

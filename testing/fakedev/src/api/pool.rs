@@ -147,13 +147,13 @@ api! {
     fn [cuMemPoolImportPointer] (
         out: *mut CUdeviceptr, pool: CUmemoryPool, data: *const [u64; 8],
     ) {
-        let (context, pool) = (context::current()?, by_handle(pool)?);
+        let pool = by_handle(pool)?;
         let [place, size, ..] = get(data)?;
         if out.is_null() || !pool.imported || size == 0 || place.checked_add(size).is_none() {
             return Err(INVALID_VALUE);
         }
         let (size, of) = (size as usize, pool.handle);
-        let address = memory::allocate(Kind::Pool, size, context.handle, pool.device, of)?;
+        let address = memory::allocate(Kind::Pool, size, 0, pool.device, of)?;
         pool.map(address, place, size)?;
         put(out, address)
     }

@@ -309,7 +309,6 @@ pub unsafe extern "C" fn cuMemPoolImportPointer(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        cx.need_context()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         not_null(shareData)?;
         // SAFETY: the program's pointer; the API asks that it be valid.

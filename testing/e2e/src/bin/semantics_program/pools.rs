@@ -80,14 +80,15 @@ pub fn child(api: &Api) {
     let words = args.next().expect("what was exported");
     let words = words.split(',').map(|w| u64::from_str_radix(w, 16));
     let mut share: Vec<u64> = words.collect::<Result<_, _>>().expect("numbers");
-    api.made("cuCtxCreate_v2", &[0, 0]);
-    let stream = api.made("cuStreamCreate", &[1]);
     let mut pool = 0u64;
     let import = "cuMemPoolImportFromShareableHandle";
     api.tell(import, &[at(&mut pool), fd, 8, 0]);
     api.tell(import, &[at(&mut pool), 0, DESCRIPTOR, 0]);
     api.tell(import, &[at(&mut pool), fd, DESCRIPTOR, 0]);
+    // Before there is a context: a pool belongs to none.
     let p = api.made("cuMemPoolImportPointer", &[pool, at(&mut share[0])]);
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let stream = api.made("cuStreamCreate", &[1]);
     let (mut base, mut size) = (0u64, 0u64);
     api.tell(
         "cuMemGetAddressRange_v2",
