@@ -53,6 +53,7 @@ fn watch(cx: Cx) {
         };
         let looks = areas.looks();
         drop(areas);
+        let eager = looks.iter().any(|l| may_talk(cx, l));
         let nothing = looks.is_empty();
         if nothing {
             cx.client.session.flush();
@@ -81,10 +82,22 @@ fn watch(cx: Cx) {
         } else {
             changed.elapsed()
         };
-        if quiet > EAGER || nothing {
-            std::thread::sleep(if quiet > LONG { LONG_PAUSE } else { PAUSE });
+        if quiet > LONG || !(eager || nothing) {
+            std::thread::sleep(LONG_PAUSE);
+        } else if quiet > EAGER || nothing {
+            std::thread::sleep(PAUSE);
         }
     }
+}
+
+/// Whether a kernel and the program may talk by this memory, as far as is known. Copies seldom have
+/// an end in a flag. In other small memory they have: where PyTorch reads a loss, for instance, and
+/// its address is found on the stack of functions that are launched. To ask for that all the time
+/// was to fill the link with questions that nobody had.
+fn may_talk(cx: Cx, look: &Look) -> bool {
+    let ranges = &cx.state().ranges;
+    let found = ranges.find_page_locked(look.edge.0);
+    found.is_none_or(|r| ranges.may_be_for_kernels(&r))
 }
 
 /// What the device has, asked for twice.

@@ -27,9 +27,6 @@ const SHORT: u32 = 96;
 /// Bytes of the longest one whose words are believed at all.
 const LONG: u32 = 1024;
 
-/// In the flags of memory that is allocated or registered: kernels are to have it.
-const MAPPED: u32 = 2;
-
 /// Finds the addresses of page-locked memory in a launch's packed parameters, shows that memory to
 /// kernels, and puts the device's addresses in their places.
 pub fn translate(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<()> {
@@ -55,7 +52,7 @@ pub fn translate(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<()> {
             if *size > SHORT {
                 let early = early && *size <= LONG;
                 let (believed, new) = f.places.believes(from + 8 * n, early || all);
-                let meant = r.flags & MAPPED != 0 || !cx.state().ranges.was_copied(&r);
+                let meant = cx.state().ranges.may_be_for_kernels(&r);
                 if !believed && !meant {
                     if new {
                         let why = "not taken for an address (BUSBAR_POINTERS=all does)";

@@ -7,6 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
+/// In the flags of memory that is allocated or registered: kernels are to have it.
+const MAPPED: u32 = 2;
+
 /// What kind of memory a range is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sort {
@@ -156,6 +159,12 @@ impl Ranges {
     /// Whether any copy has had an end in page-locked memory.
     pub fn was_copied(&self, r: &Range) -> bool {
         read(&self.copied).contains(&r.serial)
+    }
+
+    /// Whether page-locked memory is meant for kernels, as far as is known: it was asked for as
+    /// such, or no copy has had an end in it.
+    pub fn may_be_for_kernels(&self, r: &Range) -> bool {
+        r.flags & MAPPED != 0 || !self.was_copied(r)
     }
 
     /// Forgets all memory of a context but for the program's own, which stays.
@@ -409,9 +418,10 @@ mod tests {
             "of another sort"
         );
         let host = r.find(0x1200).unwrap();
+        assert!(r.may_be_for_kernels(&host));
         assert!(!r.was_copied(&host) && !r.is_pinned_end(0x1280, 0x81));
         assert!(!r.was_copied(&host) && r.is_pinned_end(0x1280, 0x80));
-        assert!(r.was_copied(&host));
+        assert!(r.was_copied(&host) && !r.may_be_for_kernels(&host));
         let serials: Vec<_> = [0x1000, 0x1100, 0x1200]
             .map(|p| r.find(p).unwrap().serial)
             .into();
