@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::{CString, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -19,6 +19,11 @@ const MOST_LINKS: usize = 40;
 
 /// What tells whether a file has changed: its number, time and length.
 pub type Version = (u64, i64, i64, u64);
+
+/// What tells whether the file has changed of which this is known.
+pub fn version(m: &Metadata) -> Version {
+    (m.ino(), m.mtime(), m.mtime_nsec(), m.len())
+}
 
 /// A folder that is open, whatever happens to its name.
 pub struct Folder {
@@ -117,7 +122,7 @@ impl Folder {
     /// What tells whether a file of it has changed.
     pub fn version(&self, name: &str) -> Option<Version> {
         let m = self.file(name, libc::O_PATH).ok()?.metadata().ok()?;
-        Some((m.ino(), m.mtime(), m.mtime_nsec(), m.len()))
+        Some(version(&m))
     }
 
     /// Writes a file of this user's alone, whole or not at all; where there is one already, `again`

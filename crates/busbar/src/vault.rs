@@ -82,9 +82,9 @@ pub fn default_folder() -> Option<PathBuf> {
     Some(some("XDG_STATE_HOME").or_else(home)?.join("busbar"))
 }
 
-/// A secret of 32 random bytes, in digits.
-pub fn secret() -> Result<Zeroizing<String>> {
-    let mut bytes = Zeroizing::new([0; 32]);
+/// Random bytes that nobody can guess, in digits.
+pub fn random(bytes: usize) -> Result<Zeroizing<String>> {
+    let mut bytes = Zeroizing::new(vec![0; bytes]);
     getrandom::fill(&mut bytes[..]).context("there are no random numbers")?;
     Ok(Zeroizing::new(
         bytes.iter().map(|b| format!("{b:02x}")).collect(),
@@ -174,7 +174,7 @@ impl Vault {
     pub fn add(&self, name: &str, tenant: &str, expires: Option<u64>) -> Result<Zeroizing<String>> {
         check_name("token", name)?;
         check_name("tenant", tenant)?;
-        let secret = secret()?;
+        let secret = random(32)?;
         self.change(|all| {
             if all.iter().any(|t| t.name == name && t.over().is_none()) {
                 bail!("there is a token `{name}` already: choose another name, or revoke it first");

@@ -115,10 +115,11 @@ fn settled<T>(ask: impl Fn() -> Result<T, Refused>) -> Result<T, Refused> {
 
 /// A random name nobody can guess.
 fn random_name(bytes: usize) -> Result<String, Refusal> {
-    let mut b = vec![0; bytes];
-    getrandom::fill(&mut b)
-        .map_err(|e| Refusal::new("internal", format!("the server has no random numbers: {e}")))?;
-    Ok(b.iter().map(|x| format!("{x:02x}")).collect())
+    let random = crate::vault::random(bytes).map_err(|e| {
+        let why = format!("the server has no random numbers: {}", e.root_cause());
+        Refusal::new("internal", why)
+    })?;
+    Ok(random.to_string())
 }
 
 /// What a new session is given.

@@ -2,14 +2,13 @@
 //! revoked and expire while the server runs.
 
 use super::config::Config;
-use crate::folder::Version;
+use crate::folder::{Version, version};
 use crate::vault::{Token, Vault};
 use anyhow::{Context, Result, bail};
 use blake3::Hash;
 use busbar_control::hello::Refusal;
 use busbar_transport::lock::{read, write};
 use busbar_transport::tls::Certificate;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 
@@ -93,8 +92,10 @@ impl Identities {
 
     fn versions(&self) -> [Option<Version>; 2] {
         let file = self.file.as_ref().and_then(|p| std::fs::metadata(p).ok());
-        let file = file.map(|m| (m.ino(), m.mtime(), m.mtime_nsec(), m.len()));
-        [file, self.vault.as_ref().and_then(Vault::version)]
+        [
+            file.as_ref().map(version),
+            self.vault.as_ref().and_then(Vault::version),
+        ]
     }
 
     fn load(&self) -> Result<Table> {

@@ -29,12 +29,11 @@ pub(super) fn register(w: &Cuda, context: u64) {
             let Some((p, len)) = arena.to_register() else {
                 return;
             };
-            const PORTABLE: u32 = 1;
             // SAFETY: a live context; memory that lives as long as the arena, of which the session
             // keeps a clone to its end.
             unsafe {
                 driver.cuCtxSetCurrent(context as CUcontext);
-                driver.cuMemHostRegister_v2(p.cast(), len, PORTABLE);
+                driver.cuMemHostRegister_v2(p.cast(), len, CU_MEMHOSTREGISTER_PORTABLE);
             }
         };
         let _ = std::thread::Builder::new()

@@ -12,15 +12,13 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const PORTABLE: u32 = 1;
-
 /// Page-locked memory for bytes of the program's that have no other place.
 pub(super) fn room_for(w: &mut Cuda, len: usize) -> Result<Arc<Room>> {
     let d = w.driver;
     w.graphs.mirrors.room(len, |size| {
         let mut p = std::ptr::null_mut();
         // SAFETY: a pointer to a live pointer.
-        check(unsafe { d.cuMemHostAlloc(&mut p, size, PORTABLE) })?;
+        check(unsafe { d.cuMemHostAlloc(&mut p, size, CU_MEMHOSTALLOC_PORTABLE) })?;
         Ok(p as u64)
     })
 }
@@ -32,7 +30,7 @@ pub(super) fn make(w: &mut Cuda, id: u32, of: (u64, Rows)) -> Result<Arc<Mirror>
     w.graphs.mirrors.make(id, of, &w.outbox, |view| {
         let (p, len) = (view.at as *mut c_void, view.len as usize);
         // SAFETY: memory that stays mapped until it is unregistered.
-        check(unsafe { d.cuMemHostRegister_v2(p, len, PORTABLE) })
+        check(unsafe { d.cuMemHostRegister_v2(p, len, CU_MEMHOSTREGISTER_PORTABLE) })
     })
 }
 

@@ -11,13 +11,12 @@ use busbar_wire::generated::cuda::{self as msg};
 /// Makes mapped memory known to the driver. The program was promised that the device has it at the
 /// same address.
 fn register(d: &Driver, va: u64, size: u64) -> Result {
-    const PORTABLE: u32 = 1;
-    const MAPPED: u32 = 2;
+    const FLAGS: u32 = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
     let mut there: CUdeviceptr = 0;
     // SAFETY: memory that stays mapped until it is unregistered, and a pointer to a live address.
     unsafe {
         let p = va as *mut std::ffi::c_void;
-        check(d.cuMemHostRegister_v2(p, size as usize, PORTABLE | MAPPED))?;
+        check(d.cuMemHostRegister_v2(p, size as usize, FLAGS))?;
         let known = check(d.cuMemHostGetDevicePointer_v2(&mut there, p, 0));
         if known.is_err() || there != va {
             d.cuMemHostUnregister(p);

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Page-locked memory of a pool is every context's, and kernels see it.
-const PORTABLE: u32 = 1;
-const MAPPED: u32 = 2;
+const FLAGS: u32 = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
 
 /// The pool with an id, if it is one of host memory.
 pub fn find(cx: Cx, id: u32) -> Option<Arc<HostPool>> {
@@ -80,8 +79,9 @@ pub fn alloc(cx: Cx, pool: Arc<HostPool>, size: u64, stream: u32) -> Result<u64>
     }
     let at = match pool.take(size).ok_or(CUDA_ERROR_OUT_OF_MEMORY)? {
         Some(at) => at,
-        None => host_memory::alloc(cx, size as usize, PORTABLE | MAPPED)
-            .inspect_err(|_| pool.not_made(size))?,
+        None => {
+            host_memory::alloc(cx, size as usize, FLAGS).inspect_err(|_| pool.not_made(size))?
+        }
     };
     cx.state().host_pooled.insert(at, (pool, size));
     Ok(at)

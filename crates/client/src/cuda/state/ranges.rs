@@ -7,9 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// In the flags of memory that is allocated or registered: kernels are to have it.
-const MAPPED: u32 = 2;
-
 /// What kind of memory a range is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sort {
@@ -164,7 +161,8 @@ impl Ranges {
     /// Whether page-locked memory is meant for kernels, as far as is known: it was asked for as
     /// such, or no copy has had an end in it.
     pub fn may_be_for_kernels(&self, r: &Range) -> bool {
-        r.flags & MAPPED != 0 || !self.was_copied(r)
+        // The same bit for memory that is allocated and for memory that is registered.
+        r.flags & CU_MEMHOSTALLOC_DEVICEMAP != 0 || !self.was_copied(r)
     }
 
     /// Forgets all memory of a context but for the program's own, which stays.
