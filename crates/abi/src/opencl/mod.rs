@@ -3,6 +3,7 @@
 mod constants;
 pub mod types;
 
+pub use crate::refuse_if;
 pub use constants::*;
 use std::ffi::c_void;
 

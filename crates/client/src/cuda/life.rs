@@ -263,9 +263,7 @@ fn introduce(session: &Session, state: &State) -> Result<(Vec<devices::Device>, 
     let reply = decode::<msg::OpenCudaReply<'_>>(&answer.body)?;
     let all = devices::parse(reply.devices).map_err(|_| CUDA_ERROR_UNKNOWN)?;
     let devices = devices::visible(all, || state.handles.create(Kind::Context, 0))?;
-    if devices.is_empty() {
-        return Err(CUDA_ERROR_NO_DEVICE);
-    }
+    refuse_if(devices.is_empty(), CUDA_ERROR_NO_DEVICE)?;
     Ok((devices, reply.driver as i32))
 }
 

@@ -54,12 +54,8 @@ pub fn unsupported(name: &'static str, reason: &'static str) -> nvmlReturn_t {
 /// # Safety
 /// `out` is null or points to `room` bytes.
 pub unsafe fn put_text(out: *mut c_char, room: u32, text: &str) -> Result {
-    if out.is_null() {
-        return Err(NVML_ERROR_INVALID_ARGUMENT);
-    }
-    if text.len() >= room as usize {
-        return Err(NVML_ERROR_INSUFFICIENT_SIZE);
-    }
+    refuse_if(out.is_null(), NVML_ERROR_INVALID_ARGUMENT)?;
+    refuse_if(text.len() >= room as usize, NVML_ERROR_INSUFFICIENT_SIZE)?;
     // SAFETY: the caller's promise; text and NUL fit.
     unsafe {
         out.cast::<u8>()
@@ -74,9 +70,7 @@ pub unsafe fn put_text(out: *mut c_char, room: u32, text: &str) -> Result {
 /// # Safety
 /// `p` is null or points to a word, behind which there is a `T` if it is that one's version.
 pub unsafe fn check_version<T>(p: *const T, number: u32) -> Result {
-    if p.is_null() {
-        return Err(NVML_ERROR_INVALID_ARGUMENT);
-    }
+    refuse_if(p.is_null(), NVML_ERROR_INVALID_ARGUMENT)?;
     // SAFETY: the caller's promise: the version comes first.
     match unsafe { p.cast::<u32>().read() } == size_of::<T>() as u32 | number << 24 {
         true => Ok(()),

@@ -177,9 +177,7 @@ impl Gpu {
     /// A number of now, or of a second ago at most.
     pub fn live(&self, n: Number) -> Result<u64> {
         refresh();
-        if PROCESS.lost.load(Ordering::Acquire) {
-            return Err(NVML_ERROR_GPU_IS_LOST);
-        }
+        refuse_if(PROCESS.lost.load(Ordering::Acquire), NVML_ERROR_GPU_IS_LOST)?;
         self.fixed(n)
     }
 }

@@ -241,9 +241,7 @@ impl Answer {
     /// Answers with bytes.
     pub fn give(&self, bytes: &[u8]) -> Result<()> {
         if !self.value.is_null() {
-            if self.size < bytes.len() {
-                return Err(CL_INVALID_VALUE);
-            }
+            refuse_if(self.size < bytes.len(), CL_INVALID_VALUE)?;
             // SAFETY: `new` was given room for `size` bytes.
             unsafe {
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.value.cast(), bytes.len());
@@ -278,18 +276,13 @@ impl<T> Room<T> {
 
     /// Fails where nothing at all is asked for.
     pub fn check(&self) -> Result<()> {
-        match self.at.is_null() && self.count.is_none() {
-            true => Err(CL_INVALID_VALUE),
-            false => Ok(()),
-        }
+        refuse_if(self.at.is_null() && self.count.is_none(), CL_INVALID_VALUE)
     }
 
     /// As [`Room::check`]; also fails where a list of no items is asked for.
     pub fn check_list(&self) -> Result<()> {
-        match self.n == 0 && !self.at.is_null() {
-            true => Err(CL_INVALID_VALUE),
-            false => self.check(),
-        }
+        refuse_if(self.n == 0 && !self.at.is_null(), CL_INVALID_VALUE)?;
+        self.check()
     }
 
     /// How many items there is room for; none when there is no place for them.

@@ -324,9 +324,7 @@ impl Server {
     pub fn when(&self, event: u32, trigger: i32, due: Due) -> Result<()> {
         let token = {
             let mut waiting = lock(&self.hub.waiting);
-            if self.lost() {
-                return Err(LOST);
-            }
+            refuse_if(self.lost(), LOST)?;
             waiting.once(due)
         };
         self.queue(&wire::EventCallback {

@@ -83,7 +83,7 @@ fn result_tables(api: &Api, s: &mut String) {
     let rc = &result.ty;
     let _ = writeln!(
         s,
-        "use std::ffi::CStr;\n\n\
+        "pub use crate::refuse_if;\nuse std::ffi::CStr;\n\n\
          /// What becomes of a call, before it is a code.\n\
          pub type Result<T = (), E = {rc}> = std::result::Result<T, E>;\n\n\
          /// Result codes with their names and texts, in order of code.\n\

@@ -86,13 +86,10 @@ pub(super) fn copy_out_rows(w: &mut Cuda, m: msg::CopyOutRows<'_>) -> Result<Ans
         // named.
         let rows = whole.srcY.checked_add(whole.Height);
         let slices = whole.srcZ.checked_add(whole.Depth);
-        if bytes as u64 != m.len || rows.is_none() || slices.is_none() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+        refuse_if(bytes as u64 != m.len, CUDA_ERROR_INVALID_VALUE)?;
+        refuse_if(rows.is_none() || slices.is_none(), CUDA_ERROR_INVALID_VALUE)?;
         let width = whole.WidthInBytes;
-        if width == 0 || width > BULK_CHUNK {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+        refuse_if(width == 0 || width > BULK_CHUNK, CUDA_ERROR_INVALID_VALUE)?;
         let at_once = BULK_CHUNK / width;
         let mut offset = 0;
         for z in 0..whole.Depth {

@@ -190,18 +190,14 @@ pub(super) fn graph_dot(w: &mut Cuda, m: msg::GraphDot) -> Result<Encoded> {
     // SAFETY: a C string; the descriptor that comes is ours.
     let mut file = unsafe {
         let fd = libc::memfd_create(c"busbar-graph".as_ptr(), libc::MFD_CLOEXEC);
-        if fd < 0 {
-            return Err(CUDA_ERROR_OPERATING_SYSTEM);
-        }
+        refuse_if(fd < 0, CUDA_ERROR_OPERATING_SYSTEM)?;
         File::from_raw_fd(fd)
     };
     let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
     // SAFETY: a live graph and a C string.
     check(unsafe { w.driver.cuGraphDebugDotPrint(graph, path.as_ptr(), m.flags) })?;
     let long = file.metadata().map_or(u64::MAX, |m| m.len()) > MAX_BYTES as u64 / 2;
-    if long {
-        return Err(CUDA_ERROR_NOT_SUPPORTED);
-    }
+    refuse_if(long, CUDA_ERROR_NOT_SUPPORTED)?;
     file.read_to_end(&mut text)
         .map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
     Ok(Encoded::of(&msg::GraphDotReply { text: &text }))

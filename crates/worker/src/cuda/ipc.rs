@@ -69,9 +69,7 @@ pub(super) fn ipc_export(w: &mut Cuda, m: msg::IpcExport) -> Result<msg::IpcExpo
 
 pub(super) fn ipc_import(w: &mut Cuda, m: msg::IpcImport) -> Result {
     let dev = w.device(m.device)?;
-    if mapping(w, m.va).is_some() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(mapping(w, m.va).is_some(), CUDA_ERROR_INVALID_VALUE)?;
     reserve(w, m.va, m.size)?;
     let memory = taken(w, &m.tag, &m.secret)?;
     let users = super::memory::users(w, dev);

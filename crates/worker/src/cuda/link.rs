@@ -76,9 +76,7 @@ pub(super) fn link_complete(w: &mut Cuda, m: msg::LinkComplete) -> Result<Always
         let (mut p, mut size) = (std::ptr::null_mut(), 0);
         // SAFETY: a live link and pointers to live values.
         check(unsafe { w.driver.cuLinkComplete(state, &mut p, &mut size) })?;
-        if size > MAX_BYTES {
-            return Err(CUDA_ERROR_OUT_OF_MEMORY);
-        }
+        refuse_if(size > MAX_BYTES, CUDA_ERROR_OUT_OF_MEMORY)?;
         // SAFETY: the driver's image of that size, which is there as long as the link.
         image = unsafe { std::slice::from_raw_parts(p.cast::<u8>(), size) }.to_vec();
         Ok(())

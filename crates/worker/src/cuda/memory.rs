@@ -140,9 +140,7 @@ fn unmap(d: &Driver, va: u64, size: usize) -> Result {
 
 pub(super) fn mem_map_at(w: &mut Cuda, m: msg::MemMapAt) -> Result {
     let dev = w.device(m.device)?;
-    if w.mapped.contains_key(&m.va) {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(w.mapped.contains_key(&m.va), CUDA_ERROR_INVALID_VALUE)?;
     let range = reserve(w, m.va, m.size)?;
     let charge = w.charge(of_range(range)?, m.size)?;
     let memory = create(w.driver, m.size as usize, dev)?;

@@ -84,9 +84,7 @@ pub(super) fn staging_out(w: &mut Cuda) -> Result<(u64, Lodging)> {
             return Ok((s.ptr() as u64, Ok(s)));
         }
         w.completer.sweep();
-        if w.outbox.closed() {
-            return Err(CUDA_ERROR_UNKNOWN);
-        }
+        refuse_if(w.outbox.closed(), CUDA_ERROR_UNKNOWN)?;
         if (w.hurried || since.elapsed() > PATIENCE)
             && let Some((at, detour)) = detour(w)
         {

@@ -87,9 +87,7 @@ pub(super) fn array_of_reference(
             _ => return Err(CUDA_ERROR_INVALID_VALUE),
         }
     };
-    if raw.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(raw.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let array = w.adopt(kind, raw as u64, &[(Kind::Context, w.record.aux)]);
     Ok(msg::ArrayOfReferenceReply { array })
 }

@@ -261,9 +261,8 @@ impl OpenCl {
         let buffer = self.objects.memory(m.buffer);
         let (offset, size) = (m.offset as usize, m.size as usize);
         let (p, len) = (m.pattern.as_ptr().cast(), m.pattern.len());
-        if !len.is_power_of_two() || len > MOST_PATTERN {
-            return Err(Fail::Code(CL_INVALID_VALUE));
-        }
+        refuse_if(!len.is_power_of_two(), CL_INVALID_VALUE)?;
+        refuse_if(len > MOST_PATTERN, CL_INVALID_VALUE)?;
         self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             let f = this.cl.clEnqueueFillBuffer;
             // SAFETY: objects of ours; the pattern is copied by the call.
@@ -282,9 +281,7 @@ impl OpenCl {
             &m.waits,
             data,
             |this, q, b, n, list, e| {
-                if wanted? > have {
-                    return Err(CL_INVALID_VALUE);
-                }
+                refuse_if(wanted? > have, CL_INVALID_VALUE)?;
                 let f = this.cl.clEnqueueWriteImage;
                 let (o, r, p) = (origin.as_ptr(), region.as_ptr(), b.as_ptr().cast());
                 // SAFETY: objects of ours; there are enough bytes, and they are kept.
@@ -301,9 +298,7 @@ impl OpenCl {
         let area = (m.region, element.unwrap_or(1) as u64);
         self.enqueue_to(ids, &m.waits, area, |this, q, piece, b, n, list, e| {
             // The client has made room for as many bytes as it said.
-            if wanted? != m.bytes {
-                return Err(CL_INVALID_VALUE);
-            }
+            refuse_if(wanted? != m.bytes, CL_INVALID_VALUE)?;
             let (origin, region) = (begin(&m.origin, piece), sizes(&piece.region));
             let f = this.cl.clEnqueueReadImage;
             let (o, r, p) = (origin.as_ptr(), region.as_ptr(), b.as_mut_ptr().cast());

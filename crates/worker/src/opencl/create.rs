@@ -88,9 +88,7 @@ impl OpenCl {
         let mut w = Writer::new(&mut bytes);
         w.u32(n);
         if m.most > 0 {
-            if n > m.most {
-                return Err(Fail::Code(CL_INVALID_VALUE));
-            }
+            refuse_if(n > m.most, CL_INVALID_VALUE)?;
             let mut list = vec![null_mut(); n as usize];
             // SAFETY: the list has room for all of them.
             ok(unsafe { f(device, p, n, list.as_mut_ptr(), null_mut()) })?;
@@ -278,9 +276,7 @@ impl OpenCl {
     fn make_buffer(&self, m: &wire::CreateBuffer<'_>, data: &[u8]) -> Result<Object, i32> {
         let c = self.objects.context(m.context)?;
         let copies = m.flags & CL_MEM_COPY_HOST_PTR != 0;
-        if copies && data.len() as u64 != m.size {
-            return Err(CL_INVALID_HOST_PTR);
-        }
+        refuse_if(copies && data.len() as u64 != m.size, CL_INVALID_HOST_PTR)?;
         let host = if m.svm != 0 {
             self.svm_range(m.svm, m.size)?
         } else if m.flags & CL_MEM_USE_HOST_PTR != 0 {
@@ -353,9 +349,7 @@ impl OpenCl {
             let wanted = self.image_bytes(probe, &desc);
             // SAFETY: made just now.
             unsafe { (self.cl.clReleaseMemObject)(probe) };
-            if wanted.is_none_or(|n| n > data.len()) {
-                return Err(CL_INVALID_HOST_PTR);
-            }
+            refuse_if(wanted.is_none_or(|n| n > data.len()), CL_INVALID_HOST_PTR)?;
             flags |= CL_MEM_COPY_HOST_PTR;
             host = data.as_ptr().cast_mut().cast();
         }

@@ -68,9 +68,7 @@ pub fn platform_info(cl: &Cl, p: Handle, param: u32) -> Result<Vec<u8>, i32> {
 
 /// An answer of a device.
 pub fn device_info(cl: &Cl, d: Handle, param: u32) -> Result<Vec<u8>, i32> {
-    if OWN.contains(&param) {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(OWN.contains(&param), CL_INVALID_VALUE)?;
     // SAFETY: a device of the library; `ask` gives matching sizes.
     ask(MOST, |n, v, r| unsafe {
         (cl.clGetDeviceInfo)(d, param, n, v, r)

@@ -381,9 +381,7 @@ impl OpenCl {
     /// The devices of a build that the program is for.
     fn chosen(&self, p: &Program, ids: &[u32]) -> Result<Devices, Fail> {
         let all = ids.iter().all(|id| p.devices.iter().any(|d| d.0 == *id));
-        if !all || ids.is_empty() {
-            return Err(Fail::Code(CL_INVALID_DEVICE));
-        }
+        refuse_if(!all || ids.is_empty(), CL_INVALID_DEVICE)?;
         let devices = self.objects.devices(ids)?;
         Ok(Devices(devices.iter().map(|d| d.1).collect()))
     }
@@ -624,9 +622,8 @@ impl OpenCl {
         let name = c"clGetKernelSuggestedLocalWorkSizeKHR".as_ptr();
         // SAFETY: a platform of the library and a C string.
         let f = unsafe { (self.cl.clGetExtensionFunctionAddressForPlatform)(platform, name) };
-        if f.is_null() || !(1..=3).contains(&m.dims) {
-            return Err(Fail::Code(CL_INVALID_OPERATION));
-        }
+        refuse_if(f.is_null(), CL_INVALID_OPERATION)?;
+        refuse_if(!(1..=3).contains(&m.dims), CL_INVALID_OPERATION)?;
         let (offset, global) = (m.offset.map(|v| v as usize), m.global.map(|v| v as usize));
         let mut local = [1usize; 3];
         // SAFETY: the extension gives the function this type; three sizes are more than enough.

@@ -26,9 +26,7 @@ impl OpenCl {
         let charge = self.charge(Use::Svm, m.size)?;
         // SAFETY: a context of ours.
         let p = unsafe { (self.cl.clSVMAlloc)(c, m.flags, m.size as usize, m.align) };
-        if p.is_null() {
-            return Err(Fail::Code(CL_MEM_OBJECT_ALLOCATION_FAILURE));
-        }
+        refuse_if(p.is_null(), CL_MEM_OBJECT_ALLOCATION_FAILURE)?;
         let svm = Svm {
             context: c,
             len: m.size as usize,
@@ -105,9 +103,7 @@ impl OpenCl {
         let sizes: Vec<_> = m.sizes.iter().map(|s| *s as usize).collect();
         self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             let p = pointers?;
-            if p.len() != sizes.len() {
-                return Err(CL_INVALID_VALUE);
-            }
+            refuse_if(p.len() != sizes.len(), CL_INVALID_VALUE)?;
             let (f, count) = (this.cl.clEnqueueSVMMigrateMem, p.len() as u32);
             // SAFETY: two lists of the same length.
             Ok(unsafe { f(q, count, p.as_ptr(), sizes.as_ptr(), m.flags, n, list, e) })

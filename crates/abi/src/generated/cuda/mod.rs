@@ -10,6 +10,7 @@ mod handles;
 mod members;
 mod result;
 mod structs;
+pub use crate::refuse_if;
 pub use constants::*;
 pub use device_attribute::*;
 pub use driver::*;

@@ -5,6 +5,7 @@ mod numbers;
 mod opaque;
 mod result;
 mod structs;
+pub use crate::refuse_if;
 pub use numbers::*;
 pub use opaque::*;
 pub use result::*;

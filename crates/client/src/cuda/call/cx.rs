@@ -156,9 +156,7 @@ pub fn decode<'a, M: Message<'a>>(bytes: &'a [u8]) -> Result<M, CUresult> {
 /// # Safety
 /// `p` is null or valid for a write of `T`.
 pub unsafe fn put<T>(p: *mut T, v: T) -> Result<(), CUresult> {
-    if p.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(p.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: passed on to the caller.
     unsafe { p.write_unaligned(v) };
     Ok(())

@@ -11,11 +11,8 @@ use std::sync::atomic::Ordering;
 pub fn attribute(cx: Cx, f: CUfunction, which: CUfunction_attribute) -> Result<i32> {
     let (_, f) = launch::function(cx, f)?;
     let i = which as usize;
-    if i < ATTRIBUTES {
-        Ok(f.attribute(i))
-    } else {
-        Err(CUDA_ERROR_INVALID_VALUE)
-    }
+    refuse_if(i >= ATTRIBUTES, CUDA_ERROR_INVALID_VALUE)?;
+    Ok(f.attribute(i))
 }
 
 /// Sets an attribute, here and at the worker.
@@ -29,9 +26,7 @@ pub fn set_attribute(
     let (id, f) = launch::function(cx, raw)?;
     let i = which as usize;
     // Only these can be set: dynamic shared memory, carve-out, and the cluster's.
-    if !(8..ATTRIBUTES).contains(&i) {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(!(8..ATTRIBUTES).contains(&i), CUDA_ERROR_INVALID_VALUE)?;
     if i == MAX_DYNAMIC_SHARED {
         let d = cx.device(device)?;
         let most = d

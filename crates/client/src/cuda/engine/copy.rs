@@ -98,9 +98,7 @@ unsafe fn queue_to_device(
     if len == 0 {
         return Ok(Ok(()));
     }
-    if src.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(src.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     if let Some(there) = cx.state().shadows.device_side(src as u64, len) {
         return on_device(cx, dst, there, len, stream).map(Ok);
     }
@@ -184,9 +182,7 @@ unsafe fn bring_to_host(
     if len == 0 {
         return Ok(());
     }
-    if dst.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(dst.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     if let Some(there) = cx.state().shadows.device_side(dst as u64, len) {
         on_device(cx, there, src, len, stream)?;
         // The program's next look at the bytes waits for them; an error it is told of here.

@@ -33,9 +33,8 @@ pub unsafe fn dependencies(
     data: *const CUgraphEdgeData,
     n: usize,
 ) -> Result<(Vec<u32>, Vec<u8>)> {
-    if n > 0 && nodes.is_null() || n > busbar_wire::limits::MAX_ITEMS {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(n > 0 && nodes.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(n > busbar_wire::limits::MAX_ITEMS, CUDA_ERROR_INVALID_VALUE)?;
     let mut ids = Vec::with_capacity(n);
     for i in 0..n {
         // SAFETY: the program's array of `n` nodes.
@@ -61,9 +60,7 @@ pub fn adopt_inner(cx: Cx, node: u32, graph: u32) -> Result<u64> {
 
 /// The driver's array of the `n` graphs in a conditional node.
 pub fn bodies(cx: Cx, node: u32, ids: &[u32], n: usize) -> Result<*mut CUgraph> {
-    if ids.len() != n {
-        return Err(CUDA_ERROR_UNKNOWN);
-    }
+    refuse_if(ids.len() != n, CUDA_ERROR_UNKNOWN)?;
     let handle = |g: &u32| Ok(adopt_inner(cx, node, *g)? as usize);
     let list = ids.iter().map(handle).collect::<Result<_>>()?;
     Ok(cx.state().graphs.store_graphs(node, list) as *mut CUgraph)

@@ -52,9 +52,8 @@ unsafe fn read_extra<'a>(extra: *mut *mut c_void) -> Result<&'a [u8], CUresult> 
         }
         i += 2;
     }
-    if n > 0 && p.is_null() || n > 1 << 16 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(n > 0 && p.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(n > 1 << 16, CUDA_ERROR_INVALID_VALUE)?;
     Ok(if n == 0 {
         &[]
     } else {
@@ -80,9 +79,7 @@ pub fn check(f: &Function, grid: [u32; 3], block: [u32; 3], shared: u32) -> Resu
         || grid[1] > 65535
         || grid[2] > 65535
         || i64::from(shared) > i64::from(f.attribute(MAX_DYNAMIC_SHARED));
-    if bad {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(bad, CUDA_ERROR_INVALID_VALUE)?;
     if threads > f.attribute(MAX_THREADS) as u64 {
         return Err(too_many(f, threads));
     }
@@ -151,9 +148,7 @@ pub fn check_fits(
     let all = context::device_of(cx)?.attributes.get(&count);
     let most = u128::from(each as u32) * u128::from(*all.unwrap_or(&0) as u32);
     let blocks: u128 = grid.iter().map(|n| u128::from(*n)).product();
-    if blocks > most {
-        return Err(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
-    }
+    refuse_if(blocks > most, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE)?;
     Ok(())
 }
 
@@ -188,15 +183,11 @@ unsafe fn params<'a>(
     extra: *mut *mut c_void,
 ) -> Result<Params<'a>, CUresult> {
     if !kernel_params.is_null() {
-        if !extra.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+        refuse_if(!extra.is_null(), CUDA_ERROR_INVALID_VALUE)?;
         let null = (0..f.params.len())
             // SAFETY: the program gives one pointer for each parameter of the kernel.
             .any(|i| unsafe { kernel_params.add(i).read() }.is_null());
-        if null {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+        refuse_if(null, CUDA_ERROR_INVALID_VALUE)?;
         Ok(Params::Each(kernel_params))
     } else if !extra.is_null() {
         // SAFETY: the program's list.
@@ -359,9 +350,7 @@ pub unsafe fn attributes(
     if n == 0 {
         return Ok(Vec::new());
     }
-    if config.attrs.is_null() || n > 64 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(config.attrs.is_null() || n > 64, CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program's array of `n` attributes.
     let mut attrs = unsafe { std::slice::from_raw_parts(config.attrs, n) }.to_vec();
     for a in &mut attrs {

@@ -26,9 +26,8 @@ pub unsafe fn options(
     if n == 0 {
         return Ok(Options::default());
     }
-    if keys.is_null() || values.is_null() || n > 256 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(keys.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(values.is_null() || n > 256, CUDA_ERROR_INVALID_VALUE)?;
     let item = |i: usize| {
         // SAFETY: the program's arrays of `n` items.
         unsafe { (keys.add(i).read(), values.add(i).read() as u64) }
@@ -85,9 +84,7 @@ pub unsafe fn fill(options: &Options, info: &[u8], error: &[u8], wall_ms: f32) {
 /// # Safety
 /// `path` is null or a C string.
 pub unsafe fn read_file(path: *const c_char) -> Result<Vec<u8>> {
-    if path.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(path.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: passed on to the caller.
     let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
     let mut bytes = std::fs::read(path).map_err(|_| CUDA_ERROR_FILE_NOT_FOUND)?;

@@ -30,9 +30,7 @@ pub fn add_variable(
 pub fn alloc(cx: Cx, size: usize) -> Result<u64> {
     let (context, device) = cx.home()?;
     stream::must_be_safe(cx)?;
-    if size == 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(size == 0, CUDA_ERROR_INVALID_VALUE)?;
     let state = cx.state();
     let at = state.spaces.place(device as u32, size as u64, |va, size| {
         cx.call(&msg::MemMapAt { va, size, device }).map(drop)

@@ -109,9 +109,5 @@ fn disturb(cx: Cx) -> Result<()> {
         // That voids the capture; what is wrong is said below.
         let _ = refuse_wait(cx.in_context(scope), *stream);
     }
-    if hit.is_empty() {
-        Ok(())
-    } else {
-        Err(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
-    }
+    refuse_if(!hit.is_empty(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
 }

@@ -94,9 +94,7 @@ pub fn cuCtxGetFlags(cx: Cx) -> Result<u32> {
 pub fn cuCtxSetFlags(cx: Cx, flags: u32) -> Result<()> {
     let id = cx.need_context()?;
     let i = info(cx, id)?;
-    if !valid_flags(flags) {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(!valid_flags(flags), CUDA_ERROR_INVALID_VALUE)?;
     let contexts = &cx.state().contexts;
     if i.primary {
         let p = contexts.primary(i.device)?;
@@ -159,13 +157,9 @@ pub unsafe fn cuCtxCreate_v4(
 }
 
 pub fn cuCtxDestroy_v2(cx: Cx, ctx: CUcontext) -> Result<()> {
-    if ctx.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(ctx.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let id = cx.handle(Kind::Context, ctx as u64)?;
-    if info(cx, id)?.primary {
-        return Err(CUDA_ERROR_INVALID_CONTEXT);
-    }
+    refuse_if(info(cx, id)?.primary, CUDA_ERROR_INVALID_CONTEXT)?;
     death::destroy(cx, id)
 }
 
@@ -208,9 +202,7 @@ pub fn cuDevicePrimaryCtxGetState(cx: Cx, dev: CUdevice) -> Result<(u32, i32)> {
 
 pub fn cuDevicePrimaryCtxSetFlags_v2(cx: Cx, dev: CUdevice, flags: u32) -> Result<()> {
     cx.device(dev)?;
-    if flags & !0xff != 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(flags & !0xff != 0, CUDA_ERROR_INVALID_VALUE)?;
     let p = cx.state().contexts.primary(dev)?;
     p.flags.store(flags, Ordering::Relaxed);
     Ok(())

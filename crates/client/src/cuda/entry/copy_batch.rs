@@ -30,9 +30,8 @@ unsafe fn later(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<(
 }
 
 unsafe fn list<'a, T>(p: *const T, n: usize) -> Result<&'a [T]> {
-    if p.is_null() || n == 0 || n > 1 << 24 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(p.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(n == 0 || n > 1 << 24, CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program says that `n` items lie there.
     Ok(unsafe { std::slice::from_raw_parts(p, n) })
 }
@@ -158,9 +157,7 @@ pub unsafe fn cuMemcpy3DBatchAsync(
         put_opt(failed, usize::MAX);
         list(ops, count)?
     };
-    if flags != 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE)?;
     must_be_named(stream)?;
     for (i, op) in ops.iter().enumerate() {
         // SAFETY: as above.

@@ -15,9 +15,7 @@ pub fn cuDeviceGetCount(cx: Cx) -> Result<i32> {
 
 pub unsafe fn cuDeviceGetName(cx: Cx, name: *mut c_char, len: i32, dev: CUdevice) -> Result<()> {
     let d = cx.device(dev)?;
-    if name.is_null() || len <= 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(name.is_null() || len <= 0, CUDA_ERROR_INVALID_VALUE)?;
     let n = d.name.len().min(len as usize - 1);
     // SAFETY: the program says that `len` bytes lie there.
     unsafe {

@@ -64,9 +64,8 @@ pub fn cuEventSynchronize(cx: Cx, h_event: u32) -> Result<()> {
 
 pub fn cuEventCreate(cx: Cx, flags: u32) -> Result<u32> {
     let timed_abroad = flags & (INTERPROCESS | NO_TIMING) == INTERPROCESS;
-    if flags & !FLAGS != 0 || timed_abroad {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(flags & !FLAGS != 0, CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(timed_abroad, CUDA_ERROR_INVALID_VALUE)?;
     let id = cx.create(Kind::Event);
     cx.send(&msg::CuEventCreate {
         ph_event: id,

@@ -13,9 +13,7 @@ unsafe fn hand_out(
     data: (*mut CUgraphEdgeData, &[CUgraphEdgeData]),
     count: *mut usize,
 ) -> Result<()> {
-    if count.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(count.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let len = lists[0].1.len();
     if lists.iter().all(|(out, _)| out.is_null()) {
         // SAFETY: checked for null above; the program's pointer.
@@ -72,9 +70,7 @@ pub unsafe fn cuGraphGetEdges_v2(
     data: *mut CUgraphEdgeData,
     count: *mut usize,
 ) -> Result<()> {
-    if from.is_null() != to.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(from.is_null() != to.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let reply = cx.call(&msg::GraphEdges { graph })?;
     let r = decode::<msg::GraphEdgesReply<'_>>(&reply)?;
     let f = graph::adopt_all(cx, graph, &r.from)?;
@@ -132,9 +128,7 @@ pub unsafe fn mem_attribute(
     if usize::try_from(device).map_or(true, |d| d >= cx.client.devices.len()) {
         return Err(CUDA_ERROR_INVALID_DEVICE);
     }
-    if value.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(value.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let p = value.cast::<u64>();
     let mut given = 0;
     if set {

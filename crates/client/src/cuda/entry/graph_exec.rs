@@ -25,9 +25,7 @@ fn instantiate(
     let cx = enter()?;
     cx.need_context()?;
     let graph = cx.handle(Kind::Graph, raw as u64)?;
-    if out.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(out.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let stream = match upload {
         Some((s, per_thread)) if flags & UPLOAD != 0 => cx.stream(s, per_thread)?,
         _ => 0,
@@ -121,9 +119,7 @@ pub unsafe fn cuGraphExecUpdate_v2(
     graph: u32,
     info: *mut CUgraphExecUpdateResultInfo,
 ) -> Result<()> {
-    if info.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(info.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let (rc, body) = cx.call_any(&msg::GraphExecUpdate { exec, graph })?;
     let r = decode::<msg::GraphExecUpdateReply>(&body)?;
     let node = |id| match id {

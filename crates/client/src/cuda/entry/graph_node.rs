@@ -27,9 +27,7 @@ pub fn of<T: busbar_abi::Plain>(kind: CUgraphNodeType, v: T) -> CUgraphNodeParam
 
 /// What a program's pointer points to.
 unsafe fn read<T: Copy>(p: *const T) -> Result<T> {
-    if p.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(p.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: not null; the program's pointer.
     Ok(unsafe { p.read_unaligned() })
 }
@@ -39,9 +37,7 @@ unsafe fn array<T: busbar_abi::Plain>(p: *const T, n: usize) -> Result<Vec<u8>> 
     if n == 0 {
         return Ok(Vec::new());
     }
-    if p.is_null() || n > 4096 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(p.is_null() || n > 4096, CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program's array of `n` items.
     Ok(busbar_abi::slice_bytes(unsafe { std::slice::from_raw_parts(p, n) }).to_vec())
 }

@@ -11,9 +11,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 
 pub unsafe fn cuInit(flags: u32) -> CUresult {
     guard(|| {
-        if flags != 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+        refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE)?;
         life::init()
     })
 }

@@ -19,16 +19,12 @@ pub fn change(cx: Cx, f: CUfunction, how: impl FnOnce(&mut Setup)) -> Result<()>
 }
 
 pub fn cuFuncSetBlockShape(cx: Cx, f: CUfunction, x: i32, y: i32, z: i32) -> Result<()> {
-    if [x, y, z].iter().any(|n| *n <= 0) {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if([x, y, z].iter().any(|n| *n <= 0), CUDA_ERROR_INVALID_VALUE)?;
     change(cx, f, |s| s.block = [x as u32, y as u32, z as u32])
 }
 
 pub fn cuParamSetSize(cx: Cx, f: CUfunction, bytes: u32) -> Result<()> {
-    if bytes as usize > MOST {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(bytes as usize > MOST, CUDA_ERROR_INVALID_VALUE)?;
     change(cx, f, |s| s.size = bytes as usize)
 }
 
@@ -36,9 +32,7 @@ pub fn cuParamSetSize(cx: Cx, f: CUfunction, bytes: u32) -> Result<()> {
 pub fn set_parameter(cx: Cx, f: CUfunction, offset: i32, bytes: &[u8]) -> Result<()> {
     let at = usize::try_from(offset).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
     let end = at + bytes.len();
-    if end > MOST {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(end > MOST, CUDA_ERROR_INVALID_VALUE)?;
     change(cx, f, |s| {
         if s.params.len() < end {
             s.params.resize(end, 0);
@@ -54,9 +48,8 @@ pub unsafe fn cuParamSetv(
     p: *mut c_void,
     bytes: u32,
 ) -> Result<()> {
-    if p.is_null() || bytes as usize > MOST {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(p.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(bytes as usize > MOST, CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program says that so many bytes lie there.
     set_parameter(cx, f, offset, unsafe {
         std::slice::from_raw_parts(p.cast(), bytes as usize)
@@ -66,18 +59,14 @@ pub unsafe fn cuParamSetv(
 /// A texture reference is found by its name in the module: this call has long had nothing to do.
 pub fn cuParamSetTexRef(cx: Cx, f: CUfunction, unit: i32, _reference: CUtexref) -> Result<()> {
     const DEFAULT: i32 = -1;
-    if unit != DEFAULT {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(unit != DEFAULT, CUDA_ERROR_INVALID_VALUE)?;
     change(cx, f, |_| {})
 }
 
 fn start(f: CUfunction, width: i32, height: i32, stream: CUstream) -> CUresult {
     guard(|| {
         let cx = enter()?;
-        if width <= 0 || height <= 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+        refuse_if(width <= 0 || height <= 0, CUDA_ERROR_INVALID_VALUE)?;
         let (id, _) = launch::function(cx, f)?;
         let setup = cx.state().setups.get(&id);
         let mut s = setup.ok_or(CUDA_ERROR_INVALID_VALUE)?;

@@ -27,9 +27,7 @@ pub unsafe fn cuLibraryEnumerateKernels(
     n: u32,
     library: u32,
 ) -> Result<()> {
-    if out.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(out.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let reply = cx.call(&msg::LibraryKernelNames { library })?;
     let r = decode::<msg::LibraryKernelNamesReply<'_>>(&reply)?;
     for (i, name) in load::name_list(r.names)?
@@ -59,9 +57,7 @@ pub fn cuKernelGetFunction(cx: Cx, kernel: CUkernel) -> Result<CUfunction> {
 
 pub fn cuKernelGetLibrary(cx: Cx, kernel: CUkernel) -> Result<CUlibrary> {
     let (_, f) = launch::function(cx, kernel as CUfunction)?;
-    if f.library == 0 {
-        return Err(CUDA_ERROR_INVALID_HANDLE);
-    }
+    refuse_if(f.library == 0, CUDA_ERROR_INVALID_HANDLE)?;
     Ok(cx.raw(Kind::Library, f.library) as CUlibrary)
 }
 

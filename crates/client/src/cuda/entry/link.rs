@@ -80,9 +80,7 @@ pub unsafe fn link_data(
     name: *const c_char,
     options: Options,
 ) -> Result<()> {
-    if data.is_null() || size == 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(data.is_null() || size == 0, CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program says that `size` bytes lie there.
     let mut bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }.to_vec();
     if kind == PTX && bytes.last() != Some(&0) {

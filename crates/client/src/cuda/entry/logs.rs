@@ -109,9 +109,7 @@ pub unsafe fn cuLogsDumpToMemory(
     size: *mut usize,
     flags: u32,
 ) -> Result<()> {
-    if size.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(size.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: checked for null above; the program's pointer.
     let room = unsafe { size.read_unaligned() };
     // SAFETY: passed on to the caller.

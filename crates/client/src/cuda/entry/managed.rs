@@ -54,9 +54,7 @@ pub fn advise(
     advice: CUmem_advise,
     place: impl Fn() -> Result<Place>,
 ) -> Result<()> {
-    if len == 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(len == 0, CUDA_ERROR_INVALID_VALUE)?;
     managed(cx, p, len)?;
     let place = match advice {
         CU_MEM_ADVISE_SET_PREFERRED_LOCATION
@@ -81,9 +79,7 @@ pub fn advise(
 /// Prefetches to the device push at once. Those to the host make the program's next access, which
 /// is when the bytes are known to be final, fetch in large pieces.
 pub fn prefetch(cx: Cx, p: u64, len: usize, place: Place) -> Result<()> {
-    if len == 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(len == 0, CUDA_ERROR_INVALID_VALUE)?;
     managed(cx, p, len)?;
     let to_host = place.device() == CPU;
     lock(&cx.state().advised).change(p, len as u64, |a| a.prefetched = Some(place));
@@ -103,9 +99,8 @@ unsafe fn ranges(
     sizes: *mut usize,
     n: usize,
 ) -> Result<Vec<(u64, usize)>> {
-    if p.is_null() || sizes.is_null() || n == 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(p.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(sizes.is_null() || n == 0, CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program's arrays of `n` items.
     let all = (0..n).map(|i| unsafe { (p.add(i).read(), sizes.add(i).read()) });
     all.map(|(p, len)| managed(cx, p, len).map(|_| (p, len)))
@@ -121,9 +116,7 @@ pub unsafe fn range_attribute(
     p: u64,
     len: usize,
 ) -> Result<()> {
-    if data.is_null() || len == 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(data.is_null() || len == 0, CUDA_ERROR_INVALID_VALUE)?;
     managed(cx, p, len)?;
     let all = lock(&cx.state().advised).of(p, len as u64);
     let preferred = common(all.iter().map(|a| a.preferred));
@@ -152,9 +145,7 @@ pub unsafe fn range_attribute(
         }
         _ => return Err(CUDA_ERROR_INVALID_VALUE),
     };
-    if size != 4 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(size != 4, CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program's place of `size` bytes.
     unsafe { put(data.cast(), value) }
 }
@@ -196,9 +187,7 @@ pub fn cuMemPrefetchAsync_v2(
     per_thread: bool,
 ) -> Result<()> {
     cx.stream(stream, per_thread)?;
-    if flags != 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE)?;
     prefetch(cx, p, len, place_at(cx, &location)?)
 }
 
@@ -219,9 +208,8 @@ pub unsafe fn cuMemPrefetchBatchAsync(
     // SAFETY: the program's arrays.
     let all = unsafe { ranges(cx, p, sizes, n)? };
     let bad = flags != 0 || locations.is_null() || indices.is_null();
-    if bad || n_locations == 0 || n_locations > n {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(bad || n_locations == 0, CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(n_locations > n, CUDA_ERROR_INVALID_VALUE)?;
     // A location holds from its index on, up to the next one's.
     let mut at = 0;
     for (i, (p, len)) in all.into_iter().enumerate() {
@@ -246,9 +234,7 @@ pub unsafe fn cuMemDiscardBatchAsync(
     per_thread: bool,
 ) -> Result<()> {
     cx.stream(stream, per_thread)?;
-    if flags != 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE)?;
     // What is discarded may read as anything, its old bytes among them.
     // SAFETY: the program's arrays.
     unsafe { ranges(cx, p, sizes, n) }.map(drop)
@@ -263,9 +249,8 @@ pub unsafe fn cuMemRangeGetAttributes(
     p: CUdeviceptr,
     len: usize,
 ) -> Result<()> {
-    if data.is_null() || sizes.is_null() || which.is_null() || n == 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(data.is_null() || sizes.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(which.is_null() || n == 0, CUDA_ERROR_INVALID_VALUE)?;
     for i in 0..n {
         // SAFETY: the program's arrays of `n` items, and the places that they name.
         unsafe {
@@ -291,9 +276,8 @@ pub fn cuStreamAttachMemAsync(
 ) -> Result<()> {
     let r = managed(cx, p, len)?;
     // All of an allocation, or nothing; 0 stands for all.
-    if p != r.base || len != 0 && len as u64 != r.size {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(p != r.base, CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(len != 0 && len as u64 != r.size, CUDA_ERROR_INVALID_VALUE)?;
     let attach = match flags {
         ATTACH_GLOBAL => Attach::Global,
         ATTACH_HOST => Attach::Host,

@@ -100,12 +100,8 @@ pub fn cuMemAllocPitch_v2(
     height: usize,
     element: u32,
 ) -> Result<(CUdeviceptr, usize)> {
-    if width == 0 || height == 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
-    if !matches!(element, 4 | 8 | 16) {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(width == 0 || height == 0, CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(!matches!(element, 4 | 8 | 16), CUDA_ERROR_INVALID_VALUE)?;
     let row = width
         .checked_next_multiple_of(PITCH)
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
@@ -132,9 +128,7 @@ pub fn cuMemGetAddressRange_v2(cx: Cx, p: CUdeviceptr) -> Result<(CUdeviceptr, u
 
 pub fn cuMemHostAlloc(cx: Cx, size: usize, flags: u32) -> Result<*mut c_void> {
     cx.need_context()?;
-    if flags & !0x27 != 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(flags & !0x27 != 0, CUDA_ERROR_INVALID_VALUE)?;
     if size == 0 {
         stream::must_be_safe(cx)?;
         return Ok(std::ptr::null_mut());
@@ -152,9 +146,8 @@ pub unsafe fn cuMemFreeHost(cx: Cx, p: *mut c_void) -> Result<()> {
 }
 
 pub unsafe fn cuMemHostRegister_v2(cx: Cx, p: *mut c_void, size: usize, flags: u32) -> Result<()> {
-    if p.is_null() || size == 0 || flags & !0xf != 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(p.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(size == 0 || flags & !0xf != 0, CUDA_ERROR_INVALID_VALUE)?;
     let start = p as u64;
     let end = start.checked_add(size as u64);
     let end = end
@@ -201,9 +194,7 @@ pub unsafe fn cuMemHostGetDevicePointer_v2(
     p: *mut c_void,
     flags: u32,
 ) -> Result<()> {
-    if flags != 0 || out.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(flags != 0 || out.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let r = cx
         .state()
         .ranges
@@ -220,9 +211,7 @@ pub unsafe fn cuPointerGetAttribute(
     which: CUpointer_attribute,
     p: CUdeviceptr,
 ) -> Result<()> {
-    if data.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(data.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let r = cx.state().ranges.find(p).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: checked for null above; the program's pointer.
     unsafe { attribute(cx, &r, p, which, data) }
@@ -235,9 +224,8 @@ pub unsafe fn cuPointerGetAttributes(
     data: *mut *mut c_void,
     p: CUdeviceptr,
 ) -> Result<()> {
-    if which.is_null() || data.is_null() || n == 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(which.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(data.is_null() || n == 0, CUDA_ERROR_INVALID_VALUE)?;
     let r = cx.state().ranges.find(p);
     for i in 0..n as usize {
         // SAFETY: the program's arrays of `n` items.
@@ -261,9 +249,7 @@ pub unsafe fn cuPointerSetAttribute(
     p: CUdeviceptr,
 ) -> Result<()> {
     // Copies through a session are ordered anyway, which is all that SYNC_MEMOPS (6) asks.
-    if which != 6 || value.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(which != 6 || value.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: checked for null above; the attribute is a number.
     let on = unsafe { value.cast::<u32>().read_unaligned() } != 0;
     cx.state().ranges.order(p, on)

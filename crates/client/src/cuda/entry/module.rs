@@ -29,9 +29,7 @@ pub unsafe fn cuModuleEnumerateFunctions(
     n: u32,
     module: u32,
 ) -> Result<()> {
-    if out.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(out.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     for (i, f) in load::functions(cx, module)?
         .into_iter()
         .take(n as usize)

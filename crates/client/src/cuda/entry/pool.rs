@@ -56,9 +56,7 @@ unsafe fn located(
     location: *const CUmemLocation,
     kind: CUmemAllocationType,
 ) -> Result<CUmemLocation> {
-    if location.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(location.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program's structure, of plain numbers.
     let at = unsafe { location.read() };
     const HERE: [CUmemLocationType; 2] = [CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_LOCATION_TYPE_HOST];
@@ -113,9 +111,8 @@ pub fn cuMemFreeAsync(cx: Cx, p: CUdeviceptr, stream: u32) -> Result<()> {
 }
 
 pub fn cuMemPoolCreate(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
-    if props.allocType == 0 || props.location.r#type == 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(props.allocType == 0, CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(props.location.r#type == 0, CUDA_ERROR_INVALID_VALUE)?;
     const DESCRIPTOR: CUmemAllocationHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     // Those are the only handles that processes of one server can exchange.
     if props.handleTypes & !DESCRIPTOR != 0 || props.allocType != CU_MEM_ALLOCATION_TYPE_PINNED {
@@ -257,9 +254,8 @@ pub unsafe fn cuMemPoolSetAccess(
     map: *const CUmemAccessDesc,
     count: usize,
 ) -> Result<()> {
-    if map.is_null() || count == 0 || count > 4096 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(map.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(count == 0 || count > 4096, CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program's array of `count` items.
     let list = unsafe { std::slice::from_raw_parts(map, count) };
     let Some(host) = host_pool::find(cx, pool) else {

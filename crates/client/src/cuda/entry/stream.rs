@@ -13,9 +13,7 @@ const NON_BLOCKING: u32 = 1;
 
 /// Makes a stream, once CUDA's own objections are met.
 fn create<'a, R: Request<'a>>(cx: Cx, flags: u32, message: impl Fn(u32) -> R) -> Result<u32> {
-    if flags & !NON_BLOCKING != 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(flags & !NON_BLOCKING != 0, CUDA_ERROR_INVALID_VALUE)?;
     let id = cx.create(Kind::Stream);
     settled::not_alone(cx)
         .and_then(|()| cx.send(&message(id)))
@@ -91,9 +89,7 @@ pub unsafe fn cuThreadExchangeStreamCaptureMode(
     _cx: Cx,
     mode: *mut CUstreamCaptureMode,
 ) -> Result<()> {
-    if mode.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(mode.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: checked for null; the program's pointer.
     let wanted = unsafe { mode.read() };
     let old = thread::set_capture_mode(wanted);
@@ -157,9 +153,7 @@ pub unsafe fn cuStreamEndCapture(
     guard(|| {
         let cx = enter()?;
         let stream = cx.stream(stream, per_thread)?;
-        if graph.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+        refuse_if(graph.is_null(), CUDA_ERROR_INVALID_VALUE)?;
         // SAFETY: not null; the program's pointer.
         unsafe { put(graph, std::ptr::null_mut())? };
         if cx.state().captures.is_anothers(stream) {
@@ -214,9 +208,7 @@ pub unsafe fn cuStreamGetCaptureInfo_v3(
     edges_out: *mut *const CUgraphEdgeData,
     count_out: *mut usize,
 ) -> Result<()> {
-    if status.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(status.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let wants_nodes = !nodes_out.is_null() || !count_out.is_null();
     let detail = u32::from(!graph.is_null()) | u32::from(wants_nodes) << 1;
     let answer = stream::ask(cx, stream, detail)?;
@@ -258,9 +250,7 @@ pub unsafe fn cuStreamAddCallback(
     let Some(f) = callback else {
         return Err(CUDA_ERROR_INVALID_VALUE);
     };
-    if flags != 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE)?;
     let stream_id = cx.stream(stream, per_thread)?;
     callback::queue_stream_callback(cx, stream_id, stream, f, data)
 }

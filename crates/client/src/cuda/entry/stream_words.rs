@@ -35,9 +35,7 @@ fn is_usual(p: u64, len: u64, what: Use, flags: u32) -> bool {
 
 /// Where the device finds a word.
 fn place(cx: Cx, p: u64, what: Use) -> Result<u64> {
-    if p == 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(p == 0, CUDA_ERROR_INVALID_VALUE)?;
     let at = match cx.state().ranges.find_page_locked(p) {
         Some(r) => shadow::expose(cx, &r, p, || "a stream has a word there".into())?,
         None => p,
@@ -112,9 +110,8 @@ pub unsafe fn batch(
     flags: u32,
     needless: u32,
 ) -> Result<()> {
-    if list.is_null() || count as usize > MAX_ITEMS {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(list.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(count as usize > MAX_ITEMS, CUDA_ERROR_INVALID_VALUE)?;
     let mut usual = (1..MANY).contains(&count) && flags == 0;
     // SAFETY: the program's array of `count` operations.
     let mut ops = unsafe { std::slice::from_raw_parts(list, count as usize) }.to_vec();

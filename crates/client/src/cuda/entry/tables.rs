@@ -115,9 +115,7 @@ static TABLES: Tables = Tables {
 
 pub unsafe fn cuGetExportTable(out: *mut *const c_void, id: *const CUuuid) -> CUresult {
     guard(|| {
-        if out.is_null() || id.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+        refuse_if(out.is_null() || id.is_null(), CUDA_ERROR_INVALID_VALUE)?;
         // SAFETY: the program's pointer to a UUID of 16 bytes.
         let uuid: Uuid = unsafe { id.cast::<Uuid>().read() };
         let found: Option<&[Slot]> = match uuid {
@@ -165,9 +163,7 @@ unsafe extern "C" fn hooks_6(out: *mut *mut c_void, size: *mut usize) {
 }
 
 pub unsafe fn handshake_1(cx: Cx, version: u32, seconds: u64, out: *mut u64) -> Result<()> {
-    if out.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(out.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let devices = handshake::devices(cx);
     let facts = handshake::Facts {
         driver: cx.client.driver_version as u32,
@@ -330,9 +326,7 @@ unsafe extern "C" fn compiled_open(
     chip: u32,
 ) -> CUresult {
     guard(|| {
-        if out.is_null() || source.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+        refuse_if(out.is_null() || source.is_null(), CUDA_ERROR_INVALID_VALUE)?;
         let text = |p: *const c_char| match p.is_null() {
             true => &[][..],
             // SAFETY: the compiler's text, which ends with a zero.
@@ -357,9 +351,7 @@ unsafe fn origin<'a>(raw: *const compiled::Origin) -> Result<&'a compiled::Origi
 
 unsafe extern "C" fn compiled_close(raw: *mut compiled::Origin) -> CUresult {
     guard(|| {
-        if raw.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+        refuse_if(raw.is_null(), CUDA_ERROR_INVALID_VALUE)?;
         // SAFETY: a box's, from `compiled_open`; the caller does not use it again.
         drop(unsafe { Box::from_raw(raw) });
         Ok(())
@@ -379,13 +371,9 @@ unsafe extern "C" fn compiled_find(
         let folder = compiled::Folder::from_env().ok_or(CUDA_ERROR_NOT_FOUND)?;
         let found = folder.find(&origin).ok_or(CUDA_ERROR_NOT_FOUND)?;
         let length = u32::try_from(found.len()).map_err(|_| CUDA_ERROR_NOT_FOUND)?;
-        if out.is_null() || len.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+        refuse_if(out.is_null() || len.is_null(), CUDA_ERROR_INVALID_VALUE)?;
         let bytes = copied(&found);
-        if bytes.is_null() {
-            return Err(CUDA_ERROR_OUT_OF_MEMORY);
-        }
+        refuse_if(bytes.is_null(), CUDA_ERROR_OUT_OF_MEMORY)?;
         // SAFETY: checked for null above; the caller's pointers.
         unsafe {
             put(len, length)?;
@@ -403,9 +391,7 @@ unsafe extern "C" fn compiled_keep(
     guard(|| {
         // SAFETY: as the callee asks.
         let origin = unsafe { origin(raw) }?.part(part);
-        if bytes.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+        refuse_if(bytes.is_null(), CUDA_ERROR_INVALID_VALUE)?;
         // SAFETY: the compiler says that `len` bytes lie there.
         let bytes = unsafe { std::slice::from_raw_parts(bytes, len) };
         if let Some(folder) = compiled::Folder::from_env() {

@@ -10,9 +10,7 @@ pub unsafe fn cuTensorMapReplaceAddress(
     map: *mut CUtensorMap,
     address: *mut c_void,
 ) -> Result<()> {
-    if map.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(map.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let mut bytes = [0u8; size_of::<CUtensorMap>()];
     // SAFETY: the program's structure of that many bytes.
     unsafe { std::ptr::copy_nonoverlapping(map.cast(), bytes.as_mut_ptr(), bytes.len()) };
@@ -23,9 +21,7 @@ pub unsafe fn cuTensorMapReplaceAddress(
         address: address as u64,
     })?;
     let changed = decode::<msg::TensorMapAddressReply<'_>>(&reply)?.changed;
-    if changed.len() != bytes.len() {
-        return Err(CUDA_ERROR_UNKNOWN);
-    }
+    refuse_if(changed.len() != bytes.len(), CUDA_ERROR_UNKNOWN)?;
     // SAFETY: as above.
     unsafe { std::ptr::copy_nonoverlapping(changed.as_ptr(), map.cast(), bytes.len()) };
     Ok(())

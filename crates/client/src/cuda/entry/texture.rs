@@ -65,9 +65,7 @@ pub unsafe fn cuTexObjectCreate(
 pub fn cuSurfObjectCreate(cx: Cx, own: &CUDA_RESOURCE_DESC) -> Result<CUsurfObject> {
     let context = cx.need_context()?;
     let sent = resource(cx, own)?;
-    if own.resType != ARRAY {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(own.resType != ARRAY, CUDA_ERROR_INVALID_VALUE)?;
     let reply = cx.call(&msg::SurfObject {
         resource: busbar_abi::bytes_of(&sent),
     })?;

@@ -37,11 +37,7 @@ pub fn cuMemAddressFree(cx: Cx, p: CUdeviceptr, size: usize) -> Result<()> {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     let given = s.reservations.give(p, size as u64);
-    if given {
-        Ok(())
-    } else {
-        Err(CUDA_ERROR_INVALID_VALUE)
-    }
+    refuse_if(!given, CUDA_ERROR_INVALID_VALUE)
 }
 
 pub fn cuMemCreate(cx: Cx, size: usize, props: &CUmemAllocationProp, flags: u64) -> Result<u32> {
@@ -98,14 +94,11 @@ pub fn cuMemMap(
     let mut s = lock(&cx.state().vmm);
     let a = s.allocations.get(&id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     // Parts of it cannot be mapped.
-    if offset != 0 || size != a.size {
-        return Err(CUDA_ERROR_NOT_SUPPORTED);
-    }
+    refuse_if(offset != 0 || size != a.size, CUDA_ERROR_NOT_SUPPORTED)?;
     let overlaps = s.touching(p, size).next().is_some();
     let aligned = p.is_multiple_of(GRANULE);
-    if flags != 0 || !aligned || overlaps || !s.reservations.holds(p, size) {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(flags != 0 || !aligned || overlaps, CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(!s.reservations.holds(p, size), CUDA_ERROR_INVALID_VALUE)?;
     let device = a.device;
     cx.send(&msg::VmmMap {
         va: p,

@@ -68,9 +68,7 @@ impl Ticket {
 
     /// What the file of a descriptor says, which stays the program's.
     fn of(fd: i32, what: [u8; 8]) -> Result<Self> {
-        if fd < 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+        refuse_if(fd < 0, CUDA_ERROR_INVALID_VALUE)?;
         // SAFETY: it is not closed.
         let file = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
         let mut b = [0; 40];
@@ -163,9 +161,7 @@ pub unsafe fn cuMemPoolImportFromShareableHandle(
     kind: CUmemAllocationHandleType,
     flags: u64,
 ) -> Result<u32> {
-    if kind != DESCRIPTOR || flags != 0 {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(kind != DESCRIPTOR || flags != 0, CUDA_ERROR_INVALID_VALUE)?;
     let fd = i32::try_from(handle as usize).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
     let t = Ticket::of(fd, POOL)?;
     let pool = cx.create(Kind::MemoryPool);
@@ -185,9 +181,7 @@ pub unsafe fn cuMemImportFromShareableHandle(
     kind: CUmemAllocationHandleType,
 ) -> Result<u32> {
     let fd = i32::try_from(os_handle as usize).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-    if kind != DESCRIPTOR {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    refuse_if(kind != DESCRIPTOR, CUDA_ERROR_INVALID_VALUE)?;
     let t = Ticket::of(fd, MEMORY)?;
     let allocation = cx.create_in(Kind::Allocation, 0);
     let m = msg::VmmImport {

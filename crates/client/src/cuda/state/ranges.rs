@@ -365,9 +365,8 @@ pub fn plausible(va: u64, size: u64) -> Result<()> {
         return Ok(());
     }
     let end = va.checked_add(size);
-    if va < LOWEST || end.is_none_or(|end| end > 1 << 57) {
-        return Err(CUDA_ERROR_UNKNOWN);
-    }
+    refuse_if(va < LOWEST, CUDA_ERROR_UNKNOWN)?;
+    refuse_if(end.is_none_or(|end| end > 1 << 57), CUDA_ERROR_UNKNOWN)?;
     Ok(())
 }
 

@@ -313,9 +313,7 @@ impl Shadows {
         const PAGE: u64 = 4096;
         /// More than a module's variables can have.
         const MOST: u64 = 4 << 30;
-        if size > MOST {
-            return Err(CUDA_ERROR_UNKNOWN);
-        }
+        refuse_if(size > MOST, CUDA_ERROR_UNKNOWN)?;
         let (from, to) = (at & !(PAGE - 1), (at + size.max(1)).next_multiple_of(PAGE));
         let mut all = self.areas();
         for page in (from..to).step_by(PAGE as usize) {

@@ -68,9 +68,7 @@ pub unsafe fn text(_cx: Cx, text: Option<&String>, out: *mut c_char, room: u32) 
 /// As the API says.
 pub unsafe fn nvmlDeviceGetUUID(_cx: Cx, g: &Gpu, out: *mut c_char, room: u32) -> Result {
     let u = &g.facts.uuid;
-    if u.len() != 32 {
-        return Err(NVML_ERROR_NOT_SUPPORTED);
-    }
+    refuse_if(u.len() != 32, NVML_ERROR_NOT_SUPPORTED)?;
     let groups = [&u[..8], &u[8..12], &u[12..16], &u[16..20], &u[20..]];
     // SAFETY: passed on to the caller.
     unsafe { put_text(out, room, &format!("GPU-{}", groups.join("-"))) }
@@ -183,9 +181,7 @@ pub unsafe fn nvmlDeviceGetTemperatureV(_cx: Cx, g: &Gpu, out: *mut nvmlTemperat
         check_version(out, 1)?;
         &mut *out
     };
-    if t.sensorType != 0 {
-        return Err(NVML_ERROR_INVALID_ARGUMENT);
-    }
+    refuse_if(t.sensorType != 0, NVML_ERROR_INVALID_ARGUMENT)?;
     t.temperature = sized(g.live(Number::Temperature)?)?;
     Ok(())
 }
@@ -347,9 +343,7 @@ pub unsafe fn nvmlDeviceGetFieldValues(
     count: i32,
     values: *mut nvmlFieldValue_t,
 ) -> Result {
-    if values.is_null() || count < 0 {
-        return Err(NVML_ERROR_INVALID_ARGUMENT);
-    }
+    refuse_if(values.is_null() || count < 0, NVML_ERROR_INVALID_ARGUMENT)?;
     for i in 0..count as usize {
         // SAFETY: the caller's promise: so many structures.
         unsafe { (&raw mut (*values.add(i)).nvmlReturn).write(NVML_ERROR_NOT_SUPPORTED) };

@@ -39,9 +39,7 @@ pub fn nvmlDeviceGetP2PStatus(
     b: &Gpu,
     kind: nvmlGpuP2PCapsIndex_t,
 ) -> Result<nvmlGpuP2PStatus_t> {
-    if kind >= KINDS {
-        return Err(NVML_ERROR_INVALID_ARGUMENT);
-    }
+    refuse_if(kind >= KINDS, NVML_ERROR_INVALID_ARGUMENT)?;
     match between(a, b) {
         None => Ok(NVML_P2P_STATUS_OK),
         Some(link) => {

@@ -87,9 +87,7 @@ fn find(cx: Cx, is_it: impl Fn(&Gpu) -> bool) -> Result<nvmlDevice_t> {
 }
 
 unsafe fn text<'a>(p: *const c_char) -> Result<&'a str> {
-    if p.is_null() {
-        return Err(NVML_ERROR_INVALID_ARGUMENT);
-    }
+    refuse_if(p.is_null(), NVML_ERROR_INVALID_ARGUMENT)?;
     // SAFETY: the caller's promise: a text that ends in NUL.
     let text = unsafe { CStr::from_ptr(p) };
     text.to_str().map_err(|_| NVML_ERROR_INVALID_ARGUMENT)

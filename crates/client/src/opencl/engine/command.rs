@@ -107,9 +107,7 @@ fn waits(context: &Object<Context>, list: Handles<'_>) -> Result<Vec<u32>> {
     let mut ids = Vec::with_capacity(list.len());
     for e in list {
         let e = e.map_err(|_| CL_INVALID_EVENT_WAIT_LIST)?;
-        if !e.context.is(context) {
-            return Err(CL_INVALID_CONTEXT);
-        }
+        refuse_if(!e.context.is(context), CL_INVALID_CONTEXT)?;
         if e.mark.state() != CL_COMPLETE {
             ids.push(e.id);
         }

@@ -187,9 +187,7 @@ pub fn binary_sizes(p: &Object<Program>) -> Result<Vec<u64>> {
     let sizes = reply.sizes;
     let total = sizes.iter().try_fold(0u64, |all, n| all.checked_add(*n));
     let total = total.filter(|n| *n <= MOST_BINARIES).ok_or(LOST)?;
-    if sizes.len() != p.devices.len() {
-        return Err(LOST);
-    }
+    refuse_if(sizes.len() != p.devices.len(), LOST)?;
     let mut s = lock(&p.builds);
     if total == reply.data.len() as u64 {
         s.binaries = reply.data.to_vec();

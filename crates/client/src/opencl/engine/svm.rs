@@ -164,9 +164,7 @@ pub fn map(
     links: Links,
     out: Out<'_>,
 ) -> Result<()> {
-    if !q.server.svm.map(at, size, flags) {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(!q.server.svm.map(at, size, flags), CL_INVALID_VALUE)?;
     if !fetches {
         return nothing(q, blocking, links, out);
     }

@@ -24,9 +24,7 @@ fn create(
     user: User,
 ) -> Result<Handle> {
     let server = devices[0].server;
-    if server.lost() {
-        return Err(CL_DEVICE_NOT_AVAILABLE);
-    }
+    refuse_if(server.lost(), CL_DEVICE_NOT_AVAILABLE)?;
     let id = server.id();
     server.queue(&wire::CreateContext {
         context: id,
@@ -47,18 +45,14 @@ pub fn clCreateContext(
     notify: Option<Notify>,
     user: User,
 ) -> Result<Handle> {
-    if notify.is_none() && !user.get().is_null() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(notify.is_none() && !user.get().is_null(), CL_INVALID_VALUE)?;
     devices.check()?;
     let (named, given) = (platform(&properties)?, devices.some::<Device>()?);
     let of = |d: &Object<Device>| d.platform().map(|p| p.handle());
     let wanted = named.map_or_else(|| of(given[0]), |p| Some(p.handle()));
     let mut list: Vec<Ref<Device>> = Vec::new();
     for d in given {
-        if of(d) != wanted {
-            return Err(CL_INVALID_DEVICE);
-        }
+        refuse_if(of(d) != wanted, CL_INVALID_DEVICE)?;
         if !list.iter().any(|o| o.is(d)) {
             list.push(d.keep());
         }
@@ -74,9 +68,7 @@ pub fn clCreateContextFromType(
     notify: Option<Notify>,
     user: User,
 ) -> Result<Handle> {
-    if notify.is_none() && !user.get().is_null() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(notify.is_none() && !user.get().is_null(), CL_INVALID_VALUE)?;
     let list = client.platform(platform(&properties)?)?.of_kind(kind)?;
     let list = list.into_iter().cloned().collect();
     create(list, properties, notify, user)
@@ -110,9 +102,7 @@ pub fn clGetSupportedImageFormats(
     kind: u32,
     room: Room<ImageFormat>,
 ) -> Result<()> {
-    if room.wanted() == Some(0) {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(room.wanted() == Some(0), CL_INVALID_VALUE)?;
     let known = lock(&c.formats).get(&(flags, kind)).cloned();
     let bytes = match known {
         Some(b) => b,

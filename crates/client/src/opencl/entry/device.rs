@@ -46,9 +46,7 @@ pub unsafe fn clCreateSubDevices(
     properties: *const isize,
     room: Room<Handle>,
 ) -> Result<()> {
-    if properties.is_null() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(properties.is_null(), CL_INVALID_VALUE)?;
     room.check()?;
     let mut list = Vec::new();
     for i in 0..512 {
@@ -73,9 +71,8 @@ pub fn clGetDeviceAndHostTimer(
     host_time: Slot<u64>,
 ) -> Result<()> {
     d.check_timer()?;
-    if device_time.is_none() || host_time.is_none() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(device_time.is_none(), CL_INVALID_VALUE)?;
+    refuse_if(host_time.is_none(), CL_INVALID_VALUE)?;
     let before = host_now();
     let body = d.server.call(&wire::DeviceTimer { device: d.id })?;
     let after = host_now();
@@ -89,9 +86,7 @@ pub fn clGetDeviceAndHostTimer(
 /// `clGetHostTimer`.
 pub fn clGetHostTimer(d: &Object<Device>, host_time: Slot<u64>) -> Result<()> {
     d.check_timer()?;
-    if host_time.is_none() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(host_time.is_none(), CL_INVALID_VALUE)?;
     host_time.put(host_now());
     Ok(())
 }

@@ -76,9 +76,7 @@ fn times(e: &Object<Event>) -> Result<&[u64; 5]> {
 
 /// `clGetEventProfilingInfo`.
 pub fn clGetEventProfilingInfo(e: &Object<Event>, param: u32, to: Answer) -> Result<()> {
-    if !e.profiled() {
-        return Err(CL_PROFILING_INFO_NOT_AVAILABLE);
-    }
+    refuse_if(!e.profiled(), CL_PROFILING_INFO_NOT_AVAILABLE)?;
     let which = match param {
         CL_PROFILING_COMMAND_QUEUED => 0,
         CL_PROFILING_COMMAND_SUBMIT => 1,
@@ -108,15 +106,9 @@ pub fn clCreateUserEvent(c: &Object<Context>) -> Result<Handle> {
 
 /// `clSetUserEventStatus`.
 pub fn clSetUserEventStatus(e: &Object<Event>, status: i32) -> Result<()> {
-    if e.queue.is_some() {
-        return Err(CL_INVALID_EVENT);
-    }
-    if status > CL_COMPLETE {
-        return Err(CL_INVALID_VALUE);
-    }
-    if !e.mark.set(status) {
-        return Err(CL_INVALID_OPERATION);
-    }
+    refuse_if(e.queue.is_some(), CL_INVALID_EVENT)?;
+    refuse_if(status > CL_COMPLETE, CL_INVALID_VALUE)?;
+    refuse_if(!e.mark.set(status), CL_INVALID_OPERATION)?;
     let event = e.id;
     e.server
         .queue_now(&wire::SetUserEventStatus { event, status })

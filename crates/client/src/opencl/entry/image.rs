@@ -46,9 +46,7 @@ pub unsafe fn clCreateImageWithProperties(
     }
     let format = format.ok_or(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR)?;
     let desc = desc.ok_or(CL_INVALID_IMAGE_DESCRIPTOR)?;
-    if !c.has(CL_DEVICE_IMAGE_SUPPORT) {
-        return Err(CL_INVALID_OPERATION);
-    }
+    refuse_if(!c.has(CL_DEVICE_IMAGE_SUPPORT), CL_INVALID_OPERATION)?;
     let parent = if desc.parent.is_null() {
         None
     } else {
@@ -164,9 +162,7 @@ fn check(
     let (origin, region) = (origin.get()?, region.get()?);
     i.check_area(&origin, &region)?;
     let layout = i.area(&region, row_pitch, slice_pitch)?;
-    if memory.is_null() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(memory.is_null(), CL_INVALID_VALUE)?;
     m.host_may(write)?;
     Ok(((origin, region), layout))
 }
@@ -223,9 +219,8 @@ pub fn clEnqueueMapImage(
     let area = (origin.get()?, region.get()?);
     i.check_area(&area.0, &area.1)?;
     let layered = i.shape.layered();
-    if row_pitch.is_none() || layered && slice_pitch.is_none() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(row_pitch.is_none(), CL_INVALID_VALUE)?;
+    refuse_if(layered && slice_pitch.is_none(), CL_INVALID_VALUE)?;
     let fetches = map::check(m, flags)?;
     let (out, links) = begin(q, CL_COMMAND_MAP_IMAGE, events)?;
     let (at, [row, slice]) = map::map_image(q, m, blocking, (flags, fetches), area, links, out)?;
@@ -257,9 +252,7 @@ pub fn clEnqueueCopyImage(
     events: Events<'_>,
 ) -> Result<()> {
     let (a, b) = (from.image(&q.context)?, to.image(&q.context)?);
-    if a.format != b.format {
-        return Err(CL_IMAGE_FORMAT_MISMATCH);
-    }
+    refuse_if(a.format != b.format, CL_IMAGE_FORMAT_MISMATCH)?;
     let (from_origin, to_origin) = (from_origin.get()?, to_origin.get()?);
     let region = region.get()?;
     a.check_area(&from_origin, &region)?;
@@ -354,9 +347,7 @@ pub unsafe fn clEnqueueFillImage(
     events: Events<'_>,
 ) -> Result<()> {
     let i = m.image(&q.context)?;
-    if color.is_null() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(color.is_null(), CL_INVALID_VALUE)?;
     let (origin, region) = (origin.get()?, region.get()?);
     i.check_area(&origin, &region)?;
     // Depth has one channel; everything else gives four.

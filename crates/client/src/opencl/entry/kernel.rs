@@ -18,9 +18,7 @@ pub fn clCreateKernelsInProgram(p: &Object<Program>, room: Room<Handle>) -> Resu
     let all = lock(&p.builds).kernels()?.to_vec();
     let mut made = Vec::new();
     if let Some(n) = room.wanted() {
-        if n < all.len() {
-            return Err(CL_INVALID_VALUE);
-        }
+        refuse_if(n < all.len(), CL_INVALID_VALUE)?;
         for info in &all {
             made.push(create_kernel(p, info.clone())?);
         }
@@ -102,10 +100,7 @@ unsafe fn value(k: &Object<Kernel>, i: u32, size: usize, value: *const u8) -> Re
 }
 
 fn check_index(k: &Kernel, i: u32) -> Result<()> {
-    match i < k.info.n_args {
-        true => Ok(()),
-        false => Err(CL_INVALID_ARG_INDEX),
-    }
+    refuse_if(i >= k.info.n_args, CL_INVALID_ARG_INDEX)
 }
 
 /// `clSetKernelArg`.

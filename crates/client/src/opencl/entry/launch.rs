@@ -46,10 +46,7 @@ fn launch(
 }
 
 fn check_context(q: &Queue, k: &Kernel) -> Result<()> {
-    match q.context.is(&k.program.context) {
-        true => Ok(()),
-        false => Err(CL_INVALID_CONTEXT),
-    }
+    refuse_if(!q.context.is(&k.program.context), CL_INVALID_CONTEXT)
 }
 
 /// `clEnqueueNDRangeKernel`.
@@ -63,9 +60,7 @@ pub unsafe fn clEnqueueNDRangeKernel(
     events: Events<'_>,
 ) -> Result<()> {
     check_context(q, k)?;
-    if dims == 0 || dims > 3 {
-        return Err(CL_INVALID_WORK_DIMENSION);
-    }
+    refuse_if(dims == 0 || dims > 3, CL_INVALID_WORK_DIMENSION)?;
     // SAFETY: the program's sizes, where it gives any.
     let space = unsafe {
         Space {
@@ -105,15 +100,9 @@ pub unsafe fn clGetKernelSuggestedLocalWorkSizeKHR(
     global: *const usize,
     local: *mut usize,
 ) -> Result<()> {
-    if dims == 0 || dims > 3 {
-        return Err(CL_INVALID_WORK_DIMENSION);
-    }
-    if global.is_null() {
-        return Err(CL_INVALID_GLOBAL_WORK_SIZE);
-    }
-    if local.is_null() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(dims == 0 || dims > 3, CL_INVALID_WORK_DIMENSION)?;
+    refuse_if(global.is_null(), CL_INVALID_GLOBAL_WORK_SIZE)?;
+    refuse_if(local.is_null(), CL_INVALID_VALUE)?;
     // SAFETY: the program's sizes, where it gives any.
     let (offset, global) = unsafe { (sizes(offset, dims, 0), sizes(global, dims, 1)) };
     let body = lock(&k.args).ship_all(|packed| {

@@ -15,9 +15,7 @@ pub fn clEnqueueMapBuffer(
 ) -> Result<Handle> {
     m.check_buffer(&q.context)?;
     m.check_range(offset, size)?;
-    if size == 0 {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(size == 0, CL_INVALID_VALUE)?;
     let fetches = map::check(m, flags)?;
     let (out, links) = begin(q, CL_COMMAND_MAP_BUFFER, events)?;
     map::map_buffer(q, m, blocking, (flags, fetches), (offset, size), links, out)

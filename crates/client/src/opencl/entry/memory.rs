@@ -78,19 +78,15 @@ pub unsafe fn clCreateSubBuffer(
     kind: u32,
     region: *const std::ffi::c_void,
 ) -> Result<Handle> {
-    if p.kind != CL_MEM_OBJECT_BUFFER || p.parent.is_some() {
-        return Err(CL_INVALID_MEM_OBJECT);
-    }
-    if kind != CL_BUFFER_CREATE_TYPE_REGION || region.is_null() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(p.kind != CL_MEM_OBJECT_BUFFER, CL_INVALID_MEM_OBJECT)?;
+    refuse_if(p.parent.is_some(), CL_INVALID_MEM_OBJECT)?;
+    refuse_if(kind != CL_BUFFER_CREATE_TYPE_REGION, CL_INVALID_VALUE)?;
+    refuse_if(region.is_null(), CL_INVALID_VALUE)?;
     // SAFETY: checked for null; the program's structure.
     let BufferRegion { origin, size } = unsafe { region.cast::<BufferRegion>().read() };
     let all = part_flags(p.flags, flags)?;
     p.check_range(origin, size)?;
-    if size == 0 {
-        return Err(CL_INVALID_BUFFER_SIZE);
-    }
+    refuse_if(size == 0, CL_INVALID_BUFFER_SIZE)?;
     let devices = p.context.devices.iter();
     let bits = devices.map(|d| d.table.number(CL_DEVICE_MEM_BASE_ADDR_ALIGN));
     let align = bits.min().unwrap_or(8) / 8;

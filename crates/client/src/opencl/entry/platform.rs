@@ -11,10 +11,7 @@ pub fn clGetPlatformIDs(client: &Client, room: Room<Handle>) -> Result<()> {
     room.check_list()?;
     let all: Vec<_> = client.platforms().map(|p| p.handle()).collect();
     room.give(all.len(), all.iter().copied());
-    match all.is_empty() {
-        true => Err(CL_PLATFORM_NOT_FOUND_KHR),
-        false => Ok(()),
-    }
+    refuse_if(all.is_empty(), CL_PLATFORM_NOT_FOUND_KHR)
 }
 
 /// `clGetPlatformInfo`.

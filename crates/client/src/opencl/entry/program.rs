@@ -38,17 +38,13 @@ pub unsafe fn clCreateProgramWithSource(
     strings: *mut *const c_char,
     lengths: *const usize,
 ) -> Result<Handle> {
-    if n == 0 || strings.is_null() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(n == 0 || strings.is_null(), CL_INVALID_VALUE)?;
     let mut source = Vec::new();
     for i in 0..n as usize {
         // SAFETY: the program gives as many texts, which end in a zero where they have no length.
         unsafe {
             let text = strings.add(i).read();
-            if text.is_null() {
-                return Err(CL_INVALID_VALUE);
-            }
+            refuse_if(text.is_null(), CL_INVALID_VALUE)?;
             let len = match lengths.is_null() {
                 true => 0,
                 false => lengths.add(i).read(),
@@ -79,9 +75,7 @@ pub unsafe fn clCreateProgramWithBinary(
     statuses: *mut i32,
 ) -> Result<Handle> {
     devices.check()?;
-    if lengths.is_null() || binaries.is_null() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(lengths.is_null() || binaries.is_null(), CL_INVALID_VALUE)?;
     let devices = chosen(&c.devices, devices)?;
     let (mut all, mut sizes) = (Vec::new(), Vec::new());
     let told = |i: usize, status: i32| {
@@ -132,12 +126,8 @@ pub unsafe fn clCreateProgramWithIL(
     il: *const c_void,
     size: usize,
 ) -> Result<Handle> {
-    if !c.any(Device::takes_il) {
-        return Err(CL_INVALID_OPERATION);
-    }
-    if il.is_null() || size == 0 {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(!c.any(Device::takes_il), CL_INVALID_OPERATION)?;
+    refuse_if(il.is_null() || size == 0, CL_INVALID_VALUE)?;
     let mut program = Program::new(c, c.devices.clone());
     // SAFETY: the program's bytes.
     program.il = unsafe { std::slice::from_raw_parts(il.cast::<u8>(), size) }.to_vec();
@@ -178,9 +168,7 @@ pub unsafe fn clCompileProgram(
 ) -> Result<()> {
     let notify = notified(f, user)?;
     let headers = headers.any::<Program>(CL_INVALID_VALUE)?;
-    if (headers.len() == 0) != names.is_null() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if((headers.len() == 0) != names.is_null(), CL_INVALID_VALUE)?;
     let devices = ids(&chosen(&p.devices, devices)?);
     let (mut header_ids, mut packed) = (Vec::new(), Vec::new());
     for (i, h) in headers.enumerate() {
@@ -189,9 +177,7 @@ pub unsafe fn clCompileProgram(
         let name = unsafe { CStr::from_ptr(names.add(i).read()) };
         packed.extend(name.to_string_lossy().plain());
     }
-    if p.source.is_empty() && p.il.is_empty() {
-        return Err(CL_INVALID_OPERATION);
-    }
+    refuse_if(p.source.is_empty() && p.il.is_empty(), CL_INVALID_OPERATION)?;
     let options = options.unwrap_or_default();
     program::compile(p, devices, &options, (header_ids, &packed), notify)
 }
@@ -233,12 +219,8 @@ pub unsafe fn clSetProgramSpecializationConstant(
     size: usize,
     value: *const c_void,
 ) -> Result<()> {
-    if p.il.is_empty() {
-        return Err(CL_INVALID_PROGRAM);
-    }
-    if value.is_null() || size == 0 {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(p.il.is_empty(), CL_INVALID_PROGRAM)?;
+    refuse_if(value.is_null() || size == 0, CL_INVALID_VALUE)?;
     let msg = wire::SetSpecializationConstant {
         program: p.id,
         id,
@@ -285,9 +267,7 @@ pub unsafe fn clGetProgramInfo(p: &Object<Program>, param: u32, to: Answer) -> R
         CL_PROGRAM_BINARIES => {
             let bytes = p.devices.len() * size_of::<usize>();
             if !to.value.is_null() {
-                if to.size < bytes {
-                    return Err(CL_INVALID_VALUE);
-                }
+                refuse_if(to.size < bytes, CL_INVALID_VALUE)?;
                 // SAFETY: the program's pointers, as many as there are devices.
                 unsafe { store(p, to.value.cast())? };
             }

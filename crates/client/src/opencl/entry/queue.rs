@@ -71,9 +71,7 @@ pub fn clCreateCommandQueue(
     properties: u64,
 ) -> Result<Handle> {
     let host = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE;
-    if properties & !host != 0 {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(properties & !host != 0, CL_INVALID_VALUE)?;
     // The list is empty where there is none to tell: the program gave none.
     let list = match properties {
         0 => Vec::new(),
@@ -160,10 +158,8 @@ pub fn clEnqueueBarrierWithWaitList(q: &Object<Queue>, events: Events<'_>) -> Re
 /// `clEnqueueMarker`.
 pub fn clEnqueueMarker(q: &Object<Queue>, place: Slot<Handle>) -> Result<()> {
     let waits = Handles::none();
-    match place.is_none() {
-        true => Err(CL_INVALID_VALUE),
-        false => mark(q, Events { waits, place }, false),
-    }
+    refuse_if(place.is_none(), CL_INVALID_VALUE)?;
+    mark(q, Events { waits, place }, false)
 }
 
 /// `clEnqueueBarrier`.

@@ -28,9 +28,7 @@ fn check(
     let region = size.region()?;
     let there = Side::new(origin.get()?, &region, pitch)?;
     let here = Side::new(host_origin.get()?, &region, host_pitch)?;
-    if memory.is_null() || there.end > m.size {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(memory.is_null() || there.end > m.size, CL_INVALID_VALUE)?;
     m.host_may(write)?;
     let layout = here.layout(&region);
     Ok(Both {
@@ -127,9 +125,8 @@ pub fn clEnqueueCopyBufferRect(
     let region = size.region()?;
     let left = Side::new(from_origin.get()?, &region, from_pitch)?;
     let right = Side::new(to_origin.get()?, &region, to_pitch)?;
-    if left.end > from.size || right.end > to.size {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(left.end > from.size, CL_INVALID_VALUE)?;
+    refuse_if(right.end > to.size, CL_INVALID_VALUE)?;
     if from.is(to) {
         check_within(&left, &right, &region)?;
     }

@@ -7,9 +7,7 @@ fn create(
     (normalized, addressing, filter): (u32, u32, u32),
     properties: Vec<u64>,
 ) -> Result<Handle> {
-    if !c.has(CL_DEVICE_IMAGE_SUPPORT) {
-        return Err(CL_INVALID_OPERATION);
-    }
+    refuse_if(!c.has(CL_DEVICE_IMAGE_SUPPORT), CL_INVALID_OPERATION)?;
     let repeats = matches!(addressing, CL_ADDRESS_REPEAT | CL_ADDRESS_MIRRORED_REPEAT);
     if normalized > 1
         || !(CL_ADDRESS_NONE..=CL_ADDRESS_MIRRORED_REPEAT).contains(&addressing)

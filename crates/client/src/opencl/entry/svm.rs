@@ -46,9 +46,7 @@ pub unsafe fn clEnqueueSVMFree(
     events: Events<'_>,
 ) -> Result<()> {
     check(q)?;
-    if (n == 0) != pointers.is_null() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if((n == 0) != pointers.is_null(), CL_INVALID_VALUE)?;
     let (out, (event, waits)) = begin_with_event(q, CL_COMMAND_SVM_FREE, events)?;
     q.server.queue(&marker(q, event, waits, false))?;
     let mut all = Vec::new();
@@ -83,9 +81,7 @@ pub unsafe fn clEnqueueSVMMemcpy(
     events: Events<'_>,
 ) -> Result<()> {
     check(q)?;
-    if to.is_null() || from.is_null() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(to.is_null() || from.is_null(), CL_INVALID_VALUE)?;
     if (to as usize).abs_diff(from as usize) < size {
         return Err(CL_MEM_COPY_OVERLAP);
     }
@@ -105,9 +101,8 @@ pub unsafe fn clEnqueueSVMMemFill(
     events: Events<'_>,
 ) -> Result<()> {
     check(q)?;
-    if pattern.is_null() || !q.server.svm.holds(to as usize, size) {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(pattern.is_null(), CL_INVALID_VALUE)?;
+    refuse_if(!q.server.svm.holds(to as usize, size), CL_INVALID_VALUE)?;
     check_pattern(pattern_size, to as usize, size)?;
     // SAFETY: the program's bytes.
     let pattern = unsafe { std::slice::from_raw_parts(pattern.cast(), pattern_size) };
@@ -134,9 +129,7 @@ pub fn clEnqueueSVMMap(
 ) -> Result<()> {
     check(q)?;
     let fetches = access(flags)?.fetches;
-    if at.is_null() || size == 0 {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(at.is_null() || size == 0, CL_INVALID_VALUE)?;
     let (out, links) = begin(q, CL_COMMAND_SVM_MAP, events)?;
     let range = (at as usize, size);
     svm::map(q, blocking, (flags, fetches), range, links, out)
@@ -145,9 +138,7 @@ pub fn clEnqueueSVMMap(
 /// `clEnqueueSVMUnmap`.
 pub fn clEnqueueSVMUnmap(q: &Object<Queue>, at: Handle, events: Events<'_>) -> Result<()> {
     check(q)?;
-    if at.is_null() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(at.is_null(), CL_INVALID_VALUE)?;
     let (out, links) = begin(q, CL_COMMAND_SVM_UNMAP, events)?;
     svm::unmap(q, at as usize, links, out)
 }
@@ -163,9 +154,8 @@ pub unsafe fn clEnqueueSVMMigrateMem(
 ) -> Result<()> {
     check(q)?;
     let known = CL_MIGRATE_MEM_OBJECT_HOST | CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED;
-    if n == 0 || pointers.is_null() || flags & !known != 0 {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(n == 0, CL_INVALID_VALUE)?;
+    refuse_if(pointers.is_null() || flags & !known != 0, CL_INVALID_VALUE)?;
     let (mut places, mut lengths) = (Vec::new(), Vec::new());
     for i in 0..n as usize {
         // SAFETY: the program gives as many of both, or no sizes at all.
@@ -173,9 +163,7 @@ pub unsafe fn clEnqueueSVMMigrateMem(
             let size = (!sizes.is_null()).then(|| sizes.add(i).read());
             (pointers.add(i).read() as usize, size.unwrap_or(0))
         };
-        if !q.server.svm.holds(at, size) {
-            return Err(CL_INVALID_VALUE);
-        }
+        refuse_if(!q.server.svm.holds(at, size), CL_INVALID_VALUE)?;
         places.push(at as u64);
         lengths.push(size as u64);
     }

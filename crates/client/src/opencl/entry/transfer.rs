@@ -14,10 +14,8 @@ fn check(
 ) -> Result<()> {
     m.check_buffer(&q.context)?;
     m.check_range(offset, size)?;
-    match here.is_null() || size == 0 {
-        true => Err(CL_INVALID_VALUE),
-        false => m.host_may(write),
-    }
+    refuse_if(here.is_null() || size == 0, CL_INVALID_VALUE)?;
+    m.host_may(write)
 }
 
 /// `clEnqueueReadBuffer`.
@@ -72,13 +70,9 @@ pub fn clEnqueueCopyBuffer(
     to.check_buffer(&q.context)?;
     from.check_range(from_offset, size)?;
     to.check_range(to_offset, size)?;
-    if size == 0 {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(size == 0, CL_INVALID_VALUE)?;
     let ((a, at), (b, end)) = (from.root(from_offset), to.root(to_offset));
-    if a.is(b) && at.abs_diff(end) < size {
-        return Err(CL_MEM_COPY_OVERLAP);
-    }
+    refuse_if(a.is(b) && at.abs_diff(end) < size, CL_MEM_COPY_OVERLAP)?;
     enqueue(q, CL_COMMAND_COPY_BUFFER, events, |event, waits| {
         wire::CopyBuffer {
             queue: q.id,
@@ -105,9 +99,7 @@ pub unsafe fn clEnqueueFillBuffer(
 ) -> Result<()> {
     m.check_buffer(&q.context)?;
     m.check_range(offset, size)?;
-    if pattern.is_null() {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(pattern.is_null(), CL_INVALID_VALUE)?;
     check_pattern(pattern_size, offset, size)?;
     // SAFETY: the program's bytes.
     let pattern = unsafe { std::slice::from_raw_parts(pattern.cast(), pattern_size) };
@@ -133,9 +125,7 @@ pub fn clEnqueueMigrateMemObjects(
 ) -> Result<()> {
     let known = CL_MIGRATE_MEM_OBJECT_HOST | CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED;
     objects.check()?;
-    if flags & !known != 0 {
-        return Err(CL_INVALID_VALUE);
-    }
+    refuse_if(flags & !known != 0, CL_INVALID_VALUE)?;
     let mut ids = Vec::new();
     for m in objects.some::<Memory>()? {
         m.check_context(&q.context)?;

@@ -73,10 +73,8 @@ impl<S: Owner> Platform<S> {
             CL_DEVICE_TYPE_DEFAULT => self.devices.iter().take(1).collect(),
             _ => self.devices.iter().filter(is).collect(),
         };
-        match list.is_empty() {
-            true => Err(CL_DEVICE_NOT_FOUND),
-            false => Ok(list),
-        }
+        refuse_if(list.is_empty(), CL_DEVICE_NOT_FOUND)?;
+        Ok(list)
     }
 }
 
@@ -139,10 +137,7 @@ impl<S: Owner> Device<S> {
     pub fn check_timer(&self) -> Result<()> {
         let platform = self.platform();
         let able = |p: Ref<Platform<S>>| p.table.number(CL_PLATFORM_HOST_TIMER_RESOLUTION) > 0;
-        match platform.is_some_and(able) {
-            true => Ok(()),
-            false => Err(CL_INVALID_OPERATION),
-        }
+        refuse_if(!platform.is_some_and(able), CL_INVALID_OPERATION)
     }
 }
 
@@ -403,10 +398,7 @@ impl<S: Owner> Memory<S> {
 
     /// Fails unless it is of this context.
     pub fn check_context(&self, context: &Object<Context<S>>) -> Result<()> {
-        match self.context.is(context) {
-            true => Ok(()),
-            false => Err(CL_INVALID_CONTEXT),
-        }
+        refuse_if(!self.context.is(context), CL_INVALID_CONTEXT)
     }
 
     /// The image that it is, in this context.

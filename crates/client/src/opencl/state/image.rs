@@ -181,10 +181,7 @@ impl Image {
         };
         let stray = |x: usize| origin[x] != 0 || region[x] != 1;
         let mut beyond = dims(self.shape.kind)..3;
-        match (0..3).any(outside) || beyond.any(stray) {
-            true => Err(CL_INVALID_VALUE),
-            false => Ok(()),
-        }
+        refuse_if((0..3).any(outside) || beyond.any(stray), CL_INVALID_VALUE)
     }
 
     /// The host's box for a region, with given pitches (0 for none).

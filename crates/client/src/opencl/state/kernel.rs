@@ -136,9 +136,7 @@ impl KernelInfo {
 
     /// The answer to a query about an argument.
     pub fn arg_info(&self, i: u32, param: u32) -> Result<Vec<u8>> {
-        if i >= self.n_args {
-            return Err(CL_INVALID_ARG_INDEX);
-        }
+        refuse_if(i >= self.n_args, CL_INVALID_ARG_INDEX)?;
         let args = self.args.as_ref();
         let a = &args.ok_or(CL_KERNEL_ARG_INFO_NOT_AVAILABLE)?[i as usize];
         Ok(match param {

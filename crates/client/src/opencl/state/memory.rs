@@ -32,10 +32,7 @@ pub fn check_flags(flags: u64, host: bool) -> Result<()> {
         return Err(CL_INVALID_VALUE);
     }
     let wants = flags & (CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR) != 0;
-    match wants == host {
-        true => Ok(()),
-        false => Err(CL_INVALID_HOST_PTR),
-    }
+    refuse_if(wants != host, CL_INVALID_HOST_PTR)
 }
 
 /// The flags of a part of a buffer, given those asked for and those of the buffer: what the former

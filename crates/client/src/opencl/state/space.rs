@@ -27,9 +27,7 @@ impl Space {
         device: &Table,
         version: (u32, u32),
     ) -> Result<()> {
-        if !k.is_for(id) {
-            return Err(CL_INVALID_PROGRAM_EXECUTABLE);
-        }
+        refuse_if(!k.is_for(id), CL_INVALID_PROGRAM_EXECUTABLE)?;
         let n = self.dims as usize;
         let bits = device.number(CL_DEVICE_ADDRESS_BITS);
         let top = if bits < 64 { 1u64 << bits } else { u64::MAX };
@@ -37,9 +35,7 @@ impl Space {
             Some(end) => end > top,
             None => true,
         };
-        if (0..n).any(beyond) {
-            return Err(CL_INVALID_GLOBAL_OFFSET);
-        }
+        refuse_if((0..n).any(beyond), CL_INVALID_GLOBAL_OFFSET)?;
         let required = k.sizes(id, CL_KERNEL_COMPILE_WORK_GROUP_SIZE);
         let fixed = required.iter().any(|r| *r != 0);
         let Some(local) = self.local else {

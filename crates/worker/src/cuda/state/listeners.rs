@@ -31,9 +31,7 @@ impl Logs {
     }
 
     pub fn listen(&mut self, listener: u32, outbox: Outbox) -> Result<(), CUresult> {
-        if self.open.contains_key(&listener) {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+        refuse_if(self.open.contains_key(&listener), CUDA_ERROR_INVALID_VALUE)?;
         let number = LISTENERS.add((outbox, listener));
         let mut handle = std::ptr::null_mut();
         let data = named::data(number);

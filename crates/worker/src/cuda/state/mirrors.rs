@@ -192,9 +192,7 @@ impl Mirrors {
 
     fn take(&mut self, len: usize) -> Result<(), CUresult> {
         let taken = self.taken.saturating_add(len);
-        if taken > most_taken() {
-            return Err(CUDA_ERROR_OUT_OF_MEMORY);
-        }
+        refuse_if(taken > most_taken(), CUDA_ERROR_OUT_OF_MEMORY)?;
         self.taken = taken;
         Ok(())
     }

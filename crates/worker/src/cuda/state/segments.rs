@@ -66,9 +66,8 @@ impl Shared {
         let ours = range.iter().any(|r| r.contains(&va) && end <= r.end);
         // Or where the program has it, wherever it has its own memory.
         let own = va >= LOWEST && end <= HIGHEST && !in_ranges(va) && !in_ranges(end - 1);
-        if !whole || !(ours || own && va == origin) {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+        refuse_if(!whole, CUDA_ERROR_INVALID_VALUE)?;
+        refuse_if(!(ours || own && va == origin), CUDA_ERROR_INVALID_VALUE)?;
         if self.bytes + size > self.most_bytes {
             return Err(CUDA_ERROR_OUT_OF_MEMORY);
         }
@@ -89,9 +88,8 @@ impl Shared {
         let offers = self.offers.as_ref().ok_or(CUDA_ERROR_NOT_SUPPORTED)?;
         let (memory, len) = offers.take(number).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let whole = size > 0 && size <= len && (va | size).is_multiple_of(PAGE);
-        if !whole || !RANGE.contains(&va) || size > RANGE.end - va {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
+        refuse_if(!whole || !RANGE.contains(&va), CUDA_ERROR_INVALID_VALUE)?;
+        refuse_if(size > RANGE.end - va, CUDA_ERROR_INVALID_VALUE)?;
         if self.segments.len() >= MOST || self.bytes + size > self.most_bytes {
             return Err(CUDA_ERROR_OUT_OF_MEMORY);
         }
