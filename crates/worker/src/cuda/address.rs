@@ -5,10 +5,9 @@
 //! client's business, so an address passes only if it lies where sessions put device memory, if the
 //! driver gave it to this session, or if the driver says that it is a device's.
 
-use super::Cuda;
 use super::driver::of_device;
+use super::prelude::*;
 use super::state::mapped::in_ranges;
-use busbar_abi::cuda::*;
 
 impl Cuda {
     /// An address from the client, if it may go to the driver. Null may: it means nothing anywhere.

@@ -1,11 +1,7 @@
 //! Arrays: what they take of the device's memory.
 
-use super::{Cuda, check};
-use crate::answer::{Fail, plain};
-use crate::memory::Use;
+use super::prelude::*;
 use crate::objects::Creates;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 
 const LAYERED: u32 = 0x01;
 const CUBEMAP: u32 = 0x04;

@@ -4,10 +4,10 @@
 //! is current: a stream or an event says to the driver whose it is. So each context is asked, and
 //! the client is told once of each that is lost, before it sees the failure itself.
 
+use super::prelude::*;
 use crate::outbox::Outbox;
-use busbar_abi::cuda::*;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// Whether a result means that a context is lost.
 pub(super) fn is_fatal(rc: CUresult) -> bool {

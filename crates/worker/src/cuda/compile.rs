@@ -1,7 +1,7 @@
 //! What the compiler and the linker of the driver are told, and what they say.
 
-use busbar_abi::cuda::*;
-use std::ffi::{CStr, c_void};
+use super::prelude::*;
+use std::ffi::CStr;
 use std::time::Instant;
 
 /// Room for each of the compiler's logs.

@@ -2,13 +2,9 @@
 
 use super::blame::is_fatal;
 use super::done::{Events, Job};
+use super::prelude::*;
 use super::session::CONTEXT;
-use super::{Cuda, check};
-use crate::answer::Answered;
 use crate::done::Bereft;
-use crate::memory::Use;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::time::Duration;
 
 /// The most threads that run at a time on the current device.

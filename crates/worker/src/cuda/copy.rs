@@ -2,18 +2,13 @@
 
 use super::address::check_destination;
 use super::done::{Kept, Staged, Then, reply};
+use super::prelude::*;
 use super::promised::Promised;
 use super::room::{kept, room_for, staging_out};
 use super::state::mirrors::Room;
-use super::{Cuda, attempt, check};
-use crate::answer::{Answered, Fail};
-use busbar_abi::cuda::*;
 use busbar_channel::switches::Switch;
 use busbar_wire::generated::cuda::contract::MOST_READ;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::limits::BULK_CHUNK;
-use std::ffi::c_void;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 

@@ -2,12 +2,8 @@
 
 use super::address::{check_destination, check_source};
 use super::done::{Staged, Then, reply};
+use super::prelude::*;
 use super::room::{kept, staging_out};
-use super::{Cuda, attempt, check};
-use crate::answer::{Answered, Fail, plain};
-use busbar_abi::cuda::*;
-use busbar_wire::WireError;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::limits::BULK_CHUNK;
 
 /// What a client says of a box, and how many bytes it has.

@@ -1,12 +1,10 @@
 //! Devices.
 
 use super::driver::{load, name_of};
-use super::{Cuda, check};
-use crate::answer::{self, Encoded, Fail};
-use busbar_abi::cuda::*;
+use super::prelude::*;
+use crate::answer;
 use busbar_control::device::Device;
-use busbar_wire::generated::cuda as msg;
-use busbar_wire::{WireError, Writer};
+use busbar_wire::Writer;
 use std::ffi::{CStr, c_char};
 
 /// Attributes are numbered from 1; the newest that any driver knows is below this.

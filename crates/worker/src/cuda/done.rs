@@ -3,17 +3,17 @@
 
 use super::blame::Blame;
 use super::driver::relax;
+use super::prelude::*;
 use crate::done::{self, Bereft, Done, Pace, Probe};
 use crate::lock::{lock, wait};
 use crate::memory::Charge;
 use crate::outbox::Outbox;
 use crate::printed::Printed;
 use crate::staging::Lent;
-use busbar_abi::cuda::*;
 use busbar_channel::{patience, spare_core};
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 /// An event of the driver's, in a context. Handles are numbers here: they pass between threads.

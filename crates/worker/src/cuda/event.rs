@@ -1,10 +1,8 @@
 //! Events.
 
-use super::Cuda;
 use super::done::{Job, reply};
-use crate::answer::{Answered, Behind};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
+use super::prelude::*;
+use crate::answer::Behind;
 
 fn query(w: &mut Cuda, event: u32) -> CUresult {
     match w.handle(Kind::Event, event) {

@@ -4,16 +4,11 @@ use super::done::{Kept, Then};
 use super::driver::is_capturing;
 use super::graph_node::{build, host};
 use super::graph_walk::{edges, ends, inside, kind, nodes};
+use super::prelude::*;
 use super::state::execs::{Entry, Exec, Ids};
 use super::state::host_node::{Around, HostNode, host_node};
-use super::{Cuda, attempt, check};
-use crate::answer::Always;
-use crate::memory::Use;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Which graph a node belongs to: this one, or one inside it.

@@ -13,18 +13,13 @@
 use super::address::{check_destination, check_source};
 use super::done::Then;
 use super::driver::capture;
+use super::prelude::*;
 use super::promised::Promised;
 use super::room::make;
 use super::state::mirrors::{Mirror, Rows};
-use super::{Cuda, check};
-use crate::answer::{Answered, Behind, Fail, plain};
+use crate::answer::Behind;
 use crate::staging::Lent;
-use busbar_abi::cuda::*;
-use busbar_wire::WireError;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::any::Any;
-use std::ffi::c_void;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Puts mirrors in the place of the host ends of a copy, which have the program's addresses.

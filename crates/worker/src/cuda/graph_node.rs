@@ -3,13 +3,9 @@
 use super::address::{check_destination, check_source};
 use super::graph_host::mirror;
 use super::graph_walk::ends;
+use super::prelude::*;
 use super::state::host_node::{HostNode, host_node};
-use super::{Cuda, check};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::Kind;
 use std::any::Any;
-use std::ffi::c_void;
-use std::sync::Arc;
 
 const EXTRA_END: usize = 0;
 const EXTRA_POINTER: usize = 1;

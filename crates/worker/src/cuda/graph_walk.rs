@@ -1,11 +1,8 @@
 //! What is in a graph, as the driver says.
 
-use super::Cuda;
 use super::driver::list;
+use super::prelude::*;
 use super::state::mirrors::Mirror;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::Kind;
-use std::sync::Arc;
 
 /// The mirrors at the ends of a copy.
 pub(super) fn ends(w: &Cuda, c: &CUDA_MEMCPY3D) -> (Option<Arc<Mirror>>, Option<Arc<Mirror>>) {

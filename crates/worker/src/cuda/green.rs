@@ -1,9 +1,6 @@
 //! Green contexts.
 
-use super::{Cuda, check};
-use crate::answer::{Encoded, Fail, plain};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
+use super::prelude::*;
 
 /// More groups than any device has processors.
 const MOST: u32 = 1024;

@@ -5,11 +5,8 @@
 //! descriptor.
 
 use super::memory::{mapping, note, reserve};
+use super::prelude::*;
 use super::state::exports::{Memory, Secret, fetch};
-use super::{Cuda, check};
-use crate::answer::Encoded;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const DESCRIPTOR: CUmemAllocationHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;

@@ -2,14 +2,10 @@
 
 use super::driver::capture;
 use super::graph_host::attach;
+use super::prelude::*;
 use super::promised::Promised;
 use super::state::host_node::{HostNode, host_node};
-use super::{Cuda, check};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::promise::{MAYBE_CAPTURED, STREAM_CALLBACK};
-use std::ffi::c_void;
-use std::sync::Arc;
 
 const COOPERATIVE: u32 = 1;
 const EXTRA_END: usize = 0;

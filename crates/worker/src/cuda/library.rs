@@ -3,13 +3,10 @@
 use super::blame::is_fatal;
 use super::compile::Compile;
 use super::module::{describe, names_of};
+use super::prelude::*;
 use super::state::handles::{Body, Function};
-use super::{Cuda, attempt, check};
-use crate::answer::{Always, Encoded, Fail, text};
-use crate::memory::Use;
+use crate::answer::text;
 use crate::objects::Creates;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 
 fn load(w: &mut Cuda, (m, hash): (&impl Creates<Kind>, &[u8; 32]), c: &mut Compile) -> Result {
     let image = w.content.get(hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;

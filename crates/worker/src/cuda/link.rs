@@ -1,12 +1,8 @@
 //! The driver's linker, a piece at a time: what is wrong with one is said when it comes.
 
 use super::compile::Compile;
+use super::prelude::*;
 use super::state::handles::{Body, Link};
-use super::{Cuda, attempt, check};
-use crate::answer::{Always, Encoded};
-use busbar_abi::cuda::*;
-use busbar_wire::WireError;
-use busbar_wire::generated::cuda as msg;
 use busbar_wire::limits::MAX_BYTES;
 use std::ffi::CStr;
 

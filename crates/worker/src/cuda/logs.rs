@@ -1,10 +1,6 @@
 //! The driver's log of errors. A worker has one session, so its driver's log is the session's.
 
-use super::Cuda;
-use crate::answer::{Always, Encoded};
-use busbar_abi::cuda::*;
-use busbar_wire::WireError;
-use busbar_wire::generated::cuda as msg;
+use super::prelude::*;
 
 /// The most bytes of a dump. The driver's log has 25,600.
 const MAX_DUMP: u64 = 1 << 20;

@@ -2,13 +2,12 @@
 
 use super::done::{Free, reply};
 use super::driver::has_no_capture;
+use super::prelude::*;
 use super::state::exports::Memory;
 use super::state::mapped::{Mapped, is_of_all, of_range, within};
-use super::{Cuda, check};
-use crate::answer::{Answered, Behind};
+use crate::answer::Behind;
 use crate::memory::Charge;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind, contract};
+use busbar_wire::generated::cuda::contract;
 
 /// A pinned allocation on a device.
 fn properties(dev: i32) -> CUmemAllocationProp {

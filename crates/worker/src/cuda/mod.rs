@@ -40,6 +40,7 @@ mod mover;
 mod occupancy;
 mod peer;
 mod pool;
+mod prelude;
 mod promised;
 mod room;
 mod session;
@@ -65,7 +66,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 pub use device::probe;
 pub(crate) use driver::load;
-use driver::{attempt, check};
 pub(crate) use session::Cuda;
 
 /// Opens a session's CUDA side.

@@ -1,12 +1,9 @@
 //! Modules and their functions.
 
 use super::compile::Compile;
+use super::prelude::*;
 use super::state::handles::{Body, Function};
-use super::{Cuda, attempt, check};
-use crate::answer::{Always, Encoded, Fail, text};
-use crate::memory::Use;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
+use crate::answer::text;
 use std::ffi::{CStr, c_char};
 
 pub(super) use super::link::*;

@@ -5,7 +5,8 @@
 //! before it has had such bytes. So nothing here touches the executor's state.
 
 use super::blame::Blame;
-use super::driver::{attempt, check, of_device, relax};
+use super::driver::{of_device, relax};
+use super::prelude::*;
 use super::state::mapped::within;
 use super::state::mirrors::{self, ById};
 use super::state::twins::Twins;
@@ -14,11 +15,10 @@ use crate::ahead::Urgent;
 use crate::lock::lock;
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent};
-use busbar_abi::cuda::*;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::{Header, OP_MEMORY_IN, OP_MEMORY_OUT, OP_MIRROR_IN};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
 /// A context, and the stream in it once there is one.
 struct Place {

@@ -1,11 +1,7 @@
 //! Occupancy of clusters.
 
 use super::launch::{attributes, config};
-use super::{Cuda, check};
-use crate::answer::Fail;
-use busbar_abi::cuda::*;
-use busbar_wire::WireError;
-use busbar_wire::generated::cuda::{self as msg, Kind};
+use super::prelude::*;
 
 pub(super) fn clusters(w: &mut Cuda, m: msg::Clusters<'_>) -> Result<msg::ClustersReply, Fail> {
     let [gx, gy, gz, bx, by, bz, shared] = m.shape[..] else {

@@ -4,9 +4,7 @@
 //! may use whose memory is kept here and set on each mapping.
 
 use super::memory;
-use super::{Cuda, check};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
+use super::prelude::*;
 
 /// The device of a context.
 fn device_of(w: &Cuda, ctx: CUcontext) -> Result<i32> {

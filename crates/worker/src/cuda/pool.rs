@@ -1,12 +1,8 @@
 //! Stream-ordered memory.
 
 use super::driver::is_capturing;
+use super::prelude::*;
 use super::state::exports::{Memory, fetch};
-use super::{Cuda, check};
-use crate::answer::{Fail, plain};
-use crate::memory::Use;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Counts what a pool keeps beyond what is allocated from it, as the driver says. That grows when

@@ -4,15 +4,14 @@
 //! its last owner here is gone will not run, and one that may run often will not run again.
 
 use super::done::{Completer, Then};
+use super::prelude::*;
 use crate::callback::Callbacks;
 use crate::lock::lock;
 use crate::outbox::Outbox;
-use busbar_abi::cuda::*;
 use busbar_wire::codec::Message;
-use busbar_wire::generated::cuda as msg;
 use busbar_wire::promise::Word;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 /// The way to the client.
 #[derive(Clone)]

@@ -1,15 +1,10 @@
 //! Page-locked memory for bytes on their way: slabs, mirrors, and what takes a slab's place.
 
-use super::Cuda;
-use super::check;
 use super::done::{Kept, Lodging};
+use super::prelude::*;
 use super::state::mirrors::{Mirror, Room, Rows};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::Kind;
 use busbar_wire::limits::BULK_CHUNK;
 use std::any::Any;
-use std::ffi::c_void;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Page-locked memory for bytes of the program's that have no other place.

@@ -1,23 +1,19 @@
 //! A session's CUDA side: the executor's state, and what a record's handler asks of it.
 
-use super::driver::check;
+use super::prelude::*;
 use super::state::handles::{Body, Handles};
 use super::state::{execs, exports, given, listeners, mapped, segments, settled};
 use super::{blame, done, mover, promised};
 use crate::ahead::Ahead;
-use crate::answer::{Fail, Outcome};
+use crate::answer::Outcome;
 use crate::content::Content;
-use crate::memory::{Charge, Full, Gate, Use};
+use crate::memory::{Charge, Full, Gate};
 use crate::objects::{Creates, Dead, Key};
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent};
-use busbar_abi::cuda::*;
-use busbar_wire::WireError;
-use busbar_wire::generated::cuda::Kind;
 use busbar_wire::record::Header;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ffi::c_void;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 /// A session's CUDA side.
 pub struct Cuda {

@@ -1,8 +1,6 @@
 //! Device memory that the program has pages of, too.
 
-use super::Cuda;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
+use super::prelude::*;
 
 pub(super) fn memory_fence(w: &mut Cuda, _m: msg::MemoryFence) -> Result {
     w.ahead.settle();

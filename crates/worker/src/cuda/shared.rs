@@ -3,10 +3,7 @@
 //! worker has memory that stands for it, for kernels to reach.
 
 use super::done::reply;
-use super::{Cuda, attempt, check};
-use crate::answer::{Answered, Fail};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg};
+use super::prelude::*;
 
 /// Makes mapped memory known to the driver. The program was promised that the device has it at the
 /// same address.

@@ -3,10 +3,8 @@
 use super::done::{Job, reply};
 use super::driver::{RELAXED, is_capturing};
 use super::graph::{edge_list, node_list, or_null};
-use super::{Cuda, check};
-use crate::answer::{Answered, Behind, Encoded};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
+use super::prelude::*;
+use crate::answer::Behind;
 
 pub(super) fn cu_stream_synchronize(
     w: &mut Cuda,

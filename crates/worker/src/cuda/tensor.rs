@@ -1,10 +1,6 @@
 //! Tensor maps.
 
-use super::{Cuda, check};
-use crate::answer::{Encoded, Fail};
-use busbar_abi::cuda::*;
-use busbar_wire::WireError;
-use busbar_wire::generated::cuda as msg;
+use super::prelude::*;
 
 const SIZE: usize = size_of::<CUtensorMap>();
 

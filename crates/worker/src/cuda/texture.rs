@@ -1,9 +1,6 @@
 //! Texture and surface objects, and the arrays of references.
 
-use super::{Cuda, check};
-use crate::answer::{Fail, plain};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
+use super::prelude::*;
 
 const ARRAY: CUresourcetype = CU_RESOURCE_TYPE_ARRAY;
 const MIPMAPPED_ARRAY: CUresourcetype = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;

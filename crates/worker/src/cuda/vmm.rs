@@ -1,13 +1,10 @@
 //! Virtual memory management.
 
 use super::ipc::descriptor;
+use super::prelude::*;
 use super::state::exports::Memory;
 use super::state::mapped::within;
-use super::{Cuda, check};
-use crate::answer::{Encoded, Fail, items, plain};
-use crate::memory::Use;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
+use crate::answer::items;
 
 /// Puts the physical device in the place of the program's.
 fn place(w: &Cuda, l: &mut CUmemLocation) -> Result {

@@ -1,9 +1,8 @@
 //! A program, and what it was built into.
 
-use super::cl::Cl;
+use super::prelude::*;
 use crate::content::Hash;
 use crate::lock::lock;
-use busbar_abi::opencl::*;
 use std::sync::{Mutex, MutexGuard};
 
 /// A program of the library.

@@ -5,13 +5,10 @@
 //! with an entry, the program is built from its source as if there were none.
 
 use super::built::Program;
-use super::cl::{Cl, ask, ok};
+use super::cl::ask;
 use super::describe;
+use super::prelude::*;
 use crate::content::{Content, Hash};
-use busbar_abi::opencl::*;
-use busbar_wire::{Reader, Writer};
-use std::ffi::CStr;
-use std::ptr::{null, null_mut};
 
 /// Part of every key: another layout of entries, or another way to build, gets another number.
 const LAYOUT: &str = concat!("busbar opencl program 1 ", env!("CARGO_PKG_VERSION"));

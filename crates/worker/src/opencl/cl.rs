@@ -1,7 +1,6 @@
 //! The server's OpenCL library, loaded at run time.
 
-use busbar_abi::opencl::*;
-use std::ffi::{CStr, c_char, c_void};
+use super::prelude::*;
 
 /// A code as a result.
 pub fn ok(code: i32) -> Result<(), i32> {

@@ -4,15 +4,9 @@ use super::cl::make;
 use super::done::{Answer, Events, Held};
 use super::enqueue::packed;
 use super::objects::Object;
-use super::{OpenCl, ok};
-use crate::answer::{Answered, Fail};
-use busbar_abi::opencl::*;
+use super::prelude::*;
 use busbar_wire::codec::Message;
-use busbar_wire::generated::opencl as wire;
 use busbar_wire::pieces::Piece;
-use busbar_wire::{Reader, WireError};
-use std::ffi::c_void;
-use std::ptr::null;
 
 /// Where a box without gaps begins.
 const ZERO: &[usize; 3] = &[0; 3];

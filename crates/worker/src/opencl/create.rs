@@ -4,15 +4,10 @@ use super::cl::make;
 use super::cl::{self, Notify};
 use super::describe;
 use super::objects::{Object, Queue};
-use super::{OpenCl, ok};
-use crate::answer::{Encoded, Fail};
+use super::prelude::*;
+use crate::answer::Encoded;
 use crate::memory::Use;
 use crate::outbox::Outbox;
-use busbar_abi::opencl::*;
-use busbar_wire::generated::opencl as wire;
-use busbar_wire::{WireError, Writer};
-use std::ffi::{c_char, c_void};
-use std::ptr::null_mut;
 
 /// The longest data of one message.
 const MOST_BLOB: u64 = 16 << 30;

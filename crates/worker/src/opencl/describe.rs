@@ -1,10 +1,9 @@
 //! What the client needs to know of platforms, devices, programs, kernels and images, put together
 //! so that it asks once.
 
-use super::cl::{Cl, ask};
+use super::cl::ask;
+use super::prelude::*;
 use busbar_abi::opencl::ext::*;
-use busbar_abi::opencl::*;
-use busbar_wire::Writer;
 use std::ops::RangeInclusive;
 
 /// The longest single answer.

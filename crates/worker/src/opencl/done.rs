@@ -2,19 +2,16 @@
 //! ended; some drivers forget that when commands fail, so the engine's thread also looks by itself
 //! now and then.
 
-use super::cl::Cl;
 use super::landing::{Landing, Pool};
+use super::prelude::*;
 use super::shared::Mapping;
 use crate::done::{self, Done, Pace, Probe};
 use crate::lock::lock;
 use crate::outbox::Outbox;
 use crate::printed::Printed;
 use crate::staging::Lent;
-use busbar_abi::opencl::*;
 use busbar_wire::codec::Message;
-use busbar_wire::generated::opencl as wire;
-use std::ffi::c_void;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// An event that is ours to release.

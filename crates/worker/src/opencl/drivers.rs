@@ -5,10 +5,10 @@
 //! neither a loader nor the file that would name the driver to one. A driver alone will do: its
 //! platform begins with a pointer to its functions, as every object does.
 
-use super::cl::{Cl, text};
+use super::cl::text;
 use super::describe;
-use busbar_abi::opencl::*;
-use std::ffi::{CStr, CString, c_char, c_void};
+use super::prelude::*;
+use std::ffi::CString;
 
 /// The system's loader.
 const LOADER: &str = "libOpenCL.so.1";

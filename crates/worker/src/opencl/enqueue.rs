@@ -1,15 +1,12 @@
 //! How commands are enqueued: their events, and the memory that they read from and into.
 
+use super::Made;
 use super::done::{Answer, Events, Held, Then};
 use super::objects::{Object, Queue};
+use super::prelude::*;
 use super::session::Data;
-use super::{Made, OpenCl, ok};
-use crate::answer::{Answered, Fail};
-use busbar_abi::opencl::*;
-use busbar_wire::WireError;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::pieces::{Piece, pieces};
-use std::ptr::{null, null_mut};
 
 /// Slabs that writes may hold. Beyond that, bytes move to ordinary memory: commands may wait for
 /// something that the client has yet to say, and then the slabs are needed to hear it.

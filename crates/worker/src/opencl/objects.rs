@@ -1,14 +1,12 @@
 //! The session's objects by the ids that its client chose.
 
 use super::built::Program;
-use super::cl::Cl;
 use super::done::Event;
+use super::prelude::*;
 use crate::inventory::{Counter, Inventory};
 use crate::memory::Charge;
 use crate::objects::Sort;
-use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl::Kind;
-use std::sync::Arc;
 
 /// Devices with their ids.
 pub type Devices = Vec<(u32, Handle)>;

@@ -3,23 +3,18 @@
 
 use super::built::Program;
 use super::cache;
-use super::cl::Cl;
 use super::cl::make;
 use super::describe;
 use super::objects::Object;
-use super::{OpenCl, ok};
-use crate::answer::{Always, Answered, Encoded, Fail};
+use super::prelude::*;
+use crate::answer::{Always, Encoded};
 use crate::content::{Content, Hash};
 use crate::scratch::Scratch;
-use busbar_abi::opencl::*;
 use busbar_wire::codec::Message;
-use busbar_wire::generated::opencl as wire;
 use busbar_wire::limits::BULK_CHUNK;
-use busbar_wire::{Reader, WireError, Writer};
-use std::ffi::{CString, c_void};
+use std::ffi::CString;
 use std::path::{Component, Path, PathBuf};
-use std::ptr::{null, null_mut};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// Keeps a fresh build for later sessions, given its binaries.

@@ -1,21 +1,18 @@
 //! A session's OpenCL side: the executor's state, and what each message's handler asks of it.
 
-use super::cl::Cl;
 use super::done::{Answer, Completer, Events, Then};
 use super::landing::Pool;
 use super::objects::Objects;
+use super::prelude::*;
 use super::shared::Shared;
-use crate::answer::{Answered, Fail, Outcome};
+use crate::answer::Outcome;
 use crate::content::Content;
 use crate::memory::{Charge, Full, Gate, Use};
 use crate::outbox::Outbox;
 use crate::printed::Printed;
 use crate::staging::Lent;
-use busbar_abi::opencl::*;
-use busbar_wire::WireError;
 use busbar_wire::record::Header;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// A session's state.
 pub struct OpenCl {

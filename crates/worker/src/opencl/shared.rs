@@ -1,10 +1,9 @@
 //! Memory of a client on this host: commands read and write it where it is.
 
+use super::prelude::*;
 use crate::shared::Offers;
-use busbar_abi::opencl::*;
 use busbar_transport::shared::Segment;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Segments of one session: each is a mapping, of which a process may not have very many.
 const MOST: usize = 16 << 10;

@@ -1,12 +1,8 @@
 //! Shared virtual memory. Pointers are this process's own; the client tries to have the same ones.
 
+use super::prelude::*;
 use super::session::Svm;
-use super::{OpenCl, ok};
-use crate::answer::{Answered, Fail};
 use crate::memory::Use;
-use busbar_abi::opencl::*;
-use busbar_wire::generated::opencl as wire;
-use std::ffi::c_void;
 
 impl OpenCl {
     /// A range of shared memory that the session has.

@@ -14,12 +14,11 @@
 //! In any structure the address of memory is believed that never was an end of a copy: copies
 //! are what leaves addresses on the stack. So is one of memory that was asked for as mapped.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::engine::shadow;
 use crate::cuda::state::functions::Function;
 use crate::cuda::state::rows::Rows;
 use crate::cuda::state::shadows::{MOST_SCANNED, words};
-use busbar_abi::cuda::*;
 
 /// Bytes of the longest parameter whose words are believed at once: some pointers and sizes.
 const SHORT: u32 = 96;

@@ -1,9 +1,7 @@
 //! What is known of arrays, so that a copy past an array's end fails at once, as CUDA's does.
 
-use crate::cuda::call::{Cx, decode};
+use super::prelude::*;
 use crate::cuda::state::rows::{Shape, shape_of};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
 
 /// The shape of an array, asked for once.
 pub fn shape(cx: Cx, id: u32) -> Result<Shape> {

@@ -1,10 +1,8 @@
 //! Attributes of functions.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::engine::launch;
 use crate::cuda::state::functions::{ATTRIBUTES, MAX_DYNAMIC_SHARED, STATIC_SHARED};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
 use std::sync::atomic::Ordering;
 
 /// The value of an attribute.

@@ -5,20 +5,17 @@
 //! long and the session goes on meanwhile. The stream waits at the server until the function has
 //! returned here. Bytes are read on another thread: a function may wait for what other streams do.
 
-use crate::cuda::call::{Client, Cx, Job, decode, fault};
+use super::prelude::*;
+use crate::cuda::call::{Client, Job, fault};
 use crate::cuda::engine::{graph_host, logs, shadow, transfer};
 use crate::cuda::state::promised::{Function, Promised};
 use crate::cuda::state::rows::{HostBox, Rows, shape};
-use crate::lock::lock;
 use crate::threads;
-use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_wire::Reader;
 use busbar_wire::generated::cuda::contract::MOST_READ;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::promise::{HOST_FUNCTION, MAYBE_CAPTURED, STREAM_CALLBACK, Word};
 use busbar_wire::record::{OP_CALLBACK_BYTES, OP_CALLBACK_DONE};
-use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};

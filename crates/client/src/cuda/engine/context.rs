@@ -1,9 +1,7 @@
 //! Contexts at the worker: primary ones come with their first user.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::state::devices::Device;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg};
 use std::sync::atomic::Ordering;
 
 /// The current context's device.

@@ -5,14 +5,12 @@
 //! to leave alone until the copy is done. A copy from the device to page-locked memory returns at
 //! once and the bytes arrive by themselves; any other waits.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{
     addresses, callback, copy_across, graph_host, ring, settled, shared, stream, transfer,
 };
 use crate::cuda::state::rows::{DEVICE, End, HOST, Rows};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
 
 /// A copy between two places on devices, or between what is there of shadowed memory.
 fn on_device(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<()> {

@@ -3,9 +3,7 @@
 //! CUDA finds out from an address which device it belongs to. The worker's memory is visible to its
 //! own device alone until peers are let in, so here the copy is made where the memory is.
 
-use crate::cuda::call::Cx;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
+use super::prelude::*;
 
 /// Where a copy between the host and memory with this home must run, if not in the current context.
 fn elsewhere(cx: Cx, home: Option<(u32, CUdevice)>) -> Option<Cx> {

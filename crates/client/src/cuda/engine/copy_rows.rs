@@ -2,15 +2,13 @@
 //!
 //! What lies on the host travels packed, without the gaps between its rows.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{
     addresses, array, callback, copy_across, graph_host, settled, stream, transfer,
 };
 use crate::cuda::state::rows::{ARRAY, CHUNK, DEVICE, End, HOST, Rows, shape};
-use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 
 fn array_id(cx: Cx, e: &End) -> Result<u32, CUresult> {
     if e.memory == ARRAY {

@@ -3,12 +3,11 @@
 //! In this order: the device's side of the program's memory, memory with mappings of its own, the
 //! word to the worker, and last what other threads may use again at once: ids and small addresses.
 
-use crate::cuda::call::{Cx, Host, freed, thread};
+use super::prelude::*;
+use crate::cuda::call::{Host, freed, thread};
 use crate::cuda::engine::managed;
 use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::space;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::sync::atomic::Ordering;
 
 /// Frees the memory of the context `cx` is in.

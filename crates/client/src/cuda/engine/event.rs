@@ -3,11 +3,9 @@
 //! That word travels with the answers, in the order in which things came to pass: whoever has
 //! waited for an event, or for work behind it, finds that it has happened.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::state::events::Known;
-use busbar_abi::cuda::*;
 use busbar_channel::switches::Switch;
-use busbar_wire::generated::cuda as msg;
 
 /// Records an event, by `send`. The worker tells of all that is before it: whoever has waited for
 /// the event itself, with another stream perhaps, has that word.

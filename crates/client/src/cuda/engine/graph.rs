@@ -1,8 +1,6 @@
 //! Graphs: handles of nodes that came from the worker, and lists of them.
 
-use crate::cuda::call::Cx;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::Kind;
+use super::prelude::*;
 
 /// The handle of a graph's node whose id came from the worker.
 pub fn adopt(cx: Cx, graph: u32, node: u32) -> Result<CUgraphNode> {

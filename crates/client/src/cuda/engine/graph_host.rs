@@ -5,15 +5,13 @@
 //! order of the launch's stream; after it the bytes of every destination are asked for, and arrive
 //! before any later wait for that stream is over.
 
-use crate::cuda::call::{Cx, decode};
+use super::prelude::*;
 use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{addresses, stream, transfer};
 use crate::cuda::state::graphs::Lists;
 use crate::cuda::state::rows::{End, HOST, HostBox, Rows, UNIFIED, shape};
 use crate::cuda::state::space;
-use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 
 /// A copy as it travels: its shape, ids of arrays, ids of mirrors.
 pub struct Travel {

@@ -1,10 +1,10 @@
 //! Page-locked memory that is ours to make.
 
-use crate::cuda::call::{Cx, unmap_host};
+use super::prelude::*;
+use crate::cuda::call::unmap_host;
 use crate::cuda::engine::{place, shadow, shared, stream, transfer};
 use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::space;
-use busbar_abi::cuda::*;
 
 /// Makes page-locked memory.
 pub fn alloc(cx: Cx, size: usize, flags: u32) -> Result<u64> {

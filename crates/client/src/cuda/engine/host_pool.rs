@@ -1,11 +1,8 @@
 //! Pools of host memory: page-locked memory that is given and taken back in stream order.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::engine::{host_memory, stream};
 use crate::cuda::state::host_pools::HostPool;
-use crate::lock::lock;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

@@ -4,11 +4,9 @@
 //! holds the handle may import, and nobody else. The importing worker gets the memory from the
 //! exporting one, machine-locally, and maps it at an address chosen here.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::state::space;
 use crate::cuda::state::vmm::Import;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
 use std::collections::HashMap;
 
 const MAGIC: [u8; 8] = *b"busbar\0\x01";

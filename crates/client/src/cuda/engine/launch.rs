@@ -1,13 +1,11 @@
 //! Launches: the hottest path there is. A launch is checked here, as far as CUDA reports mistakes
 //! at once, packed, and queued; nothing waits.
 
-use crate::cuda::call::{Cx, decode};
+use super::prelude::*;
 use crate::cuda::engine::{addresses, context};
 use crate::cuda::state::functions::{Function, MAX_DYNAMIC_SHARED, MAX_THREADS, REGISTERS};
-use busbar_abi::cuda::*;
 use busbar_abi::{member, set_member};
-use busbar_wire::generated::cuda::{self as msg, Kind, op};
-use std::ffi::c_void;
+use busbar_wire::generated::cuda::op;
 
 /// The id of a function handle, and what is known of it.
 #[inline]

@@ -1,6 +1,6 @@
 //! Loading code, and asking for what is in it.
 
-use crate::cuda::call::{Cx, decode};
+use super::prelude::*;
 use crate::cuda::engine::{context, image, memory, output};
 use crate::cuda::state::contexts::as_result;
 use crate::cuda::state::devices::Device;
@@ -9,9 +9,7 @@ use crate::cuda::state::loaded::{
     ERROR_LOG, ERROR_LOG_SIZE, INFO_LOG, INFO_LOG_SIZE, Options, WALL_TIME,
 };
 use crate::session::Offered;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::{CStr, CString, OsStr, c_char, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 
 /// Reads the program's two arrays.

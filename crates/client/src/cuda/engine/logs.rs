@@ -5,14 +5,11 @@
 //! returns. Here a line comes before the error that it is about; whichever comes first runs the
 //! function: the thread that is told of the error, or one that is there for this.
 
+use super::prelude::*;
 use crate::cuda::call::thread;
 use crate::cuda::state::State;
 use crate::cuda::state::logs::{Line, Listener};
-use crate::lock::lock;
 use crate::threads;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
-use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 

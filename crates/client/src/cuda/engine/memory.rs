@@ -1,12 +1,10 @@
 //! Device memory of the program's.
 
-use crate::cuda::call::{Cx, Host, freed};
+use super::prelude::*;
+use crate::cuda::call::{Host, freed};
 use crate::cuda::engine::{managed, pool, shadow, stream};
 use crate::cuda::state::ranges::{Range, Sort, plausible};
 use crate::cuda::state::space;
-use crate::lock::lock;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
 
 /// Makes a module's variable known, of a context and its device.
 pub fn add_variable(

@@ -26,6 +26,7 @@ pub mod memory;
 pub mod output;
 pub mod place;
 pub mod pool;
+mod prelude;
 pub mod ring;
 pub mod settled;
 pub mod shadow;

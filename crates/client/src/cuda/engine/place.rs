@@ -1,11 +1,10 @@
 //! Mapping memory of the program's in our own ranges of addresses.
 
-use crate::cuda::call::{Cx, unmap_host};
+use super::prelude::*;
+use crate::cuda::call::unmap_host;
 use crate::cuda::engine::shared;
 use crate::cuda::state::ranges::{Spaces, pages, whole};
 use crate::cuda::state::space;
-use busbar_abi::cuda::*;
-use std::ffi::c_void;
 
 /// Maps fresh memory of the program's at an address of one of our ranges.
 pub fn map_fixed(at: u64, len: u64, rights: i32) -> Result<()> {

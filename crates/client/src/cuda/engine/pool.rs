@@ -1,11 +1,9 @@
 //! Memory pools: stream-ordered allocation. The driver's own pools serve it, at the worker, so it
 //! is the driver that says where such memory lies.
 
-use crate::cuda::call::{Cx, decode};
+use super::prelude::*;
 use crate::cuda::engine::host_pool;
 use crate::cuda::state::ranges::{ORDERED, Range, Sort};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 
 /// Marks the flags of memory that came from a pool; the others are the pool's id, 0 for the default
 /// one of its device.

@@ -1,12 +1,10 @@
 //! Copies of memory that is not shared with a worker on this host: piece by piece through memory
 //! that is ([`crate::ring`]).
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{shared, transfer};
 use crate::ring::{self, LEAST, Ring, SIZE, Way};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The ring for a copy of `len` bytes, made for the first that is long enough; `None` for a shorter

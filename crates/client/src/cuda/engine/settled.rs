@@ -5,10 +5,8 @@
 //! behind that work, which may have written it. Other streams are put behind it by the worker. Only
 //! what the program itself can see of that work, without asking, is waited for.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::state::space;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
 
 /// A copy that counts as having waited for `stream` is about to read `len` bytes of the program's
 /// memory at `p`, which work before it may write. An error is of what was queued before: the copy

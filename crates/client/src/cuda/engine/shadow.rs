@@ -3,12 +3,12 @@
 //! Bytes go and come ahead of the queue: the worker may be in the middle of a call that waits for a
 //! function of the program's, and that function may be what faults.
 
-use crate::cuda::call::{Cx, Host, watch};
+use super::prelude::*;
+use crate::cuda::call::{Host, watch};
 use crate::cuda::engine::{place, shared, transfer};
 use crate::cuda::state::area::{Area, Attach, SMALL};
 use crate::cuda::state::ranges::{Range, Sort, pages};
 use crate::cuda::state::space;
-use busbar_abi::cuda::*;
 
 const PAGE: u64 = 4096;
 

@@ -4,13 +4,11 @@
 //! It lies in a range of addresses of its own, by which it is known. Where it cannot be had, page-
 //! locked memory is the program's alone, as it is with a worker elsewhere.
 
-use crate::cuda::call::{Cx, unmap_host};
+use super::prelude::*;
+use crate::cuda::call::unmap_host;
 use crate::cuda::state::order::ALL_STREAMS;
 use crate::cuda::state::space;
-use crate::lock::lock;
-use busbar_abi::cuda::*;
 use busbar_transport::shared::Segment;
-use busbar_wire::generated::cuda as msg;
 use std::sync::atomic::Ordering;
 
 /// From this size on a copy to the device that the program waits for goes through shared memory;

@@ -1,9 +1,8 @@
 //! Streams: their special values, and captures.
 
-use crate::cuda::call::{Cx, ReplyBytes, decode, thread};
+use super::prelude::*;
+use crate::cuda::call::{ReplyBytes, thread};
 use crate::cuda::engine::settled;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`, as handles.
 const LEGACY: u64 = 1;

@@ -1,12 +1,10 @@
 //! Bytes on their way between the program's memory and the device's, over the connection.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::state::order::Order;
 use crate::cuda::state::rows::HostBox;
-use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_wire::codec::Request;
-use busbar_wire::generated::cuda as msg;
 use busbar_wire::limits::BULK_CHUNK as CHUNK;
 use std::time::Duration;
 

@@ -1,10 +1,7 @@
 //! Virtual memory management: addresses are reserved here, memory is made and mapped at the worker.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::state::vmm::Allocation;
-use crate::lock::lock;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 
 /// Makes memory known that the worker has under this id.
 pub fn add(cx: Cx, id: u32, size: u64, props: &CUmemAllocationProp) {

@@ -1,13 +1,12 @@
 //! Contexts: which one is current to which thread is the client's own affair; the worker only hears
 //! with each call what context it runs in.
 
-use crate::cuda::call::{Cx, put_opt, thread};
+use super::prelude::*;
+use crate::cuda::call::thread;
 use crate::cuda::engine::{context, death, settled};
 use crate::cuda::life::unsupported;
 use crate::cuda::state::contexts::Info;
 use crate::cuda::state::order::ALL_STREAMS;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::sync::atomic::Ordering;
 
 /// The id of `ctx`, or of the current context when it is null.

@@ -1,9 +1,8 @@
 //! Copies, as programs ask for them.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::engine::copy;
 use crate::cuda::state::rows::{DEVICE, End, HOST, Rows, at, from_3d};
-use busbar_abi::cuda::*;
 
 pub unsafe fn cuMemcpyDtoDAsync_v2(
     cx: Cx,

@@ -1,12 +1,10 @@
 //! Batches of copies: each is queued as a copy of its own, in order, which is one of the orders
 //! that a batch allows.
 
-use crate::cuda::call::{Cx, put_opt};
+use super::prelude::*;
 use crate::cuda::engine::{array, copy, copy_rows};
 use crate::cuda::state::rows;
 use crate::cuda::state::rows::{End, Rows};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::Kind;
 
 /// The stream of a batch, which must not be the legacy default one.
 fn must_be_named(stream: u32) -> Result<()> {

@@ -1,8 +1,6 @@
 //! Devices, as the server described them.
 
-use crate::cuda::call::{Cx, put};
-use busbar_abi::cuda::*;
-use std::ffi::c_char;
+use super::prelude::*;
 
 pub fn cuDeviceGet(cx: Cx, ordinal: i32) -> Result<CUdevice> {
     cx.device(ordinal)?;

@@ -1,10 +1,8 @@
 //! Events: recording them, and asking whether they have happened.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::engine::event;
 use crate::cuda::state::events::Known;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 
 /// Blocking synchronization, no timing, between processes.
 const FLAGS: u32 = 7;

@@ -1,10 +1,8 @@
 //! Graphs: their nodes and edges, and questions about them.
 
-use crate::cuda::call::{Cx, decode, put, put_opt};
+use super::prelude::*;
 use crate::cuda::engine::graph;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::{CStr, OsStr, c_void};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 /// Hands out lists in CUDA's way: without an array, only their length; room beyond it is zeroed.

@@ -1,11 +1,8 @@
 //! Executable graphs: making, updating, launching them.
 
-use crate::cuda::call::{Cx, decode, put, put_opt};
+use super::prelude::*;
 use crate::cuda::engine::{addresses, graph, graph_host, stream};
 use crate::cuda::life::{enter, guard};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::c_char;
 
 const UPLOAD: u64 = 2;
 

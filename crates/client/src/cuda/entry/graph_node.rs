@@ -1,14 +1,11 @@
 //! A node's parameters: what a program gives, as it travels, and back.
 
-use crate::cuda::call::{Cx, decode, put};
+use super::prelude::*;
 use crate::cuda::engine::{addresses, callback, graph, graph_host, launch, pool};
 use crate::cuda::state::promised::Function;
 use crate::cuda::state::ranges::{Sort, plausible};
 use crate::cuda::state::rows;
-use busbar_abi::cuda::*;
 use busbar_wire::codec::Request as _;
-use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::c_void;
 
 /// Parameters as they travel.
 pub struct Encoded {

@@ -1,10 +1,8 @@
 //! Green contexts: parts of a device. A resource is the driver's own bytes, which the program only
 //! carries from call to call.
 
-use crate::cuda::call::{Cx, decode, put};
+use super::prelude::*;
 use crate::cuda::engine::{death, settled};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
 
 pub unsafe fn cuDevSmResourceSplitByCount(
     cx: Cx,

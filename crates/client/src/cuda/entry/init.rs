@@ -1,13 +1,11 @@
 //! Initialization, versions, error texts and entry points.
 
-use crate::cuda::call::{decode, put, put_opt};
+use super::prelude::*;
 use crate::cuda::generated::procs::PROC_TABLE;
 use crate::cuda::life;
 use crate::cuda::life::{enter_anywhere, enter_local, guard};
 use crate::lock::lock;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::CString;
 
 pub unsafe fn cuInit(flags: u32) -> CUresult {
     guard(|| {

@@ -1,12 +1,10 @@
 //! Memory and events that processes of one server share.
 
-use crate::cuda::call::{Cx, decode, freed};
+use super::prelude::*;
+use crate::cuda::call::freed;
 use crate::cuda::engine::ipc;
 use crate::cuda::engine::ipc::Handle;
 use crate::cuda::state::ranges::Sort;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::c_char;
 
 fn chars(b: [u8; 64]) -> [c_char; 64] {
     b.map(|b| b as c_char)

@@ -1,13 +1,11 @@
 //! Launches, as programs ask for them.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 pub use crate::cuda::engine::launch::COOPERATIVE;
 use crate::cuda::engine::launch::Launch;
 use crate::cuda::engine::{callback, launch, stream};
 use crate::cuda::state::promised::Function;
-use busbar_abi::cuda::*;
 use busbar_abi::{member, slice_bytes};
-use std::ffi::c_void;
 
 /// Launches a kernel: blocks and threads, shared memory and flags, parameters in either form.
 pub unsafe fn launch(

@@ -1,12 +1,10 @@
 //! Launches as before CUDA 4: block shape, parameters and shared memory are set on the function one
 //! by one, and the launch finds them there.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::engine::launch;
 use crate::cuda::life::{enter, guard};
 use crate::cuda::state::functions::Setup;
-use busbar_abi::cuda::*;
-use std::ffi::c_void;
 
 /// Bytes of parameters that a kernel may have.
 const MOST: usize = 32764;

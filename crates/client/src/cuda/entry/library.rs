@@ -1,11 +1,8 @@
 //! Libraries and their kernels.
 
-use crate::cuda::call::{Cx, decode, put};
+use super::prelude::*;
 use crate::cuda::engine::{attributes, launch, load};
 use crate::cuda::state::loaded::Options;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::c_char;
 
 pub unsafe fn library_file(cx: Cx, path: *const c_char, options: &Options) -> Result<u32> {
     // SAFETY: the program's text; the file's bytes, with a NUL behind them.

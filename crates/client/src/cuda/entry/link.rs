@@ -1,13 +1,10 @@
 //! The linker, which runs at the server: pieces of code go there one by one, as the program adds
 //! them, so that what is wrong with one is said at its own call.
 
-use crate::cuda::call::{Cx, decode};
+use super::prelude::*;
 use crate::cuda::engine::{image, load};
 use crate::cuda::state::contexts::as_result;
 use crate::cuda::state::loaded::{Link, Options};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 
 pub fn link(cx: Cx, options: Options) -> Result<u32> {

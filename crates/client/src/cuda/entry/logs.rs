@@ -1,12 +1,10 @@
 //! Listening to the driver's log, and reading it.
 
-use crate::cuda::call::{Cx, decode, put, put_opt};
+use super::prelude::*;
 use crate::cuda::engine::logs;
 use crate::cuda::state::contexts::as_result;
 use crate::cuda::state::logs::Listener;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
-use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 /// Room for all that the driver keeps.

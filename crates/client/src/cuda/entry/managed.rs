@@ -1,16 +1,14 @@
 //! Managed memory: allocation, hints, prefetch, attachment. How both sides see it is the business
 //! of [`crate::cuda::state::shadows`].
 
-use crate::cuda::call::{Cx, put, unmap_host};
+use super::prelude::*;
+use crate::cuda::call::unmap_host;
 use crate::cuda::engine::{place, shadow, stream};
 use crate::cuda::state::advice::{CPU, NOWHERE, Place, common};
 use crate::cuda::state::area::{Area, Attach};
 use crate::cuda::state::ranges::{Range, Sort, pages};
 use crate::cuda::state::space;
 use crate::lock::lock;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
-use std::ffi::c_void;
 
 const ATTACH_GLOBAL: u32 = 1;
 const ATTACH_HOST: u32 = 2;

@@ -1,13 +1,10 @@
 //! Device memory, page-locked host memory, and what is known of a pointer.
 
-use crate::cuda::call::{Cx, put};
+use super::prelude::*;
 use crate::cuda::engine::{host_memory, memory, place, pool, shadow, stream, transfer};
 use crate::cuda::state::ranges::{ORDERED, Range, Sort};
 use crate::cuda::state::space;
 use crate::lock::lock;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::Kind;
-use std::ffi::c_void;
 
 /// Alignment of the rows of pitched memory.
 const PITCH: usize = 512;

@@ -1,10 +1,8 @@
 //! Fills. What CUDA refuses at once is checked here; the rest is queued.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::engine::copy_across;
 use crate::cuda::life::{enter, guard};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
 
 /// Checks a fill of `height` rows of `width` elements of `element` bytes. `None` when there is
 /// nothing to fill.

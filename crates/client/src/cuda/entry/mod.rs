@@ -23,6 +23,7 @@ pub mod memset;
 pub mod module;
 pub mod occupancy;
 pub mod pool;
+mod prelude;
 pub mod stream;
 pub mod stream_words;
 pub mod tables;

@@ -1,12 +1,9 @@
 //! Modules and their functions.
 
 use super::library::cuLibraryGetModule;
-use crate::cuda::call::{Cx, put};
+use super::prelude::*;
 use crate::cuda::engine::{launch, load};
 use crate::cuda::state::loaded::Options;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::c_char;
 
 pub unsafe fn cuModuleLoad(cx: Cx, path: *const c_char) -> Result<u32> {
     // SAFETY: the program's text; the file's bytes, with a NUL behind them.

@@ -1,10 +1,8 @@
 //! Occupancy: what no single question to the driver answers.
 
-use crate::cuda::call::{Cx, decode};
+use super::prelude::*;
 use crate::cuda::engine::launch;
 use crate::cuda::state::functions::MAX_THREADS;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
 
 const WARP: i32 = 32;
 

@@ -1,14 +1,11 @@
 //! Memory pools: stream-ordered allocation.
 
-use crate::cuda::call::{Cx, decode, put};
+use super::prelude::*;
 use crate::cuda::engine::pool::Maker;
 use crate::cuda::engine::{host_pool, memory, pool, stream};
 use crate::cuda::state::handles::WORKER_IDS;
 use crate::cuda::state::ranges::{Sort, plausible};
 use crate::lock::lock;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::c_void;
 
 pub fn of_device(cx: Cx, dev: CUdevice, default: u32) -> Result<CUmemoryPool> {
     cx.device(dev)?;

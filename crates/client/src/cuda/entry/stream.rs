@@ -1,13 +1,11 @@
 //! Streams: making them, waiting for them, capturing on them.
 
 use super::green;
-use crate::cuda::call::{Cx, decode, put, put_opt, thread};
+use super::prelude::*;
+use crate::cuda::call::thread;
 use crate::cuda::engine::{callback, graph, settled, stream};
 use crate::cuda::life::{enter, guard};
-use busbar_abi::cuda::*;
 use busbar_wire::codec::Request;
-use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::c_void;
 
 const NON_BLOCKING: u32 = 1;
 

@@ -4,11 +4,9 @@
 //! writes, even while a stream waits for just that. So what the program has written goes ahead of
 //! each wait of its own, too; see [`shadow::about_to_wait`].
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::engine::shadow;
-use busbar_abi::cuda::*;
 use busbar_wire::codec::Request;
-use busbar_wire::generated::cuda as msg;
 use busbar_wire::limits::MAX_ITEMS;
 
 /// What a word is for.

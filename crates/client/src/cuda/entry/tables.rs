@@ -3,14 +3,12 @@
 //!
 //! Slot 0 of a table is its size in bytes, except in the context storage.
 
-use crate::cuda::call::{Cx, decode, put, put_opt, thread};
+use super::prelude::*;
+use crate::cuda::call::thread;
 use crate::cuda::engine::{compiled, context, handshake, load};
 use crate::cuda::generated::tables as made;
 use crate::cuda::life::{enter, guard};
 use crate::cuda::state::storage::{Destructor, Stored};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::AtomicU64;
 
 /// A table's entry: a function, or a number.

@@ -1,9 +1,6 @@
 //! Tensor maps, which only the driver can read.
 
-use crate::cuda::call::{Cx, decode};
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
-use std::ffi::c_void;
+use super::prelude::*;
 
 pub unsafe fn cuTensorMapReplaceAddress(
     cx: Cx,

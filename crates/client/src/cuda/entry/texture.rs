@@ -3,12 +3,9 @@
 //! A kernel gets a texture object as a plain number among its parameters, so the program must hold
 //! the driver's own number: these are the only objects whose handle is not chosen here.
 
-use crate::cuda::call::{Cx, decode};
+use super::prelude::*;
 use crate::cuda::state::Described;
 use crate::cuda::state::bodies::Bodies;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::c_void;
 
 type Objects = Bodies<u64, Described>;
 

@@ -1,12 +1,9 @@
 //! User objects: what a program ties to the life of a graph. The worker counts the references, and
 //! has the destructor run here once the last is gone.
 
-use crate::cuda::call::Cx;
+use super::prelude::*;
 use crate::cuda::engine::callback;
 use crate::cuda::state::promised::Function;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::c_void;
 
 const NO_DESTRUCTOR_SYNC: u32 = 1;
 

@@ -1,14 +1,11 @@
 //! Virtual memory management: addresses are reserved here, memory is made and mapped at the worker.
 
-use crate::cuda::call::{Cx, decode, put, put_opt};
+use super::prelude::*;
 use crate::cuda::engine::vmm;
 use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::space::GRANULE;
 use crate::cuda::state::vmm::{Mapping, Vmm};
 use crate::lock::lock;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::c_void;
 
 pub use super::vmm_share::*;
 

@@ -4,13 +4,10 @@
 //! says which worker offers the memory, and the secret that it gives it for: processes pass it on
 //! as they would the driver's, and whoever has it may import.
 
-use crate::cuda::call::{Cx, decode, put};
+use super::prelude::*;
 use crate::cuda::engine::{host_pool, vmm};
 use crate::cuda::life::unsupported;
 use crate::cuda::state::space::GRANULE;
-use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::c_void;
 use std::fs::File;
 use std::io::Write;
 use std::mem::ManuallyDrop;

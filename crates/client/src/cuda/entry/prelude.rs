@@ -1,0 +1,6 @@
+//! What every family uses.
+
+pub(super) use crate::cuda::call::{Cx, decode, put, put_opt};
+pub(super) use busbar_abi::cuda::*;
+pub(super) use busbar_wire::generated::cuda::{self as msg, Kind};
+pub(super) use std::ffi::{CStr, c_char, c_void};
