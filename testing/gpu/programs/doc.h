@@ -29,7 +29,9 @@ static std::vector<Doc> &docs() {
     return all;
 }
 struct Documented {
-    Documented(const char *says, void (*run)(), bool apart) { docs().push_back({says, run, apart}); }
+    Documented(const char *says, void (*run)(), bool apart) {
+        docs().push_back({says, run, apart});
+    }
 };
 #define DOC__(says, apart, n)                                                                     \
     static void run_##n();                                                                        \

@@ -701,7 +701,8 @@ DOC("a graph of a thousand nodes runs them all") {
     Graph g;
     Memory m(4000);
     cudaGraphNode_t last = nullptr;
-    for (int i = 0; i < 1000; i++) last = g.memset(m.ints() + i, i, 1, last ? Nodes{last} : Nodes{});
+    for (int i = 0; i < 1000; i++)
+        last = g.memset(m.ints() + i, i, 1, last ? Nodes{last} : Nodes{});
     HOLDS(g.count() == 1000 && g.edges() == 999);
     Exec x(g);
     x.run();
