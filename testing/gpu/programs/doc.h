@@ -69,10 +69,16 @@ static inline bool holds_(int line, const char *what, bool so) {
     if (!so) wrong_ += " [" + std::to_string(line) + ": not so: " + what + "]";
     return so;
 }
-/// What a call must return; `OK`: success; `REFUSED`: some error, which is printed.
+static inline bool told_(const char *what) {
+    refusals_ += std::string(refusals_.empty() ? "" : ", ") + what;
+    return true;
+}
+/// What a call must return; `OK`: success; `REFUSED`: some error, which is printed; `TOLD`: what it
+/// returns is printed, and right if it is so everywhere.
 #define IS(call, want) is_(__LINE__, #call, (call), (want))
 #define OK(call) ok_(__LINE__, #call, (call))
 #define REFUSED(call) refused_(__LINE__, #call, (call))
+#define TOLD(call) told_(name_(call))
 #define HOLDS(so) holds_(__LINE__, #so, (so))
 
 /// A stream that stands still behind a host function until it is let go, at the latest when this
