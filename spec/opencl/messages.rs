@@ -58,6 +58,7 @@ fn CreateQueue(queue: u32, context: u32, device: u32, properties: U64s);
 /// Sets the default queue of a device.
 #[id(0x0204)] #[message] #[waits]
 #[changes(Context, "default queue of a device")]
+#[calls(clSetDefaultDeviceCommandQueue(context, device, queue))]
 fn SetDefaultQueue(context: u32, device: u32, queue: u32);
 
 /// A buffer, with its contents in `blob` or `data` if the flags say so.
@@ -82,6 +83,7 @@ fn ImageInfo(image: u32) -> (table: Bytes);
 /// A sampler.
 #[id(0x0305)] #[message] #[queued]
 #[creates(Sampler)]
+#[calls(clCreateSampler(context, normalized, addressing, filter))]
 fn CreateSampler(sampler: u32, context: u32, normalized: u32, addressing: u32, filter: u32, properties: U64s);
 
 /// A program from source, in `blob` or `data`.
@@ -180,6 +182,7 @@ fn ReadBuffer(queue: u32, buffer: u32, event: u32, waits: U32s, offset: u64, siz
 /// Buffer to buffer.
 #[id(0x0603)] #[message] #[queued]
 #[creates(Event)]
+#[calls(clEnqueueCopyBuffer(queue, from, to, from_offset, to_offset, size))]
 fn CopyBuffer(queue: u32, from: u32, to: u32, event: u32, waits: U32s, from_offset: u64, to_offset: u64, size: u64);
 
 /// A box of bytes to a buffer, without gaps.
@@ -195,6 +198,7 @@ fn ReadBufferRect(queue: u32, buffer: u32, event: u32, waits: U32s, origin: [u64
 /// A box of bytes between buffers.
 #[id(0x0606)] #[message] #[queued]
 #[creates(Event)]
+#[calls(clEnqueueCopyBufferRect(queue, from, to, from_origin, to_origin, region, from_pitch[0], from_pitch[1], to_pitch[0], to_pitch[1]))]
 fn CopyBufferRect(queue: u32, from: u32, to: u32, event: u32, waits: U32s, from_origin: [u64; 3], to_origin: [u64; 3], region: [u64; 3], from_pitch: [u64; 2], to_pitch: [u64; 2]);
 
 /// A pattern over a range.
@@ -215,26 +219,31 @@ fn ReadImage(queue: u32, image: u32, event: u32, waits: U32s, origin: [u64; 3], 
 /// Image to image.
 #[id(0x060a)] #[message] #[queued]
 #[creates(Event)]
+#[calls(clEnqueueCopyImage(queue, from, to, from_origin, to_origin, region))]
 fn CopyImage(queue: u32, from: u32, to: u32, event: u32, waits: U32s, from_origin: [u64; 3], to_origin: [u64; 3], region: [u64; 3]);
 
 /// Image to buffer.
 #[id(0x060b)] #[message] #[queued]
 #[creates(Event)]
+#[calls(clEnqueueCopyImageToBuffer(queue, from, to, origin, region, offset))]
 fn CopyImageToBuffer(queue: u32, from: u32, to: u32, event: u32, waits: U32s, origin: [u64; 3], region: [u64; 3], offset: u64);
 
 /// Buffer to image.
 #[id(0x060c)] #[message] #[queued]
 #[creates(Event)]
+#[calls(clEnqueueCopyBufferToImage(queue, from, to, offset, origin, region))]
 fn CopyBufferToImage(queue: u32, from: u32, to: u32, event: u32, waits: U32s, offset: u64, origin: [u64; 3], region: [u64; 3]);
 
 /// One colour over a region.
 #[id(0x060d)] #[message] #[queued]
 #[creates(Event)]
+#[calls(clEnqueueFillImage(queue, image, color, origin, region))]
 fn FillImage(queue: u32, image: u32, event: u32, waits: U32s, color: [u32; 4], origin: [u64; 3], region: [u64; 3]);
 
 /// Moves objects to the queue's device.
 #[id(0x060e)] #[message] #[queued]
 #[creates(Event)]
+#[calls(clEnqueueMigrateMemObjects(queue, len(objects), objects, flags))]
 fn Migrate(queue: u32, objects: U32s, flags: u64, event: u32, waits: U32s);
 
 /// A marker, or with `barrier` a barrier.
@@ -249,6 +258,7 @@ fn Finish(queue: u32, profile: U32s) -> (timed: U32s, times: U64s);
 
 /// Hands a queue's commands to the device.
 #[id(0x0611)] #[message] #[queued]
+#[calls(clFlush(queue))]
 fn Flush(queue: u32);
 
 /// Bytes between a buffer and shared memory, `to_buffer` or from it; answered once they are there.
@@ -258,11 +268,13 @@ fn CopyShared(queue: u32, buffer: u32, event: u32, waits: U32s, offset: u64, mem
 /// A user event.
 #[id(0x0701)] #[message] #[queued]
 #[creates(Event)]
+#[calls(clCreateUserEvent(context))]
 fn CreateUserEvent(event: u32, context: u32);
 
 /// Ends a user event.
 #[id(0x0702)] #[message] #[queued]
 #[changes(Event, "status")]
+#[calls(clSetUserEventStatus(event, status))]
 fn SetUserEventStatus(event: u32, status: i32);
 
 /// Waits for events. The answer is as that of `Finish`.
@@ -304,11 +316,13 @@ fn SvmRead(queue: u32, event: u32, waits: U32s, pointer: u64, size: u64);
 /// From one place in it to another.
 #[id(0x0805)] #[message] #[queued]
 #[creates(Event)]
+#[calls(clEnqueueSVMMemcpy(queue, 0, svm(to, size), svm(from, size), size))]
 fn SvmCopy(queue: u32, event: u32, waits: U32s, to: u64, from: u64, size: u64);
 
 /// A pattern over a range of it.
 #[id(0x0806)] #[message] #[queued]
 #[creates(Event)]
+#[calls(clEnqueueSVMMemFill(queue, svm(pointer, size), pattern, len(pattern), size))]
 fn SvmFill(queue: u32, event: u32, waits: U32s, pointer: u64, pattern: Bytes, size: u64);
 
 /// Moves ranges of it to the queue's device.

@@ -177,6 +177,8 @@ pub struct Item {
     pub per_thread: Option<String>,
     /// What it does to objects, beyond what its parameters say.
     pub statements: Vec<Statement>,
+    /// The C function that the worker calls for this message, and with what.
+    pub calls: Option<(String, Vec<Expr>)>,
     /// Parameters, or fields.
     pub params: Vec<Param>,
     /// Fields of a message's reply.
@@ -334,6 +336,7 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
         unexported: false,
         per_thread: None,
         statements: Vec::new(),
+        calls: None,
         params: raw.params.into_iter().map(param).collect::<Result<_>>()?,
         reply: raw.reply.into_iter().map(param).collect::<Result<_>>()?,
         data: raw.data,
@@ -376,6 +379,10 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
                     Ok((name, input.parse::<LitInt>()?.base10_parse()?))
                 })?),
             "per_thread" => it.per_thread = Some(attr.parse_args::<LitStr>()?.value()),
+            "calls" => {
+                let c: syn::ExprCall = attr.parse_args()?;
+                it.calls = Some((function_name(&c.func)?, c.args.into_iter().collect()));
+            }
             "creates" | "names" | "destroys" | "changes" | "child_of" => {
                 it.statements.push(statement(&word, attr)?);
             }

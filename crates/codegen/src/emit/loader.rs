@@ -85,7 +85,7 @@ fn signature(c: &Call, used: bool) -> String {
 }
 
 /// The place of a function's code, where that is not what it returns.
-const CODE: &str = "errcode_ret";
+pub(super) const CODE: &str = "errcode_ret";
 
 fn code(c: &Call) -> Option<&Arg> {
     c.args.last().filter(|a| a.name == CODE)
@@ -97,7 +97,7 @@ fn returns_code(c: &Call) -> bool {
 }
 
 /// C's names of objects, each of which says where it lives, and the client's names of their kinds.
-const OBJECTS: [(&str, &str); 8] = [
+pub(super) const OBJECTS: [(&str, &str); 8] = [
     ("cl_command_queue", "Queue"),
     ("cl_context", "Context"),
     ("cl_device_id", "Device"),
@@ -109,7 +109,7 @@ const OBJECTS: [(&str, &str); 8] = [
 ];
 
 /// The kind of object that an argument is.
-fn kind(a: &Arg) -> Option<&'static str> {
+pub(super) fn kind(a: &Arg) -> Option<&'static str> {
     let found = OBJECTS.iter().find(|o| o.0 == a.ty);
     found.map(|o| o.1)
 }

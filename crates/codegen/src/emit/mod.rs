@@ -6,6 +6,7 @@ mod client;
 mod contract;
 mod docs;
 mod effects;
+mod library;
 mod loader;
 mod wire;
 mod worker;
@@ -26,6 +27,7 @@ pub fn api(api: &Api, files: &mut Files) {
     }
     if api.config.worker_state.is_some() {
         worker::emit(api, files);
+        library::emit(api, files);
     }
     loader::emit(api, files);
     docs::emit(api, files);

@@ -13,11 +13,9 @@ pub fn emit(api: &Api, files: &mut Files) {
     let dir = format!("crates/worker/src/{}/generated", api.name);
     if api.config.result.is_none() {
         let about = format!("Dispatch: {}.", api.config.name);
-        return put(
-            files,
-            format!("{dir}/mod.rs"),
-            rust(&about, &methods(api, state)),
-        );
+        let text = format!("mod calls;\npub mod library;\n\n{}", methods(api, state));
+        let text = format!("{ALLOW}\n{text}");
+        return put(files, format!("{dir}/mod.rs"), rust(&about, &text));
     }
     let families: Vec<_> = api
         .families
@@ -236,7 +234,7 @@ fn created(api: &Api, c: &Call) -> Option<String> {
 /// Dispatch to methods, of an API that has its own ways to fail and to answer.
 fn methods(api: &Api, state: &str) -> String {
     let mut s = format!(
-        "{ALLOW}\nuse crate::{0}::{state};\nuse busbar_wire::WireError;\n\
+        "use crate::{0}::{state};\nuse busbar_wire::WireError;\n\
          use busbar_wire::codec::{{Message, Reader}};\n\
          use busbar_wire::generated::{0}::op;\n\n\
          /// Reads a whole message.\n\

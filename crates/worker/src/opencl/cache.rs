@@ -105,7 +105,7 @@ pub fn load(
     }
     let devices: Vec<_> = p.devices.iter().map(|d| d.1).collect();
     let lengths: Vec<_> = binaries.iter().map(|b| b.len()).collect();
-    let places: Vec<_> = binaries.iter().map(|b| b.as_ptr()).collect();
+    let mut places: Vec<_> = binaries.iter().map(|b| b.as_ptr()).collect();
     let mut statuses = vec![CL_INVALID_VALUE; n];
     let mut code = CL_INVALID_OPERATION;
     let (cl, count) = (p.cl(), n as u32);
@@ -116,7 +116,7 @@ pub fn load(
             count,
             devices.as_ptr(),
             lengths.as_ptr(),
-            places.as_ptr(),
+            places.as_mut_ptr(),
             statuses.as_mut_ptr(),
             &raw mut code,
         )

@@ -1,6 +1,8 @@
 //! The server's OpenCL library, loaded at run time.
 
+use super::generated::library::Library;
 use super::prelude::*;
+use std::ops::Deref;
 
 /// A code as a result.
 pub fn ok(code: i32) -> Result<(), i32> {
@@ -10,55 +12,24 @@ pub fn ok(code: i32) -> Result<(), i32> {
     }
 }
 
-type Callback = extern "C" fn(Handle, i32, *mut c_void);
-/// A context's error callback: text, private bytes and their number.
-pub type Notify = extern "C" fn(*const c_char, *const c_void, usize, *mut c_void);
-type Lists = *const Handle;
-type Sizes = *const usize;
-
 // SAFETY: platforms are handles that any thread may use, and live as long as the library.
 unsafe impl Send for Cl {}
 // SAFETY: as above.
 unsafe impl Sync for Cl {}
 
-macro_rules! library {
-    ($($name:ident($($t:ty),*) -> $r:ty;)*) => {
-        /// Functions of the library. One that it lacks answers `CL_INVALID_OPERATION`.
-        #[allow(non_snake_case, missing_docs)]
-        pub struct Cl {
-            /// All platforms that there are.
-            pub platforms: Vec<Handle>,
-            $(pub $name: unsafe extern "C" fn($($t),*) -> $r,)*
-        }
+/// The library: its functions, of which one that it lacks answers `CL_INVALID_OPERATION`.
+pub struct Cl {
+    /// All platforms that there are.
+    pub platforms: Vec<Handle>,
+    library: Library,
+}
 
-        impl Cl {
-            /// The functions that `find` finds by their names, and `platforms`.
-            pub fn new(find: impl Fn(&CStr) -> *const c_void, platforms: Vec<Handle>) -> Self {
-                Self {
-                    platforms,
-                    $($name: {
-                        let f = find(const {
-                            match CStr::from_bytes_with_nul(
-                                concat!(stringify!($name), "\0").as_bytes(),
-                            ) {
-                                Ok(name) => name,
-                                Err(_) => panic!("a name ends in a zero"),
-                            }
-                        });
-                        let f = if f.is_null() { missing as *const c_void } else { f };
-                        // SAFETY: a function of the API has the type that the standard gives it;
-                        // the stand-in takes any arguments and leaves them alone.
-                        unsafe {
-                            std::mem::transmute::<
-                                *const c_void,
-                                unsafe extern "C" fn($($t),*) -> $r,
-                            >(f)
-                        }
-                    },)*
-                }
-            }
-        }
-    };
+impl Deref for Cl {
+    type Target = Library;
+
+    fn deref(&self) -> &Library {
+        &self.library
+    }
 }
 
 /// Stands for a function that the library lacks. As a pointer its answer is never used: callers
@@ -77,128 +48,6 @@ pub unsafe fn text(p: *const c_char) -> String {
     }
     // SAFETY: passed on to the caller.
     unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned()
-}
-
-library! {
-    clGetPlatformIDs(u32, *mut Handle, *mut u32) -> i32;
-    clGetPlatformInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
-    clGetDeviceIDs(Handle, u64, u32, *mut Handle, *mut u32) -> i32;
-    clGetDeviceInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
-    clCreateSubDevices(Handle, *const isize, u32, *mut Handle, *mut u32) -> i32;
-    clReleaseDevice(Handle) -> i32;
-    clGetDeviceAndHostTimer(Handle, *mut u64, *mut u64) -> i32;
-    clCreateContext(*const isize, u32, Lists, Option<Notify>, *mut c_void, *mut i32) -> Handle;
-    clReleaseContext(Handle) -> i32;
-    clGetSupportedImageFormats(Handle, u64, u32, u32, *mut ImageFormat, *mut u32) -> i32;
-    clCreateCommandQueue(Handle, Handle, u64, *mut i32) -> Handle;
-    clCreateCommandQueueWithProperties(Handle, Handle, *const u64, *mut i32) -> Handle;
-    clReleaseCommandQueue(Handle) -> i32;
-    clSetDefaultDeviceCommandQueue(Handle, Handle, Handle) -> i32;
-    clFlush(Handle) -> i32;
-    clEnqueueMarkerWithWaitList(Handle, u32, Lists, *mut Handle) -> i32;
-    clEnqueueBarrierWithWaitList(Handle, u32, Lists, *mut Handle) -> i32;
-    clCreateBuffer(Handle, u64, usize, *mut c_void, *mut i32) -> Handle;
-    clCreateSubBuffer(Handle, u64, u32, *const BufferRegion, *mut i32) -> Handle;
-    clCreateImage(
-        Handle, u64, *const ImageFormat, *const ImageDesc, *mut c_void, *mut i32
-    ) -> Handle;
-    clReleaseMemObject(Handle) -> i32;
-    clGetMemObjectInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
-    clGetImageInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
-    clCreateSampler(Handle, u32, u32, u32, *mut i32) -> Handle;
-    clReleaseSampler(Handle) -> i32;
-    clCreateProgramWithSource(Handle, u32, *const *const u8, Sizes, *mut i32) -> Handle;
-    clCreateProgramWithBinary(
-        Handle, u32, Lists, Sizes, *const *const u8, *mut i32, *mut i32
-    ) -> Handle;
-    clCreateProgramWithBuiltInKernels(Handle, u32, Lists, *const c_char, *mut i32) -> Handle;
-    clCreateProgramWithIL(Handle, *const c_void, usize, *mut i32) -> Handle;
-    clReleaseProgram(Handle) -> i32;
-    clBuildProgram(Handle, u32, Lists, *const c_char, *const c_void, *mut c_void) -> i32;
-    clCompileProgram(
-        Handle, u32, Lists, *const c_char, u32, Lists, *const *const c_char, *const c_void,
-        *mut c_void
-    ) -> i32;
-    clLinkProgram(
-        Handle, u32, Lists, *const c_char, u32, Lists, *const c_void, *mut c_void, *mut i32
-    ) -> Handle;
-    clSetProgramSpecializationConstant(Handle, u32, usize, *const c_void) -> i32;
-    clGetProgramInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
-    clGetProgramBuildInfo(Handle, Handle, u32, usize, *mut c_void, *mut usize) -> i32;
-    clCreateKernel(Handle, *const c_char, *mut i32) -> Handle;
-    clCreateKernelsInProgram(Handle, u32, *mut Handle, *mut u32) -> i32;
-    clCloneKernel(Handle, *mut i32) -> Handle;
-    clReleaseKernel(Handle) -> i32;
-    clSetKernelArg(Handle, u32, usize, *const c_void) -> i32;
-    clSetKernelArgSVMPointer(Handle, u32, *const c_void) -> i32;
-    clSetKernelExecInfo(Handle, u32, usize, *const c_void) -> i32;
-    clGetKernelInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
-    clGetKernelArgInfo(Handle, u32, u32, usize, *mut c_void, *mut usize) -> i32;
-    clGetKernelWorkGroupInfo(Handle, Handle, u32, usize, *mut c_void, *mut usize) -> i32;
-    clGetKernelSubGroupInfo(
-        Handle, Handle, u32, usize, *const c_void, usize, *mut c_void, *mut usize
-    ) -> i32;
-    clGetExtensionFunctionAddressForPlatform(Handle, *const c_char) -> *mut c_void;
-    clEnqueueNDRangeKernel(
-        Handle, Handle, u32, Sizes, Sizes, Sizes, u32, Lists, *mut Handle
-    ) -> i32;
-    clEnqueueReadBuffer(
-        Handle, Handle, u32, usize, usize, *mut c_void, u32, Lists, *mut Handle
-    ) -> i32;
-    clEnqueueWriteBuffer(
-        Handle, Handle, u32, usize, usize, *const c_void, u32, Lists, *mut Handle
-    ) -> i32;
-    clEnqueueCopyBuffer(
-        Handle, Handle, Handle, usize, usize, usize, u32, Lists, *mut Handle
-    ) -> i32;
-    clEnqueueReadBufferRect(
-        Handle, Handle, u32, Sizes, Sizes, Sizes, usize, usize, usize, usize, *mut c_void, u32,
-        Lists, *mut Handle
-    ) -> i32;
-    clEnqueueWriteBufferRect(
-        Handle, Handle, u32, Sizes, Sizes, Sizes, usize, usize, usize, usize, *const c_void, u32,
-        Lists, *mut Handle
-    ) -> i32;
-    clEnqueueCopyBufferRect(
-        Handle, Handle, Handle, Sizes, Sizes, Sizes, usize, usize, usize, usize, u32, Lists,
-        *mut Handle
-    ) -> i32;
-    clEnqueueFillBuffer(
-        Handle, Handle, *const c_void, usize, usize, usize, u32, Lists, *mut Handle
-    ) -> i32;
-    clEnqueueReadImage(
-        Handle, Handle, u32, Sizes, Sizes, usize, usize, *mut c_void, u32, Lists, *mut Handle
-    ) -> i32;
-    clEnqueueWriteImage(
-        Handle, Handle, u32, Sizes, Sizes, usize, usize, *const c_void, u32, Lists, *mut Handle
-    ) -> i32;
-    clEnqueueCopyImage(Handle, Handle, Handle, Sizes, Sizes, Sizes, u32, Lists, *mut Handle) -> i32;
-    clEnqueueCopyImageToBuffer(
-        Handle, Handle, Handle, Sizes, Sizes, usize, u32, Lists, *mut Handle
-    ) -> i32;
-    clEnqueueCopyBufferToImage(
-        Handle, Handle, Handle, usize, Sizes, Sizes, u32, Lists, *mut Handle
-    ) -> i32;
-    clEnqueueFillImage(Handle, Handle, *const c_void, Sizes, Sizes, u32, Lists, *mut Handle) -> i32;
-    clEnqueueMigrateMemObjects(Handle, u32, Lists, u64, u32, Lists, *mut Handle) -> i32;
-    clCreateUserEvent(Handle, *mut i32) -> Handle;
-    clSetUserEventStatus(Handle, i32) -> i32;
-    clRetainEvent(Handle) -> i32;
-    clReleaseEvent(Handle) -> i32;
-    clGetEventInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
-    clGetEventProfilingInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
-    clSetEventCallback(Handle, i32, Callback, *mut c_void) -> i32;
-    clSVMAlloc(Handle, u64, usize, u32) -> *mut c_void;
-    clSVMFree(Handle, *mut c_void) -> ();
-    clEnqueueSVMMemcpy(
-        Handle, u32, *mut c_void, *const c_void, usize, u32, Lists, *mut Handle
-    ) -> i32;
-    clEnqueueSVMMemFill(
-        Handle, *mut c_void, *const c_void, usize, usize, u32, Lists, *mut Handle
-    ) -> i32;
-    clEnqueueSVMMigrateMem(
-        Handle, u32, *const *const c_void, Sizes, u64, u32, Lists, *mut Handle
-    ) -> i32;
 }
 
 /// Asks in two steps: for the size, then for the value.
@@ -223,6 +72,18 @@ pub fn ask(most: usize, f: impl Fn(usize, *mut c_void, *mut usize) -> i32) -> Re
 }
 
 impl Cl {
+    /// The functions that `find` finds by their names, and `platforms`.
+    pub fn new(find: impl Fn(&CStr) -> *const c_void, platforms: Vec<Handle>) -> Self {
+        let get = |name: &CStr| match find(name) {
+            f if f.is_null() => missing as *const c_void,
+            f => f,
+        };
+        // SAFETY: a function of the API has the type that the standard gives it; the stand-in takes
+        // any arguments and leaves them alone.
+        let library = unsafe { Library::load(get) };
+        Self { platforms, library }
+    }
+
     /// How far an event has come; an event that cannot be asked counts as failed.
     pub fn status(&self, event: Handle) -> i32 {
         let mut s = 0i32;

@@ -1,9 +1,7 @@
 //! Commands: launches, copies, events.
 
-use super::cl::make;
 use super::done::{Answer, Events, Held};
 use super::enqueue::packed;
-use super::objects::Object;
 use super::prelude::*;
 use busbar_wire::codec::Message;
 use busbar_wire::pieces::Piece;
@@ -188,19 +186,6 @@ impl OpenCl {
         Ok(self.answer_after(Some(Events::one(e)), Answer::Strict))
     }
 
-    pub(super) fn copy_buffer(&mut self, m: wire::CopyBuffer) -> Result<(), Fail> {
-        let (from, to) = (self.objects.memory(m.from), self.objects.memory(m.to));
-        let (a, b, size) = (
-            m.from_offset as usize,
-            m.to_offset as usize,
-            m.size as usize,
-        );
-        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
-            // SAFETY: objects of ours; ranges are checked by the library.
-            Ok(unsafe { (this.cl.clEnqueueCopyBuffer)(q, from?, to?, a, b, size, n, list, e) })
-        })
-    }
-
     pub(super) fn write_buffer_rect(&mut self, m: wire::WriteBufferRect<'_>) -> Result<(), Fail> {
         let data = self.data(m.blob, m.data)?;
         if packed(&m.region) != Some(data.bytes().len() as u64) {
@@ -235,19 +220,6 @@ impl OpenCl {
             let (m, p) = (buffer?, b.as_mut_ptr().cast());
             // SAFETY: objects of ours; the memory has the size of the box and is kept.
             Ok(unsafe { f(q, m, 0, o, z, r, row, slice, 0, 0, p, n, list, e) })
-        })
-    }
-
-    pub(super) fn copy_buffer_rect(&mut self, m: wire::CopyBufferRect) -> Result<(), Fail> {
-        let (from, to) = (self.objects.memory(m.from), self.objects.memory(m.to));
-        let (a, b, r) = (sizes(&m.from_origin), sizes(&m.to_origin), sizes(&m.region));
-        let [ar, az] = m.from_pitch.map(|p| p as usize);
-        let [br, bz] = m.to_pitch.map(|p| p as usize);
-        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
-            let f = this.cl.clEnqueueCopyBufferRect;
-            let (a, b, r) = (a.as_ptr(), b.as_ptr(), r.as_ptr());
-            // SAFETY: objects of ours; boxes are checked by the library.
-            Ok(unsafe { f(q, from?, to?, a, b, r, ar, az, br, bz, n, list, e) })
         })
     }
 
@@ -309,63 +281,6 @@ impl OpenCl {
             .ok_or(CL_INVALID_VALUE)
     }
 
-    pub(super) fn copy_image(&mut self, m: wire::CopyImage) -> Result<(), Fail> {
-        let (from, to) = (self.objects.memory(m.from), self.objects.memory(m.to));
-        let (a, b, r) = (sizes(&m.from_origin), sizes(&m.to_origin), sizes(&m.region));
-        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
-            let f = this.cl.clEnqueueCopyImage;
-            let (a, b, r) = (a.as_ptr(), b.as_ptr(), r.as_ptr());
-            // SAFETY: objects of ours; regions are checked by the library.
-            Ok(unsafe { f(q, from?, to?, a, b, r, n, list, e) })
-        })
-    }
-
-    pub(super) fn copy_image_to_buffer(&mut self, m: wire::CopyImageToBuffer) -> Result<(), Fail> {
-        let (from, to) = (self.objects.memory(m.from), self.objects.memory(m.to));
-        let (o, r, at) = (sizes(&m.origin), sizes(&m.region), m.offset as usize);
-        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
-            let f = this.cl.clEnqueueCopyImageToBuffer;
-            // SAFETY: objects of ours; regions are checked by the library.
-            Ok(unsafe { f(q, from?, to?, o.as_ptr(), r.as_ptr(), at, n, list, e) })
-        })
-    }
-
-    pub(super) fn copy_buffer_to_image(&mut self, m: wire::CopyBufferToImage) -> Result<(), Fail> {
-        let (from, to) = (self.objects.memory(m.from), self.objects.memory(m.to));
-        let (o, r, at) = (sizes(&m.origin), sizes(&m.region), m.offset as usize);
-        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
-            let f = this.cl.clEnqueueCopyBufferToImage;
-            // SAFETY: objects of ours; regions are checked by the library.
-            Ok(unsafe { f(q, from?, to?, at, o.as_ptr(), r.as_ptr(), n, list, e) })
-        })
-    }
-
-    pub(super) fn fill_image(&mut self, m: wire::FillImage) -> Result<(), Fail> {
-        let image = self.objects.memory(m.image);
-        let (o, r) = (sizes(&m.origin), sizes(&m.region));
-        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
-            let f = this.cl.clEnqueueFillImage;
-            let color = m.color.as_ptr().cast();
-            // SAFETY: objects of ours and four words of colour.
-            Ok(unsafe { f(q, image?, color, o.as_ptr(), r.as_ptr(), n, list, e) })
-        })
-    }
-
-    pub(super) fn migrate(&mut self, m: wire::Migrate) -> Result<(), Fail> {
-        let objects: Result<Vec<_>, _> = m
-            .objects
-            .iter()
-            .map(|id| self.objects.memory(*id))
-            .collect();
-        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
-            let objects = objects?;
-            let f = this.cl.clEnqueueMigrateMemObjects;
-            let (count, p) = (objects.len() as u32, objects.as_ptr());
-            // SAFETY: objects of ours, as many as we say.
-            Ok(unsafe { f(q, count, p, m.flags, n, list, e) })
-        })
-    }
-
     pub(super) fn marker(&mut self, m: wire::Marker) -> Result<(), Fail> {
         self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             let f = match m.barrier {
@@ -377,13 +292,6 @@ impl OpenCl {
         })
     }
 
-    pub(super) fn flush(&mut self, m: wire::Flush) -> Result<(), Fail> {
-        let q = self.objects.queue(m.queue)?.raw;
-        // SAFETY: a queue of ours.
-        ok(unsafe { (self.cl.clFlush)(q) })?;
-        Ok(())
-    }
-
     pub(super) fn finish(&mut self, m: wire::Finish) -> Result<Answered, Fail> {
         let e = self.enqueue(m.queue, 0, &[], true, |this, q, n, list, e| {
             // SAFETY: objects of ours.
@@ -392,25 +300,6 @@ impl OpenCl {
         self.objects.flush(self.cl, &mut self.dirty);
         let times = self.objects.timed(self.cl, &m.profile);
         Ok(self.answer_after(Some(Events::one(e)), Answer::Times(false, times)))
-    }
-
-    pub(super) fn create_user_event(&mut self, m: wire::CreateUserEvent) -> Result<(), Fail> {
-        let made = self.objects.context(m.context).and_then(|c| {
-            // SAFETY: a context of ours.
-            let e = make(|code| unsafe { (self.cl.clCreateUserEvent)(c, code) })?;
-            Ok(Object::Event(e))
-        });
-        self.keep(m.event, made)
-    }
-
-    pub(super) fn set_user_event_status(
-        &mut self,
-        m: wire::SetUserEventStatus,
-    ) -> Result<(), Fail> {
-        let e = self.objects.event(m.event)?;
-        // SAFETY: an event of ours; that it is a user event is checked by the library.
-        ok(unsafe { (self.cl.clSetUserEventStatus)(e, m.status) })?;
-        Ok(())
     }
 
     pub(super) fn wait_for_events(&mut self, m: wire::WaitForEvents) -> Result<Answered, Fail> {

@@ -1,7 +1,7 @@
 //! Making, describing and releasing objects.
 
+use super::cl;
 use super::cl::make;
-use super::cl::{self, Notify};
 use super::describe;
 use super::objects::{Object, Queue};
 use super::prelude::*;
@@ -170,10 +170,13 @@ impl OpenCl {
         // Nobody says when the library has made its last call, so what the callback needs is never
         // freed; few contexts have one.
         let (notify, user) = match m.notify {
-            0 => (None, null_mut()),
+            0 => (null(), null_mut()),
             _ => {
                 let listener = Box::leak(Box::new((self.outbox.clone(), m.context)));
-                (Some(noticed as Notify), std::ptr::from_mut(listener).cast())
+                (
+                    noticed as *const c_void,
+                    std::ptr::from_mut(listener).cast(),
+                )
             }
         };
         let f = self.cl.clCreateContext;
@@ -251,17 +254,6 @@ impl OpenCl {
         }))
     }
 
-    pub(super) fn set_default_queue(&mut self, m: wire::SetDefaultQueue) -> Result<(), Fail> {
-        let (c, d) = (
-            self.objects.context(m.context)?,
-            self.objects.device(m.device)?,
-        );
-        let q = self.objects.queue(m.queue)?.raw;
-        // SAFETY: objects of ours.
-        ok(unsafe { (self.cl.clSetDefaultDeviceCommandQueue)(c, d, q) })?;
-        Ok(())
-    }
-
     pub(super) fn create_buffer(&mut self, m: wire::CreateBuffer<'_>) -> Result<(), Fail> {
         let data = self.data(m.blob, m.data)?;
         let made = self.make_buffer(&m, data.bytes());
@@ -296,7 +288,8 @@ impl OpenCl {
             };
             let (f, kind) = (self.cl.clCreateSubBuffer, CL_BUFFER_CREATE_TYPE_REGION);
             // SAFETY: a buffer of ours; the region is checked by the library.
-            let b = make(|code| unsafe { f(parent, m.flags, kind, &raw const region, code) })?;
+            let b =
+                make(|code| unsafe { f(parent, m.flags, kind, (&raw const region).cast(), code) })?;
             Ok(Object::Memory(b, None))
         });
         self.keep(m.buffer, made)
@@ -394,16 +387,6 @@ impl OpenCl {
         let mut bytes = Vec::new();
         describe::image(self.cl, image, &mut Writer::new(&mut bytes));
         Ok(Encoded::of(&wire::ImageInfoReply { table: &bytes }))
-    }
-
-    pub(super) fn create_sampler(&mut self, m: wire::CreateSampler) -> Result<(), Fail> {
-        let made = self.objects.context(m.context).and_then(|c| {
-            let f = self.cl.clCreateSampler;
-            // SAFETY: a context of ours.
-            let s = make(|code| unsafe { f(c, m.normalized, m.addressing, m.filter, code) })?;
-            Ok(Object::Sampler(s))
-        });
-        self.keep(m.sampler, made)
     }
 }
 

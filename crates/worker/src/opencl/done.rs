@@ -288,7 +288,7 @@ impl Done<Ends> {
             token.number = number;
             let token = Box::into_raw(token);
             // SAFETY: the entry keeps the event; the token is taken back by the one callback.
-            let code = unsafe { (probe.cl.clSetEventCallback)(e, until, ended, token.cast()) };
+            let code = unsafe { (probe.cl.clSetEventCallback)(e, until, ended as _, token.cast()) };
             if code != CL_SUCCESS {
                 // SAFETY: refused, so no callback will take it.
                 lock(&probe.tokens).push(unsafe { Box::from_raw(token) });

@@ -188,16 +188,15 @@ impl OpenCl {
         let source = *blake3::hash(data.bytes()).as_bytes();
         let made = context.and_then(|c| {
             let devices = self.objects.context_devices(m.context)?;
-            let (text, len) = (data.bytes().as_ptr(), data.bytes().len());
             let f = self.cl.clCreateProgramWithSource;
             // An empty source must not look like one whose length is unknown.
-            let (text, len) = if len == 0 {
-                (c" ".as_ptr().cast(), 1)
-            } else {
-                (text, len)
+            let text = match data.bytes() {
+                [] => b" ",
+                text => text,
             };
+            let (mut list, len) = (text.as_ptr().cast(), text.len());
             // SAFETY: a context of ours and one text with its length.
-            let p = make(|code| unsafe { f(c, 1, &raw const text, &raw const len, code) })?;
+            let p = make(|code| unsafe { f(c, 1, &raw mut list, &raw const len, code) })?;
             Ok((p, devices))
         });
         self.keep_program(m.program, context.unwrap_or(null_mut()), Some(source), made)
@@ -264,7 +263,7 @@ impl OpenCl {
                 raw.len() as u32,
                 raw.as_ptr(),
                 lengths.as_ptr(),
-                binaries.as_ptr(),
+                binaries.as_mut_ptr(),
                 statuses.as_mut_ptr(),
                 &raw mut code,
             )
@@ -445,10 +444,10 @@ impl OpenCl {
         self.compile(p, headers, None, move |cl, p, _| {
             let list = devices.get();
             let raw: Vec<_> = sources.iter().map(|s| s.raw).collect();
-            let names: Vec<_> = names.iter().map(|n| n.as_ptr()).collect();
+            let mut names: Vec<_> = names.iter().map(|n| n.as_ptr()).collect();
             let (raw_list, name_list) = match raw.is_empty() {
-                true => (null(), null()),
-                false => (raw.as_ptr(), names.as_ptr()),
+                true => (null(), null_mut()),
+                false => (raw.as_ptr(), names.as_mut_ptr()),
             };
             // SAFETY: objects of ours and C strings, each list as long as we say.
             unsafe {

@@ -71,25 +71,6 @@ impl OpenCl {
         )
     }
 
-    pub(super) fn svm_copy(&mut self, m: wire::SvmCopy) -> Result<(), Fail> {
-        let (to, from) = (self.svm_range(m.to, m.size), self.svm_range(m.from, m.size));
-        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
-            let f = this.cl.clEnqueueSVMMemcpy;
-            // SAFETY: both ranges have that many bytes.
-            Ok(unsafe { f(q, 0, to?, from?, m.size as usize, n, list, e) })
-        })
-    }
-
-    pub(super) fn svm_fill(&mut self, m: wire::SvmFill<'_>) -> Result<(), Fail> {
-        let to = self.svm_range(m.pointer, m.size);
-        let (p, len) = (m.pattern.as_ptr().cast(), m.pattern.len());
-        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
-            let f = this.cl.clEnqueueSVMMemFill;
-            // SAFETY: the range has that many bytes; the pattern is copied by the call.
-            Ok(unsafe { f(q, to?, p, len, m.size as usize, n, list, e) })
-        })
-    }
-
     pub(super) fn svm_migrate(&mut self, m: wire::SvmMigrate) -> Result<(), Fail> {
         let pointers: Result<Vec<_>, _> = m
             .pointers
@@ -98,11 +79,22 @@ impl OpenCl {
             .collect();
         let sizes: Vec<_> = m.sizes.iter().map(|s| *s as usize).collect();
         self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
-            let p = pointers?;
+            let mut p = pointers?;
             refuse_if(p.len() != sizes.len(), CL_INVALID_VALUE)?;
             let (f, count) = (this.cl.clEnqueueSVMMigrateMem, p.len() as u32);
             // SAFETY: two lists of the same length.
-            Ok(unsafe { f(q, count, p.as_ptr(), sizes.as_ptr(), m.flags, n, list, e) })
+            Ok(unsafe {
+                f(
+                    q,
+                    count,
+                    p.as_mut_ptr(),
+                    sizes.as_ptr(),
+                    m.flags,
+                    n,
+                    list,
+                    e,
+                )
+            })
         })
     }
 

@@ -9,6 +9,9 @@
     clippy::unnecessary_cast
 )]
 
+mod calls;
+pub mod library;
+
 use crate::opencl::OpenCl;
 use busbar_wire::WireError;
 use busbar_wire::codec::{Message, Reader};
