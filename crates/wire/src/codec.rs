@@ -320,3 +320,9 @@ pub trait Request<'a>: Message<'a> {
         false
     }
 }
+
+/// A request whose reply owns all that it says, and so can be read at once.
+pub trait Asks<'a>: Request<'a> {
+    /// The reply.
+    type Reply: for<'r> Message<'r>;
+}

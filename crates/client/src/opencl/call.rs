@@ -16,7 +16,7 @@ use busbar_abi::opencl::*;
 use busbar_channel::Bulk;
 use busbar_channel::switches::Switch;
 use busbar_wire::WireError;
-use busbar_wire::codec::{Message, Reader, Request};
+use busbar_wire::codec::{Asks, Message, Reader, Request};
 use busbar_wire::generated::opencl as wire;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -261,6 +261,11 @@ impl Server {
     /// Sends a message and waits for its reply.
     pub fn call<'a, R: Request<'a>>(&self, msg: &R) -> Result<Vec<u8>> {
         self.call_into(msg, None)
+    }
+
+    /// Makes a call and reads its reply.
+    pub fn reply_to<'a, R: Asks<'a>>(&self, msg: &R) -> Result<R::Reply> {
+        decode(&self.call(msg)?)
     }
 
     /// As [`Server::call`], with a place for bulk bytes.

@@ -126,7 +126,8 @@ fn queued(c: &Call) -> String {
 
 fn family(f: &Family) -> String {
     let mut s = String::from(
-        "use super::op;\nuse crate::codec::{Message, Reader, Request, WireError, Writer};\n\n",
+        "use super::op;\n#[allow(unused_imports)]\nuse crate::codec::Asks;\n\
+         use crate::codec::{Message, Reader, Request, WireError, Writer};\n\n",
     );
     let mut names = Vec::new();
     for c in f.calls.iter().filter(|c| c.travels()) {
@@ -153,6 +154,10 @@ fn family(f: &Family) -> String {
             let _ = writeln!(s, "/// The reply to [`{}`].", c.message);
             let name = format!("{}Reply", c.message);
             structure(&mut s, &name, &c.reply);
+            if lifetimes(&c.reply).0.is_empty() {
+                let asks = format!("impl<'a> Asks<'a> for {}{generics}", c.message);
+                let _ = writeln!(s, "{asks} {{\ntype Reply = {name};\n}}\n");
+            }
             names.push((format!("{name}{}", lifetimes(&c.reply).1), false));
         }
     }

@@ -2,6 +2,8 @@
 //! Messages: Toy, cups.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// Makes a cup.
@@ -286,6 +288,10 @@ impl<'a> Message<'a> for ShakeReply {
     }
 }
 
+impl<'a> Asks<'a> for Shake {
+    type Reply = ShakeReply;
+}
+
 /// `Pour`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pour<'a> {
@@ -344,6 +350,10 @@ impl<'a> Message<'a> for PourReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { left: r.f64()? })
     }
+}
+
+impl<'a> Asks<'a> for Pour<'a> {
+    type Reply = PourReply;
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! with an entry, the program is built from its source as if there were none.
 
 use super::built::Program;
-use super::cl::ask;
+use super::cl::{info, make};
 use super::describe;
 use super::prelude::*;
 use crate::content::{Content, Hash};
@@ -52,10 +52,7 @@ pub fn is_cheap(cl: &Cl, device: Handle) -> bool {
 
 /// How long a program's binaries are, one for each device.
 pub fn binary_sizes(cl: &Cl, p: Handle) -> Result<Vec<u64>, i32> {
-    // SAFETY: a program of ours; `ask` gives matching sizes.
-    let sizes = ask(MOST_SIZES, |n, v, r| unsafe {
-        (cl.clGetProgramInfo)(p, CL_PROGRAM_BINARY_SIZES, n, v, r)
-    })?;
+    let sizes = info(cl.clGetProgramInfo, p, CL_PROGRAM_BINARY_SIZES, MOST_SIZES)?;
     let number = |c: &[u8]| c.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
     Ok(sizes.chunks_exact(8).map(number).collect())
 }
@@ -87,6 +84,27 @@ pub fn store(content: &Content, key: &Hash, binaries: &[Vec<u8>], info: &[u8]) {
     content.keep(key, &entry);
 }
 
+/// A program made of binaries, one for each device, and what the library says of each of them.
+pub fn from_binaries(
+    cl: &Cl,
+    context: Handle,
+    devices: &[Handle],
+    binaries: &[&[u8]],
+) -> (Result<Handle, i32>, Vec<i32>) {
+    let lengths: Vec<_> = binaries.iter().map(|b| b.len()).collect();
+    let mut places: Vec<_> = binaries.iter().map(|b| b.as_ptr()).collect();
+    let mut statuses = vec![CL_INVALID_VALUE; binaries.len()];
+    let (f, n, list) = (
+        cl.clCreateProgramWithBinary,
+        devices.len() as u32,
+        devices.as_ptr(),
+    );
+    let (sizes, at, told) = (lengths.as_ptr(), places.as_mut_ptr(), statuses.as_mut_ptr());
+    // SAFETY: objects of ours; the lists are of one length, and each binary has its own.
+    let made = make(|code| unsafe { f(context, n, list, sizes, at, told, code) });
+    (made, statuses)
+}
+
 /// A program made from what is kept under `key`, with the answer of its first build.
 pub fn load(
     content: &Content,
@@ -104,29 +122,13 @@ pub fn load(
         return None;
     }
     let devices: Vec<_> = p.devices.iter().map(|d| d.1).collect();
-    let lengths: Vec<_> = binaries.iter().map(|b| b.len()).collect();
-    let mut places: Vec<_> = binaries.iter().map(|b| b.as_ptr()).collect();
-    let mut statuses = vec![CL_INVALID_VALUE; n];
-    let mut code = CL_INVALID_OPERATION;
-    let (cl, count) = (p.cl(), n as u32);
-    // SAFETY: the program keeps its context; the lists are of one length, each binary has its own.
-    let made = unsafe {
-        (cl.clCreateProgramWithBinary)(
-            p.context(),
-            count,
-            devices.as_ptr(),
-            lengths.as_ptr(),
-            places.as_mut_ptr(),
-            statuses.as_mut_ptr(),
-            &raw mut code,
-        )
-    };
-    if code != CL_SUCCESS {
-        return None;
-    }
+    let cl = p.cl();
+    // The program keeps its context.
+    let (made, statuses) = from_binaries(cl, p.context(), &devices, &binaries);
+    let made = made.ok()?;
     // SAFETY: objects of ours and a C string.
     let built = unsafe {
-        let list = devices.as_ptr();
+        let (count, list) = (n as u32, devices.as_ptr());
         (cl.clBuildProgram)(made, count, list, options.as_ptr(), null(), null_mut())
     };
     if built != CL_SUCCESS || statuses.iter().any(|s| *s != CL_SUCCESS) {

@@ -71,6 +71,15 @@ pub fn ask(most: usize, f: impl Fn(usize, *mut c_void, *mut usize) -> i32) -> Re
     }
 }
 
+/// A function that answers questions about an object.
+pub type Info = unsafe extern "C" fn(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
+
+/// The answer to one question about an object, unless it is longer than `most`.
+pub fn info(f: Info, object: Handle, param: u32, most: usize) -> Result<Vec<u8>, i32> {
+    // SAFETY: an object of the library, of the function's kind; `ask` gives matching sizes.
+    ask(most, |n, v, r| unsafe { f(object, param, n, v, r) })
+}
+
 impl Cl {
     /// The functions that `find` finds by their names, and `platforms`.
     pub fn new(find: impl Fn(&CStr) -> *const c_void, platforms: Vec<Handle>) -> Self {

@@ -1,7 +1,7 @@
 //! What the client needs to know of platforms, devices, programs, kernels and images, put together
 //! so that it asks once.
 
-use super::cl::ask;
+use super::cl::{ask, info};
 use super::prelude::*;
 use busbar_abi::opencl::ext::*;
 use std::ops::RangeInclusive;
@@ -23,8 +23,17 @@ const OWN: &[u32] = &[
     CL_DEVICE_REFERENCE_COUNT,
 ];
 
+/// The answers to those questions that have one.
+fn answers(
+    params: impl IntoIterator<Item = u32>,
+    ask: impl Fn(u32) -> Result<Vec<u8>, i32>,
+) -> Vec<(u32, Vec<u8>)> {
+    let known = |param| Some((param, ask(param).ok()?));
+    params.into_iter().filter_map(known).collect()
+}
+
 /// Writes a table: count, then parameter and answer.
-pub fn table(w: &mut Writer<'_>, answers: &[(u32, Vec<u8>)]) {
+fn table(w: &mut Writer<'_>, answers: &[(u32, Vec<u8>)]) {
     w.u32(answers.len() as u32);
     for (param, value) in answers {
         w.u32(*param);
@@ -59,19 +68,13 @@ pub fn devices(cl: &Cl, platform: Handle) -> Vec<Handle> {
 
 /// An answer of a platform.
 pub fn platform_info(cl: &Cl, p: Handle, param: u32) -> Result<Vec<u8>, i32> {
-    // SAFETY: a platform of the library; `ask` gives matching sizes.
-    ask(MOST, |n, v, r| unsafe {
-        (cl.clGetPlatformInfo)(p, param, n, v, r)
-    })
+    info(cl.clGetPlatformInfo, p, param, MOST)
 }
 
 /// An answer of a device.
 pub fn device_info(cl: &Cl, d: Handle, param: u32) -> Result<Vec<u8>, i32> {
     refuse_if(OWN.contains(&param), CL_INVALID_VALUE)?;
-    // SAFETY: a device of the library; `ask` gives matching sizes.
-    ask(MOST, |n, v, r| unsafe {
-        (cl.clGetDeviceInfo)(d, param, n, v, r)
-    })
+    info(cl.clGetDeviceInfo, d, param, MOST)
 }
 
 /// Whether a device's kernels are machine code of the process that runs them.
@@ -83,43 +86,25 @@ pub fn is_processor(cl: &Cl, d: Handle) -> bool {
 
 /// Writes what there is to know of a platform.
 pub fn platform(cl: &Cl, p: Handle, w: &mut Writer<'_>) {
-    let answers: Vec<_> = (CL_PLATFORM_PROFILE..=CL_PLATFORM_PROFILE + 0xf)
-        .chain([CL_PLATFORM_ICD_SUFFIX_KHR])
-        .filter_map(|param| Some((param, platform_info(cl, p, param).ok()?)))
-        .collect();
-    table(w, &answers);
+    let params = CL_PLATFORM_PROFILE..=CL_PLATFORM_PROFILE + 0xf;
+    let params = params.chain([CL_PLATFORM_ICD_SUFFIX_KHR]);
+    table(w, &answers(params, |param| platform_info(cl, p, param)));
 }
 
 /// Writes what there is to know of a device.
 pub fn device(cl: &Cl, id: u32, d: Handle, w: &mut Writer<'_>) {
     w.u32(id);
-    let answers: Vec<_> = DEVICE
-        .iter()
-        .cloned()
-        .flatten()
-        .filter_map(|param| Some((param, device_info(cl, d, param).ok()?)))
-        .collect();
-    table(w, &answers);
+    let params = DEVICE.iter().cloned().flatten();
+    table(w, &answers(params, |param| device_info(cl, d, param)));
 }
 
 /// Writes what there is to know of an image.
 pub fn image(cl: &Cl, m: Handle, w: &mut Writer<'_>) {
-    let mut answers = Vec::new();
-    for param in CL_IMAGE_FORMAT..=CL_IMAGE_NUM_SAMPLES {
-        if param == CL_IMAGE_BUFFER {
-            continue;
-        }
-        // SAFETY: an image of ours; `ask` gives matching sizes.
-        let v = ask(MOST, |n, v, r| unsafe {
-            (cl.clGetImageInfo)(m, param, n, v, r)
-        });
-        answers.extend(v.ok().map(|v| (param, v)));
-    }
-    // SAFETY: as above.
-    let size = ask(8, |n, v, r| unsafe {
-        (cl.clGetMemObjectInfo)(m, CL_MEM_SIZE, n, v, r)
+    let params = (CL_IMAGE_FORMAT..=CL_IMAGE_NUM_SAMPLES).filter(|p| *p != CL_IMAGE_BUFFER);
+    let answers = answers(params.chain([CL_MEM_SIZE]), |param| match param {
+        CL_MEM_SIZE => info(cl.clGetMemObjectInfo, m, param, 8),
+        _ => info(cl.clGetImageInfo, m, param, MOST),
     });
-    answers.extend(size.ok().map(|v| (CL_MEM_SIZE, v)));
     table(w, &answers);
 }
 
@@ -179,10 +164,7 @@ pub fn program(
         return;
     };
     w.u8(1);
-    // SAFETY: as above.
-    let names = ask(MOST, |n, v, r| unsafe {
-        (cl.clGetProgramInfo)(p, CL_PROGRAM_KERNEL_NAMES, n, v, r)
-    });
+    let names = info(cl.clGetProgramInfo, p, CL_PROGRAM_KERNEL_NAMES, MOST);
     w.str(&string(names.unwrap_or_default()));
     w.u32(kernels.len() as u32);
     for k in kernels {
@@ -194,37 +176,30 @@ pub fn program(
 
 /// Writes what there is to know of a kernel.
 pub fn kernel(cl: &Cl, k: Handle, devices: &[(u32, Handle)], w: &mut Writer<'_>) {
-    let info = |param| {
-        // SAFETY: a kernel of ours; `ask` gives matching sizes.
-        ask(MOST, |n, v, r| unsafe {
-            (cl.clGetKernelInfo)(k, param, n, v, r)
-        })
-    };
+    let info = |param| info(cl.clGetKernelInfo, k, param, MOST);
     w.str(&string(info(CL_KERNEL_FUNCTION_NAME).unwrap_or_default()));
     let n_args = number(info(CL_KERNEL_NUM_ARGS)) as u32;
     w.u32(n_args);
     w.str(&string(info(CL_KERNEL_ATTRIBUTES).unwrap_or_default()));
-    let tables: Vec<_> = devices
-        .iter()
-        .filter_map(|(id, d)| {
-            let answers: Vec<_> = (CL_KERNEL_WORK_GROUP_SIZE..=CL_KERNEL_WORK_GROUP_SIZE + 7)
-                .filter_map(|param| {
-                    let f = cl.clGetKernelWorkGroupInfo;
-                    // SAFETY: as above.
-                    let info = ask(MOST, |n, v, r| unsafe { f(k, *d, param, n, v, r) });
-                    Some((param, info.ok()?))
-                })
-                .collect();
-            (!answers.is_empty()).then_some((*id, answers))
-        })
-        .collect();
+    let about = |(id, d): &(u32, Handle)| {
+        let f = cl.clGetKernelWorkGroupInfo;
+        let all = answers(
+            CL_KERNEL_WORK_GROUP_SIZE..=CL_KERNEL_WORK_GROUP_SIZE + 7,
+            |param| {
+                // SAFETY: a kernel and a device of ours; `ask` gives matching sizes.
+                ask(MOST, |n, v, r| unsafe { f(k, *d, param, n, v, r) })
+            },
+        );
+        (!all.is_empty()).then_some((*id, all))
+    };
+    let tables: Vec<_> = devices.iter().filter_map(about).collect();
     w.u32(tables.len() as u32);
     for (id, answers) in tables {
         w.u32(id);
         table(w, &answers);
     }
     let arg = |i, param| {
-        // SAFETY: as above.
+        // SAFETY: a kernel of ours; `ask` gives matching sizes.
         ask(MOST, |n, v, r| unsafe {
             (cl.clGetKernelArgInfo)(k, i, param, n, v, r)
         })

@@ -243,32 +243,17 @@ impl OpenCl {
         if m.lengths.len() != devices.len() {
             return Err(Fail::Wire(WireError::BadValue("number of binaries")));
         }
-        let (mut at, mut binaries, mut lengths) = (0, Vec::new(), Vec::new());
+        let (mut rest, mut binaries) = (data.bytes(), Vec::new());
         for n in &m.lengths {
-            let n = *n as usize;
-            let Some(b) = data.bytes().get(at..).and_then(|b| b.get(..n)) else {
-                return Err(Fail::Wire(WireError::BadValue("length of a binary")));
-            };
-            binaries.push(b.as_ptr());
-            lengths.push(n);
-            at += n;
+            let cut = rest.split_at_checked(*n as usize);
+            let (b, after) = cut.ok_or(WireError::BadValue("length of a binary"))?;
+            binaries.push(b);
+            rest = after;
         }
         let raw: Vec<_> = devices.iter().map(|d| d.1).collect();
-        let mut statuses = vec![CL_INVALID_VALUE; raw.len()];
-        let mut code = CL_INVALID_OPERATION;
-        // SAFETY: lists of one length, each binary with its own.
-        let p = unsafe {
-            (self.cl.clCreateProgramWithBinary)(
-                c,
-                raw.len() as u32,
-                raw.as_ptr(),
-                lengths.as_ptr(),
-                binaries.as_mut_ptr(),
-                statuses.as_mut_ptr(),
-                &raw mut code,
-            )
-        };
-        let made = ok(code).map(|()| (p, devices));
+        let (made, statuses) = cache::from_binaries(self.cl, c, &raw, &binaries);
+        let code = made.err().unwrap_or(CL_SUCCESS);
+        let made = made.map(|p| (p, devices));
         self.keep_program(m.program, c, None, made)?;
         Ok((code, statuses))
     }

@@ -1,6 +1,6 @@
 //! How a call gets to the worker, and its answer back.
 
-use super::cx::{Cx, ReplyBytes};
+use super::cx::{Cx, ReplyBytes, decode};
 use super::freed;
 use crate::calls::Answer;
 use crate::cuda::state::area::ANY;
@@ -9,7 +9,7 @@ use crate::cuda::state::shadows::is_work;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_channel::switches::Switch;
-use busbar_wire::codec::Request;
+use busbar_wire::codec::{Asks, Request};
 use busbar_wire::generated::cuda::{self as msg, op};
 use std::sync::Arc;
 
@@ -121,6 +121,11 @@ impl Cx {
     /// Makes a call and waits for its answer.
     pub fn call<'a, R: Request<'a>>(self, r: &R) -> Result<ReplyBytes, CUresult> {
         self.call_into(r, None)
+    }
+
+    /// Makes a call and reads its reply.
+    pub fn reply_to<'a, R: Asks<'a>>(self, r: &R) -> Result<R::Reply, CUresult> {
+        decode(&self.call(r)?)
     }
 
     /// Makes a call whose bulk answer goes to `place`, and waits for it.

@@ -9,8 +9,9 @@ pub fn shape(cx: Cx, id: u32) -> Result<Shape> {
     if let Some(s) = arrays.get(&id) {
         return Ok(s);
     }
-    let reply = cx.call(&msg::CuArray3DGetDescriptorV2 { h_array: id })?;
-    let bytes = decode::<msg::CuArray3DGetDescriptorV2Reply>(&reply)?.p_array_descriptor;
+    let bytes = cx
+        .reply_to(&msg::CuArray3DGetDescriptorV2 { h_array: id })?
+        .p_array_descriptor;
     let d: CUDA_ARRAY3D_DESCRIPTOR = busbar_abi::from_bytes(&bytes).ok_or(CUDA_ERROR_UNKNOWN)?;
     let s = shape_of(&d);
     arrays.insert(id, s);

@@ -101,8 +101,8 @@ pub fn capture(cx: Cx, r: &Rows, stream: u32) -> Result<bool> {
     };
     let graphs = &cx.state().graphs;
     let drop_mirrors = |_: &CUresult| t.mirrors.iter().for_each(|m| graphs.mirror_gone(*m));
-    let reply = cx.call(&m).inspect_err(drop_mirrors)?;
-    Ok(decode::<msg::CaptureCopyReply>(&reply)?.captured != 0)
+    let reply = cx.reply_to(&m).inspect_err(drop_mirrors)?;
+    Ok(reply.captured != 0)
 }
 
 /// Whether kernels see a box in place: then its bytes come and go as those of such memory do.

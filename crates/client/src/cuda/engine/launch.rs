@@ -241,7 +241,7 @@ pub unsafe fn queue(
         let mut packed = Vec::new();
         // SAFETY: passed on to the caller.
         unsafe { pack(f, &params, &mut packed) };
-        let reply = cx.call(&msg::LaunchNow {
+        let reply = cx.reply_to(&msg::LaunchNow {
             function: l.function,
             stream: l.stream,
             grid: l.grid,
@@ -251,7 +251,7 @@ pub unsafe fn queue(
             attrs: l.attrs,
             params: &packed,
         })?;
-        return Ok(decode::<msg::LaunchNowReply>(&reply)?.node);
+        return Ok(reply.node);
     }
     // Written field by field into the queue, as the message `LaunchKernel` encodes itself: this is
     // the one call whose cost a program feels, and a copy of its parameters in between is a third

@@ -222,11 +222,8 @@ pub fn kernel(cx: Cx, library: u32, name: &CStr) -> Result<u32> {
         function: id,
         device,
     };
-    cx.call(&m)
-        .and_then(|reply| {
-            let r = decode::<msg::LibraryKernelReply>(&reply)?;
-            learn(cx, id, name, (&r.params, &r.attributes), (library, 0))
-        })
+    cx.reply_to(&m)
+        .and_then(|r| learn(cx, id, name, (&r.params, &r.attributes), (library, 0)))
         .inspect_err(|_| cx.destroy(Kind::Function, id))?;
     // Another thread may have asked at the same time: one handle per kernel.
     Ok(libraries.with_new(library, |l| *l.kernels.entry(name.into()).or_insert(id)))
@@ -246,11 +243,8 @@ pub fn function(cx: Cx, module: u32, name: &CStr) -> Result<u32> {
         name: text,
         function: id,
     };
-    cx.call(&m)
-        .and_then(|reply| {
-            let r = decode::<msg::ModuleFunctionReply>(&reply)?;
-            learn(cx, id, name, (&r.params, &r.attributes), (0, module))
-        })
+    cx.reply_to(&m)
+        .and_then(|r| learn(cx, id, name, (&r.params, &r.attributes), (0, module)))
         .inspect_err(|_| cx.destroy(Kind::Function, id))?;
     Ok(modules.with_new(module, |m| *m.functions.entry(name.into()).or_insert(id)))
 }
@@ -272,11 +266,10 @@ pub fn module_variable(cx: Cx, id: u32, name: &CStr) -> Result<(u64, u64)> {
         return Ok(known);
     }
     let text = name.to_str().map_err(|_| CUDA_ERROR_NOT_FOUND)?;
-    let reply = cx.call(&msg::ModuleGlobal {
+    let r = cx.reply_to(&msg::ModuleGlobal {
         module: id,
         name: text,
     })?;
-    let r = decode::<msg::ModuleGlobalReply>(&reply)?;
     let scope = cx.state().handles.context(Kind::Module, id);
     let of = (scope, cx.state().contexts.device(scope).unwrap_or(0));
     let at = (r.va, r.size);
@@ -302,12 +295,11 @@ pub fn library_variable(cx: Cx, id: u32, name: &CStr, managed: u32) -> Result<(u
         _ => {}
     }
     let text = name.to_str().map_err(|_| CUDA_ERROR_NOT_FOUND)?;
-    let reply = cx.call(&msg::LibraryGlobal {
+    let r = cx.reply_to(&msg::LibraryGlobal {
         library: id,
         name: text,
         managed,
     })?;
-    let r = decode::<msg::LibraryGlobalReply>(&reply)?;
     let at = (r.va, r.size);
     memory::add_variable(cx, at, r.is_managed != 0, of)?;
     libraries.with_new(id, |l| l.globals.insert(key, at));

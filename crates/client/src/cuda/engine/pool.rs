@@ -34,8 +34,7 @@ pub fn of_memory(cx: Cx, r: &Range) -> Result<u64> {
 /// The handle of a device's default pool, or of the one that it allocates from.
 pub fn of_device(cx: Cx, device: CUdevice, default: u32) -> Result<u64> {
     cx.device(device)?;
-    let m = msg::PoolOfDevice { device, default };
-    let pool = decode::<msg::PoolOfDeviceReply>(&cx.call(&m)?)?.pool;
+    let pool = cx.reply_to(&msg::PoolOfDevice { device, default })?.pool;
     cx.state().pools.insert(pool, device);
     cx.in_context(0).adopt(Kind::MemoryPool, pool)
 }

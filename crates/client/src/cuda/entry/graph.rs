@@ -53,8 +53,7 @@ pub unsafe fn nodes_of(
     out: *mut CUgraphNode,
     count: *mut usize,
 ) -> Result<()> {
-    let reply = cx.call(&msg::GraphNodes { graph, roots })?;
-    let ids = decode::<msg::GraphNodesReply>(&reply)?.nodes;
+    let ids = cx.reply_to(&msg::GraphNodes { graph, roots })?.nodes;
     let list = graph::adopt_all(cx, graph, &ids)?;
     // SAFETY: the program's pointers.
     unsafe { hand_out(&[(out, &list)], NO_DATA, count) }
@@ -104,8 +103,7 @@ pub unsafe fn neighbours(
 }
 
 pub fn cuGraphNodeFindInClone(cx: Cx, node: u32, graph: u32) -> Result<CUgraphNode> {
-    let reply = cx.call(&msg::GraphFind { node, graph })?;
-    let found = decode::<msg::GraphFindReply>(&reply)?.found;
+    let found = cx.reply_to(&msg::GraphFind { node, graph })?.found;
     graph::adopt(cx, graph, found)
 }
 
@@ -133,13 +131,14 @@ pub unsafe fn mem_attribute(
         // SAFETY: checked for null above; every attribute is a 64-bit number.
         given = unsafe { p.read_unaligned() };
     }
-    let reply = cx.call(&msg::GraphMemAttribute {
-        device,
-        attribute: attribute as _,
-        set: u32::from(set),
-        value: given,
-    })?;
-    let present = decode::<msg::GraphMemAttributeReply>(&reply)?.present;
+    let present = cx
+        .reply_to(&msg::GraphMemAttribute {
+            device,
+            attribute: attribute as _,
+            set: u32::from(set),
+            value: given,
+        })?
+        .present;
     if !set {
         // SAFETY: as above.
         unsafe { put_opt(p, present) };

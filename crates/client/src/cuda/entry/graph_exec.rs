@@ -167,8 +167,7 @@ pub fn cuGraphNodeSetEnabled(
         is_enabled,
     })?;
     // One that reads and writes nothing of the program's may do so once all is enabled again.
-    let reply = cx.call(&msg::GraphExecLists { exec: h_graph_exec })?;
-    let r = decode::<msg::GraphExecListsReply>(&reply)?;
+    let r = cx.reply_to(&msg::GraphExecLists { exec: h_graph_exec })?;
     cx.state()
         .graphs
         .learn(h_graph_exec, r.sources, r.destinations);

@@ -179,8 +179,7 @@ unsafe fn add(cx: Cx, graph: u32, at: After, p: &mut CUgraphNodeParams) -> Resul
         cx.send(&m).inspect_err(fail)?;
         cx.state().graphs.own(graph, node);
     } else {
-        let reply = cx.call(&m).inspect_err(fail)?;
-        let r = decode::<msg::GraphAddNodeReply>(&reply).inspect_err(fail)?;
+        let r = cx.reply_to(&m).inspect_err(fail)?;
         cx.state().graphs.own(graph, node);
         match p.r#type {
             CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
@@ -412,14 +411,13 @@ pub unsafe fn exec_set_node<T: Copy>(
 ) -> Result<()> {
     // SAFETY: passed on to the caller.
     let e = unsafe { encode(cx, &make(read(p)?))? };
-    let reply = cx.call(&msg::GraphExecSetNode {
+    let r = cx.reply_to(&msg::GraphExecSetNode {
         exec,
         node,
         params: busbar_abi::bytes_of(&e.p),
         extra: &e.extra,
         mirrors: e.mirrors,
     })?;
-    let r = decode::<msg::GraphExecSetNodeReply>(&reply)?;
     cx.state().graphs.learn(exec, r.sources, r.destinations);
     Ok(())
 }
@@ -442,8 +440,7 @@ pub unsafe fn cuGraphKernelNodeSetAttribute(
     }
     // The name by which kernels know the node comes back in the value, constant or not. It is
     // the driver's own.
-    let reply = cx.call(&msg::CuGraphKernelNodeGetAttribute { h_node, attr })?;
-    let told = decode::<msg::CuGraphKernelNodeGetAttributeReply>(&reply)?;
+    let told = cx.reply_to(&msg::CuGraphKernelNodeGetAttribute { h_node, attr })?;
     let told = busbar_abi::from_bytes(&told.value_out).ok_or(CUDA_ERROR_UNKNOWN)?;
     // SAFETY: as above; programs give a variable here, as they look at it afterwards.
     unsafe { put(value.cast_mut(), told) }

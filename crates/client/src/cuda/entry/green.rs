@@ -112,8 +112,7 @@ pub fn cuStreamGetGreenCtx(cx: Cx, raw: CUstream) -> Result<CUgreenCtx> {
 
 /// The green context that a stream was made in; null for none.
 pub fn of_stream(cx: Cx, stream: u32) -> Result<CUgreenCtx> {
-    let reply = cx.call(&msg::GreenOfStream { stream })?;
-    Ok(match decode::<msg::GreenOfStreamReply>(&reply)?.green {
+    Ok(match cx.reply_to(&msg::GreenOfStream { stream })?.green {
         0 => std::ptr::null_mut(),
         id => cx.raw(Kind::GreenContext, id) as CUgreenCtx,
     })

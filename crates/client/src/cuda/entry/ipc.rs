@@ -23,8 +23,7 @@ pub fn cuIpcGetMemHandle(cx: Cx, p: CUdeviceptr) -> Result<CUipcMemHandle> {
         .filter(|r| r.sort == Sort::Device)
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
     cx.state().order.others_will_see();
-    let reply = cx.call(&msg::IpcExport { va: r.base })?;
-    let e = decode::<msg::IpcExportReply>(&reply)?;
+    let e = cx.reply_to(&msg::IpcExport { va: r.base })?;
     let h = Handle {
         tag: e.tag,
         secret: e.secret,

@@ -77,8 +77,7 @@ pub fn cuLogsUnregisterCallback(cx: Cx, handle: CUlogsCallbackHandle) -> Result<
 }
 
 pub fn cuLogsCurrent(cx: Cx, flags: u32) -> Result<CUlogIterator> {
-    let reply = cx.call(&msg::CuLogsCurrent { flags })?;
-    let now = decode::<msg::CuLogsCurrentReply>(&reply)?.iterator_out;
+    let now = cx.reply_to(&msg::CuLogsCurrent { flags })?.iterator_out;
     Ok(now)
 }
 

@@ -22,12 +22,13 @@ pub fn alloc(cx: Cx, size: usize, pool: Option<CUmemoryPool>, stream: u32) -> Re
         return host_pool::alloc(cx, host, size as u64, stream);
     }
     let captured = cx.state().captures.any() && stream::captures(cx, stream)?;
-    let reply = cx.call(&msg::PoolAlloc {
-        pool,
-        size: size as u64,
-        stream,
-    })?;
-    let va = decode::<msg::PoolAllocReply>(&reply)?.va;
+    let va = cx
+        .reply_to(&msg::PoolAlloc {
+            pool,
+            size: size as u64,
+            stream,
+        })?
+        .va;
     plausible(va, size as u64)?;
     if va == 0 {
         return Ok(0);
@@ -189,10 +190,7 @@ pub unsafe fn cuMemPoolGetAttribute(
     }
     let v = match host_pool::find(cx, pool) {
         Some(host) => host_pool::attribute(&host, attribute),
-        None => {
-            let reply = cx.call(&msg::PoolAttribute { pool, attribute })?;
-            decode::<msg::PoolAttributeReply>(&reply)?.value
-        }
+        None => cx.reply_to(&msg::PoolAttribute { pool, attribute })?.value,
     };
     // SAFETY: the attribute says how wide the program's value is.
     unsafe {
@@ -296,8 +294,7 @@ pub unsafe fn cuMemPoolGetAccess(
         mem_pool: pool,
         location: busbar_abi::to_array(location),
     };
-    let reply = cx.call(&m)?;
-    Ok(decode::<msg::CuMemPoolGetAccessReply>(&reply)?.flags)
+    Ok(cx.reply_to(&m)?.flags)
 }
 
 pub fn cuMemPoolImportPointer(
@@ -309,8 +306,7 @@ pub fn cuMemPoolImportPointer(
         pool,
         data: busbar_abi::bytes_of(data),
     };
-    let reply = cx.call(&m)?;
-    let r = decode::<msg::PoolImportPointerReply>(&reply)?;
+    let r = cx.reply_to(&m)?;
     plausible(r.va, r.size)?;
     cx.device(r.device).map_err(|_| CUDA_ERROR_UNKNOWN)?;
     let (of, flags) = ((cx.scope, r.device), pool::POOLED | pool);

@@ -49,12 +49,13 @@ pub unsafe fn cuTexObjectCreate(
     let sent = resource(cx, own)?;
     // SAFETY: the program's structure, which may be null.
     let view = unsafe { view.as_ref() };
-    let reply = cx.call(&msg::TexObject {
-        resource: busbar_abi::bytes_of(&sent),
-        texture: busbar_abi::bytes_of(texture),
-        view: view.map_or(&[], busbar_abi::bytes_of),
-    })?;
-    let object = decode::<msg::TexObjectReply>(&reply)?.object;
+    let object = cx
+        .reply_to(&msg::TexObject {
+            resource: busbar_abi::bytes_of(&sent),
+            texture: busbar_abi::bytes_of(texture),
+            view: view.map_or(&[], busbar_abi::bytes_of),
+        })?
+        .object;
     remember(&cx.state().textures, object, own, context);
     Ok(object as CUtexObject)
 }
@@ -63,10 +64,11 @@ pub fn cuSurfObjectCreate(cx: Cx, own: &CUDA_RESOURCE_DESC) -> Result<CUsurfObje
     let context = cx.need_context()?;
     let sent = resource(cx, own)?;
     refuse_if(own.resType != ARRAY, CUDA_ERROR_INVALID_VALUE)?;
-    let reply = cx.call(&msg::SurfObject {
-        resource: busbar_abi::bytes_of(&sent),
-    })?;
-    let object = decode::<msg::SurfObjectReply>(&reply)?.object;
+    let object = cx
+        .reply_to(&msg::SurfObject {
+            resource: busbar_abi::bytes_of(&sent),
+        })?
+        .object;
     remember(&cx.state().surfaces, object, own, context);
     Ok(object as CUsurfObject)
 }
@@ -101,10 +103,11 @@ pub fn bound(cx: Cx, reference: u32, which: u32) -> Result<*mut c_void> {
         TEXTURE_MIPMAPPED_ARRAY => Kind::MipmappedArray,
         _ => Kind::Array,
     };
-    let reply = cx.call(&msg::ArrayOfReference {
-        reference,
-        kind: which,
-    })?;
-    let id = decode::<msg::ArrayOfReferenceReply>(&reply)?.array;
+    let id = cx
+        .reply_to(&msg::ArrayOfReference {
+            reference,
+            kind: which,
+        })?
+        .array;
     Ok(cx.adopt(kind, id)? as *mut c_void)
 }

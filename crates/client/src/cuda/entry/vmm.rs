@@ -167,9 +167,11 @@ pub unsafe fn cuMemGetAccess(
     };
     // Where nothing is mapped, the driver says that there are no rights, and refuses besides.
     // SAFETY: the program's pointer.
-    let reply = cx.call(&m).inspect_err(|_| unsafe { put_opt(out, 0) })?;
+    let reply = cx
+        .reply_to(&m)
+        .inspect_err(|_| unsafe { put_opt(out, 0) })?;
     // SAFETY: the program's pointer.
-    unsafe { put(out, decode::<msg::VmmGetAccessReply>(&reply)?.flags) }
+    unsafe { put(out, reply.flags) }
 }
 
 pub fn cuMemUnmap(cx: Cx, p: CUdeviceptr, size: usize) -> Result<()> {

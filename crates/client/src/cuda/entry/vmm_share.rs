@@ -117,8 +117,7 @@ pub unsafe fn cuMemExportToShareableHandle(
     {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let reply = cx.call(&msg::VmmExport { allocation: id })?;
-    let r = decode::<msg::VmmExportReply>(&reply)?;
+    let r = cx.reply_to(&msg::VmmExport { allocation: id })?;
     let t = Ticket {
         what: MEMORY,
         tag: r.tag,
@@ -140,8 +139,7 @@ pub unsafe fn cuMemPoolExportToShareableHandle(
     if out.is_null() || kind != DESCRIPTOR || flags != 0 || of_host {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let reply = cx.call(&msg::PoolExport { pool })?;
-    let r = decode::<msg::PoolExportReply>(&reply)?;
+    let r = cx.reply_to(&msg::PoolExport { pool })?;
     let t = Ticket {
         what: POOL,
         tag: r.tag,

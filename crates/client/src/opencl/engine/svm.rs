@@ -4,7 +4,7 @@
 
 use super::command::{self, Links, Out, marker, nothing};
 use super::transfer;
-use crate::opencl::call::{Context, Object, Queue, Server, decode};
+use crate::opencl::call::{Context, Object, Queue, Server};
 use crate::opencl::state::Result;
 use crate::opencl::state::svm::Allocation;
 use busbar_abi::opencl::*;
@@ -42,13 +42,15 @@ pub fn alloc(c: &Object<Context>, flags: u64, size: usize) -> Result<Handle> {
     let mut taken = Vec::new();
     let mut found = Err(CL_MEM_OBJECT_ALLOCATION_FAILURE);
     for _ in 0..TRIES {
-        let body = c.server.call(&wire::SvmAlloc {
-            context: c.id,
-            flags,
-            size: (pages + PAGE) as u64,
-            align: 0,
-        })?;
-        let theirs = decode::<wire::SvmAllocReply>(&body)?.pointer;
+        let theirs = c
+            .server
+            .reply_to(&wire::SvmAlloc {
+                context: c.id,
+                flags,
+                size: (pages + PAGE) as u64,
+                align: 0,
+            })?
+            .pointer;
         let at = (theirs as usize).checked_next_multiple_of(PAGE);
         if let Some(at) = at.filter(|at| *at >= LOWEST && take_pages(*at, pages)) {
             let a = Allocation {

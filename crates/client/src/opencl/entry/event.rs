@@ -35,8 +35,8 @@ fn status(e: &Object<Event>) -> Result<i32> {
     if e.mark.is_believed() {
         return Ok(CL_COMPLETE);
     }
-    let body = e.server.call(&wire::EventStatus { event: e.id })?;
-    e.mark.told(decode::<wire::EventStatusReply>(&body)?.status);
+    let reply = e.server.reply_to(&wire::EventStatus { event: e.id })?;
+    e.mark.told(reply.status);
     Ok(e.mark.state())
 }
 
@@ -65,8 +65,7 @@ fn times(e: &Object<Event>) -> Result<&[u64; 5]> {
     }
     // From now on, waits bring times along.
     e.server.profiles.store(true, Ordering::Relaxed);
-    let body = e.server.call(&wire::EventProfile { event: e.id })?;
-    let reply: wire::EventProfileReply = decode(&body)?;
+    let reply = e.server.reply_to(&wire::EventProfile { event: e.id })?;
     e.mark.told(reply.status);
     match reply.status {
         CL_COMPLETE => Ok(e.mark.timed(reply.times)),

@@ -105,8 +105,8 @@ pub unsafe fn clGetKernelSuggestedLocalWorkSizeKHR(
     refuse_if(local.is_null(), CL_INVALID_VALUE)?;
     // SAFETY: the program's sizes, where it gives any.
     let (offset, global) = unsafe { (sizes(offset, dims, 0), sizes(global, dims, 1)) };
-    let body = lock(&k.args).ship_all(|packed| {
-        q.server.call(&wire::SuggestedLocalSize {
+    let reply = lock(&k.args).ship_all(|packed| {
+        q.server.reply_to(&wire::SuggestedLocalSize {
             queue: q.id,
             kernel: k.id,
             dims,
@@ -115,7 +115,6 @@ pub unsafe fn clGetKernelSuggestedLocalWorkSizeKHR(
             args: packed,
         })
     })?;
-    let reply: wire::SuggestedLocalSizeReply = decode(&body)?;
     for (i, n) in reply.local.iter().take(dims as usize).enumerate() {
         // SAFETY: the program has room for as many sizes as it gives.
         unsafe { local.add(i).write(*n as usize) };

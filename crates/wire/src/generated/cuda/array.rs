@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, array.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuArray3DCreate_v2`.
@@ -73,6 +75,10 @@ impl<'a> Message<'a> for CuArray3DGetDescriptorV2Reply {
             p_array_descriptor: r.array()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuArray3DGetDescriptorV2 {
+    type Reply = CuArray3DGetDescriptorV2Reply;
 }
 
 /// `cuArrayCreate_v2`.
@@ -174,6 +180,10 @@ impl<'a> Message<'a> for CuArrayGetDescriptorV2Reply {
     }
 }
 
+impl<'a> Asks<'a> for CuArrayGetDescriptorV2 {
+    type Reply = CuArrayGetDescriptorV2Reply;
+}
+
 /// `cuArrayGetMemoryRequirements`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuArrayGetMemoryRequirements {
@@ -220,6 +230,10 @@ impl<'a> Message<'a> for CuArrayGetMemoryRequirementsReply {
             memory_requirements: r.array()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuArrayGetMemoryRequirements {
+    type Reply = CuArrayGetMemoryRequirementsReply;
 }
 
 /// `cuArrayGetPlane`.
@@ -294,6 +308,10 @@ impl<'a> Message<'a> for CuArrayGetSparsePropertiesReply {
             sparse_properties: r.array()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuArrayGetSparseProperties {
+    type Reply = CuArrayGetSparsePropertiesReply;
 }
 
 /// `cuMipmappedArrayCreate`.
@@ -436,6 +454,10 @@ impl<'a> Message<'a> for CuMipmappedArrayGetMemoryRequirementsReply {
     }
 }
 
+impl<'a> Asks<'a> for CuMipmappedArrayGetMemoryRequirements {
+    type Reply = CuMipmappedArrayGetMemoryRequirementsReply;
+}
+
 /// `cuMipmappedArrayGetSparseProperties`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuMipmappedArrayGetSparseProperties {
@@ -477,6 +499,10 @@ impl<'a> Message<'a> for CuMipmappedArrayGetSparsePropertiesReply {
             sparse_properties: r.array()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuMipmappedArrayGetSparseProperties {
+    type Reply = CuMipmappedArrayGetSparsePropertiesReply;
 }
 
 #[cfg(test)]

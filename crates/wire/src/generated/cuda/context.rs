@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, context.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuCtxGetCacheConfig`.
@@ -39,6 +41,10 @@ impl<'a> Message<'a> for CuCtxGetCacheConfigReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { pconfig: r.u32()? })
     }
+}
+
+impl<'a> Asks<'a> for CuCtxGetCacheConfig {
+    type Reply = CuCtxGetCacheConfigReply;
 }
 
 /// `cuCtxGetExecAffinity`.
@@ -84,6 +90,10 @@ impl<'a> Message<'a> for CuCtxGetExecAffinityReply {
     }
 }
 
+impl<'a> Asks<'a> for CuCtxGetExecAffinity {
+    type Reply = CuCtxGetExecAffinityReply;
+}
+
 /// `cuCtxGetLimit`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuCtxGetLimit {
@@ -125,6 +135,10 @@ impl<'a> Message<'a> for CuCtxGetLimitReply {
     }
 }
 
+impl<'a> Asks<'a> for CuCtxGetLimit {
+    type Reply = CuCtxGetLimitReply;
+}
+
 /// `cuCtxGetSharedMemConfig`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuCtxGetSharedMemConfig {}
@@ -160,6 +174,10 @@ impl<'a> Message<'a> for CuCtxGetSharedMemConfigReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { p_config: r.u32()? })
     }
+}
+
+impl<'a> Asks<'a> for CuCtxGetSharedMemConfig {
+    type Reply = CuCtxGetSharedMemConfigReply;
 }
 
 /// `cuCtxGetStreamPriorityRange`.
@@ -202,6 +220,10 @@ impl<'a> Message<'a> for CuCtxGetStreamPriorityRangeReply {
             greatest_priority: r.i32()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuCtxGetStreamPriorityRange {
+    type Reply = CuCtxGetStreamPriorityRangeReply;
 }
 
 /// `cuCtxRecordEvent`.

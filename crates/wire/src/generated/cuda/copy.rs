@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, copy.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuMemcpyDtoDAsync_v2`.

@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, device.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuDeviceComputeCapability`.
@@ -50,6 +52,10 @@ impl<'a> Message<'a> for CuDeviceComputeCapabilityReply {
     }
 }
 
+impl<'a> Asks<'a> for CuDeviceComputeCapability {
+    type Reply = CuDeviceComputeCapabilityReply;
+}
+
 /// `cuDeviceGetAttribute`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuDeviceGetAttribute {
@@ -96,6 +102,10 @@ impl<'a> Message<'a> for CuDeviceGetAttributeReply {
     }
 }
 
+impl<'a> Asks<'a> for CuDeviceGetAttribute {
+    type Reply = CuDeviceGetAttributeReply;
+}
+
 /// `cuDeviceGetByPCIBusId`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuDeviceGetByPCIBusId<'a> {
@@ -137,6 +147,10 @@ impl<'a> Message<'a> for CuDeviceGetByPCIBusIdReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { dev: r.i32()? })
     }
+}
+
+impl<'a> Asks<'a> for CuDeviceGetByPCIBusId<'a> {
+    type Reply = CuDeviceGetByPCIBusIdReply;
 }
 
 /// `cuDeviceGetExecAffinitySupport`.
@@ -183,6 +197,10 @@ impl<'a> Message<'a> for CuDeviceGetExecAffinitySupportReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { pi: r.i32()? })
     }
+}
+
+impl<'a> Asks<'a> for CuDeviceGetExecAffinitySupport {
+    type Reply = CuDeviceGetExecAffinitySupportReply;
 }
 
 /// `cuDeviceGetHostAtomicCapabilities`.
@@ -325,6 +343,10 @@ impl<'a> Message<'a> for CuDeviceGetPropertiesReply {
     }
 }
 
+impl<'a> Asks<'a> for CuDeviceGetProperties {
+    type Reply = CuDeviceGetPropertiesReply;
+}
+
 /// `cuDeviceGetTexture1DLinearMaxWidth`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuDeviceGetTexture1DLinearMaxWidth {
@@ -376,6 +398,10 @@ impl<'a> Message<'a> for CuDeviceGetTexture1DLinearMaxWidthReply {
     }
 }
 
+impl<'a> Asks<'a> for CuDeviceGetTexture1DLinearMaxWidth {
+    type Reply = CuDeviceGetTexture1DLinearMaxWidthReply;
+}
+
 /// `cuDeviceGetUuid`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuDeviceGetUuid {
@@ -415,6 +441,10 @@ impl<'a> Message<'a> for CuDeviceGetUuidReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { uuid: r.array()? })
     }
+}
+
+impl<'a> Asks<'a> for CuDeviceGetUuid {
+    type Reply = CuDeviceGetUuidReply;
 }
 
 /// `cuDeviceGetUuid_v2`.
@@ -458,6 +488,10 @@ impl<'a> Message<'a> for CuDeviceGetUuidV2Reply {
     }
 }
 
+impl<'a> Asks<'a> for CuDeviceGetUuidV2 {
+    type Reply = CuDeviceGetUuidV2Reply;
+}
+
 /// `cuDeviceTotalMem_v2`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuDeviceTotalMemV2 {
@@ -497,6 +531,10 @@ impl<'a> Message<'a> for CuDeviceTotalMemV2Reply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { bytes: r.u64()? })
     }
+}
+
+impl<'a> Asks<'a> for CuDeviceTotalMemV2 {
+    type Reply = CuDeviceTotalMemV2Reply;
 }
 
 /// `cuFlushGPUDirectRDMAWrites`.

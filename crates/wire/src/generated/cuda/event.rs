@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, event.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuEventCreate`.
@@ -111,6 +113,10 @@ impl<'a> Message<'a> for CuEventElapsedTimeReply {
             p_milliseconds: r.f32()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuEventElapsedTime {
+    type Reply = CuEventElapsedTimeReply;
 }
 
 /// `cuEventQuery`.

@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, graph.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuDeviceGraphMemTrim`.
@@ -178,6 +180,10 @@ impl<'a> Message<'a> for CuGraphConditionalHandleCreateReply {
             p_handle_out: r.u64()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuGraphConditionalHandleCreate {
+    type Reply = CuGraphConditionalHandleCreateReply;
 }
 
 /// `cuGraphCreate`.
@@ -455,6 +461,10 @@ impl<'a> Message<'a> for CuGraphExecGetFlagsReply {
     }
 }
 
+impl<'a> Asks<'a> for CuGraphExecGetFlags {
+    type Reply = CuGraphExecGetFlagsReply;
+}
+
 /// `cuGraphKernelNodeCopyAttributes`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuGraphKernelNodeCopyAttributes {
@@ -529,6 +539,10 @@ impl<'a> Message<'a> for CuGraphKernelNodeGetAttributeReply {
             value_out: r.array()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuGraphKernelNodeGetAttribute {
+    type Reply = CuGraphKernelNodeGetAttributeReply;
 }
 
 /// `cuGraphKernelNodeSetAttribute`.
@@ -636,6 +650,10 @@ impl<'a> Message<'a> for CuGraphMemFreeNodeGetParamsReply {
     }
 }
 
+impl<'a> Asks<'a> for CuGraphMemFreeNodeGetParams {
+    type Reply = CuGraphMemFreeNodeGetParamsReply;
+}
+
 /// `cuGraphNodeGetEnabled`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuGraphNodeGetEnabled {
@@ -684,6 +702,10 @@ impl<'a> Message<'a> for CuGraphNodeGetEnabledReply {
     }
 }
 
+impl<'a> Asks<'a> for CuGraphNodeGetEnabled {
+    type Reply = CuGraphNodeGetEnabledReply;
+}
+
 /// `cuGraphNodeGetType`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuGraphNodeGetType {
@@ -723,6 +745,10 @@ impl<'a> Message<'a> for CuGraphNodeGetTypeReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { r#type: r.u32()? })
     }
+}
+
+impl<'a> Asks<'a> for CuGraphNodeGetType {
+    type Reply = CuGraphNodeGetTypeReply;
 }
 
 /// `cuGraphNodeSetEnabled`.

@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, green.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuCtxGetDevResource`.
@@ -52,6 +54,10 @@ impl<'a> Message<'a> for CuCtxGetDevResourceReply {
     }
 }
 
+impl<'a> Asks<'a> for CuCtxGetDevResource {
+    type Reply = CuCtxGetDevResourceReply;
+}
+
 /// `cuDeviceGetDevResource`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuDeviceGetDevResource {
@@ -98,6 +104,10 @@ impl<'a> Message<'a> for CuDeviceGetDevResourceReply {
             resource: r.array()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuDeviceGetDevResource {
+    type Reply = CuDeviceGetDevResourceReply;
 }
 
 /// `cuDevResourceGenerateDesc`.
@@ -236,6 +246,10 @@ impl<'a> Message<'a> for CuGreenCtxGetDevResourceReply {
     }
 }
 
+impl<'a> Asks<'a> for CuGreenCtxGetDevResource {
+    type Reply = CuGreenCtxGetDevResourceReply;
+}
+
 /// `cuGreenCtxGetId`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuGreenCtxGetId {
@@ -279,6 +293,10 @@ impl<'a> Message<'a> for CuGreenCtxGetIdReply {
             green_ctx_id: r.u64()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuGreenCtxGetId {
+    type Reply = CuGreenCtxGetIdReply;
 }
 
 /// `cuGreenCtxRecordEvent`.

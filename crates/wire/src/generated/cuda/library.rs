@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, library.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuLibraryGetKernelCount`.
@@ -43,6 +45,10 @@ impl<'a> Message<'a> for CuLibraryGetKernelCountReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { count: r.u32()? })
     }
+}
+
+impl<'a> Asks<'a> for CuLibraryGetKernelCount {
+    type Reply = CuLibraryGetKernelCountReply;
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, logs.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuLogsCurrent`.
@@ -45,6 +47,10 @@ impl<'a> Message<'a> for CuLogsCurrentReply {
             iterator_out: r.u32()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuLogsCurrent {
+    type Reply = CuLogsCurrentReply;
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, memory.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuMemGetInfo_v2`.
@@ -44,6 +46,10 @@ impl<'a> Message<'a> for CuMemGetInfoV2Reply {
             total: r.u64()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuMemGetInfoV2 {
+    type Reply = CuMemGetInfoV2Reply;
 }
 
 #[cfg(test)]

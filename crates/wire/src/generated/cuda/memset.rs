@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, memset.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuMemsetD16Async`.

@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, messages.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// Opens the session's CUDA side: the driver's version and all there is to know of its devices.
@@ -197,6 +199,10 @@ impl<'a> Message<'a> for LaunchNowReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { node: r.u64()? })
     }
+}
+
+impl<'a> Asks<'a> for LaunchNow<'a> {
+    type Reply = LaunchNowReply;
 }
 
 /// A function of the program's runs in stream order; the stream waits for it. The client knows it by
@@ -927,6 +933,10 @@ impl<'a> Message<'a> for LibraryKernelReply {
     }
 }
 
+impl<'a> Asks<'a> for LibraryKernel<'a> {
+    type Reply = LibraryKernelReply;
+}
+
 /// The kernels of a library; those without an id get one of the worker's.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LibraryKernelNames {
@@ -1023,6 +1033,10 @@ impl<'a> Message<'a> for LibraryGlobalReply {
             is_managed: r.u32()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for LibraryGlobal<'a> {
+    type Reply = LibraryGlobalReply;
 }
 
 /// Loads a module into the current context.
@@ -1136,6 +1150,10 @@ impl<'a> Message<'a> for ModuleFunctionReply {
     }
 }
 
+impl<'a> Asks<'a> for ModuleFunction<'a> {
+    type Reply = ModuleFunctionReply;
+}
+
 /// A global variable of a module.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModuleGlobal<'a> {
@@ -1188,6 +1206,10 @@ impl<'a> Message<'a> for ModuleGlobalReply {
             is_managed: r.u32()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for ModuleGlobal<'a> {
+    type Reply = ModuleGlobalReply;
 }
 
 /// The functions of a module.
@@ -1679,6 +1701,10 @@ impl<'a> Message<'a> for PoolAllocReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { va: r.u64()? })
     }
+}
+
+impl<'a> Asks<'a> for PoolAlloc {
+    type Reply = PoolAllocReply;
 }
 
 /// Frees stream-ordered memory.

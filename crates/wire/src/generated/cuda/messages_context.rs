@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, messages_context.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// Makes a device's primary context ready under the id `context`. The driver may well refuse: others

@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, messages_graph.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// Adds a node of a kind to a graph. Some kinds tell something: an address, or the graphs inside.
@@ -79,6 +81,10 @@ impl<'a> Message<'a> for GraphAddNodeReply {
             graphs: r.u32s()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for GraphAddNode<'a> {
+    type Reply = GraphAddNodeReply;
 }
 
 /// Changes a node of a graph.
@@ -177,6 +183,10 @@ impl<'a> Message<'a> for GraphExecSetNodeReply {
             destinations: r.u32s()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for GraphExecSetNode<'a> {
+    type Reply = GraphExecSetNodeReply;
 }
 
 /// The parameters of a node.
@@ -279,6 +289,10 @@ impl<'a> Message<'a> for GraphNodesReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { nodes: r.u32s()? })
     }
+}
+
+impl<'a> Asks<'a> for GraphNodes {
+    type Reply = GraphNodesReply;
 }
 
 /// The edges of a graph.
@@ -427,6 +441,10 @@ impl<'a> Message<'a> for GraphFindReply {
     }
 }
 
+impl<'a> Asks<'a> for GraphFind {
+    type Reply = GraphFindReply;
+}
+
 /// Makes an executable graph. `handle` is the driver's own, for one that kernels may launch; else 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GraphInstantiate {
@@ -493,6 +511,10 @@ impl<'a> Message<'a> for GraphInstantiateReply {
     }
 }
 
+impl<'a> Asks<'a> for GraphInstantiate {
+    type Reply = GraphInstantiateReply;
+}
+
 /// Changes an executable graph to what a graph now says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GraphExecUpdate {
@@ -551,6 +573,10 @@ impl<'a> Message<'a> for GraphExecUpdateReply {
             destinations: r.u32s()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for GraphExecUpdate {
+    type Reply = GraphExecUpdateReply;
 }
 
 /// A graph as text for graphviz.
@@ -651,6 +677,10 @@ impl<'a> Message<'a> for GraphMemAttributeReply {
     }
 }
 
+impl<'a> Asks<'a> for GraphMemAttribute {
+    type Reply = GraphMemAttributeReply;
+}
+
 /// Ends a capture. The graph may have an id already; else it gets `graph`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaptureEnd {
@@ -695,6 +725,10 @@ impl<'a> Message<'a> for CaptureEndReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { actual: r.u32()? })
     }
+}
+
+impl<'a> Asks<'a> for CaptureEnd {
+    type Reply = CaptureEndReply;
 }
 
 /// Begins a capture into a graph that is there.
@@ -822,6 +856,10 @@ impl<'a> Message<'a> for CaptureCopyReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { captured: r.u32()? })
     }
+}
+
+impl<'a> Asks<'a> for CaptureCopy<'a> {
+    type Reply = CaptureCopyReply;
 }
 
 /// Bytes for a mirror, in stream order.
@@ -1018,6 +1056,10 @@ impl<'a> Message<'a> for GraphExecListsReply {
             destinations: r.u32s()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for GraphExecLists {
+    type Reply = GraphExecListsReply;
 }
 
 #[cfg(test)]

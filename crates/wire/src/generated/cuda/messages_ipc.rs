@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, messages_ipc.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// Offers the mapping that an address lies in to whoever knows the secret. `tag` names the worker's
@@ -55,6 +57,10 @@ impl<'a> Message<'a> for IpcExportReply {
             size: r.u64()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for IpcExport {
+    type Reply = IpcExportReply;
 }
 
 /// Maps what another worker offers.

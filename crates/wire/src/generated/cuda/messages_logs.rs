@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, messages_logs.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// What the log has from an iterator on, or all of it. `size` bytes of room at most, or no buffer.

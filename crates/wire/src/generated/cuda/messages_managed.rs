@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, messages_managed.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// Waits, on the worker, until the bytes that went ahead of the queue are on the device, where every

@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, messages_texture.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// Makes a texture object: a CUDA_RESOURCE_DESC whose array is an id, a CUDA_TEXTURE_DESC, and a
@@ -54,6 +56,10 @@ impl<'a> Message<'a> for TexObjectReply {
     }
 }
 
+impl<'a> Asks<'a> for TexObject<'a> {
+    type Reply = TexObjectReply;
+}
+
 /// Makes a surface object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SurfObject<'a> {
@@ -95,6 +101,10 @@ impl<'a> Message<'a> for SurfObjectReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { object: r.u64()? })
     }
+}
+
+impl<'a> Asks<'a> for SurfObject<'a> {
+    type Reply = SurfObjectReply;
 }
 
 /// The array (0), mipmapped array (1) of a texture reference, or the array of a surface reference (2).
@@ -143,6 +153,10 @@ impl<'a> Message<'a> for ArrayOfReferenceReply {
     }
 }
 
+impl<'a> Asks<'a> for ArrayOfReference {
+    type Reply = ArrayOfReferenceReply;
+}
+
 /// A device's default or present pool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolOfDevice {
@@ -189,6 +203,10 @@ impl<'a> Message<'a> for PoolOfDeviceReply {
     }
 }
 
+impl<'a> Asks<'a> for PoolOfDevice {
+    type Reply = PoolOfDeviceReply;
+}
+
 /// An attribute of a pool, whatever its size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolAttribute {
@@ -233,6 +251,10 @@ impl<'a> Message<'a> for PoolAttributeReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { value: r.u64()? })
     }
+}
+
+impl<'a> Asks<'a> for PoolAttribute {
+    type Reply = PoolAttributeReply;
 }
 
 /// Sets an attribute of a pool.
@@ -396,6 +418,10 @@ impl<'a> Message<'a> for GreenOfStreamReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { green: r.u32()? })
     }
+}
+
+impl<'a> Asks<'a> for GreenOfStream {
+    type Reply = GreenOfStreamReply;
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, messages_vmm.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// Makes device memory that is mapped nowhere yet.
@@ -221,6 +223,10 @@ impl<'a> Message<'a> for VmmGranularityReply {
     }
 }
 
+impl<'a> Asks<'a> for VmmGranularity<'a> {
+    type Reply = VmmGranularityReply;
+}
+
 /// What a device may do with mapped memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VmmGetAccess<'a> {
@@ -265,6 +271,10 @@ impl<'a> Message<'a> for VmmGetAccessReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { flags: r.u64()? })
     }
+}
+
+impl<'a> Asks<'a> for VmmGetAccess<'a> {
+    type Reply = VmmGetAccessReply;
 }
 
 /// How many clusters of a launch fit the device, or how large a cluster may be. `shape` holds grid,
@@ -320,6 +330,10 @@ impl<'a> Message<'a> for ClustersReply {
     }
 }
 
+impl<'a> Asks<'a> for Clusters<'a> {
+    type Reply = ClustersReply;
+}
+
 /// Offers memory to whoever knows the secret. `tag` names the worker's socket.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VmmExport {
@@ -366,6 +380,10 @@ impl<'a> Message<'a> for VmmExportReply {
             secret: r.array()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for VmmExport {
+    type Reply = VmmExportReply;
 }
 
 /// Takes memory that another worker offers, and says what it is.
@@ -463,6 +481,10 @@ impl<'a> Message<'a> for PoolExportReply {
     }
 }
 
+impl<'a> Asks<'a> for PoolExport {
+    type Reply = PoolExportReply;
+}
+
 /// Takes a pool that another worker offers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolImport {
@@ -547,6 +569,10 @@ impl<'a> Message<'a> for PoolImportPointerReply {
             device: r.i32()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for PoolImportPointer<'a> {
+    type Reply = PoolImportPointerReply;
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, module.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuFuncIsLoaded`.
@@ -43,6 +45,10 @@ impl<'a> Message<'a> for CuFuncIsLoadedReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { state: r.u32()? })
     }
+}
+
+impl<'a> Asks<'a> for CuFuncIsLoaded {
+    type Reply = CuFuncIsLoadedReply;
 }
 
 /// `cuFuncLoad`.
@@ -169,6 +175,10 @@ impl<'a> Message<'a> for CuModuleGetFunctionCountReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { count: r.u32()? })
     }
+}
+
+impl<'a> Asks<'a> for CuModuleGetFunctionCount {
+    type Reply = CuModuleGetFunctionCountReply;
 }
 
 /// `cuModuleGetSurfRef`.

@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, occupancy.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuOccupancyAvailableDynamicSMemPerBlock`.
@@ -55,6 +57,10 @@ impl<'a> Message<'a> for CuOccupancyAvailableDynamicSMemPerBlockReply {
     }
 }
 
+impl<'a> Asks<'a> for CuOccupancyAvailableDynamicSMemPerBlock {
+    type Reply = CuOccupancyAvailableDynamicSMemPerBlockReply;
+}
+
 /// `cuOccupancyMaxActiveBlocksPerMultiprocessor`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuOccupancyMaxActiveBlocksPerMultiprocessor {
@@ -104,6 +110,10 @@ impl<'a> Message<'a> for CuOccupancyMaxActiveBlocksPerMultiprocessorReply {
             num_blocks: r.i32()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuOccupancyMaxActiveBlocksPerMultiprocessor {
+    type Reply = CuOccupancyMaxActiveBlocksPerMultiprocessorReply;
 }
 
 /// `cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags`.
@@ -158,6 +168,10 @@ impl<'a> Message<'a> for CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlagsRep
             num_blocks: r.i32()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags {
+    type Reply = CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply;
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, peer.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuCtxDisablePeerAccess`.
@@ -105,6 +107,10 @@ impl<'a> Message<'a> for CuDeviceCanAccessPeerReply {
     }
 }
 
+impl<'a> Asks<'a> for CuDeviceCanAccessPeer {
+    type Reply = CuDeviceCanAccessPeerReply;
+}
+
 /// `cuDeviceGetP2PAtomicCapabilities`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuDeviceGetP2PAtomicCapabilities<'a> {
@@ -206,6 +212,10 @@ impl<'a> Message<'a> for CuDeviceGetP2PAttributeReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { value: r.i32()? })
     }
+}
+
+impl<'a> Asks<'a> for CuDeviceGetP2PAttribute {
+    type Reply = CuDeviceGetP2PAttributeReply;
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, pool.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuDeviceSetMemPool`.
@@ -103,6 +105,10 @@ impl<'a> Message<'a> for CuMemPoolExportPointerReply {
     }
 }
 
+impl<'a> Asks<'a> for CuMemPoolExportPointer {
+    type Reply = CuMemPoolExportPointerReply;
+}
+
 /// `cuMemPoolGetAccess`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuMemPoolGetAccess {
@@ -147,6 +153,10 @@ impl<'a> Message<'a> for CuMemPoolGetAccessReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { flags: r.u32()? })
     }
+}
+
+impl<'a> Asks<'a> for CuMemPoolGetAccess {
+    type Reply = CuMemPoolGetAccessReply;
 }
 
 /// `cuMemPoolSetAccess`.

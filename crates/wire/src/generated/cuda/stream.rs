@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, stream.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuStreamBatchMemOp_v2`.
@@ -242,6 +244,10 @@ impl<'a> Message<'a> for CuStreamGetAttributeReply {
     }
 }
 
+impl<'a> Asks<'a> for CuStreamGetAttribute {
+    type Reply = CuStreamGetAttributeReply;
+}
+
 /// `cuStreamGetFlags`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuStreamGetFlags {
@@ -281,6 +287,10 @@ impl<'a> Message<'a> for CuStreamGetFlagsReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { flags: r.u32()? })
     }
+}
+
+impl<'a> Asks<'a> for CuStreamGetFlags {
+    type Reply = CuStreamGetFlagsReply;
 }
 
 /// `cuStreamGetId`.
@@ -326,6 +336,10 @@ impl<'a> Message<'a> for CuStreamGetIdReply {
     }
 }
 
+impl<'a> Asks<'a> for CuStreamGetId {
+    type Reply = CuStreamGetIdReply;
+}
+
 /// `cuStreamGetPriority`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuStreamGetPriority {
@@ -365,6 +379,10 @@ impl<'a> Message<'a> for CuStreamGetPriorityReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { priority: r.i32()? })
     }
+}
+
+impl<'a> Asks<'a> for CuStreamGetPriority {
+    type Reply = CuStreamGetPriorityReply;
 }
 
 /// `cuStreamQuery`.

@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, tensor.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuTensorMapEncodeIm2col`.
@@ -86,6 +88,10 @@ impl<'a> Message<'a> for CuTensorMapEncodeIm2colReply {
             tensor_map: r.array()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuTensorMapEncodeIm2col<'a> {
+    type Reply = CuTensorMapEncodeIm2colReply;
 }
 
 /// `cuTensorMapEncodeIm2colWide`.
@@ -175,6 +181,10 @@ impl<'a> Message<'a> for CuTensorMapEncodeIm2colWideReply {
     }
 }
 
+impl<'a> Asks<'a> for CuTensorMapEncodeIm2colWide<'a> {
+    type Reply = CuTensorMapEncodeIm2colWideReply;
+}
+
 /// `cuTensorMapEncodeTiled`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuTensorMapEncodeTiled<'a> {
@@ -248,6 +258,10 @@ impl<'a> Message<'a> for CuTensorMapEncodeTiledReply {
             tensor_map: r.array()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuTensorMapEncodeTiled<'a> {
+    type Reply = CuTensorMapEncodeTiledReply;
 }
 
 /// Puts another address into a tensor map, whose bytes only the driver can read; it hears how the

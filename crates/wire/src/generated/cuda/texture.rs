@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, texture.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuSurfObjectDestroy`.
@@ -140,6 +142,10 @@ impl<'a> Message<'a> for CuTexObjectGetResourceViewDescReply {
     }
 }
 
+impl<'a> Asks<'a> for CuTexObjectGetResourceViewDesc {
+    type Reply = CuTexObjectGetResourceViewDescReply;
+}
+
 /// `cuTexObjectGetTextureDesc`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuTexObjectGetTextureDesc {
@@ -183,6 +189,10 @@ impl<'a> Message<'a> for CuTexObjectGetTextureDescReply {
             p_tex_desc: r.array()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuTexObjectGetTextureDesc {
+    type Reply = CuTexObjectGetTextureDescReply;
 }
 
 /// `cuTexRefCreate`.
@@ -291,6 +301,10 @@ impl<'a> Message<'a> for CuTexRefGetAddressModeReply {
     }
 }
 
+impl<'a> Asks<'a> for CuTexRefGetAddressMode {
+    type Reply = CuTexRefGetAddressModeReply;
+}
+
 /// `cuTexRefGetAddress_v2`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuTexRefGetAddressV2 {
@@ -332,6 +346,10 @@ impl<'a> Message<'a> for CuTexRefGetAddressV2Reply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { pdptr: r.u64()? })
     }
+}
+
+impl<'a> Asks<'a> for CuTexRefGetAddressV2 {
+    type Reply = CuTexRefGetAddressV2Reply;
 }
 
 /// `cuTexRefGetBorderColor`.
@@ -422,6 +440,10 @@ impl<'a> Message<'a> for CuTexRefGetFilterModeReply {
     }
 }
 
+impl<'a> Asks<'a> for CuTexRefGetFilterMode {
+    type Reply = CuTexRefGetFilterModeReply;
+}
+
 /// `cuTexRefGetFlags`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuTexRefGetFlags {
@@ -463,6 +485,10 @@ impl<'a> Message<'a> for CuTexRefGetFlagsReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { p_flags: r.u32()? })
     }
+}
+
+impl<'a> Asks<'a> for CuTexRefGetFlags {
+    type Reply = CuTexRefGetFlagsReply;
 }
 
 /// `cuTexRefGetFormat`.
@@ -513,6 +539,10 @@ impl<'a> Message<'a> for CuTexRefGetFormatReply {
     }
 }
 
+impl<'a> Asks<'a> for CuTexRefGetFormat {
+    type Reply = CuTexRefGetFormatReply;
+}
+
 /// `cuTexRefGetMaxAnisotropy`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuTexRefGetMaxAnisotropy {
@@ -558,6 +588,10 @@ impl<'a> Message<'a> for CuTexRefGetMaxAnisotropyReply {
     }
 }
 
+impl<'a> Asks<'a> for CuTexRefGetMaxAnisotropy {
+    type Reply = CuTexRefGetMaxAnisotropyReply;
+}
+
 /// `cuTexRefGetMipmapFilterMode`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuTexRefGetMipmapFilterMode {
@@ -601,6 +635,10 @@ impl<'a> Message<'a> for CuTexRefGetMipmapFilterModeReply {
     }
 }
 
+impl<'a> Asks<'a> for CuTexRefGetMipmapFilterMode {
+    type Reply = CuTexRefGetMipmapFilterModeReply;
+}
+
 /// `cuTexRefGetMipmapLevelBias`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuTexRefGetMipmapLevelBias {
@@ -642,6 +680,10 @@ impl<'a> Message<'a> for CuTexRefGetMipmapLevelBiasReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { pbias: r.f32()? })
     }
+}
+
+impl<'a> Asks<'a> for CuTexRefGetMipmapLevelBias {
+    type Reply = CuTexRefGetMipmapLevelBiasReply;
 }
 
 /// `cuTexRefGetMipmapLevelClamp`.
@@ -690,6 +732,10 @@ impl<'a> Message<'a> for CuTexRefGetMipmapLevelClampReply {
             pmax_mipmap_level_clamp: r.f32()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuTexRefGetMipmapLevelClamp {
+    type Reply = CuTexRefGetMipmapLevelClampReply;
 }
 
 /// `cuTexRefSetAddress2D_v3`.
@@ -806,6 +852,10 @@ impl<'a> Message<'a> for CuTexRefSetAddressV2Reply {
             byte_offset: r.u64()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for CuTexRefSetAddressV2 {
+    type Reply = CuTexRefSetAddressV2Reply;
 }
 
 /// `cuTexRefSetArray`.

@@ -2,6 +2,8 @@
 //! Messages: CUDA driver, user_object.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// `cuGraphReleaseUserObject`.

@@ -2,6 +2,8 @@
 //! Messages: OpenCL, messages.
 
 use super::op;
+#[allow(unused_imports)]
+use crate::codec::Asks;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
 /// Everything about the platforms and devices of this session.
@@ -187,6 +189,10 @@ impl<'a> Message<'a> for DeviceTimerReply {
             host_time: r.u64()?,
         })
     }
+}
+
+impl<'a> Asks<'a> for DeviceTimer {
+    type Reply = DeviceTimerReply;
 }
 
 /// Drops the client's reference to an object of any kind.
@@ -1483,6 +1489,10 @@ impl<'a> Message<'a> for SuggestedLocalSizeReply {
     }
 }
 
+impl<'a> Asks<'a> for SuggestedLocalSize<'a> {
+    type Reply = SuggestedLocalSizeReply;
+}
+
 /// A launch. `args` are those set since the kernel's last launch; `dims` above 3 means no local size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LaunchKernel<'a> {
@@ -2362,6 +2372,10 @@ impl<'a> Message<'a> for FinishReply {
     }
 }
 
+impl<'a> Asks<'a> for Finish {
+    type Reply = FinishReply;
+}
+
 /// Hands a queue's commands to the device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flush {
@@ -2556,6 +2570,10 @@ impl<'a> Message<'a> for WaitForEventsReply {
     }
 }
 
+impl<'a> Asks<'a> for WaitForEvents {
+    type Reply = WaitForEventsReply;
+}
+
 /// How far an event has come.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventStatus {
@@ -2595,6 +2613,10 @@ impl<'a> Message<'a> for EventStatusReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { status: r.i32()? })
     }
+}
+
+impl<'a> Asks<'a> for EventStatus {
+    type Reply = EventStatusReply;
 }
 
 /// Queued, submitted, started, ended and all complete, in the device's time.
@@ -2643,6 +2665,10 @@ impl<'a> Message<'a> for EventProfileReply {
             times: [r.u64()?, r.u64()?, r.u64()?, r.u64()?, r.u64()?],
         })
     }
+}
+
+impl<'a> Asks<'a> for EventProfile {
+    type Reply = EventProfileReply;
 }
 
 /// Asks for a callback notice with `token`.
@@ -2731,6 +2757,10 @@ impl<'a> Message<'a> for SvmAllocReply {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self { pointer: r.u64()? })
     }
+}
+
+impl<'a> Asks<'a> for SvmAlloc {
+    type Reply = SvmAllocReply;
 }
 
 /// Frees it at once.
