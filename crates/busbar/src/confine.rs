@@ -268,6 +268,17 @@ pub fn readable(libraries: &[Option<&str>]) -> Vec<PathBuf> {
     all
 }
 
+/// Has a process that is about to begin take all signals, whatever this one holds back. Safe
+/// between fork and exec.
+pub fn take_all_signals() {
+    let mut set = std::mem::MaybeUninit::uninit();
+    // SAFETY: a set that the first call makes whole.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -165,9 +165,14 @@ pub fn run(a: Args) -> Result<()> {
 /// servers say which those are.
 fn look(servers: &[String], shares: bool) -> Result<()> {
     let given = servers.join(",");
-    let mut devices = Vec::new();
+    let (mut devices, mut forbidden) = (Vec::new(), None);
     for s in servers {
-        devices.extend(status::ask(s)?.devices);
+        let said = status::ask(s)?;
+        devices.extend(said.devices);
+        forbidden = forbidden.or(said.forbidden);
+    }
+    if let Some(why) = forbidden.filter(|_| !devices.iter().any(|d| d.yours)) {
+        bail!("{why}");
     }
     if devices.is_empty() {
         bail!("{given} has no accelerator to offer; `busbar devices` shows what servers have");

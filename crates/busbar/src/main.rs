@@ -7,6 +7,7 @@ mod folder;
 mod launch;
 mod login;
 mod opencl;
+mod policy;
 mod program;
 mod serve;
 mod status;
@@ -40,6 +41,8 @@ enum Command {
     Serve(serve::Args),
     /// Make, list and revoke the tokens that this machine's server takes
     Token(token::Args),
+    /// Check a file that says what tenants may do
+    Policy(policy::Args),
     /// Get to know a server, by the line that it printed
     Login(login::Args),
     /// Run a program on the accelerators of a server
@@ -79,6 +82,7 @@ fn main() {
         Command::Serve(a) => serve::run(a),
         Command::Run(a) => launch::run(a),
         Command::Token(a) => token::run(a),
+        Command::Policy(a) => policy::run(&a),
         Command::Login(a) => login::run(a),
         Command::Devices(a) => status::devices(&a),
         Command::Ps(a) => status::ps(&a),

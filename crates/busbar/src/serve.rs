@@ -11,6 +11,8 @@ mod monitor;
 mod reception;
 mod refusals;
 mod revoke;
+mod rules;
+mod signals;
 mod state;
 mod turns;
 mod voices;
@@ -26,6 +28,8 @@ use busbar_pool::Pool;
 use busbar_transport::tls::Fingerprint;
 use config::Config;
 use identity::Identities;
+use rules::Rules;
+use signals::Signals;
 use state::Server;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -82,7 +86,7 @@ fn invite(config: &Config, vault: &Vault, key: Fingerprint, local: SocketAddr) -
             "busbar: its key is {key}; `busbar token new NAME` prints a line to log in with"
         ));
     }
-    let token = vault.add("first", "default", None)?;
+    let token = vault.add("first", "default", None, false)?;
     let line = servers::Server {
         address: at,
         token: token.to_string(),
@@ -103,10 +107,17 @@ pub fn run(args: Args) -> Result<()> {
     if check {
         // What it says must be good, too; the key is made when the server starts.
         Identities::new(&config, None)?;
+        if let Some(policy) = &config.policy {
+            crate::policy::read(policy)?;
+        }
         println!("{}", config.describe());
         return Ok(());
     }
     config::start_log(config.json_logs);
+    // Without a policy there is nothing to read again, and a terminal that goes takes its server
+    // along.
+    let held = config.policy.as_ref().map(|_| libc::SIGHUP);
+    let signals = Signals::hold(held.as_slice());
     let vault = || Vault::open(config.state_dir.as_deref());
     let vault = config.tls.then(vault).transpose()?;
     let tls = vault.as_ref().map(|v| config.own(v)).transpose()?;
@@ -146,7 +157,8 @@ pub fn run(args: Args) -> Result<()> {
     for (api, why) in &found.missing {
         tracing::info!(api, why, "no devices");
     }
-    let pool = offer(&config, found.devices)?;
+    let pool = Mutex::new(offer(&config, found.devices)?);
+    let rules = Rules::new(config.policy.clone(), &pool)?;
     let local = listener.local_addr()?;
     let greeting = match (&vault, &tls) {
         (Some(vault), Some(tls)) => Some(invite(&config, vault, tls.key(), local)?),
@@ -154,7 +166,8 @@ pub fn run(args: Args) -> Result<()> {
     };
     let identities = Identities::new(&config, vault)?;
     let server = Arc::new(Server {
-        pool: Mutex::new(pool),
+        pool,
+        rules,
         config,
         identities,
         tls,
@@ -185,7 +198,8 @@ pub fn run(args: Args) -> Result<()> {
     if let Some(line) = greeting {
         let _ = writeln!(std::io::stdout(), "{line}");
     }
-    if server.identities.asks() {
+    signals.heed(&server)?;
+    if server.identities.asks() || server.rules.any() {
         let s = server.clone();
         std::thread::Builder::new()
             .name("revoke".into())

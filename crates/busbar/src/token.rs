@@ -13,6 +13,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   busbar token new alice                            # prints the line for alice to paste
   busbar token new ci --tenant builds --expires 30d
+  busbar token new root --admin                     # sees the sessions of all tenants
   busbar token list
   busbar token revoke alice                         # her sessions end within a second
 
@@ -40,6 +41,9 @@ enum What {
         /// Where clients reach the server [default: where it was last]
         #[arg(long, value_name = "HOST:PORT")]
         server: Option<String>,
+        /// Let it list the sessions and leases of all tenants
+        #[arg(long)]
+        admin: bool,
     },
     /// List all tokens
     List {
@@ -92,6 +96,7 @@ pub fn run(a: Args) -> Result<()> {
             tenant,
             expires,
             server,
+            admin,
         } => {
             let (at, key) = match vault.place()? {
                 Some(place) => place,
@@ -102,7 +107,7 @@ pub fn run(a: Args) -> Result<()> {
                 }
             };
             let until = expires.map(|s| now().saturating_add(s));
-            let token = vault.add(&name, &tenant, until)?;
+            let token = vault.add(&name, &tenant, until, admin)?;
             let line = Server {
                 address: server.map_or(at, |s| with_port(&s)),
                 token: token.to_string(),
@@ -118,7 +123,8 @@ pub fn run(a: Args) -> Result<()> {
         What::List { json: false } => {
             println!("{:<24} {:<16} STATE", "NAME", "TENANT");
             for t in vault.tokens()? {
-                println!("{:<24} {:<16} {}", t.name, t.tenant, state(&t));
+                let admin = if t.admin { ", admin" } else { "" };
+                println!("{:<24} {:<16} {}{admin}", t.name, t.tenant, state(&t));
             }
         }
         What::Revoke { name } => {

@@ -31,6 +31,9 @@ pub struct Token {
     pub name: String,
     /// Whose sessions are opened with it.
     pub tenant: String,
+    /// Whether it shows what all tenants do.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub admin: bool,
     /// When it was made, in seconds since 1970.
     pub created: u64,
     /// When it is good no more.
@@ -171,7 +174,13 @@ impl Vault {
     }
 
     /// A new token's secret, which is told here and never again.
-    pub fn add(&self, name: &str, tenant: &str, expires: Option<u64>) -> Result<Zeroizing<String>> {
+    pub fn add(
+        &self,
+        name: &str,
+        tenant: &str,
+        expires: Option<u64>,
+        admin: bool,
+    ) -> Result<Zeroizing<String>> {
         check_name("token", name)?;
         check_name("tenant", tenant)?;
         let secret = random(32)?;
@@ -183,6 +192,7 @@ impl Vault {
             all.push(Token {
                 name: name.into(),
                 tenant: tenant.into(),
+                admin,
                 created: now(),
                 expires,
                 revoked: None,
@@ -248,8 +258,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let v = Vault::open(Some(home.path())).unwrap();
         assert_eq!(v.tokens().unwrap(), []);
-        let secret = v.add("alice", "research", None).unwrap();
-        let old = v.add("bob", "default", Some(now() - 1)).unwrap();
+        let secret = v.add("alice", "research", None, false).unwrap();
+        let old = v.add("bob", "default", Some(now() - 1), false).unwrap();
         let text = std::fs::read_to_string(home.path().join(TOKENS)).unwrap();
         assert!(!text.contains(&*secret) && !text.contains(&*old) && secret.len() == 64);
         let all = v.tokens().unwrap();
@@ -259,7 +269,10 @@ mod tests {
         );
         assert_eq!((all[0].over(), &*all[0].tenant), (None, "research"));
         assert!(all[1].over().unwrap().contains("`bob` has expired"));
-        assert!(v.add("alice", "x", None).is_err(), "the name is taken");
+        assert!(
+            v.add("alice", "x", None, false).is_err(),
+            "the name is taken"
+        );
         v.revoke("alice").unwrap();
         assert!(
             v.tokens().unwrap()[0]
@@ -268,10 +281,10 @@ mod tests {
                 .contains("was revoked")
         );
         assert!(v.revoke("carol").is_err());
-        assert_ne!(v.add("alice", "x", None).unwrap(), secret);
+        assert_ne!(v.add("alice", "x", None, false).unwrap(), secret);
         assert_eq!(v.tokens().unwrap().len(), 2);
         for bad in ["", "a b", "a/b", "ä", &"x".repeat(65), "a\nb"] {
-            assert!(v.add(bad, "t", None).is_err() && v.add("t", bad, None).is_err());
+            assert!(v.add(bad, "t", None, false).is_err() && v.add("t", bad, None, false).is_err());
         }
         assert_eq!(v.place().unwrap(), None);
         let key: Fingerprint = "0a".repeat(32).parse().unwrap();

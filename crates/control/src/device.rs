@@ -9,6 +9,9 @@ pub struct Device {
     pub api: String,
     /// The number that the API's library knows it by.
     pub ordinal: u32,
+    /// `gpu`, or `cpu` where its kernels run on the machine's processors.
+    #[serde(default)]
+    pub kind: String,
     /// What its vendor calls it.
     #[serde(default)]
     pub name: String,

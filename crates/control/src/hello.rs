@@ -111,7 +111,7 @@ pub const BUSY: &str = "busy";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// One word a program can match: `hello`, `version`, `token`, `tls`, `no_device`, `taken`,
-    /// `lease`, `api`, `session`, `limit`, `internal`, [`BUSY`].
+    /// `lease`, `api`, `session`, `limit`, `policy`, `internal`, [`BUSY`].
     pub code: String,
     /// One sentence that says what to do.
     pub message: String,

@@ -22,7 +22,9 @@ pub struct Status {
     pub uptime_seconds: u64,
     /// The devices that it offers.
     pub devices: Vec<Listed>,
-    /// Its sessions, the oldest first.
+    /// What its policy has against any session of whoever asks.
+    pub forbidden: Option<String>,
+    /// Its sessions that whoever asks may see, the oldest first.
     pub sessions: Vec<Session>,
     /// How many more there are, for which the document has no room.
     pub sessions_left_out: usize,

@@ -1,6 +1,7 @@
 //! Who sees which device: leases and the sessions under them. A pure state machine: no sockets, no
 //! clock, no processes. What a session gets, what NVML and `busbar devices` show, and whether
-//! `busbar run` may start a program are one answer, given here.
+//! `busbar run` may start a program are one answer, given here. What a tenant may have of it the
+//! policy says, which is asked here and nowhere else.
 //!
 //! A **lease** reserves whole devices for the programs of one `busbar run --gpus N`; while it lasts
 //! nobody else is placed on them. A **session** without a lease shares every device that no lease
@@ -11,8 +12,24 @@
 use busbar_control::device::Device;
 use busbar_control::hello::Refusal;
 use busbar_control::status::{self, Listed};
+use busbar_policy::{Forbidden, Policy, Rates};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::time::Duration;
+
+/// Whoever asks for something.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asker<'a> {
+    /// The tenant; empty where the server asks nobody who they are.
+    pub tenant: &'a str,
+    /// The lease that is named; empty for none.
+    pub lease: &'a str,
+    /// What was shown gives a look at all tenants.
+    pub admin: bool,
+}
+
+/// What stands for the holder of a lease of another tenant's.
+const ANOTHER: &str = "another tenant";
 
 /// Why a request for devices is turned down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +54,25 @@ pub enum Refused {
     UnknownLease,
     /// The server has as many sessions as it takes.
     TooManySessions(usize),
+    /// The tenant may not.
+    Forbidden(Forbidden),
+}
+
+impl Refused {
+    /// Whether the end of a program that is just ending changes it.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Taken { wanted, all, .. } => wanted <= all,
+            Self::Forbidden(f) => f.may_pass(),
+            Self::NoDevice { .. } | Self::UnknownLease | Self::TooManySessions(_) => false,
+        }
+    }
+}
+
+impl From<Forbidden> for Refused {
+    fn from(f: Forbidden) -> Self {
+        Self::Forbidden(f)
+    }
 }
 
 impl fmt::Display for Refused {
@@ -84,6 +120,7 @@ impl fmt::Display for Refused {
                     "the server already has {n} sessions, as many as it takes; try later"
                 )
             }
+            Self::Forbidden(why) => why.fmt(f),
         }
     }
 }
@@ -97,6 +134,7 @@ impl From<Refused> for Refusal {
             Refused::Taken { .. } => "taken",
             Refused::UnknownLease => "lease",
             Refused::TooManySessions(_) => "limit",
+            Refused::Forbidden(_) => "policy",
         };
         Self::new(code, r.to_string())
     }
@@ -107,11 +145,13 @@ struct Lease {
     /// Places of the leading API's devices.
     devices: Vec<usize>,
     holder: String,
+    tenant: String,
 }
 
 #[derive(Debug, Clone)]
 struct Placed {
     lease: Option<String>,
+    tenant: String,
     /// Places of its devices.
     devices: Vec<usize>,
 }
@@ -132,6 +172,8 @@ pub struct Pool {
     leases: BTreeMap<String, Lease>,
     sessions: HashMap<String, Placed>,
     max_sessions: usize,
+    policy: Policy,
+    rates: Rates,
 }
 
 impl Pool {
@@ -178,7 +220,46 @@ impl Pool {
             leases: BTreeMap::new(),
             sessions: HashMap::new(),
             max_sessions,
+            policy: Policy::default(),
+            rates: Rates::default(),
         })
+    }
+
+    /// What tenants may have from now on; what they have already stays theirs. An error names a
+    /// device that the policy speaks of and that there is not: the tenant and the number.
+    pub fn set_policy(&mut self, policy: Policy) -> Result<(), (String, u32)> {
+        let leaders: Vec<_> = self.leaders().collect();
+        let numbers = self.ordinals(&leaders);
+        let others = std::iter::once(("default", policy.others()));
+        for (name, rules) in others.chain(policy.named()) {
+            let mut listed = rules.devices.iter().flatten();
+            if let Some(bad) = listed.find(|n| !numbers.contains(n)) {
+                return Err((name.into(), *bad));
+            }
+        }
+        self.policy = policy;
+        Ok(())
+    }
+
+    /// Counts that a tenant opens something, if it may do so as often.
+    pub fn arrives(&mut self, tenant: &str, now: Duration) -> Result<(), Refused> {
+        Ok(self.rates.open(&self.policy, tenant, now)?)
+    }
+
+    /// Whether somebody sees what a tenant does.
+    pub fn shows(&self, asker: &Asker<'_>, tenant: &str) -> bool {
+        asker.tenant == tenant || self.is_admin(asker)
+    }
+
+    fn is_admin(&self, asker: &Asker<'_>) -> bool {
+        asker.admin || self.policy.of(asker.tenant).admin
+    }
+
+    /// Whether a tenant may see a device.
+    fn open_to(&self, tenant: &str, place: usize) -> bool {
+        let p = &self.places[place];
+        let number = p.leader.map(|l| self.places[l].device.ordinal);
+        self.policy.sees(tenant, number, p.device.kind == "cpu")
     }
 
     /// Whether there is no device.
@@ -221,32 +302,67 @@ impl Pool {
         self.held(leader).is_none() && same.all(|i| self.load(i) == 0)
     }
 
-    fn holders(&self) -> Vec<String> {
-        let mut all: Vec<_> = self.leases.values().map(|l| l.holder.clone()).collect();
+    /// Who holds a lease, as somebody sees it.
+    fn holder(&self, asker: &Asker<'_>, l: &Lease) -> String {
+        match self.shows(asker, &l.tenant) {
+            true => l.holder.clone(),
+            false => ANOTHER.into(),
+        }
+    }
+
+    fn holders(&self, asker: &Asker<'_>) -> Vec<String> {
+        let of = |l| self.holder(asker, l);
+        let mut all: Vec<_> = self.leases.values().map(of).collect();
+        all.sort();
         all.dedup();
         all
     }
 
     /// Reserves `n` devices under the name `lease`: GPUs as CUDA counts them, or OpenCL's devices
     /// where there is no CUDA. Devices that sessions without a lease are using count as taken.
-    pub fn lease(&mut self, lease: &str, n: usize, holder: &str) -> Result<Vec<u32>, Refused> {
-        let all = self.leaders().count();
-        if all == 0 {
+    pub fn lease(
+        &mut self,
+        lease: &str,
+        n: usize,
+        holder: &str,
+        tenant: &str,
+    ) -> Result<Vec<u32>, Refused> {
+        if self.leaders().next().is_none() {
             return Err(Refused::NoDevice { api: "cuda".into() });
         }
-        let mut devices: Vec<_> = self.leaders().filter(|i| self.idle(*i)).collect();
+        let mut devices: Vec<_> = self
+            .leaders()
+            .filter(|i| self.open_to(tenant, *i))
+            .collect();
+        let all = devices.len();
+        if all == 0 {
+            return Err(Policy::sees_none(tenant, "GPU").into());
+        }
+        let theirs = self.leases.values().filter(|l| l.tenant == tenant);
+        let has = theirs.map(|l| l.devices.len()).sum::<usize>();
+        self.policy.may_lease(tenant, has as u64, n as u64)?;
+        devices.retain(|i| self.idle(*i));
         if devices.len() < n {
+            let asker = Asker {
+                tenant,
+                ..Asker::default()
+            };
             return Err(Refused::Taken {
                 wanted: n,
                 all,
                 free: devices.len(),
-                holders: self.holders(),
+                holders: self.holders(&asker),
             });
         }
         devices.truncate(n);
         let ordinals = self.ordinals(&devices);
-        let holder = holder.into();
-        self.leases.insert(lease.into(), Lease { devices, holder });
+        let (holder, tenant) = (holder.into(), tenant.into());
+        let l = Lease {
+            devices,
+            holder,
+            tenant,
+        };
+        self.leases.insert(lease.into(), l);
         Ok(ordinals)
     }
 
@@ -255,15 +371,26 @@ impl Pool {
         self.leases.remove(lease);
     }
 
-    /// The devices of an API that programs of a lease see, or those without one if it is empty.
-    fn seen(&self, api: &str, lease: &str) -> Result<Vec<usize>, Refused> {
+    /// The devices of an API that somebody sees.
+    fn seen(&self, api: &str, asker: &Asker<'_>) -> Result<Vec<usize>, Refused> {
         let of_api = |i: &usize| self.places[*i].device.api == api;
         let all: Vec<_> = (0..self.places.len()).filter(of_api).collect();
         if all.is_empty() {
             return Err(Refused::NoDevice { api: api.into() });
         }
+        let Asker { tenant, lease, .. } = *asker;
+        self.policy.may_use(tenant, api)?;
+        let all: Vec<_> = all
+            .into_iter()
+            .filter(|i| self.open_to(tenant, *i))
+            .collect();
+        if all.is_empty() {
+            return Err(Policy::sees_none(tenant, api).into());
+        }
         if !lease.is_empty() {
-            let held = &self.leases.get(lease).ok_or(Refused::UnknownLease)?.devices;
+            // A lease is good for those of the tenant who has it.
+            let held = self.leases.get(lease).filter(|l| l.tenant == tenant);
+            let held = &held.ok_or(Refused::UnknownLease)?.devices;
             let ours = |i: &usize| self.places[*i].leader.is_some_and(|l| held.contains(&l));
             let ours: Vec<_> = all.iter().copied().filter(ours).collect();
             if !ours.is_empty() {
@@ -278,22 +405,49 @@ impl Pool {
                 wanted: 1,
                 all: all.len(),
                 free: 0,
-                holders: self.holders(),
+                holders: self.holders(asker),
             }),
         }
     }
 
     /// Places a new session and says which devices it may use.
-    pub fn open(&mut self, session: &str, api: &str, lease: &str) -> Result<Vec<u32>, Refused> {
+    pub fn open(
+        &mut self,
+        session: &str,
+        api: &str,
+        asker: &Asker<'_>,
+    ) -> Result<Vec<u32>, Refused> {
         if self.sessions.len() >= self.max_sessions {
             return Err(Refused::TooManySessions(self.max_sessions));
         }
-        let devices = self.seen(api, lease)?;
+        let devices = self.seen(api, asker)?;
+        let theirs = self.sessions.values().filter(|s| s.tenant == asker.tenant);
+        self.policy.may_open(asker.tenant, theirs.count() as u64)?;
         let ordinals = self.ordinals(&devices);
-        let lease = Some(lease.to_string()).filter(|l| !l.is_empty());
-        self.sessions
-            .insert(session.into(), Placed { lease, devices });
+        let placed = Placed {
+            lease: Some(asker.lease.to_string()).filter(|l| !l.is_empty()),
+            tenant: asker.tenant.into(),
+            devices,
+        };
+        self.sessions.insert(session.into(), placed);
         Ok(ordinals)
+    }
+
+    /// What the policy has against every session that somebody could open, if it has.
+    pub fn forbids(&self, asker: &Asker<'_>) -> Option<Forbidden> {
+        let none = self.policy.may_open(asker.tenant, 0).err();
+        if none.is_some() {
+            return none;
+        }
+        let mut why = None;
+        for api in ["cuda", "opencl"] {
+            match self.seen(api, asker) {
+                Err(Refused::NoDevice { .. }) => {}
+                Err(Refused::Forbidden(f)) => why = why.or(Some(f)),
+                _ => return None,
+            }
+        }
+        why
     }
 
     /// A session is over.
@@ -301,27 +455,33 @@ impl Pool {
         self.sessions.remove(session);
     }
 
-    /// The devices, as programs of a lease see them, or those without one if it is empty.
-    pub fn devices(&self, lease: &str) -> Vec<Listed> {
+    /// The devices that somebody may see, and how.
+    pub fn devices(&self, asker: &Asker<'_>) -> Vec<Listed> {
+        let none = self.forbids(asker).is_some();
         let list = |(i, p): (usize, &Place)| Listed {
             device: p.device.clone(),
             used_by: self.load(i),
-            lease: self.held(i).map(|l| l.holder.clone()),
-            yours: self
-                .seen(&p.device.api, lease)
-                .is_ok_and(|s| s.contains(&i)),
+            lease: self.held(i).map(|l| self.holder(asker, l)),
+            yours: !none
+                && self
+                    .seen(&p.device.api, asker)
+                    .is_ok_and(|s| s.contains(&i)),
         };
-        self.places.iter().enumerate().map(list).collect()
+        let all = self.places.iter().enumerate();
+        let all = all.filter(|(i, _)| self.open_to(asker.tenant, *i) || self.is_admin(asker));
+        all.map(list).collect()
     }
 
-    /// Every lease, as others see it.
-    pub fn leases(&self) -> Vec<status::Lease> {
+    /// Every lease that somebody may see, as others see it.
+    pub fn leases(&self, asker: &Asker<'_>) -> Vec<status::Lease> {
         let shown = |(name, l): (&String, &Lease)| status::Lease {
             lease: status::shown(name).into(),
             holder: l.holder.clone(),
             devices: self.ordinals(&l.devices),
         };
-        self.leases.iter().map(shown).collect()
+        let all = self.leases.iter();
+        let all = all.filter(|(_, l)| self.shows(asker, &l.tenant));
+        all.map(shown).collect()
     }
 
     /// The devices of a session, and its lease as others see it.
@@ -352,9 +512,23 @@ mod tests {
         Pool::new(all.collect(), None, 100).unwrap()
     }
 
+    fn of(lease: &str) -> Asker<'_> {
+        Asker {
+            lease,
+            ..Asker::default()
+        }
+    }
+
+    fn tenant(tenant: &str) -> Asker<'_> {
+        Asker {
+            tenant,
+            ..Asker::default()
+        }
+    }
+
     /// The devices that are a lease's, as every command and library shows them.
     fn yours(p: &Pool, api: &str, lease: &str) -> Vec<u32> {
-        let listed = p.devices(lease).into_iter();
+        let listed = p.devices(&of(lease)).into_iter();
         let ours = listed.filter(|l| l.yours && l.device.api == api);
         ours.map(|l| l.device.ordinal).collect()
     }
@@ -362,10 +536,10 @@ mod tests {
     #[test]
     fn a_lease_is_exclusive_until_it_ends() {
         let mut p = pool(2);
-        assert_eq!(p.lease("a", 1, "ann").unwrap(), [0]);
-        assert_eq!(p.open("s1", "cuda", "").unwrap(), [1]);
-        assert_eq!(p.open("s2", "cuda", "a").unwrap(), [0]);
-        let e = p.lease("b", 1, "bob").unwrap_err();
+        assert_eq!(p.lease("a", 1, "ann", "").unwrap(), [0]);
+        assert_eq!(p.open("s1", "cuda", &of("")).unwrap(), [1]);
+        assert_eq!(p.open("s2", "cuda", &of("a")).unwrap(), [0]);
+        let e = p.lease("b", 1, "bob", "").unwrap_err();
         assert_eq!(
             e,
             Refused::Taken {
@@ -376,36 +550,39 @@ mod tests {
             }
         );
         p.close("s1");
-        assert_eq!(p.lease("b", 1, "bob").unwrap(), [1]);
+        assert_eq!(p.lease("b", 1, "bob", "").unwrap(), [1]);
         assert!(matches!(
-            p.open("s3", "cuda", ""),
+            p.open("s3", "cuda", &of("")),
             Err(Refused::Taken { .. })
         ));
         p.end_lease("a");
-        assert_eq!(p.open("s3", "cuda", "a"), Err(Refused::UnknownLease));
-        assert_eq!(p.open("s3", "cuda", "").unwrap(), [0]);
+        assert_eq!(p.open("s3", "cuda", &of("a")), Err(Refused::UnknownLease));
+        assert_eq!(p.open("s3", "cuda", &of("")).unwrap(), [0]);
     }
 
     #[test]
     fn what_is_not_there_is_said() {
         let mut p = pool(0);
         assert!(matches!(
-            p.open("s", "cuda", ""),
+            p.open("s", "cuda", &of("")),
             Err(Refused::NoDevice { .. })
         ));
         assert!(matches!(
-            p.lease("l", 1, "x"),
+            p.lease("l", 1, "x", ""),
             Err(Refused::NoDevice { .. })
         ));
         let mut p = Pool::new(vec![device("opencl", 0, "")], None, 1).unwrap();
-        p.lease("l", 1, "x").unwrap();
+        p.lease("l", 1, "x", "").unwrap();
         assert!(matches!(
-            p.open("s", "opencl", ""),
+            p.open("s", "opencl", &of("")),
             Err(Refused::Taken { .. })
         ));
         p.end_lease("l");
-        p.open("s", "opencl", "").unwrap();
-        assert_eq!(p.open("t", "opencl", ""), Err(Refused::TooManySessions(1)));
+        p.open("s", "opencl", &of("")).unwrap();
+        assert_eq!(
+            p.open("t", "opencl", &of("")),
+            Err(Refused::TooManySessions(1))
+        );
         p.close("s");
         assert!(p.sessions.is_empty());
     }
@@ -424,20 +601,26 @@ mod tests {
     #[test]
     fn what_two_apis_reach_is_leased_for_both() {
         let mut p = Pool::new(twins(), None, 100).unwrap();
-        assert_eq!(p.lease("a", 1, "ann").unwrap(), [0]);
-        assert_eq!(p.open("s1", "opencl", "a").unwrap(), [2]);
-        assert_eq!(p.open("s2", "opencl", "").unwrap(), [0, 1]);
-        let listed = p.devices("");
+        assert_eq!(p.lease("a", 1, "ann", "").unwrap(), [0]);
+        assert_eq!(p.open("s1", "opencl", &of("a")).unwrap(), [2]);
+        assert_eq!(p.open("s2", "opencl", &of("")).unwrap(), [0, 1]);
+        let listed = p.devices(&of(""));
         assert_eq!(listed[4].lease.as_deref(), Some("ann"));
         assert_eq!(listed[3].used_by, 1);
-        assert_eq!(p.leases()[0].devices, [0]);
+        assert_eq!(p.leases(&of(""))[0].devices, [0]);
         assert_eq!(p.placed("s1"), (vec![2], Some("a".into())));
         // Somebody uses the other GPU through OpenCL.
-        assert!(matches!(p.lease("b", 1, "bob"), Err(Refused::Taken { .. })));
+        assert!(matches!(
+            p.lease("b", 1, "bob", ""),
+            Err(Refused::Taken { .. })
+        ));
         p.close("s2");
-        assert_eq!(p.lease("b", 1, "bob").unwrap(), [1]);
-        assert_eq!(p.open("s3", "opencl", "").unwrap(), [0]);
-        assert_eq!(p.open("s4", "opencl", "gone"), Err(Refused::UnknownLease));
+        assert_eq!(p.lease("b", 1, "bob", "").unwrap(), [1]);
+        assert_eq!(p.open("s3", "opencl", &of("")).unwrap(), [0]);
+        assert_eq!(
+            p.open("s4", "opencl", &of("gone")),
+            Err(Refused::UnknownLease)
+        );
     }
 
     #[test]
@@ -466,7 +649,12 @@ mod tests {
                 ["", "a", "b", "gone"][below(4) as usize],
             );
             match below(4) {
-                0 => drop(p.lease(["a", "b"][below(2) as usize], below(2) as usize + 1, "h")),
+                0 => drop(p.lease(
+                    ["a", "b"][below(2) as usize],
+                    below(2) as usize + 1,
+                    "h",
+                    "",
+                )),
                 1 => p.end_lease(lease),
                 2 => p.close(&name),
                 _ => {
@@ -475,7 +663,7 @@ mod tests {
                     p.close(&name);
                     let shown_after = yours(&p, api, lease);
                     assert_eq!(shown, shown_after, "sessions share, they do not hide");
-                    match p.open(&name, api, lease) {
+                    match p.open(&name, api, &of(lease)) {
                         Ok(got) => {
                             assert_eq!(got, shown, "step {step}");
                             opened += 1;
@@ -497,15 +685,88 @@ mod tests {
         };
         let mut p = Pool::new((0..64).flat_map(both).collect(), None, 2000).unwrap();
         for n in 0..2000 {
-            let got = p.open(&format!("s{n}"), "cuda", "").unwrap();
+            let got = p.open(&format!("s{n}"), "cuda", &of("")).unwrap();
             assert_eq!(got.len(), 64);
         }
-        assert!(p.devices("").iter().all(|d| d.yours));
+        assert!(p.devices(&of("")).iter().all(|d| d.yours));
         for n in 0..2000 {
             p.close(&format!("s{n}"));
         }
-        assert_eq!(p.lease("all", 64, "ann").unwrap().len(), 64);
+        assert_eq!(p.lease("all", 64, "ann", "").unwrap().len(), 64);
         assert_eq!(yours(&p, "opencl", "all").len(), 64);
         assert!(yours(&p, "opencl", "").is_empty());
+    }
+
+    #[test]
+    fn a_tenant_gets_what_the_policy_says_and_sees_its_own() {
+        let mut found = twins();
+        found[2].kind = "cpu".into();
+        let mut p = Pool::new(found, None, 100).unwrap();
+        p.open("before", "cuda", &tenant("lab")).unwrap();
+        let text = "[default]\nsessions = 0\n[tenant.lab]\ndevices = [1]\nsessions = 2\n\
+                    leases = 1\ncpu = false\n[tenant.cpu]\nsessions = 9\ndevices = []\n\
+                    [tenant.ops]\nadmin = true";
+        p.set_policy(Policy::parse(text).unwrap()).unwrap();
+        let lab = tenant("lab");
+        assert_eq!(p.placed("before").0, [0, 1], "what it had it keeps");
+        assert_eq!(p.open("s1", "cuda", &lab).unwrap(), [1]);
+        let e = p.open("s2", "opencl", &lab).unwrap_err();
+        assert!(
+            e.may_pass() && e.to_string().contains("2 session(s)"),
+            "{e}"
+        );
+        p.close("before");
+        assert_eq!(
+            p.open("s2", "opencl", &lab).unwrap(),
+            [1],
+            "no CPU, and the one GPU"
+        );
+        let said = p.open("s3", "cuda", &tenant("x")).unwrap_err();
+        assert!(
+            !said.may_pass() && said.to_string().contains("no session"),
+            "{said}"
+        );
+        assert_eq!(p.open("s3", "opencl", &tenant("cpu")).unwrap(), [0]);
+        let said = p.open("s4", "cuda", &tenant("cpu")).unwrap_err();
+        assert!(said.to_string().contains("no cuda device"), "{said}");
+        let said = p.lease("b", 1, "bob", "cpu").unwrap_err();
+        assert!(said.to_string().contains("no GPU device"), "{said}");
+        p.close("s1");
+        p.close("s2");
+        assert_eq!(p.lease("a", 1, "ann", "lab").unwrap(), [1]);
+        let e = p.lease("a2", 1, "ann", "lab").unwrap_err();
+        assert!(e.to_string().contains("has 1"), "{e}");
+        // Another tenant neither is in the lease nor learns whose it is.
+        let thief = Asker {
+            lease: "a",
+            ..tenant("other")
+        };
+        p.set_policy(Policy::parse("[tenant.ops]\nadmin = true").unwrap())
+            .unwrap();
+        assert_eq!(p.open("s5", "cuda", &thief), Err(Refused::UnknownLease));
+        let listed = |asker: &Asker<'_>| p.devices(asker)[1].lease.clone().unwrap();
+        assert_eq!(listed(&tenant("other")), ANOTHER);
+        assert_eq!(
+            (listed(&lab), listed(&tenant("ops"))),
+            ("ann".into(), "ann".into())
+        );
+        assert!(p.leases(&tenant("other")).is_empty() && p.leases(&lab).len() == 1);
+        let token = Asker {
+            admin: true,
+            ..tenant("other")
+        };
+        assert!(p.shows(&token, "lab") && !p.shows(&tenant("other"), "lab"));
+        let e = p.lease("c", 2, "eve", "other").unwrap_err();
+        assert!(
+            e.to_string().contains(ANOTHER) && !e.to_string().contains("ann"),
+            "{e}"
+        );
+        assert_eq!((p.forbids(&lab), p.forbids(&thief)), (None, None));
+        let unknown = Policy::parse("[tenant.z]\ndevices = [7]").unwrap();
+        assert_eq!(p.set_policy(unknown), Err(("z".into(), 7)));
+        p.set_policy(Policy::parse("[default]\napi = []").unwrap())
+            .unwrap();
+        let said = p.forbids(&lab).unwrap().to_string();
+        assert!(said.contains("may not use cuda"), "{said}");
     }
 }

@@ -5,6 +5,7 @@ use busbar_client::config::Config;
 use busbar_client::hello::{Failure, connect, introduce};
 use busbar_client::servers;
 use busbar_control::hello::{Hello, Intent};
+use busbar_e2e::guarded::{Guarded, refused};
 use busbar_e2e::hostile::frame_of;
 use busbar_e2e::program::{LIMIT, Running, clear, finished, native, printed};
 use busbar_e2e::server::{Options, Server};
@@ -24,87 +25,6 @@ use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_driver_program");
 const TOKEN: &str = "a-token-of-many-letters";
-
-/// A server that encrypts, with a folder for its state and for its clients'.
-struct Guarded {
-    server: Server,
-    folder: TempDir,
-}
-
-impl Guarded {
-    fn start() -> Self {
-        Self::start_with(|o, _| o)
-    }
-
-    fn start_with(change: impl FnOnce(Options, &Path) -> Options) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let state = folder.path().join("state").display().to_string();
-        let mut options = Options::default().arg("--state-dir", &state);
-        options.args.push("--tls".into());
-        Self {
-            server: change(options, folder.path()).start(),
-            folder,
-        }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// A command of `busbar`, of a user who has this list of servers.
-    fn busbar(&self, args: &[&str]) -> Command {
-        let mut c = Command::new(&tree().busbar);
-        clear(&mut c);
-        c.args(args)
-            .env("BUSBAR_CONFIG", self.path("home/config.toml"));
-        c
-    }
-
-    /// `busbar token`, and what it prints.
-    fn token(&self, args: &[&str]) -> String {
-        let state = self.path("state").display().to_string();
-        let all = [&["token"], args, &["--state-dir", &state]].concat();
-        printed(&mut self.busbar(&all)).trim().to_string()
-    }
-
-    /// The line that a new token is told with.
-    fn line(&self, name: &str, more: &[&str]) -> servers::Server {
-        let line = self.token(&[&["new", name], more].concat());
-        let line = line.strip_prefix("busbar login ").expect("a line to paste");
-        line.parse().expect("it makes sense")
-    }
-
-    fn login(&self, line: &servers::Server) {
-        printed(&mut self.busbar(&["login", &line.line()]));
-    }
-
-    /// The program, with more arguments, by somebody who has logged in.
-    fn run(&self, args: &[&str]) -> Command {
-        self.busbar(&[&["run", "--", PROGRAM], args].concat())
-    }
-
-    fn sessions(&self) -> Vec<Value> {
-        let out = printed(&mut self.busbar(&["ps", "--json"]));
-        let list: Value = serde_json::from_str(&out).expect("JSON");
-        let all = list[0]["status"]["sessions"].as_array().cloned();
-        all.expect("a list of sessions")
-    }
-
-    fn wait_for_sessions(&self, n: usize) -> Vec<Value> {
-        until(&format!("{n} session(s)"), || {
-            Some(self.sessions()).filter(|s| s.len() == n)
-        })
-    }
-}
-
-/// It fails, with one sentence that has these words.
-fn refused(c: &mut Command, words: &[&str]) {
-    let out = finished(c);
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert_eq!(out.status.code(), Some(125), "{said}");
-    assert!(words.iter().all(|w| said.contains(w)), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-}
 
 /// What is done with the bytes that pass, counted in all, to the server or from it.
 type Twist = dyn Fn(bool, usize, &mut [u8]) + Send + Sync;
@@ -169,7 +89,7 @@ impl Between {
 fn a_line_to_paste_is_all_that_it_takes() {
     let g = Guarded::start();
     refused(
-        &mut g.run(&["devices"]),
+        &mut g.run(PROGRAM, &["devices"]),
         &["--server HOST:PORT", "busbar login"],
     );
     let line = g.line("ann", &["--tenant", "lab"]);
@@ -199,13 +119,13 @@ fn a_line_to_paste_is_all_that_it_takes() {
         said.contains(&line.key) && !said.contains(&line.token),
         "{said}"
     );
-    let remote = printed(&mut g.run(&["work", "1"]));
+    let remote = printed(&mut g.run(PROGRAM, &["work", "1"]));
     assert_eq!(
         remote,
         printed(native(Path::new(PROGRAM)).args(["work", "1"]))
     );
     assert!(printed(&mut g.busbar(&["devices"])).contains(&line.address));
-    let mut held = Running::start(&mut g.run(&["hold", "1"]));
+    let mut held = Running::start(&mut g.run(PROGRAM, &["hold", "1"]));
     held.line_with("holding");
     let session = &g.wait_for_sessions(1)[0];
     assert_eq!(
@@ -300,7 +220,7 @@ fn a_listener_learns_nothing() {
         ..g.line("unused", &[])
     };
     g.login(&line);
-    assert_eq!(printed(&mut g.run(&["work", "2"])), wanted);
+    assert_eq!(printed(&mut g.run(PROGRAM, &["work", "2"])), wanted);
     assert!(!ear.seen(true).is_empty());
     for secret in secrets {
         assert!(!ear.has_seen(secret), "{}", String::from_utf8_lossy(secret));
@@ -358,7 +278,7 @@ fn a_changed_byte_changes_nothing() {
     }
     g.login(&line);
     assert_eq!(
-        printed(&mut g.run(&["work", "2"])),
+        printed(&mut g.run(PROGRAM, &["work", "2"])),
         wanted,
         "the server is well"
     );
@@ -603,7 +523,7 @@ fn an_organisation_has_certificates() {
         &["signed by nobody who is known here"],
     );
     printed(&mut login(&ours.sign("busbar://lab/alice", 2100)));
-    let mut held = Running::start(&mut g.run(&["hold", "1"]));
+    let mut held = Running::start(&mut g.run(PROGRAM, &["hold", "1"]));
     held.line_with("holding");
     let session = &g.wait_for_sessions(1)[0];
     assert_eq!(
@@ -633,7 +553,7 @@ fn half_handshakes_keep_nobody_out() {
         })
         .collect();
     let wanted = printed(native(Path::new(PROGRAM)).args(["work", "1"]));
-    assert_eq!(printed(&mut g.run(&["work", "1"])), wanted);
+    assert_eq!(printed(&mut g.run(PROGRAM, &["work", "1"])), wanted);
     drop(half);
     until("the end of every handshake", || {
         (proc::descriptors(g.server.pid()) <= before + 8).then_some(())
@@ -659,7 +579,7 @@ fn half_handshakes_keep_nobody_out() {
             })
         })
         .collect();
-    assert_eq!(printed(&mut g.run(&["work", "1"])), wanted);
+    assert_eq!(printed(&mut g.run(PROGRAM, &["work", "1"])), wanted);
     over.store(1, Ordering::Release);
     for f in flood {
         f.join().expect("no panic");
@@ -686,7 +606,7 @@ fn a_killed_relay_is_come_back_from() {
         ..g.line("ann", &[])
     };
     g.login(&line);
-    let mut held = Running::start(&mut g.run(&["hold", "1"]));
+    let mut held = Running::start(&mut g.run(PROGRAM, &["hold", "1"]));
     held.line_with("holding");
     cut.store(1, Ordering::Release);
     held.goes_on_holding();

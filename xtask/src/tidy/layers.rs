@@ -9,7 +9,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("busbar-wire", &[]),
     ("busbar-control", &[]),
     ("busbar-transport", &[]),
-    ("busbar-pool", &["control"]),
+    ("busbar-policy", &[]),
+    ("busbar-pool", &["control", "policy"]),
     ("busbar-relay", &[]),
     ("busbar-codegen", &[]),
     ("busbar-channel", &["transport", "wire"]),
@@ -28,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "channel",
             "client",
             "control",
+            "policy",
             "pool",
             "relay",
             "store",
@@ -93,9 +95,14 @@ fn sources(repo: &Repo) -> Vec<String> {
                 if exports.iter().any(|e| code.contains(e)) {
                     found.push(format!("{}:{n}: only shims export C symbols", f.path));
                 }
-                let pure = ["crates/wire/", "crates/control/", "crates/pool/"]
-                    .iter()
-                    .any(|p| f.path.starts_with(p));
+                let pure = [
+                    "crates/wire/",
+                    "crates/control/",
+                    "crates/policy/",
+                    "crates/pool/",
+                ]
+                .iter()
+                .any(|p| f.path.starts_with(p));
                 if pure
                     && ["std::net", "Instant::now", "SystemTime::now"]
                         .iter()
@@ -106,7 +113,7 @@ fn sources(repo: &Repo) -> Vec<String> {
             }
         }
     }
-    for pure in ["wire", "control", "pool"] {
+    for pure in ["wire", "control", "policy", "pool"] {
         let path = format!("crates/{pure}/src/lib.rs");
         let lib = repo.files.iter().find(|f| f.path == path);
         if !lib.is_some_and(|f| f.text.contains("#![forbid(unsafe_code)]")) {

@@ -52,6 +52,9 @@ pub struct Args {
     /// name busbar://TENANT/NAME in their certificate
     #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
+    /// What each tenant may do (TOML), read again when it changes and at SIGHUP
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
     /// Configuration file (TOML); flags win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -111,6 +114,7 @@ struct File {
     cert: Option<PathBuf>,
     key: Option<PathBuf>,
     client_ca: Option<PathBuf>,
+    policy: Option<PathBuf>,
     cuda_library: Option<PathBuf>,
     opencl_library: Option<PathBuf>,
     nvml_library: Option<PathBuf>,
@@ -134,6 +138,7 @@ pub(crate) struct Config {
     pub tls: bool,
     pub cert: Option<(PathBuf, PathBuf)>,
     pub client_ca: Option<PathBuf>,
+    pub policy: Option<PathBuf>,
     pub cuda_library: Option<PathBuf>,
     pub opencl_library: Option<PathBuf>,
     pub nvml_library: Option<PathBuf>,
@@ -211,6 +216,7 @@ impl Config {
             state_dir: a.state_dir.or(file.state_dir),
             cert,
             client_ca,
+            policy: a.policy.or(file.policy),
             devices: a.devices.or(file.devices),
             apis,
             token_file,
@@ -244,6 +250,7 @@ impl Config {
             ("cert", json!(self.cert.as_ref().map(|c| &c.0))),
             ("key", json!(self.cert.as_ref().map(|c| &c.1))),
             ("client_ca", json!(self.client_ca)),
+            ("policy", json!(self.policy)),
             ("api", json!(self.apis)),
             ("devices", json!(self.devices)),
             ("cuda_library", json!(self.cuda_library)),

@@ -1,6 +1,7 @@
 //! One connection, from its hello to the worker that takes it over.
 
 use super::greeting::Guest;
+use super::identity::Who;
 use super::reception::{ANSWER_TIME, Known, answer, take_in};
 use super::refusals::Network;
 use super::state::{Server, SessionEntry};
@@ -13,7 +14,7 @@ use busbar_control::hello::{
 };
 use busbar_control::holding::{self, Holding};
 use busbar_control::status::{self, Grant, Session, Status};
-use busbar_pool::Refused;
+use busbar_pool::{Asker, Refused};
 use busbar_transport::lock::lock;
 use busbar_transport::stream::Stream;
 use busbar_transport::tls::Handed;
@@ -66,7 +67,10 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
     match hello.intent {
         Intent::Open => open(server, known, refuse, busy),
         Intent::Resume | Intent::Side => resume(server, known, refuse),
-        Intent::Status => answer(conn, &Welcome::with(known.protocol, &status(server, hello))),
+        Intent::Status => {
+            let said = status(server, hello, &known.who);
+            answer(conn, &Welcome::with(known.protocol, &said));
+        }
         Intent::Lease => lease(server, &known, refuse),
     }
 }
@@ -103,9 +107,7 @@ fn settled<T>(ask: impl Fn() -> Result<T, Refused>) -> Result<T, Refused> {
     let deadline = Instant::now() + SETTLE_TIME;
     loop {
         match ask() {
-            Err(Refused::Taken { wanted, all, .. })
-                if wanted <= all && Instant::now() < deadline =>
-            {
+            Err(r) if r.may_pass() && Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             said => return said,
@@ -122,6 +124,15 @@ fn random_name(bytes: usize) -> Result<String, Refusal> {
     Ok(random.to_string())
 }
 
+/// Somebody, as the pool asks.
+fn asker<'a>(who: &'a Who, hello: &'a Hello) -> Asker<'a> {
+    Asker {
+        tenant: &who.tenant,
+        lease: &hello.lease,
+        admin: who.admin,
+    }
+}
+
 /// What a new session is given.
 struct Given {
     session: String,
@@ -131,13 +142,15 @@ struct Given {
 }
 
 /// Finds a new session its devices and its worker.
-fn give(server: &Arc<Server>, conn: &Stream, hello: &Hello) -> Result<Given, Refusal> {
+fn give(server: &Arc<Server>, conn: &Stream, hello: &Hello, who: &Who) -> Result<Given, Refusal> {
     let (session, secret) = (random_name(6)?, random_name(32)?);
     if !server.config.apis.contains(&hello.api) {
         let why = format!("this server does not offer `{}`", hello.api);
         return Err(Refusal::new("api", why));
     }
-    let place = || lock(&server.pool).open(&session, &hello.api, &hello.lease);
+    lock(&server.pool).arrives(&who.tenant, server.started.elapsed())?;
+    let asker = asker(who, hello);
+    let place = || lock(&server.pool).open(&session, &hello.api, &asker);
     let devices = settled(place)?;
     let spare_wanted = !hello.off.iter().any(|s| s == Switch::Spare.name());
     let patient = is_patient(hello);
@@ -187,7 +200,7 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
         secret,
         devices,
         worker,
-    } = match give(server, &conn, &hello) {
+    } = match give(server, &conn, &hello, &who) {
         Ok(given) => given,
         Err(r) => return refuse(&conn, r),
     };
@@ -375,8 +388,10 @@ fn lease(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream, Refusal))
     };
     let c = &hello.client;
     let holder = format!("{}@{} ({})", c.user, c.host, c.program);
-    let grant = || lock(&server.pool).lease(&name, hello.devices as usize, &holder);
-    let devices = match settled(grant) {
+    let tenant = &known.who.tenant;
+    let arrived = lock(&server.pool).arrives(tenant, server.started.elapsed());
+    let grant = || lock(&server.pool).lease(&name, hello.devices as usize, &holder, tenant);
+    let devices = match arrived.and_then(|()| settled(grant)) {
         Ok(d) => d,
         Err(r) => return refuse(conn, r.into()),
     };
@@ -404,7 +419,6 @@ fn hold(conn: &Stream, good: impl Fn() -> bool) {
     }
 }
 
-/// Everything `busbar devices` and `busbar ps` show, as whoever asks sees it.
 /// Has the workers say what their sessions hold, and waits a little for it.
 fn ask_workers(server: &Server) {
     /// Each answers at once, whatever its session does; one that is about to end does not.
@@ -426,7 +440,9 @@ fn ask_workers(server: &Server) {
     drop(server.told.wait_timeout_while(sessions, LONG, waits));
 }
 
-fn status(server: &Server, hello: &Hello) -> Status {
+/// Everything `busbar devices` and `busbar ps` show, as whoever asks sees it.
+fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
+    let asker = asker(who, hello);
     let asked = |feature| hello.features.iter().any(|f| f == feature);
     let holdings = asked(HOLDINGS);
     if holdings {
@@ -437,8 +453,10 @@ fn status(server: &Server, hello: &Hello) -> Status {
         .then(|| server.monitor.read(&server.workers, asked(LAST_READINGS)));
     let pool = lock(&server.pool);
     let sessions = lock(&server.sessions);
-    let mut list: Vec<_> = sessions
+    let theirs = sessions
         .iter()
+        .filter(|(_, s)| pool.shows(&asker, &s.who.tenant));
+    let mut list: Vec<_> = theirs
         .map(|(name, s)| {
             let (devices, lease) = pool.placed(name);
             Session {
@@ -466,15 +484,20 @@ fn status(server: &Server, hello: &Hello) -> Status {
         })
         .collect();
     list.sort_by_key(|s| std::cmp::Reverse(s.seconds));
+    let devices = pool.devices(&asker);
+    let mut gpus = gpus.unwrap_or_default();
+    gpus.gpus
+        .retain(|uuid, _| devices.iter().any(|d| d.device.uuid == *uuid));
     let mut status = Status {
         version: env!("CARGO_PKG_VERSION").into(),
         uptime_seconds: server.started.elapsed().as_secs(),
-        devices: pool.devices(&hello.lease),
+        devices,
+        forbidden: pool.forbids(&asker).map(|f| f.to_string()),
         sessions: list,
         sessions_left_out: 0,
-        leases: pool.leases(),
+        leases: pool.leases(&asker),
         missing: server.missing.clone(),
-        gpus: gpus.unwrap_or_default(),
+        gpus,
     };
     drop((pool, sessions));
     status.fit(MAX_WELCOME);

@@ -37,6 +37,8 @@ pub(crate) struct Who {
     pub name: String,
     /// Whose sessions these are.
     pub tenant: String,
+    /// It shows what all tenants do.
+    pub admin: bool,
 }
 
 #[derive(Default)]
@@ -159,6 +161,7 @@ impl Identities {
                 proof: Proof::File(hash),
                 name: "token-file".into(),
                 tenant: "default".into(),
+                admin: false,
             });
         }
         let Some((_, t)) = table.tokens.iter().find(|(h, _)| *h == hash) else {
@@ -170,6 +173,7 @@ impl Identities {
                 proof: Proof::Token(hash),
                 name: t.name.clone(),
                 tenant: t.tenant.clone(),
+                admin: t.admin,
             }),
         }
     }
@@ -198,6 +202,7 @@ fn of_certificate(c: &Certificate) -> Result<Who, Refusal> {
             proof: Proof::Certificate,
             name: name.into(),
             tenant: tenant.into(),
+            admin: false,
         })
     };
     c.uris.iter().find_map(named).ok_or_else(|| {
@@ -255,7 +260,7 @@ mod tests {
                 .contains("another token")
         );
         let simple = admit("0123456789abcdef").unwrap();
-        let secret = open().add("ann", "lab", None).unwrap();
+        let secret = open().add("ann", "lab", None, false).unwrap();
         let ann = admit(&secret).unwrap();
         assert_eq!((&*ann.name, &*ann.tenant), ("ann", "lab"));
         assert_eq!((all.over(&ann), all.over(&simple)), (None, None));
@@ -265,7 +270,7 @@ mod tests {
         assert!(admit(&secret).unwrap_err().contains("`ann` was revoked"));
         assert!(all.over(&ann).unwrap().contains("was revoked"));
         // One of the same name is another.
-        let again = open().add("ann", "lab", None).unwrap();
+        let again = open().add("ann", "lab", None, false).unwrap();
         assert_ne!(admit(&again).unwrap(), ann);
         assert!(all.over(&ann).unwrap().contains("was revoked"));
         std::fs::write(&file, "fedcba9876543210\n").unwrap();

@@ -1,4 +1,4 @@
-//! Ends what was opened by those who are let in no more.
+//! Ends what was opened by those who are let in no more, and notices a new policy.
 
 use super::state::Server;
 use busbar_control::attach::Order;
@@ -18,6 +18,7 @@ pub(super) fn run(server: &Arc<Server>) {
     let mut told = HashMap::<String, Instant>::new();
     loop {
         std::thread::sleep(LOOK);
+        server.rules.refresh(&server.pool, false);
         server.identities.refresh();
         let over: Vec<_> = {
             let sessions = lock(&server.sessions);

@@ -5,6 +5,7 @@ use super::greeting::Greetings;
 use super::identity::{Identities, Who};
 use super::monitor::Monitor;
 use super::refusals::Refusals;
+use super::rules::Rules;
 use super::turns::Turns;
 use super::workers::{Worker, Workers};
 use busbar_control::hello::ClientInfo;
@@ -46,6 +47,8 @@ pub(crate) struct Server {
     /// For each API without devices, why.
     pub missing: Vec<(String, String)>,
     pub pool: Mutex<Pool>,
+    /// What the pool's policy is read from.
+    pub rules: Rules,
     pub sessions: Mutex<HashMap<String, SessionEntry>>,
     /// A worker has said what its session holds, or has gone.
     pub told: Condvar,

@@ -208,6 +208,13 @@ impl Workers {
             .arg("worker")
             .args(&self.args)
             .stdin(Stdio::null());
+        // SAFETY: only async-signal-safe calls between fork and exec.
+        unsafe {
+            c.pre_exec(|| {
+                confine::take_all_signals();
+                Ok(())
+            });
+        }
         // A server that was itself started through `busbar run` must not loop back to a shim.
         for (k, _) in std::env::vars_os() {
             if k.to_string_lossy().starts_with("BUSBAR_") {

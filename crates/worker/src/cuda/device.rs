@@ -79,6 +79,7 @@ pub fn probe(library: Option<&str>) -> Result<Vec<Device>, String> {
     let one = |dev: i32| Device {
         api: "cuda".into(),
         ordinal: dev as u32,
+        kind: "gpu".into(),
         name: name(d, dev),
         memory: memory(d, dev),
         uuid: hex(uuid(d, dev)),

@@ -91,6 +91,10 @@ pub fn probe(path: Option<&str>) -> Result<Vec<Device>, String> {
             list.push(Device {
                 api: "opencl".into(),
                 ordinal: list.len() as u32,
+                kind: match describe::is_processor(cl, d) {
+                    true => "cpu".into(),
+                    false => "gpu".into(),
+                },
                 name: text(describe::device_info(cl, d, CL_DEVICE_NAME)),
                 memory: memory
                     .ok()

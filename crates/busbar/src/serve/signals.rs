@@ -1,0 +1,46 @@
+//! Signals that the server heeds, in a thread of their own.
+
+use super::state::Server;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+/// The signals that are waited for.
+pub(super) struct Signals(libc::sigset_t);
+
+impl Signals {
+    /// Has these signals wait for [`Signals::heed`]; to be called before there are threads.
+    pub(super) fn hold(which: &[i32]) -> Self {
+        let mut set = MaybeUninit::uninit();
+        // SAFETY: a set that the first call makes whole.
+        let set = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for s in which {
+                libc::sigaddset(set.as_mut_ptr(), *s);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+            set.assume_init()
+        };
+        Self(set)
+    }
+
+    /// Does what signals say, for as long as the server runs.
+    pub(super) fn heed(self, server: &Arc<Server>) -> std::io::Result<()> {
+        let s = server.clone();
+        let run = move || {
+            loop {
+                let mut signal = 0;
+                // SAFETY: a whole set and a live number.
+                if unsafe { libc::sigwait(&raw const self.0, &raw mut signal) } == 0
+                    && signal == libc::SIGHUP
+                {
+                    s.rules.refresh(&s.pool, true);
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("signals".into())
+            .stack_size(256 << 10)
+            .spawn(run)
+            .map(drop)
+    }
+}
