@@ -28,7 +28,8 @@ enum What {
 pub fn read(path: &Path) -> Result<Policy> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the policy {}", path.display()))?;
-    Policy::parse(&text).map_err(|e| anyhow!("the policy {} is not valid: {e}", path.display()))
+    busbar_policy::parse(&text)
+        .map_err(|e| anyhow!("the policy {} is not valid: {e}", path.display()))
 }
 
 fn most(limit: Option<u64>) -> String {

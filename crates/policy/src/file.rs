@@ -1,6 +1,6 @@
 //! The file.
 
-use crate::{Policy, Rules};
+use crate::policy::{Policy, Rules};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use std::collections::BTreeMap;
@@ -210,12 +210,13 @@ struct File {
     tenant: BTreeMap<Name, Entry>,
 }
 
-pub(crate) fn parse(text: &str) -> Result<Policy, Mistake> {
+/// Reads what a file says.
+pub fn parse(text: &str) -> Result<Policy, Mistake> {
     let file: File = toml::from_str(text).map_err(|e| mistake(text, &e))?;
     let others = file.default.over(&Rules::default());
     let named = file.tenant.into_iter();
     let tenants = named.map(|(name, e)| (name.0, e.over(&others))).collect();
-    Ok(Policy { others, tenants })
+    Ok(Policy::new(others, tenants))
 }
 
 fn mistake(text: &str, e: &toml::de::Error) -> Mistake {

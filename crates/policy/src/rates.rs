@@ -1,6 +1,6 @@
 //! How often tenants open something.
 
-use crate::{Forbidden, Policy, What};
+use crate::policy::{Forbidden, Policy, What};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -60,9 +60,10 @@ mod tests {
 
     #[test]
     fn what_was_opened_comes_back_in_a_minute() {
-        let text = "[default]\nopens_per_minute = 6\n[tenant.free]\nopens_per_minute = \"unlimited\"\n\
+        let text = "[default]\nopens_per_minute = 6\n[tenant.free]\n\
+                    opens_per_minute = \"unlimited\"\n\
                     [tenant.none]\nopens_per_minute = 0";
-        let p = Policy::parse(text).unwrap();
+        let p = crate::parse(text).unwrap();
         let mut r = Rates::default();
         let at = Duration::from_secs_f64;
         let mut opened = |who: &str, now| {
@@ -92,7 +93,7 @@ mod tests {
 
     #[test]
     fn many_tenants_take_little_room() {
-        let p = Policy::parse("[default]\nopens_per_minute = 1").unwrap();
+        let p = crate::parse("[default]\nopens_per_minute = 1").unwrap();
         let mut r = Rates::default();
         for n in 0..3 * MOST {
             assert!(r.open(&p, &n.to_string(), Duration::from_secs(1)).is_ok());

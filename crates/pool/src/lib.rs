@@ -706,7 +706,7 @@ mod tests {
         let text = "[default]\nsessions = 0\n[tenant.lab]\ndevices = [1]\nsessions = 2\n\
                     leases = 1\ncpu = false\n[tenant.cpu]\nsessions = 9\ndevices = []\n\
                     [tenant.ops]\nadmin = true";
-        p.set_policy(Policy::parse(text).unwrap()).unwrap();
+        p.set_policy(busbar_policy::parse(text).unwrap()).unwrap();
         let lab = tenant("lab");
         assert_eq!(p.placed("before").0, [0, 1], "what it had it keeps");
         assert_eq!(p.open("s1", "cuda", &lab).unwrap(), [1]);
@@ -741,7 +741,7 @@ mod tests {
             lease: "a",
             ..tenant("other")
         };
-        p.set_policy(Policy::parse("[tenant.ops]\nadmin = true").unwrap())
+        p.set_policy(busbar_policy::parse("[tenant.ops]\nadmin = true").unwrap())
             .unwrap();
         assert_eq!(p.open("s5", "cuda", &thief), Err(Refused::UnknownLease));
         let listed = |asker: &Asker<'_>| p.devices(asker)[1].lease.clone().unwrap();
@@ -762,9 +762,9 @@ mod tests {
             "{e}"
         );
         assert_eq!((p.forbids(&lab), p.forbids(&thief)), (None, None));
-        let unknown = Policy::parse("[tenant.z]\ndevices = [7]").unwrap();
+        let unknown = busbar_policy::parse("[tenant.z]\ndevices = [7]").unwrap();
         assert_eq!(p.set_policy(unknown), Err(("z".into(), 7)));
-        p.set_policy(Policy::parse("[default]\napi = []").unwrap())
+        p.set_policy(busbar_policy::parse("[default]\napi = []").unwrap())
             .unwrap();
         let said = p.forbids(&lab).unwrap().to_string();
         assert!(said.contains("may not use cuda"), "{said}");

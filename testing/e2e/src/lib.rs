@@ -1,10 +1,11 @@
 //! Tests of the whole: a real `busbar serve`, programs that load the real shim, and the simulated
 //! driver beneath, where no GPU is.
 //!
-//! [`tree`] is where the binaries are, [`server`] and [`guarded`] start and stop servers, [`program`] runs
-//! programs natively on the simulated driver or through a server, [`proc`] looks at processes, and
-//! [`opencl`] holds the same for OpenCL programs, [`kills`] kills programs and looks how soon what
-//! they held is free, and [`driver`] and [`random`] are what `driver_program` is made of.
+//! [`tree`] is where the binaries are, [`server`] and [`guarded`] start and stop servers,
+//! [`program`] runs programs natively on the simulated driver or through a server, [`proc`] looks
+//! at processes, and [`opencl`] holds the same for OpenCL programs, [`kills`] kills programs and
+//! looks how soon what they held is free, and [`driver`] and [`random`] are what `driver_program`
+//! is made of.
 
 pub mod driver;
 pub mod guarded;

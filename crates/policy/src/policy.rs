@@ -1,0 +1,251 @@
+//! Questions, and answers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What one tenant may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// See what all tenants do.
+    pub admin: bool,
+    /// The APIs of its sessions; `None` for all.
+    pub apis: Option<Vec<String>>,
+    /// The devices that it sees, as the server counts them; `None` for all.
+    pub devices: Option<Vec<u32>>,
+    /// Use the processors of the server's machine as an OpenCL device.
+    pub cpu: bool,
+    /// The most sessions at a time.
+    pub sessions: Option<u64>,
+    /// The most devices that its leases hold at a time.
+    pub leases: Option<u64>,
+    /// The most sessions and leases that it opens in a minute.
+    pub opens: Option<u64>,
+}
+
+impl Default for Rules {
+    /// Everything but to see others.
+    fn default() -> Self {
+        Self {
+            admin: false,
+            apis: None,
+            devices: None,
+            cpu: true,
+            sessions: None,
+            leases: None,
+            opens: None,
+        }
+    }
+}
+
+/// What all tenants may do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Policy {
+    others: Rules,
+    tenants: BTreeMap<String, Rules>,
+}
+
+/// Why a tenant may not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forbidden {
+    /// The tenant; empty where the server asks nobody who they are.
+    pub tenant: String,
+    /// What it asked for.
+    pub what: What,
+}
+
+/// What a tenant may not do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// Use an API.
+    Api(String),
+    /// Use any device of an API.
+    Devices(String),
+    /// Have more sessions than these.
+    Sessions(u64),
+    /// Have more devices reserved than the first number; it has the second.
+    Leases(u64, u64),
+    /// Open more than so many in a minute; after so many seconds it may again.
+    Opens(u64, u64),
+}
+
+impl Forbidden {
+    /// Whether the end of a program of the tenant's changes it.
+    pub fn may_pass(&self) -> bool {
+        match self.what {
+            What::Sessions(most) | What::Leases(most, _) => most > 0,
+            What::Api(_) | What::Devices(_) | What::Opens(..) => false,
+        }
+    }
+}
+
+impl fmt::Display for Forbidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const ASK: &str = "ask the server's operator";
+        match self.tenant.as_str() {
+            "" => write!(f, "by this server's policy programs "),
+            name => write!(f, "by this server's policy the tenant `{name}` "),
+        }?;
+        match &self.what {
+            What::Api(api) => write!(f, "may not use {api}: {ASK} if it should"),
+            What::Devices(api) => write!(f, "may use no {api} device: {ASK} for one"),
+            What::Sessions(0) => write!(f, "may open no session: {ASK} if it should"),
+            What::Sessions(n) => write!(
+                f,
+                "may have {n} session(s) at a time, and has them: end one (`busbar ps` lists \
+                 them), or {ASK} for more"
+            ),
+            What::Leases(0, _) => write!(
+                f,
+                "may reserve no GPU: share one by leaving --gpus away, or {ASK}"
+            ),
+            What::Leases(most, has) => write!(
+                f,
+                "may have {most} GPU(s) reserved at a time, and has {has}: ask for fewer with \
+                 --gpus, or end a program that holds some"
+            ),
+            What::Opens(0, _) => write!(f, "may open nothing: {ASK} if it should"),
+            What::Opens(n, again) => write!(
+                f,
+                "may open {n} session(s) a minute: try again in {again} s, or {ASK} for more"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Forbidden {}
+
+/// Whether there may be one more than `now`.
+fn below(now: u64, most: Option<u64>) -> Result<(), u64> {
+    match most {
+        Some(most) if now >= most => Err(most),
+        _ => Ok(()),
+    }
+}
+
+impl Policy {
+    /// What these tenants may do, and all others.
+    pub(crate) fn new(others: Rules, tenants: BTreeMap<String, Rules>) -> Self {
+        Self { others, tenants }
+    }
+
+    /// What a tenant may do.
+    pub fn of(&self, tenant: &str) -> &Rules {
+        self.tenants.get(tenant).unwrap_or(&self.others)
+    }
+
+    /// The tenants that are named, and what they may do.
+    pub fn named(&self) -> impl Iterator<Item = (&str, &Rules)> {
+        self.tenants.iter().map(|(name, r)| (name.as_str(), r))
+    }
+
+    /// What all others may do.
+    pub fn others(&self) -> &Rules {
+        &self.others
+    }
+
+    pub(crate) fn no(tenant: &str, what: What) -> Forbidden {
+        let tenant = tenant.into();
+        Forbidden { tenant, what }
+    }
+
+    /// Whether a tenant may use an API at all.
+    pub fn may_use(&self, tenant: &str, api: &str) -> Result<(), Forbidden> {
+        match &self.of(tenant).apis {
+            Some(all) if !all.iter().any(|a| a == api) => {
+                Err(Self::no(tenant, What::Api(api.into())))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a tenant sees a device: `number` as the server counts its GPUs, if it does; whether
+    /// it is the machine's processors.
+    pub fn sees(&self, tenant: &str, number: Option<u32>, cpu: bool) -> bool {
+        let r = self.of(tenant);
+        let listed = match (&r.devices, number) {
+            (Some(all), Some(n)) => all.contains(&n),
+            _ => true,
+        };
+        listed && (r.cpu || !cpu)
+    }
+
+    /// What a tenant hears that sees no device of an API.
+    pub fn sees_none(tenant: &str, api: &str) -> Forbidden {
+        Self::no(tenant, What::Devices(api.into()))
+    }
+
+    /// Whether a tenant that has so many sessions may have another.
+    pub fn may_open(&self, tenant: &str, has: u64) -> Result<(), Forbidden> {
+        below(has, self.of(tenant).sessions).map_err(|n| Self::no(tenant, What::Sessions(n)))
+    }
+
+    /// Whether a tenant that has so many devices reserved may have some more.
+    pub fn may_lease(&self, tenant: &str, has: u64, more: u64) -> Result<(), Forbidden> {
+        match self.of(tenant).leases {
+            Some(most) if has.saturating_add(more) > most => {
+                Err(Self::no(tenant, What::Leases(most, has)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"
+        [default]
+        sessions = 2
+        cpu = false
+        leases = 0
+
+        [tenant.lab]
+        api = ["cuda"]
+        devices = [0, 2]
+        sessions = "unlimited"
+        leases = 3
+
+        [tenant."ops@home"]
+        admin = true
+    "#;
+
+    #[test]
+    fn what_an_entry_leaves_out_is_the_defaults() {
+        let p = crate::parse(FILE).unwrap();
+        let (lab, ops) = (p.of("lab"), p.of("ops@home"));
+        assert_eq!((lab.sessions, lab.cpu, lab.admin), (None, false, false));
+        assert_eq!(
+            (ops.sessions, ops.leases, ops.admin),
+            (Some(2), Some(0), true)
+        );
+        assert_eq!(p.of("anybody"), p.others());
+        assert_eq!(p.named().count(), 2);
+        assert_eq!(crate::parse("").unwrap().of("x"), &Rules::default());
+    }
+
+    #[test]
+    fn questions_are_answered_in_sentences_that_say_what_to_do() {
+        let p = crate::parse(FILE).unwrap();
+        assert_eq!(p.may_use("lab", "cuda"), Ok(()));
+        let said = p.may_use("lab", "opencl").unwrap_err().to_string();
+        assert!(said.contains("`lab` may not use opencl"), "{said}");
+        assert!(p.sees("lab", Some(2), false) && !p.sees("lab", Some(1), false));
+        assert!(p.sees("lab", None, false) && !p.sees("lab", None, true));
+        assert_eq!(p.may_open("lab", 1 << 40), Ok(()));
+        assert_eq!(p.may_open("x", 1), Ok(()));
+        let e = p.may_open("x", 2).unwrap_err();
+        assert!(e.may_pass() && e.to_string().contains("busbar ps"), "{e}");
+        assert_eq!(p.may_lease("lab", 1, 2), Ok(()));
+        let e = p.may_lease("lab", 2, 2).unwrap_err();
+        assert!(e.may_pass() && e.to_string().contains("fewer"), "{e}");
+        let e = p.may_lease("", 0, 1).unwrap_err();
+        assert!(
+            !e.may_pass() && e.to_string().contains("programs may reserve no GPU"),
+            "{e}"
+        );
+        assert!(p.may_lease("lab", u64::MAX, u64::MAX).is_err());
+        let said = Policy::sees_none("lab", "opencl").to_string();
+        assert!(said.contains("may use no opencl device"), "{said}");
+    }
+}
