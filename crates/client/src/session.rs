@@ -362,6 +362,9 @@ impl Session {
             let id = id.ok_or_else(|| self.over_why())?;
             self.channel
                 .push(OP_MEMORY_OUT, id, *scope, piece(*src, *len))?;
+            if let Some(s) = self.stats {
+                s.queued(OP_MEMORY_OUT, record::HEADER + 2 * size_of::<u64>());
+            }
         }
         drop(tx);
         let mut last = vec![0; len];

@@ -38,6 +38,11 @@ fn kernels_find_host_memory_wherever_its_address_is() {
     same_with_and_without_shared_memory("host_memory");
 }
 
+#[test]
+fn registered_memory_is_what_the_driver_says_of_it() {
+    same_with_and_without_shared_memory("registered");
+}
+
 fn same_with_and_without_shared_memory(word: &str) {
     let server = Server::start();
     let program = Path::new(env!("CARGO_BIN_EXE_semantics_program"));

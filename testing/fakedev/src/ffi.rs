@@ -47,6 +47,7 @@ pub const PEER_ACCESS_NOT_ENABLED: CUresult = 705;
 pub const ASSERT: CUresult = 710;
 pub const HOST_MEMORY_ALREADY_REGISTERED: CUresult = 712;
 pub const HOST_MEMORY_NOT_REGISTERED: CUresult = 713;
+pub const NOT_PERMITTED: CUresult = 800;
 pub const MISALIGNED_ADDRESS: CUresult = 716;
 pub const LAUNCH_FAILED: CUresult = 719;
 pub const COOPERATIVE_LAUNCH_TOO_LARGE: CUresult = 720;

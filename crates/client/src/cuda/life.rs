@@ -12,6 +12,7 @@ use busbar_abi::cuda::*;
 use busbar_channel::switches::Switch;
 use busbar_wire::codec::Reader;
 use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::record::{OP_MEMORY_IN, OP_MEMORY_OUT, OP_MIRROR_IN, OP_MIRROR_OUT};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -289,7 +290,13 @@ extern "C" fn ended() {
 }
 
 fn name_of(op: u16) -> &'static str {
-    msg::name(op).unwrap_or("?")
+    match op {
+        OP_MEMORY_IN => "(shadowed memory, sent)",
+        OP_MEMORY_OUT => "(shadowed memory, asked for)",
+        OP_MIRROR_IN => "(memory of a graph, sent)",
+        OP_MIRROR_OUT => "(memory of a graph, asked for)",
+        _ => msg::name(op).unwrap_or("?"),
+    }
 }
 
 /// What the worker says unasked.

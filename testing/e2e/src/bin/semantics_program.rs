@@ -48,6 +48,9 @@ mod managed;
 #[path = "semantics_program/pools.rs"]
 mod pools;
 
+#[path = "semantics_program/registered.rs"]
+mod registered;
+
 #[path = "semantics_program/talks.rs"]
 mod talks;
 #[path = "semantics_program/threads.rs"]
@@ -104,6 +107,7 @@ fn main() {
         "dead_others" => deaths::others(&api),
         "compiled" => compiled::compiled(&api),
         "talks" => talks::talks(&api),
+        "registered" => registered::registered(&api),
         "held" => held::held(&api),
         "advice" => managed::advice(&api),
         "pools" => pools::shared(&api),

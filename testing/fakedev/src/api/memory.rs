@@ -11,6 +11,8 @@ use std::sync::atomic::Ordering;
 const PITCH_UNIT: usize = 512;
 const PORTABLE_MAPPED_COMBINED: u32 = 7;
 const REGISTER_FLAGS: u32 = 0xf;
+const IO_MEMORY: u32 = 4;
+const READ_ONLY: u32 = 8;
 const MAX_REGISTERED: usize = 1 << 36;
 const ATTACH_GLOBAL: u32 = 1;
 const ATTACH_HOST: u32 = 2;
@@ -74,8 +76,10 @@ fn allocate_host(size: usize, flags: u32) -> R<u64> {
 
 fn free_host(address: u64, kind: Kind, error: CUresult) -> Res {
     context::current_even_broken()?;
-    let range = memory::find(address).filter(|r| r.base == address && r.kind == kind);
-    let range = range.ok_or(error)?;
+    // What is known as something else, or from another address on, is a wrong value.
+    let known = memory::find(address).ok_or(error)?;
+    let range = Some(known).filter(|r| r.base == address && r.kind == kind);
+    let range = range.ok_or(INVALID_VALUE)?;
     if let Ok(owner) = context::by_handle(range.context) {
         let _ = owner.synchronize();
     }
@@ -214,8 +218,16 @@ api! {
         {
             return Err(INVALID_VALUE);
         }
+        if flags & IO_MEMORY != 0 {
+            // SAFETY: no arguments.
+            return Err(if unsafe { libc::geteuid() } == 0 { INVALID_VALUE } else { NOT_PERMITTED });
+        }
         if !memory::overlapping(address, size).is_empty() {
             return Err(HOST_MEMORY_ALREADY_REGISTERED);
+        }
+        // The driver locks pages for writing.
+        if flags & READ_ONLY == 0 && !memory::writable(address, size) {
+            return Err(INVALID_VALUE);
         }
         memory::insert(address, size, Kind::Registered, context.handle, context.device, 0, flags);
         Ok(())

@@ -24,7 +24,7 @@ pub fn copy(mut copy: Copy, stream: CUstream, flavour: Flavour, wait: bool) -> R
     if (!copy.src.device && copy.src.addr == 0) || (!copy.dst.device && copy.dst.addr == 0) {
         return Err(INVALID_VALUE);
     }
-    if !copy.check(memory::usable) {
+    if !copy.check(memory::usable) || !copy.ends_on_host().all(|(p, n)| memory::may_be_end(p, n)) {
         return Err(INVALID_VALUE);
     }
     if wait {

@@ -135,6 +135,29 @@ pub fn overlapping(base: u64, size: usize) -> Vec<Arc<Range>> {
     found
 }
 
+/// Whether a copy may have these bytes on the host: all in one page-locked range, or none in any.
+pub fn may_be_end(address: u64, size: usize) -> bool {
+    let hit = overlapping(address, size);
+    let end = address.saturating_add(size as u64);
+    let all_in = |r: &Arc<Range>| r.base <= address && end <= r.end();
+    hit.iter().all(|r| !r.is_host() || all_in(r))
+}
+
+/// Whether the process may write to all pages of some addresses.
+pub fn writable(address: u64, size: usize) -> bool {
+    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else {
+        return false;
+    };
+    let closed = |line: &str| {
+        let (range, rest) = line.split_once(' ')?;
+        let (from, to) = range.split_once('-')?;
+        let at = |s| u64::from_str_radix(s, 16).ok();
+        let hit = at(from)? < address + size as u64 && address < at(to)?;
+        (hit && rest.as_bytes().get(1) != Some(&b'w')).then_some(())
+    };
+    maps.lines().find_map(closed).is_none()
+}
+
 /// All live ranges.
 pub fn all() -> Vec<Arc<Range>> {
     RANGES.read().unwrap().values().cloned().collect()

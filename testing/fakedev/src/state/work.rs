@@ -166,6 +166,13 @@ impl Copy {
         self.is_empty() || (ok(&self.dst) && (self.staged.is_some() || ok(&self.src)))
     }
 
+    /// The first address and the length of each end on the host.
+    pub fn ends_on_host(&self) -> impl Iterator<Item = (u64, usize)> {
+        let host = [&self.dst, &self.src].into_iter().filter(|p| !p.device);
+        let whole = |p: &Plane| Some((p.addr, p.end(self.width, self.height, self.depth)?));
+        host.filter_map(whole)
+    }
+
     /// Takes the source's bytes now, packed.
     pub fn stage(&mut self) {
         if self.is_empty() {

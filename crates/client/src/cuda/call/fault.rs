@@ -15,7 +15,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Who knows what a fault needs.
 pub trait Owner: Send + Sync {
@@ -42,8 +42,8 @@ struct Faults {
     helper: AtomicI32,
     /// Threads that do what streams wait for, while they do.
     in_function: [AtomicI32; MOST_FUNCTIONS],
-    /// Guarded memory outside our own address ranges. Fixed, so that the handler can look.
-    watched: [(AtomicU64, AtomicU64); 1024],
+    /// Guarded memory outside our own address ranges.
+    watched: Watched,
     /// Who handled faults before.
     previous: Previous,
     /// Whose memory it may be.
@@ -55,7 +55,7 @@ static FAULTS: Faults = Faults {
     process: AtomicI32::new(0),
     helper: AtomicI32::new(0),
     in_function: [const { AtomicI32::new(0) }; MOST_FUNCTIONS],
-    watched: [const { (AtomicU64::new(0), AtomicU64::new(0)) }; 1024],
+    watched: Watched([const { AtomicPtr::new(std::ptr::null_mut()) }; LEAVES]),
     previous: Previous(UnsafeCell::new(MaybeUninit::zeroed())),
     owners: Mutex::new(Vec::new()),
 };
@@ -76,43 +76,77 @@ fn in_our_ranges(p: u64) -> bool {
     matches!(space::number(p), Some(space::MANAGED | space::HOST))
 }
 
+const PAGE: u64 = 4096;
+/// Pages of a leaf of the table: those of a gigabyte.
+const LEAF: u64 = 1 << 18;
+/// So many leaves have all addresses of a program that does not ask for others.
+const LEAVES: usize = 1 << 17;
+
+type Leaf = [AtomicU64; LEAF as usize / 64];
+
+/// A bit for each page, where the handler can look. A leaf that is there stays.
+struct Watched([AtomicPtr<Leaf>; LEAVES]);
+
+impl Watched {
+    fn leaf(&self, page: u64) -> Option<&AtomicPtr<Leaf>> {
+        self.0.get((page / LEAF) as usize)
+    }
+
+    fn has(&self, p: u64) -> bool {
+        let page = p / PAGE;
+        let leaf = self.leaf(page).map(|l| l.load(Ordering::Acquire));
+        // SAFETY: null, or a leaf, which stays.
+        let leaf = leaf.and_then(|l| unsafe { l.as_ref() });
+        let word = (page % LEAF / 64) as usize;
+        leaf.is_some_and(|l| l[word].load(Ordering::Acquire) >> (page % 64) & 1 != 0)
+    }
+
+    /// Sets the bits of whole pages.
+    fn set(&self, at: u64, len: u64, on: bool) -> Result<()> {
+        let (mut page, end) = (at / PAGE, (at + len) / PAGE);
+        while page < end {
+            let n = (64 - page % 64).min(end - page);
+            let bits = u64::MAX >> (64 - n) << (page % 64);
+            let slot = self.leaf(page).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
+            if slot.load(Ordering::Acquire).is_null() {
+                let new =
+                    Box::into_raw(Box::new([const { AtomicU64::new(0) }; LEAF as usize / 64]));
+                let none = std::ptr::null_mut();
+                let ours = slot.compare_exchange(none, new, Ordering::AcqRel, Ordering::Acquire);
+                if ours.is_err() {
+                    // SAFETY: nobody else has seen it.
+                    drop(unsafe { Box::from_raw(new) });
+                }
+            }
+            // SAFETY: a leaf, which stays.
+            let word = unsafe { &(&*slot.load(Ordering::Acquire))[(page % LEAF / 64) as usize] };
+            match on {
+                true => word.fetch_or(bits, Ordering::AcqRel),
+                false => word.fetch_and(!bits, Ordering::AcqRel),
+            };
+            page += n;
+        }
+        Ok(())
+    }
+}
+
 /// Guards an area's pages.
 pub fn watch(at: u64, len: u64) -> Result<()> {
     if in_our_ranges(at) {
         return Ok(());
     }
-    for (from, to) in &FAULTS.watched {
-        let free = from.compare_exchange(0, at, Ordering::AcqRel, Ordering::Relaxed);
-        if free.is_ok() {
-            to.store(at + len, Ordering::Release);
-            return Ok(());
-        }
-    }
-    crate::log!(
-        Error,
-        "too much registered memory is used by kernels at once"
-    );
-    Err(CUDA_ERROR_OUT_OF_MEMORY)
+    FAULTS.watched.set(at, len, true)
 }
 
 /// Guards an area's pages no longer.
-pub fn unwatch(at: u64) {
-    if let Some((from, to)) = FAULTS
-        .watched
-        .iter()
-        .find(|(f, _)| f.load(Ordering::Acquire) == at)
-    {
-        to.store(0, Ordering::Release);
-        from.store(0, Ordering::Release);
+pub fn unwatch(at: u64, len: u64) {
+    if !in_our_ranges(at) {
+        let _ = FAULTS.watched.set(at, len, false);
     }
 }
 
 fn watched(p: u64) -> bool {
-    in_our_ranges(p)
-        || FAULTS
-            .watched
-            .iter()
-            .any(|(f, t)| p < t.load(Ordering::Acquire) && p >= f.load(Ordering::Acquire))
+    in_our_ranges(p) || FAULTS.watched.has(p)
 }
 
 /// Whether a thread runs what a stream waits for.
@@ -380,4 +414,32 @@ pub fn in_function<T>(f: impl FnOnce() -> T) -> T {
         slot.store(0, Ordering::Release);
     }
     done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_any_number_of_pages_it_is_known_whether_they_are_guarded() {
+        let of = |i: u64| 0x7000_0000_0000 + i * 3 * PAGE;
+        let some = 40_000;
+        for i in 0..some {
+            watch(of(i), 2 * PAGE).unwrap();
+        }
+        for i in 0..some {
+            assert!(watched(of(i)) && watched(of(i) + 2 * PAGE - 1), "{i}");
+            assert!(!watched(of(i) + 2 * PAGE), "{i}");
+        }
+        (0..some).step_by(2).for_each(|i| unwatch(of(i), 2 * PAGE));
+        assert!((0..some).all(|i| watched(of(i) + 5000) == (i % 2 == 1)));
+        // Across leaves.
+        let (from, len) = (0x1_3fff_f000, (1 << 30) + 2 * PAGE);
+        watch(from, len).unwrap();
+        assert!(watched(from) && watched(from + len - 1));
+        assert!(!watched(from - 1) && !watched(from + len));
+        unwatch(from, len);
+        assert!(!watched(from) && !watched(from + (1 << 29)));
+        assert!(watch(1 << 50, PAGE).is_err(), "no program has that address");
+    }
 }

@@ -68,8 +68,8 @@ impl Pages for Host {
         fault::watch(at, len)
     }
 
-    fn unwatch(&self, at: u64) {
-        fault::unwatch(at);
+    fn unwatch(&self, at: u64, len: u64) {
+        fault::unwatch(at, len);
     }
 }
 

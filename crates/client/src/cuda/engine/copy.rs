@@ -96,7 +96,8 @@ unsafe fn queue_to_device(
     if len == 0 {
         return Ok(Ok(()));
     }
-    refuse_if(src.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    let whole = !src.is_null() && cx.state().ranges.may_be_end(src as u64, len);
+    refuse_if(!whole, CUDA_ERROR_INVALID_VALUE)?;
     if let Some(there) = cx.state().shadows.device_side(src as u64, len) {
         return on_device(cx, dst, there, len, stream).map(Ok);
     }
@@ -159,13 +160,14 @@ pub unsafe fn to_host(
 ) -> Result<()> {
     let mark = cx.state().shadows.mark();
     // SAFETY: passed on to the caller.
-    unsafe { bring_to_host(cx, dst, src, len, stream, later)? };
-    if !later {
+    if unsafe { bring_to_host(cx, dst, src, len, stream, later)? } {
         cx.waited(cx.scope, Some(stream), mark);
     }
     Ok(())
 }
 
+/// Says whether the copy was waited for.
+///
 /// # Safety
 /// As for [`to_host`].
 unsafe fn bring_to_host(
@@ -175,21 +177,20 @@ unsafe fn bring_to_host(
     len: usize,
     stream: u32,
     later: bool,
-) -> Result<()> {
+) -> Result<bool> {
     cx.need_context()?;
     if len == 0 {
-        return Ok(());
+        return Ok(!later);
     }
-    refuse_if(dst.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    let whole = !dst.is_null() && cx.state().ranges.may_be_end(dst as u64, len);
+    refuse_if(!whole, CUDA_ERROR_INVALID_VALUE)?;
     if let Some(there) = cx.state().shadows.device_side(dst as u64, len) {
         on_device(cx, there, src, len, stream)?;
         // The program's next look at the bytes waits for them; an error it is told of here.
-        return if later {
-            Ok(())
-        } else {
-            cx.call(&msg::CuStreamSynchronize { h_stream: stream })
-                .map(drop)
-        };
+        if !later {
+            cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+        }
+        return Ok(!later);
     }
     let src = cx.state().shadows.device_side(src, len).unwrap_or(src);
     cx.state().must_be_on_device(src, len)?;
@@ -197,18 +198,18 @@ unsafe fn bring_to_host(
         cx.work(stream, true)?;
     }
     // SAFETY: passed on to the caller.
-    let there = |cx| unsafe { bring_to_host(cx, dst, src, len, 0, false) };
+    let there = |cx| unsafe { bring_to_host(cx, dst, src, len, 0, false).map(drop) };
     if let Some(done) = copy_across::in_its_context(cx, src, stream, there) {
-        return done;
+        return done.map(|()| true);
     }
     if cx.state().captures.any()
         && captured(cx, (HOST, dst as u64), (DEVICE, src), len, stream, later)?
     {
-        return Ok(());
+        return Ok(false);
     }
     let ends = (dst as u64, src);
     if shared::copy(cx, ends, dst as u64, len, stream, later)? {
-        return Ok(());
+        return Ok(!later);
     }
     if later && cx.state().ranges.is_pinned_end(dst as u64, len) {
         // SAFETY: page-locked memory stays until it is freed, and freeing it waits for copies.
@@ -221,17 +222,17 @@ unsafe fn bring_to_host(
                 stream,
             };
             if done == len {
-                return Ok(());
+                return Ok(false);
             }
             let (place, left) = (dst.add(done), len - done);
             let arriving = Arriving::new(cx, place as u64, left);
-            transfer::later(cx, &m, (place, left), arriving, |_| {})
+            transfer::later(cx, &m, (place, left), arriving, |_| {}).map(|()| false)
         };
     }
     // SAFETY: passed on to the caller.
     unsafe {
         if ring::to_host(cx, dst, src, len, stream)? {
-            return Ok(());
+            return Ok(true);
         }
         let since = cx.queued();
         transfer::fetch(cx, dst, src, len, stream)?;
@@ -241,7 +242,7 @@ unsafe fn bring_to_host(
         // What kernels have printed comes with a call that waits for the stream itself.
         cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// As [`any`], for later, but that a source on the host has been read on return.
@@ -267,7 +268,7 @@ pub unsafe fn at_once(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Re
     // SAFETY: passed on to the caller.
     unsafe { any(cx, dst, src, len, stream, true)? };
     if pinned && !cx.state().captures.any() {
-        cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+        cx.synchronize(stream)?;
     }
     Ok(())
 }
@@ -282,6 +283,13 @@ pub unsafe fn any(cx: Cx, dst: u64, src: u64, len: usize, stream: u32, later: bo
             (false, false) if len == 0 => Ok(()),
             (false, false) => on_device(cx, dst, src, len, stream),
             (true, true) if len > 0 && (dst == 0 || src == 0) => Err(CUDA_ERROR_INVALID_VALUE),
+            (true, true)
+                if ![dst, src]
+                    .iter()
+                    .all(|p| cx.state().ranges.may_be_end(*p, len)) =>
+            {
+                Err(CUDA_ERROR_INVALID_VALUE)
+            }
             (true, true) => {
                 // In stream order: what was queued before may still write the source.
                 let (to, from) = ((HOST, dst), (HOST, src));
@@ -292,7 +300,7 @@ pub unsafe fn any(cx: Cx, dst: u64, src: u64, len: usize, stream: u32, later: bo
                     return Ok(());
                 }
                 if len > 0 {
-                    cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+                    cx.synchronize(stream)?;
                     std::ptr::copy(src as *const u8, dst as *mut u8, len);
                 }
                 Ok(())

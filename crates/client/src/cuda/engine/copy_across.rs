@@ -36,11 +36,11 @@ pub fn in_context_of(
     let there = elsewhere(cx, home)?;
     // Rare, so it may wait: neither device's streams know of the other's.
     let run = || {
-        cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+        cx.synchronize(stream)?;
         copy(there)?;
-        there.call(&msg::CuStreamSynchronize { h_stream: 0 })
+        there.synchronize(0)
     };
-    Some(run().map(drop))
+    Some(run())
 }
 
 /// Device to device; the two may be different devices.

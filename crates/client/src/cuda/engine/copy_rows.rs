@@ -67,7 +67,7 @@ unsafe fn stripe_in(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
 /// Fetches rows. Those that go to page-locked memory arrive by themselves, if they may come
 /// `later`.
 unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32, later: bool) -> Result<(), CUresult> {
-    let array = array_id(cx, &r.src)?;
+    let (array, mark) = (array_id(cx, &r.src)?, cx.state().shadows.mark());
     for r in r.stripes(CHUNK).flat_map(Rows::boxes) {
         let s = shape(&r);
         let to = r.host(r.dst);
@@ -102,6 +102,7 @@ unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32, later: bool) -> Result<(), CUr
         cx.call_into(&m, Some(place))?;
         // SAFETY: passed on to the caller.
         unsafe { transfer::scatter(&to, &packed) };
+        cx.waited(cx.scope, Some(stream), mark);
     }
     Ok(())
 }
@@ -156,7 +157,7 @@ pub unsafe fn copy_box(
     unsafe {
         match (r.src.memory, r.dst.memory) {
             (HOST, HOST) => {
-                cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+                cx.synchronize(stream)?;
                 for z in 0..r.depth {
                     for y in 0..r.height {
                         let (from, to) = (r.src.row(y, z), r.dst.row(y, z));

@@ -125,7 +125,7 @@ pub unsafe fn before_launch(cx: Cx, l: &Lists, stream: u32) -> Result<()> {
             Some(newer) => newer,
             None => {
                 // What is queued before the launch writes what this is to read.
-                cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+                cx.synchronize(stream)?;
                 Vec::new()
             }
         };

@@ -5,6 +5,7 @@ use crate::cuda::call::unmap_host;
 use crate::cuda::engine::shared;
 use crate::cuda::state::ranges::{Spaces, pages, whole};
 use crate::cuda::state::space;
+use std::sync::atomic::AtomicU32;
 
 /// Maps fresh memory of the program's at an address of one of our ranges.
 pub fn map_fixed(at: u64, len: u64, rights: i32) -> Result<()> {
@@ -67,6 +68,55 @@ pub fn is_mapped(start: u64, size: usize) -> bool {
     let len = (start - page) as usize + size;
     // SAFETY: nothing is changed; the kernel says whether a page is missing.
     unsafe { libc::msync(page as *mut c_void, len, libc::MS_ASYNC) == 0 }
+}
+
+/// Whether the program may do everything on this machine.
+pub fn is_root() -> bool {
+    // SAFETY: no arguments.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// The words at both ends of some memory.
+fn ends(start: u64, size: usize) -> [u64; 2] {
+    [start, start + size as u64 - 1].map(|p| p & !3)
+}
+
+/// Whether the program may write at both ends of memory that it has: the kernel adds nothing to a
+/// word, which fails where it must not be written.
+pub fn may_write(start: u64, size: usize) -> bool {
+    const ADD_NOTHING: u32 = 1 << 28;
+    let adds = |word: u64| {
+        let nobody = AtomicU32::new(0);
+        // SAFETY: wakes nobody, and changes no value.
+        let done = unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                nobody.as_ptr(),
+                libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG,
+                0,
+                std::ptr::null::<libc::timespec>(),
+                word,
+                ADD_NOTHING,
+            )
+        };
+        done >= 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
+    };
+    ends(start, size).into_iter().all(adds)
+}
+
+/// Whether memory of the program's has other mappings, or may have: it is a file's, or shared with
+/// other processes. The kernel maps no other once more.
+pub fn is_seen_by_others(start: u64, size: u64) -> bool {
+    ends(start, size as usize).into_iter().any(|p| {
+        let page = (p & !4095) as *mut c_void;
+        // SAFETY: of no bytes of the old mapping anything is moved: there is a new one, or none.
+        let other = unsafe { libc::mremap(page, 0, 4096, libc::MREMAP_MAYMOVE) };
+        let shared = other != libc::MAP_FAILED;
+        if shared {
+            unmap_host(other as u64, 4096);
+        }
+        shared
+    })
 }
 
 #[cfg(test)]

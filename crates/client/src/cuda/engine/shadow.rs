@@ -75,8 +75,10 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
         0 => cx,
         context => cx.in_context(context),
     };
-    // Flags and counters by which the program talks to running kernels are small.
-    let small = r.size <= SMALL && shadows.has_room_for_small();
+    // Flags and counters by which the program talks to running kernels are small. Of what others
+    // see too, by another mapping, in its file or in another process, nobody sees the accesses.
+    let open = r.size <= SMALL && shadows.has_room_for_small(r.size)
+        || r.sort == Sort::Registered && place::is_seen_by_others(r.base, r.size);
     let page = r.base & !(PAGE - 1);
     let whole = pages(r.base - page + r.size);
     // At the program's own address wherever that can be: then a pointer is good at any depth.
@@ -85,18 +87,17 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
         done => done.map(|()| page)?,
     } + (r.base - page);
     let mut area = match r.sort {
-        sort if small => Area::small(sort, r.base, r.size, start, home.scope),
+        sort if open => Area::open_wide(sort, r.base, r.size, start, home.scope),
         Sort::Host => Area::new(Sort::Host, r.base, pages(r.size), start, home.scope),
         _ => Area::registered(r.base, r.size, start, home.scope),
     };
-    const READ_ONLY: u32 = 8;
-    let read_only = r.sort == Sort::Registered && r.flags & READ_ONLY != 0;
+    let read_only = r.sort == Sort::Registered && r.flags & CU_MEMHOSTREGISTER_READ_ONLY != 0;
     area.begin_on_host(match read_only {
         true => libc::PROT_READ,
         false => libc::PROT_READ | libc::PROT_WRITE,
     });
     let there = area.device_of(p);
-    let watched = area.has_edges();
+    let watched = area.is_watched();
     shadows.insert(&Host, area)?;
     if watched {
         watch::start(cx)?;

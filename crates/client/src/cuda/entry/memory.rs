@@ -143,20 +143,39 @@ pub unsafe fn cuMemFreeHost(cx: Cx, p: *mut c_void) -> Result<()> {
 }
 
 pub unsafe fn cuMemHostRegister_v2(cx: Cx, p: *mut c_void, size: usize, flags: u32) -> Result<()> {
-    refuse_if(p.is_null(), CUDA_ERROR_INVALID_VALUE)?;
-    refuse_if(size == 0 || flags & !0xf != 0, CUDA_ERROR_INVALID_VALUE)?;
+    const FLAGS: u32 = CU_MEMHOSTREGISTER_PORTABLE
+        | CU_MEMHOSTREGISTER_DEVICEMAP
+        | CU_MEMHOSTREGISTER_IOMEMORY
+        | CU_MEMHOSTREGISTER_READ_ONLY;
+    let (of, state) = (cx.home()?, cx.state());
+    let bad = p.is_null() || size == 0 || flags & !FLAGS != 0;
+    refuse_if(bad, CUDA_ERROR_INVALID_VALUE)?;
+    stream::must_be_safe(cx)?;
+    let read_only = flags & CU_MEMHOSTREGISTER_READ_ONLY != 0;
+    let can = CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED as i32;
+    let can = cx.device(of.1)?.attributes.get(&can).copied();
+    refuse_if(read_only && can.unwrap_or(0) == 0, CUDA_ERROR_NOT_SUPPORTED)?;
+    // Of a machine without a GPU no device is one that a GPU reaches.
+    let device = flags & CU_MEMHOSTREGISTER_IOMEMORY != 0;
+    refuse_if(device && !place::is_root(), CUDA_ERROR_NOT_PERMITTED)?;
+    refuse_if(device, CUDA_ERROR_INVALID_VALUE)?;
     let start = p as u64;
     let end = start.checked_add(size as u64);
     let end = end
         .filter(|_| place::is_mapped(start, size))
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    let (of, state) = (cx.home()?, cx.state());
     let registered = Sort::Registered;
     if !state
         .ranges
         .add_apart(start, size as u64, registered, of, flags)
     {
         return Err(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    }
+    // The driver locks pages for writing; what is registered is not looked at before: it may be
+    // closed.
+    if !read_only && !place::may_write(start, size) {
+        state.ranges.remove(start, |s| s == registered);
+        return Err(CUDA_ERROR_INVALID_VALUE);
     }
     state.shadows.has_host_memory(Some((start, end)));
     Ok(())

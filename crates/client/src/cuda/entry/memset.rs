@@ -53,7 +53,7 @@ fn fill(
             .unwrap_or_else(|| send(cx, stream))?;
         // Without a stream named, a fill of the host's memory is over when the call returns.
         if raw.is_null() && cx.state().ranges.is_pinned(dst, 1) {
-            cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+            cx.synchronize(stream)?;
         }
         Ok(())
     })

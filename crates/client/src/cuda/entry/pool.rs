@@ -95,7 +95,7 @@ pub fn cuMemFreeAsync(cx: Cx, p: CUdeviceptr, stream: u32) -> Result<()> {
         .is_some_and(|r| r.sort == Sort::Device && r.base == p)
     {
         // Memory of cuMemAlloc may be freed in stream order, too.
-        cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+        cx.synchronize(stream)?;
         return memory::free(cx, p);
     }
     if host_pool::free(cx, p, stream)? {

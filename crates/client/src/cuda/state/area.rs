@@ -129,9 +129,14 @@ pub fn longest_first<T>(pieces: &mut Vec<T>, place: impl Fn(&T) -> (u64, usize))
 
 /// Runs of bytes that differ.
 fn changes(old: &[u8], new: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    const STEP: usize = 256;
     let same = |i: usize| old[i] == new[i];
     let mut at = 0;
     std::iter::from_fn(move || {
+        // Most of it is the same, as a rule.
+        while at + STEP < new.len() && old[at..at + STEP] == new[at..at + STEP] {
+            at += STEP;
+        }
         let start = (at..new.len()).find(|i| !same(*i))?;
         at = (start..new.len()).find(|i| same(*i)).unwrap_or(new.len());
         Some(start..at)
@@ -207,7 +212,7 @@ pub trait Pages {
     /// Has faults in pages brought here.
     fn watch(&self, at: u64, len: u64) -> Result<()>;
     /// Has them brought here no longer.
-    fn unwatch(&self, at: u64);
+    fn unwatch(&self, at: u64, len: u64);
 }
 
 impl Area {
@@ -254,11 +259,15 @@ impl Area {
         a
     }
 
-    /// A small area, of which nothing is protected.
-    pub fn small(sort: Sort, start: u64, size: u64, dev: u64, context: u32) -> Self {
+    /// An area of which nothing is protected.
+    pub fn open_wide(sort: Sort, start: u64, size: u64, dev: u64, context: u32) -> Self {
         let mut a = Self::new(sort, start + size, 0, dev, context);
         (a.start, a.size) = (start, size);
-        a.edges.push(Edge::new(start, dev, size as usize));
+        let edge = |offset: u64| {
+            let len = BLOCK.min(size - offset);
+            Edge::new(start + offset, dev + offset, len as usize)
+        };
+        a.edges = (0..size).step_by(BLOCK as usize).map(edge).collect();
         a
     }
 
@@ -339,6 +348,11 @@ impl Area {
             Attach::Host => false,
             Attach::Single(s) => s == stream || stream == ANY,
         }
+    }
+
+    /// Whether work has something to do of it: to send it, to close it, to look for changes.
+    pub fn is_lively(&self) -> bool {
+        self.dirty > 0 || self.shared > 0 || self.has_edges()
     }
 
     /// Whether the program may have written in protected pages since the last push.
@@ -428,6 +442,17 @@ impl Area {
                     note(e.dev, &now);
                     news.push((e.dev, now.clone()));
                 }
+                // The device has written nothing: one piece, however much of it has changed.
+                Some(agreed) if !e.stale => {
+                    let mut runs = changes(agreed, &now);
+                    let first = runs.next();
+                    let whole = first.map(|r| r.start..runs.last().map_or(r.end, |l| l.end));
+                    news.extend(whole.map(|r| {
+                        let around = r.start.saturating_sub(7)..(r.end + 7).min(now.len());
+                        note(e.dev + around.start as u64, &now[around]);
+                        (e.dev + r.start as u64, now[r].to_vec())
+                    }));
+                }
                 Some(agreed) => news.extend(changes(agreed, &now).map(|r| {
                     let around = r.start.saturating_sub(7)..(r.end + 7).min(now.len());
                     note(e.dev + around.start as u64, &now[around]);
@@ -440,20 +465,18 @@ impl Area {
     }
 
     /// From now on the device's bytes are the valid ones.
-    pub fn leave_to_device(&mut self, pages: &impl Pages) {
+    pub fn leave_to_device(&mut self, pages: &impl Pages) -> Result<()> {
         for e in &mut self.edges {
             e.stale = true;
         }
-        if self.shared == 0 {
-            return;
-        }
         let mut at = 0;
-        while let Some((first, n)) = self.run(at, State::Both, usize::MAX) {
-            if self.set(pages, first, n, State::Device).is_err() {
-                return;
-            }
+        while self.shared > 0
+            && let Some((first, n)) = self.run(at, State::Both, usize::MAX)
+        {
+            self.set(pages, first, n, State::Device)?;
             at = first + n;
         }
+        Ok(())
     }
 
     /// How many blocks to move for an access to one: more and more while accesses go upwards.
@@ -520,9 +543,20 @@ impl Area {
         self.opened.contains(&page) && pages.protect(page, PAGE, self.rights).is_ok()
     }
 
+    /// Whether changes are looked for while work is under way: not in a long area that is not
+    /// protected at all.
+    pub fn is_watched(&self) -> bool {
+        self.has_edges() && (self.guarded() || self.size <= SMALL)
+    }
+
     /// Whether part of it, or all, is not protected.
     pub fn has_edges(&self) -> bool {
         !self.edges.is_empty()
+    }
+
+    /// How many bytes are not protected.
+    pub fn open_bytes(&self) -> u64 {
+        self.edges.iter().map(|e| e.len as u64).sum()
     }
 
     /// Edges that the device may have written.
@@ -630,149 +664,9 @@ pub mod ram {
         fn watch(&self, _at: u64, _len: u64) -> Result<()> {
             Ok(())
         }
-        fn unwatch(&self, _at: u64) {}
+        fn unwatch(&self, _at: u64, _len: u64) {}
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::ram::Ram;
-    use super::*;
-
-    const AT: u64 = 0x10_0000;
-
-    #[test]
-    fn what_the_program_wrote_is_pushed_once_and_then_the_devices_to_give() {
-        let ram = Ram::new(AT, 40 * 4096);
-        ram.write(AT, &[7]);
-        let mut a = Area::new(Sort::Host, AT, 40 * 4096, 0x1000, 1);
-        a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
-        let mut sent = Vec::new();
-        a.push(&ram, |dst, b| {
-            sent.push((dst, b.len(), b[0]));
-            Ok(())
-        })
-        .unwrap();
-        assert_eq!(sent, [(0x1000, 40 * 4096, 7)]);
-        assert!(!a.has_news());
-        a.leave_to_device(&ram);
-        assert!(a.is_on_device(0) && a.is_on_device(2));
-        assert_eq!(
-            ram.rights.borrow().last(),
-            Some(&(AT, 40 * 4096, libc::PROT_NONE))
-        );
-        let n = a.ahead(0);
-        a.arrived(&ram, 0, n).unwrap();
-        assert!(!a.is_on_device(0) && !a.has_news());
-        a.let_in(&ram, 0, true).unwrap();
-        assert!(a.has_news());
-    }
-
-    #[test]
-    fn an_edge_sends_and_takes_only_what_has_changed() {
-        let ram = Ram::new(AT, 3 * 4096);
-        let at = AT + 4090;
-        let mut a = Area::registered(at, 12, 0x2000, 1);
-        a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
-        assert!(!a.guarded());
-        let push = |a: &mut Area| a.edge_news(&ram, |_, _| {});
-        assert_eq!(push(&mut a), [(0x2000, vec![0; 12])]);
-        ram.write(at + 2, &[5]);
-        assert_eq!(push(&mut a), [(0x2002, vec![5])]);
-        a.leave_to_device(&ram);
-        let looks: Vec<_> = a.stale_edges().collect();
-        let [(_, i)] = looks.iter().map(|l| l.edge).collect::<Vec<_>>()[..] else {
-            panic!()
-        };
-        // Written while the device works on its neighbour.
-        ram.write(at + 4, &[6]);
-        let bytes = [0, 8, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        a.edge_changes(i, &bytes).iter().for_each(|c| ram.merge(c));
-        a.edge_agreed(i, &bytes);
-        assert_eq!(ram.bytes(at, 6), [0, 8, 5, 0, 6, 0]);
-        assert_eq!(push(&mut a), [(0x2004, vec![6])]);
-    }
-
-    #[test]
-    fn a_small_area_is_never_closed() {
-        let ram = Ram::new(AT, 4096);
-        let mut a = Area::small(Sort::Host, AT, 64, AT, 1);
-        a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
-        assert_eq!(a.edge_news(&ram, |_, _| {}), [(AT, vec![0; 64])]);
-        assert_eq!(a.edge_news(&ram, |_, _| {}), []);
-        ram.write(AT + 8, &[2; 4]);
-        assert_eq!(a.edge_news(&ram, |_, _| {}), [(AT + 8, vec![2; 4])]);
-        a.leave_to_device(&ram);
-        assert!(ram.rights.borrow().is_empty() && !a.guards(AT) && a.covers(AT));
-        assert_eq!((a.stale_edges().count(), a.device_of(AT + 5)), (1, AT + 5));
-        let mut there = [0; 64];
-        there[8..12].fill(2);
-        assert_eq!(a.edge_changes(0, &there), []);
-        (there[9], there[63]) = (7, 1);
-        let found = a.edge_changes(0, &there);
-        let found: Vec<_> = found.iter().map(|c| (c.at - AT, &c.new[..])).collect();
-        assert_eq!(found, [(9, &[7][..]), (63, &[1])]);
-    }
-
-    #[test]
-    fn numbers_of_which_few_bytes_change_go_before_a_word_that_stands_alone() {
-        let mut pieces: Vec<(u64, usize)> = vec![(8, 4)];
-        pieces.extend((0..50).map(|i| (4096 + 4 * i, 1)));
-        longest_first(&mut pieces, |p| *p);
-        assert_eq!((pieces[0], pieces[50]), ((4096, 1), (8, 4)));
-    }
-
-    #[test]
-    fn an_open_page_stays_open_and_is_not_part_of_what_is_around_it() {
-        const RW: i32 = libc::PROT_READ | libc::PROT_WRITE;
-        let ram = Ram::new(AT, 4 * 4096);
-        let mut a = Area::new(Sort::Host, AT, 4 * 4096, AT, 1);
-        a.begin_on_host(RW);
-        a.push(&ram, |_, _| Ok(())).unwrap();
-        a.leave_to_device(&ram);
-        let page = AT + 4096;
-        assert_eq!(a.page_to_open(page + 9), Some(page));
-        a.open_page(&ram, page, &[5; 4096]).unwrap();
-        assert!(ram.get(page) == 5 && a.reopen(&ram, page + 9) && !a.reopen(&ram, AT));
-        assert_eq!(a.pieces(0, 1), [(0, 4096), (8192, 8192)]);
-        ram.write(page + 8, &[6]);
-        assert_eq!(a.edge_news(&ram, |_, _| {}), [(page + 8, vec![6])]);
-        // The block around it comes home, and goes again.
-        a.arrived(&ram, 0, 1).unwrap();
-        a.leave_to_device(&ram);
-        assert_eq!(ram.rights.borrow().last(), Some(&(page, 4096, RW)));
-    }
-
-    #[test]
-    fn memory_that_the_device_must_not_write_stays_as_it_is() {
-        let ram = Ram::new(AT, 4096);
-        let mut a = Area::small(Sort::Registered, AT, 8, 0x2000, 1);
-        a.begin_on_host(libc::PROT_READ);
-        a.edge_news(&ram, |_, _| {});
-        assert_eq!(a.edge_changes(0, &[9; 8]), []);
-    }
-
-    #[test]
-    fn faults_that_go_upwards_move_more_and_more() {
-        let mut a = Area::new(Sort::Managed, AT, 16 * 64 * 4096, AT, 1);
-        assert_eq!(a.ahead(5), 1);
-        assert_eq!(a.ahead(6), 2);
-        assert_eq!(a.ahead(8), 4);
-        assert_eq!(a.ahead(3), 1);
-        a.eager = true;
-        assert_eq!(a.ahead(0), 64);
-    }
-
-    #[test]
-    fn copies_of_a_page_keep_to_its_variables() {
-        let mut a = Area::new(Sort::Managed, 0x1000, PAGE, 0x1000, 1);
-        a.of_variables();
-        a.add_variable(0x1000, 0x1004);
-        a.add_variable(0x1200, 0x3000);
-        // A module that comes again brings the same ones.
-        a.add_variable(0x1000, 0x1004);
-        let mut pieces = a.pieces(0, 1);
-        pieces.sort_unstable();
-        assert_eq!(pieces, [(0, 4), (0x200, 0xe00)]);
-    }
-}
+mod tests;

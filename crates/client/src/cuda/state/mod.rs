@@ -360,7 +360,15 @@ impl State {
         let (first, last) = e.extent(r).ok_or(BAD)?;
         match e.memory {
             rows::HOST if e.host == 0 => Err(BAD),
-            rows::HOST => e.host.checked_add(last).map(drop).ok_or(BAD),
+            rows::HOST => {
+                let (p, end) = (e.host.checked_add(first), e.host.checked_add(last));
+                let (p, end) = (
+                    p.ok_or(BAD)?,
+                    end.and_then(|p| p.checked_add(r.width as u64)),
+                );
+                let len = (end.ok_or(BAD)? - p) as usize;
+                self.ranges.may_be_end(p, len).then_some(()).ok_or(BAD)
+            }
             rows::DEVICE => {
                 for row in [first, last] {
                     let p = e.device.checked_add(row).ok_or(BAD)?;

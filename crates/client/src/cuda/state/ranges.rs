@@ -217,6 +217,15 @@ impl Ranges {
         })
     }
 
+    /// Whether `len` bytes of the program's at `p` may be an end of a copy: all of one piece of
+    /// page-locked memory, or of none.
+    pub fn may_be_end(&self, p: u64, len: usize) -> bool {
+        let all = read(&self.all);
+        let before = all.range(..p.saturating_add(len as u64)).rev();
+        let mut hit = before.map(|(_, r)| r).take_while(|r| r.base + r.size > p);
+        hit.all(|r| !r.sort.is_page_locked() || r.base <= p && r.holds(p, len))
+    }
+
     /// Whether `len` bytes at `p` are page-locked host memory.
     pub fn is_pinned(&self, p: u64, len: usize) -> bool {
         self.find_page_locked(p).is_some_and(|r| r.holds(p, len))
@@ -406,10 +415,17 @@ mod tests {
         assert!(!r.is_on_device(u64::MAX, 2), "no address goes that far");
         assert!(r.is_pinned(0x1280, 0x80) && !r.is_pinned(0x1280, 0x81));
         assert!(
+            r.may_be_end(0x1280, 0x80) && !r.may_be_end(0x1280, 0x81),
+            "beyond it"
+        );
+        assert!(!r.may_be_end(0x11f0, 0x20), "into it");
+        assert!(r.may_be_end(0x1300, 0x1000) && r.may_be_end(0xf00, 0x100));
+        assert!(
             !r.add_apart(0x12ff, 2, Sort::Registered, (1, 0), 0),
             "known in part"
         );
         assert!(r.add_apart(0x1300, 2, Sort::Registered, (1, 0), 0));
+        assert!(!r.may_be_end(0x12ff, 2), "across two");
         assert!(
             r.remove(0x1200, |s| s == Sort::Device).is_none(),
             "of another sort"

@@ -17,7 +17,7 @@ use super::space;
 use crate::lock::{lock, wait};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::op;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -38,6 +38,8 @@ pub trait Far {
 
 /// The most areas of which something is not protected, without those that cannot be.
 const MOST_OPEN: usize = 64;
+/// The most bytes of small areas that are not protected.
+const MOST_OPEN_BYTES: u64 = 64 << 10;
 const PAGE: usize = 4096;
 
 /// There is page-locked memory, whose address a parameter may hold.
@@ -99,13 +101,15 @@ impl Default for Shadows {
 pub struct Areas {
     /// By the host address at which the program sees them.
     areas: BTreeMap<u64, Area>,
+    /// Those of which the next work has to do something: there may be many more.
+    lively: BTreeSet<u64>,
     /// The latest work of each context and stream that nobody has been seen to wait for.
     pending: HashMap<(u32, u32), u64>,
     /// Work queued so far.
     count: u64,
     /// Words that were sent and may be addresses of page-locked memory.
     found: Vec<u64>,
-    /// Areas with edges.
+    /// Areas with edges that are watched.
     open: usize,
     /// The latest version of an area.
     versions: u64,
@@ -237,8 +241,9 @@ impl Shadows {
         if !self.active() {
             return None;
         }
-        let mut all = self.areas();
-        let a = all.at(p)?;
+        let all = self.areas();
+        let (_, a) = all.areas.range(..=p).next_back()?;
+        let a = a.covers(p).then_some(a)?;
         ((p - a.start).saturating_add(len as u64) <= a.size).then(|| a.device_of(p))
     }
 
@@ -254,10 +259,11 @@ impl Shadows {
         }
         if a.has_edges() {
             self.note_edges();
-            all.open += 1;
         }
+        all.open += usize::from(a.is_watched());
         all.versions += 1;
         a.version = all.versions;
+        all.lively.insert(a.start);
         all.areas.insert(a.start, a);
         self.glance.flags.fetch_or(ACTIVE, Ordering::AcqRel);
         Ok(())
@@ -265,9 +271,10 @@ impl Shadows {
 
     fn remove(&self, all: &mut Areas, pages: &impl Pages, start: u64) -> Option<Area> {
         let a = all.areas.remove(&start)?;
-        all.open -= usize::from(a.has_edges());
+        all.lively.remove(&start);
+        all.open -= usize::from(a.is_watched());
         if a.guarded() {
-            pages.unwatch(a.host);
+            pages.unwatch(a.host, a.len);
         }
         if all.areas.is_empty() {
             self.glance.flags.fetch_and(!ACTIVE, Ordering::AcqRel);
@@ -276,9 +283,12 @@ impl Shadows {
     }
 
     /// Whether there is room for one more area of which nothing is protected: work looks at all of
-    /// them.
-    pub fn has_room_for_small(&self) -> bool {
-        self.areas().open < MOST_OPEN
+    /// them, and while it is under way they are asked for.
+    pub fn has_room_for_small(&self, size: u64) -> bool {
+        let all = self.areas();
+        let watched = all.lively.iter().filter_map(|start| all.areas.get(start));
+        let watched = watched.filter(|a| a.is_watched()).map(Area::open_bytes);
+        all.open < MOST_OPEN && watched.sum::<u64>() + size <= MOST_OPEN_BYTES
     }
 
     /// Part of some area is not protected: where the program hears that work is over, changes are
@@ -326,7 +336,7 @@ impl Shadows {
                 }
                 a.context = context;
                 a.add_variable(at, at + size);
-                a.leave_to_device(pages);
+                a.leave_to_device(pages)?;
                 continue;
             }
             map(page, PAGE)?;
@@ -407,16 +417,29 @@ impl Shadows {
 impl Areas {
     /// The area that holds an address of the program's.
     pub fn at(&mut self, p: u64) -> Option<&mut Area> {
-        let (_, a) = self.areas.range_mut(..=p).next_back()?;
-        a.covers(p).then_some(a)
+        let (start, a) = self.areas.range_mut(..=p).next_back()?;
+        a.covers(p).then(|| {
+            self.lively.insert(*start);
+            a
+        })
+    }
+
+    /// Runs `f` on each area of which work on `stream` has something to do.
+    fn each_lively(&mut self, stream: u32, mut f: impl FnMut(&mut Area)) {
+        for start in &self.lively {
+            if let Some(a) = self.areas.get_mut(start).filter(|a| a.reached_by(stream)) {
+                f(a);
+            }
+        }
     }
 
     /// Runs `f` on each area that overlaps a range.
     pub fn each(&mut self, p: u64, len: u64, f: impl FnMut(&mut Area)) {
         let end = p.saturating_add(len);
         let hit = self.areas.values_mut();
-        hit.filter(|a| a.start < end && a.start + a.size > p)
-            .for_each(f);
+        let hit = hit.filter(|a| a.start < end && a.start + a.size > p);
+        let lively = &mut self.lively;
+        hit.inspect(|a| _ = lively.insert(a.start)).for_each(f);
     }
 
     /// Words that were sent since the last time and may be addresses of page-locked memory.
@@ -460,10 +483,10 @@ impl Areas {
         writes: bool,
     ) -> Result<()> {
         let (mut any, mut done) = (false, Ok(()));
-        for a in self.areas.values_mut().filter(|a| a.reached_by(stream)) {
+        let mut found = std::mem::take(&mut self.found);
+        self.each_lively(stream, |a| {
             if a.has_news() {
                 let context = a.context;
-                let found = &mut self.found;
                 done = done.and(a.push(pages, |dst, bytes| {
                     any = true;
                     if bytes.len() <= MOST_SCANNED {
@@ -472,14 +495,20 @@ impl Areas {
                     far.push(context, dst, bytes)
                 }));
             }
-        }
-        match self.send_edges(pages, far, stream) {
+        });
+        self.found = found;
+        match self.send_edges(pages, far, stream, |_| true) {
             Ok(sent) => any |= sent,
             Err(e) => done = done.and(Err(e)),
         }
         if writes {
-            let reached = self.areas.values_mut().filter(|a| a.reached_by(stream));
-            reached.for_each(|a| a.leave_to_device(pages));
+            self.each_lively(stream, |a| {
+                let left = a.leave_to_device(pages);
+                done = std::mem::replace(&mut done, Ok(())).and(left);
+            });
+            let areas = &self.areas;
+            let lively = |start: &u64| areas.get(start).is_some_and(Area::is_lively);
+            self.lively.retain(lively);
         }
         if any {
             done = done.and(far.fence());
@@ -489,23 +518,30 @@ impl Areas {
 
     /// Sends what the program has changed where nothing is protected; whether there was anything.
     /// Long pieces go first: a word that stands alone says that the others are there, as a rule.
-    fn send_edges(&mut self, pages: &impl Pages, far: &impl Far, stream: u32) -> Result<bool> {
-        if self.open == 0 {
-            return Ok(false);
-        }
+    fn send_edges(
+        &mut self,
+        pages: &impl Pages,
+        far: &impl Far,
+        stream: u32,
+        which: impl Fn(&Area) -> bool,
+    ) -> Result<bool> {
         let mut news = Vec::new();
-        let found = &mut self.found;
-        for a in self.areas.values_mut().filter(|a| a.reached_by(stream)) {
+        let (mut found, mut version) = (std::mem::take(&mut self.found), self.versions);
+        self.each_lively(stream, |a| {
+            if !which(a) {
+                return;
+            }
             let note = |dst, bytes: &[u8]| {
                 found.extend(words(dst, bytes).filter(|w| far.may_be_address(*w)));
             };
             let (context, own) = (a.context, a.edge_news(pages, note));
             if !own.is_empty() {
-                self.versions += 1;
-                a.version = self.versions;
+                version += 1;
+                a.version = version;
             }
             news.extend(own.into_iter().map(|(dst, bytes)| (context, dst, bytes)));
-        }
+        });
+        (self.found, self.versions) = (found, version);
         longest_first(&mut news, |(_, dst, bytes)| (*dst, bytes.len()));
         for (context, dst, bytes) in &news {
             far.push(*context, *dst, bytes)?;
@@ -524,6 +560,7 @@ impl Areas {
     ) -> Result<()> {
         let a = self.areas.get_mut(&start);
         let a = a.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        self.lively.insert(start);
         for (offset, len) in a.pieces(first, n) {
             let at = a.host + offset;
             self.bounce.resize(len as usize, 0);
@@ -535,16 +572,24 @@ impl Areas {
 
     /// Sends what the program has changed where nothing is protected, while work is under way.
     pub fn push_edges(&mut self, pages: &impl Pages, far: &impl Far) -> Result<bool> {
-        let any = self.send_edges(pages, far, ANY)?;
+        let any = self.send_edges(pages, far, ANY, Area::is_watched)?;
         if any {
             far.fence()?;
         }
         Ok(any)
     }
 
-    /// What the device may have changed where nothing is protected.
+    /// What the device may have changed where nothing is protected, in areas that are watched.
     pub fn looks(&self) -> Vec<Look> {
-        self.areas.values().flat_map(Area::stale_edges).collect()
+        self.stale_edges(Area::is_watched)
+    }
+
+    fn stale_edges(&self, which: impl Fn(&Area) -> bool) -> Vec<Look> {
+        let lively = self.lively.iter().filter_map(|start| self.areas.get(start));
+        lively
+            .filter(|a| which(a))
+            .flat_map(Area::stale_edges)
+            .collect()
     }
 
     /// What was asked for is here: it is written where the device has changed it, unless it is too
@@ -579,17 +624,24 @@ impl Areas {
 
     /// Brings the bytes home that pages do not guard.
     pub fn fetch_edges(&mut self, pages: &impl Pages, far: &impl Far) {
-        let looks = self.looks();
-        if looks.is_empty() {
-            return;
+        /// How many are asked for in one round trip.
+        const AT_ONCE: usize = 256;
+        let looks = self.stale_edges(|_| true);
+        for some in looks.chunks(AT_ONCE) {
+            let Ok(got) = far.read_all(some) else {
+                return;
+            };
+            // Nobody else hears of anything meanwhile.
+            let now = |l: &Look| Look {
+                version: self.areas.get(&l.edge.0).map_or(0, |a| a.version),
+                ..*l
+            };
+            let got: Vec<_> = some.iter().map(now).zip(got).collect();
+            self.arrived(pages, &got);
         }
-        let Ok(got) = far.read_all(&looks) else {
-            return;
-        };
-        self.arrived(pages, &looks.into_iter().zip(got).collect::<Vec<_>>());
         // Other streams may go on writing.
         if self.pending.is_empty() {
-            self.areas.values_mut().for_each(Area::edges_are_fresh);
+            self.each_lively(ANY, Area::edges_are_fresh);
         }
     }
 
@@ -612,7 +664,7 @@ impl Areas {
     /// Opens the page of `p` to the program while work is under way, if there are not too many.
     fn open_page(&mut self, pages: &impl Pages, far: &impl Far, start: u64, p: u64) -> Option<()> {
         let a = self.areas.get_mut(&start)?;
-        let (page, had) = (a.page_to_open(p)?, a.has_edges());
+        let (page, had) = (a.page_to_open(p)?, a.is_watched());
         if !had && self.open >= MOST_OPEN {
             return None;
         }

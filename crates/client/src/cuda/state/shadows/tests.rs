@@ -41,7 +41,7 @@ impl Far for Wire {
 #[test]
 fn what_is_not_protected_is_fetched_until_no_work_is_left() {
     let (ram, wire, s) = (Ram::new(AT, 4096), Wire::default(), Shadows::default());
-    s.insert(&ram, Area::small(Sort::Host, AT, 8, AT, 3))
+    s.insert(&ram, Area::open_wide(Sort::Host, AT, 8, AT, 3))
         .unwrap();
     assert!(s.needs_to_hear() && s.begin_watch() && !s.begin_watch());
     for stream in [1, 2] {
@@ -67,7 +67,7 @@ fn addresses_among_what_is_sent_are_found() {
     let mut a = Area::new(Sort::Managed, AT, LEN / 2, AT, 3);
     a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
     s.insert(&ram, a).unwrap();
-    s.insert(&ram, Area::small(Sort::Host, AT + LEN, 64, AT + LEN, 3))
+    s.insert(&ram, Area::open_wide(Sort::Host, AT + LEN, 64, AT + LEN, 3))
         .unwrap();
     ram.write(AT + 4096, &[0x77]);
     ram.write(AT + LEN + 9, &[0x77]);
@@ -88,7 +88,7 @@ fn addresses_among_what_is_sent_are_found() {
 fn words_that_stand_alone_go_behind_longer_pieces() {
     let (ram, wire, s) = (Ram::new(AT, 8192), Wire::default(), Shadows::default());
     for at in [AT, AT + 4096] {
-        s.insert(&ram, Area::small(Sort::Host, at, 64, at, 3))
+        s.insert(&ram, Area::open_wide(Sort::Host, at, 64, at, 3))
             .unwrap();
     }
     s.areas().work(&ram, &wire, (3, 1), false).unwrap();
@@ -133,7 +133,7 @@ fn a_page_that_the_program_touches_while_work_runs_is_opened_and_watched() {
 #[test]
 fn an_answer_from_before_a_push_changes_nothing() {
     let (ram, wire, s) = (Ram::new(AT, 4096), Wire::default(), Shadows::default());
-    s.insert(&ram, Area::small(Sort::Host, AT, 8, AT, 3))
+    s.insert(&ram, Area::open_wide(Sort::Host, AT, 8, AT, 3))
         .unwrap();
     s.areas().work(&ram, &wire, (3, 1), false).unwrap();
     let old = s.areas().looks();
@@ -258,4 +258,68 @@ fn registered_memory_comes_home_before_it_is_forgotten() {
     );
     assert_eq!([AT + 7, AT + LEN - 8].map(|p| ram.get(p)), [0; 2]);
     assert!(!s.active());
+}
+
+#[test]
+fn work_looks_only_at_what_it_has_something_to_do_with() {
+    const MANY: u64 = 5000;
+    let len = 4096;
+    let (ram, wire, s) = (
+        Ram::new(AT, MANY as usize * len),
+        Wire::default(),
+        Shadows::default(),
+    );
+    for i in 0..MANY {
+        let at = AT + i * len as u64;
+        let mut a = Area::new(Sort::Host, at, len as u64, at, 3);
+        a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
+        s.insert(&ram, a).unwrap();
+    }
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    assert_eq!(said(&wire).len() as u64, MANY + 1);
+    assert!(s.areas().lively.is_empty());
+    // What the program touches is looked at again.
+    s.areas().over(3, None, 1);
+    let p = AT + 77 * len as u64;
+    let fault = s.areas().fault(&ram, &wire, p, Some(true), false);
+    assert_eq!((fault, s.areas().lively.len()), (Outcome::Retry, 1));
+    said(&wire);
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    let sent = [format!("push 3 {p:#x} {len} 9"), "fence".into()];
+    assert_eq!(said(&wire), sent);
+    assert!(s.areas().lively.is_empty());
+}
+
+#[test]
+fn what_others_see_is_compared_and_fetched_and_not_watched() {
+    let len = 2 * LEN;
+    let (ram, wire, s) = (
+        Ram::new(AT, len as usize),
+        Wire::default(),
+        Shadows::default(),
+    );
+    let mut a = Area::open_wide(Sort::Registered, AT, len, AT, 3);
+    a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
+    s.insert(&ram, a).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    assert_eq!(said(&wire).len(), 5, "in pieces, and a fence");
+    assert!(s.areas().looks().is_empty() && ram.rights.borrow().is_empty());
+    s.areas().over(3, None, 1);
+    s.areas().fetch_edges(&ram, &wire);
+    assert_eq!(said(&wire).len(), 4);
+    assert_eq!([AT, AT + len - 1].map(|p| ram.get(p)), [9, 9]);
+    // No work is under way: what has changed travels as one piece, with what lies between.
+    ram.write(AT + LEN, &[1]);
+    ram.write(AT + LEN + 900, &[1]);
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    let p = AT + LEN;
+    assert_eq!(
+        said(&wire),
+        [format!("push 3 {p:#x} 901 1"), "fence".into()]
+    );
+    // Now the device may be writing.
+    ram.write(AT + LEN, &[2]);
+    ram.write(AT + LEN + 900, &[2]);
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    assert_eq!(said(&wire).len(), 3);
 }

@@ -1,0 +1,141 @@
+//! Rules of one piece of shadowed memory.
+
+use super::ram::Ram;
+use super::*;
+
+const AT: u64 = 0x10_0000;
+
+#[test]
+fn what_the_program_wrote_is_pushed_once_and_then_the_devices_to_give() {
+    let ram = Ram::new(AT, 40 * 4096);
+    ram.write(AT, &[7]);
+    let mut a = Area::new(Sort::Host, AT, 40 * 4096, 0x1000, 1);
+    a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
+    let mut sent = Vec::new();
+    a.push(&ram, |dst, b| {
+        sent.push((dst, b.len(), b[0]));
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(sent, [(0x1000, 40 * 4096, 7)]);
+    assert!(!a.has_news());
+    a.leave_to_device(&ram).unwrap();
+    assert!(a.is_on_device(0) && a.is_on_device(2));
+    assert_eq!(
+        ram.rights.borrow().last(),
+        Some(&(AT, 40 * 4096, libc::PROT_NONE))
+    );
+    let n = a.ahead(0);
+    a.arrived(&ram, 0, n).unwrap();
+    assert!(!a.is_on_device(0) && !a.has_news());
+    a.let_in(&ram, 0, true).unwrap();
+    assert!(a.has_news());
+}
+
+#[test]
+fn an_edge_sends_and_takes_only_what_has_changed() {
+    let ram = Ram::new(AT, 3 * 4096);
+    let at = AT + 4090;
+    let mut a = Area::registered(at, 12, 0x2000, 1);
+    a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
+    assert!(!a.guarded());
+    let push = |a: &mut Area| a.edge_news(&ram, |_, _| {});
+    assert_eq!(push(&mut a), [(0x2000, vec![0; 12])]);
+    ram.write(at + 2, &[5]);
+    assert_eq!(push(&mut a), [(0x2002, vec![5])]);
+    a.leave_to_device(&ram).unwrap();
+    let looks: Vec<_> = a.stale_edges().collect();
+    let [(_, i)] = looks.iter().map(|l| l.edge).collect::<Vec<_>>()[..] else {
+        panic!()
+    };
+    // Written while the device works on its neighbour.
+    ram.write(at + 4, &[6]);
+    let bytes = [0, 8, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    a.edge_changes(i, &bytes).iter().for_each(|c| ram.merge(c));
+    a.edge_agreed(i, &bytes);
+    assert_eq!(ram.bytes(at, 6), [0, 8, 5, 0, 6, 0]);
+    assert_eq!(push(&mut a), [(0x2004, vec![6])]);
+}
+
+#[test]
+fn a_small_area_is_never_closed() {
+    let ram = Ram::new(AT, 4096);
+    let mut a = Area::open_wide(Sort::Host, AT, 64, AT, 1);
+    a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
+    assert_eq!(a.edge_news(&ram, |_, _| {}), [(AT, vec![0; 64])]);
+    assert_eq!(a.edge_news(&ram, |_, _| {}), []);
+    ram.write(AT + 8, &[2; 4]);
+    assert_eq!(a.edge_news(&ram, |_, _| {}), [(AT + 8, vec![2; 4])]);
+    a.leave_to_device(&ram).unwrap();
+    assert!(ram.rights.borrow().is_empty() && !a.guards(AT) && a.covers(AT));
+    assert_eq!((a.stale_edges().count(), a.device_of(AT + 5)), (1, AT + 5));
+    let mut there = [0; 64];
+    there[8..12].fill(2);
+    assert_eq!(a.edge_changes(0, &there), []);
+    (there[9], there[63]) = (7, 1);
+    let found = a.edge_changes(0, &there);
+    let found: Vec<_> = found.iter().map(|c| (c.at - AT, &c.new[..])).collect();
+    assert_eq!(found, [(9, &[7][..]), (63, &[1])]);
+}
+
+#[test]
+fn numbers_of_which_few_bytes_change_go_before_a_word_that_stands_alone() {
+    let mut pieces: Vec<(u64, usize)> = vec![(8, 4)];
+    pieces.extend((0..50).map(|i| (4096 + 4 * i, 1)));
+    longest_first(&mut pieces, |p| *p);
+    assert_eq!((pieces[0], pieces[50]), ((4096, 1), (8, 4)));
+}
+
+#[test]
+fn an_open_page_stays_open_and_is_not_part_of_what_is_around_it() {
+    const RW: i32 = libc::PROT_READ | libc::PROT_WRITE;
+    let ram = Ram::new(AT, 4 * 4096);
+    let mut a = Area::new(Sort::Host, AT, 4 * 4096, AT, 1);
+    a.begin_on_host(RW);
+    a.push(&ram, |_, _| Ok(())).unwrap();
+    a.leave_to_device(&ram).unwrap();
+    let page = AT + 4096;
+    assert_eq!(a.page_to_open(page + 9), Some(page));
+    a.open_page(&ram, page, &[5; 4096]).unwrap();
+    assert!(ram.get(page) == 5 && a.reopen(&ram, page + 9) && !a.reopen(&ram, AT));
+    assert_eq!(a.pieces(0, 1), [(0, 4096), (8192, 8192)]);
+    ram.write(page + 8, &[6]);
+    assert_eq!(a.edge_news(&ram, |_, _| {}), [(page + 8, vec![6])]);
+    // The block around it comes home, and goes again.
+    a.arrived(&ram, 0, 1).unwrap();
+    a.leave_to_device(&ram).unwrap();
+    assert_eq!(ram.rights.borrow().last(), Some(&(page, 4096, RW)));
+}
+
+#[test]
+fn memory_that_the_device_must_not_write_stays_as_it_is() {
+    let ram = Ram::new(AT, 4096);
+    let mut a = Area::open_wide(Sort::Registered, AT, 8, 0x2000, 1);
+    a.begin_on_host(libc::PROT_READ);
+    a.edge_news(&ram, |_, _| {});
+    assert_eq!(a.edge_changes(0, &[9; 8]), []);
+}
+
+#[test]
+fn faults_that_go_upwards_move_more_and_more() {
+    let mut a = Area::new(Sort::Managed, AT, 16 * 64 * 4096, AT, 1);
+    assert_eq!(a.ahead(5), 1);
+    assert_eq!(a.ahead(6), 2);
+    assert_eq!(a.ahead(8), 4);
+    assert_eq!(a.ahead(3), 1);
+    a.eager = true;
+    assert_eq!(a.ahead(0), 64);
+}
+
+#[test]
+fn copies_of_a_page_keep_to_its_variables() {
+    let mut a = Area::new(Sort::Managed, 0x1000, PAGE, 0x1000, 1);
+    a.of_variables();
+    a.add_variable(0x1000, 0x1004);
+    a.add_variable(0x1200, 0x3000);
+    // A module that comes again brings the same ones.
+    a.add_variable(0x1000, 0x1004);
+    let mut pieces = a.pieces(0, 1);
+    pieces.sort_unstable();
+    assert_eq!(pieces, [(0, 4), (0x200, 0xe00)]);
+}
