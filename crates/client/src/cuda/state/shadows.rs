@@ -434,12 +434,14 @@ impl Areas {
     }
 
     /// Runs `f` on each area that overlaps a range.
-    pub fn each(&mut self, p: u64, len: u64, f: impl FnMut(&mut Area)) {
+    pub fn each(&mut self, p: u64, len: u64, mut f: impl FnMut(&mut Area)) {
         let end = p.saturating_add(len);
         let hit = self.areas.values_mut();
         let hit = hit.filter(|a| a.start < end && a.start + a.size > p);
-        let lively = &mut self.lively;
-        hit.inspect(|a| _ = lively.insert(a.start)).for_each(f);
+        for a in hit {
+            self.lively.insert(a.start);
+            f(a);
+        }
     }
 
     /// Words that were sent since the last time and may be addresses of page-locked memory.
