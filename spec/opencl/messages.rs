@@ -172,11 +172,13 @@ fn LaunchKernel(queue: u32, kernel: u32, event: u32, dims: u32, offset: [u64; 3]
 /// Bytes to a buffer.
 #[id(0x0601)] #[message] #[queued]
 #[creates(Event)]
+#[calls(clEnqueueWriteBuffer(queue, buffer, 0, offset, len(data), data))]
 fn WriteBuffer(queue: u32, buffer: u32, event: u32, waits: U32s, offset: u64, blob: u32, data: Rest);
 
 /// Bytes from a buffer, as bulk.
 #[id(0x0602)] #[message] #[waits]
 #[creates(Event)]
+#[calls(clEnqueueReadBuffer(queue, buffer, 0, at(offset), len(place), place))]
 fn ReadBuffer(queue: u32, buffer: u32, event: u32, waits: U32s, offset: u64, size: u64);
 
 /// Buffer to buffer.
@@ -306,11 +308,13 @@ fn SvmFree(context: u32, pointer: u64);
 /// Bytes to it.
 #[id(0x0803)] #[message] #[queued]
 #[creates(Event)]
+#[calls(clEnqueueSVMMemcpy(queue, 0, svm(pointer, len(data)), data, len(data)))]
 fn SvmWrite(queue: u32, event: u32, waits: U32s, pointer: u64, command: u32, blob: u32, data: Rest);
 
 /// Bytes from it, as bulk.
 #[id(0x0804)] #[message] #[waits]
 #[creates(Event)]
+#[calls(clEnqueueSVMMemcpy(queue, 0, place, at(svm(pointer, size)), len(place)))]
 fn SvmRead(queue: u32, event: u32, waits: U32s, pointer: u64, size: u64);
 
 /// From one place in it to another.

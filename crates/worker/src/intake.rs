@@ -197,13 +197,23 @@ impl Queue {
 }
 
 /// Receives frames for the executor.
+/// What a session's API shares with its connection.
+pub struct Ends {
+    /// Where answers go.
+    pub outbox: Outbox,
+    /// Content by hash.
+    pub content: Content,
+    /// Functions of the program that something waits for.
+    pub callbacks: Callbacks,
+    /// Records that are executed ahead of the queue.
+    pub ahead: Ahead,
+    /// Where bulk records land.
+    pub incoming: Arena,
+}
+
 pub(crate) struct Intake {
     queue: Arc<Queue>,
-    content: Content,
-    callbacks: Callbacks,
-    ahead: Ahead,
-    arena: Arena,
-    outbox: Outbox,
+    ends: Ends,
     /// No slab came back when one was last waited for.
     hurried: bool,
     /// The slab that the frame in progress goes to.
@@ -220,23 +230,11 @@ pub(crate) struct Intake {
 pub(crate) type Ended = Box<dyn FnOnce(bool, &str) + Send>;
 
 impl Intake {
-    pub(crate) fn new(
-        queue: Arc<Queue>,
-        content: Content,
-        callbacks: Callbacks,
-        ahead: Ahead,
-        arena: Arena,
-        outbox: Outbox,
-        ended: Option<Ended>,
-    ) -> Self {
-        ahead.tell(queue.execution.clone(), AHEAD);
+    pub(crate) fn new(queue: Arc<Queue>, ends: Ends, ended: Option<Ended>) -> Self {
+        ends.ahead.tell(queue.execution.clone(), AHEAD);
         Self {
             queue,
-            content,
-            callbacks,
-            ahead,
-            arena,
-            outbox,
+            ends,
             hurried: false,
             landing: None,
             told: Cell::new(Instant::now()),
@@ -254,15 +252,15 @@ impl Intake {
         // Asked again and again while the reading is held up: the client's pings go unread then.
         if self.told.get().elapsed() > TELL {
             self.told.set(Instant::now());
-            self.outbox.lives();
+            self.ends.outbox.lives();
         }
-        let awaited = || self.callbacks.any() && self.queue.bytes() < CONTENT_SLACK;
-        self.content.wanting() || self.outbox.hung_up() || awaited()
+        let awaited = || self.ends.callbacks.any() && self.queue.bytes() < CONTENT_SLACK;
+        self.ends.content.wanting() || self.ends.outbox.hung_up() || awaited()
     }
 
     fn queue(&self, f: Frame, bytes: usize) -> Result<Vec<u8>, String> {
         self.queue
-            .push(f, bytes, &self.content, || self.must_read())
+            .push(f, bytes, &self.ends.content, || self.must_read())
     }
 
     fn queue_records(&self, seq: u64, body: &mut Vec<u8>) -> Result<(), String> {
@@ -296,7 +294,7 @@ impl Sink for Intake {
         // go may be behind this.
         let since = Instant::now();
         let slab = loop {
-            match self.arena.take(Duration::from_millis(10)) {
+            match self.ends.incoming.take(Duration::from_millis(10)) {
                 Some(s) => {
                     self.hurried = false;
                     break s;
@@ -326,8 +324,8 @@ impl Sink for Intake {
             debug_assert_eq!(body.len(), PEEK);
             let h = Header::parse(body).map_err(|e| e.to_string())?;
             if h.op == OP_MEMORY_IN {
-                self.ahead.push(h, Payload::Slab(slab, len))?;
-                self.ahead.end_of(seq);
+                self.ends.ahead.push(h, Payload::Slab(slab, len))?;
+                self.ends.ahead.end_of(seq);
                 return Ok(());
             }
             let body = Body::Bulk(slab, len);
@@ -340,18 +338,18 @@ impl Sink for Intake {
         for r in Records::new(body) {
             let (h, payload) = r.map_err(|e| e.to_string())?;
             match h.op {
-                OP_CONTENT => self.content.arrived(payload)?,
-                OP_CALLBACK_BYTES => self.callbacks.bytes(payload)?,
+                OP_CONTENT => self.ends.content.arrived(payload)?,
+                OP_CALLBACK_BYTES => self.ends.callbacks.bytes(payload)?,
                 OP_CALLBACK_DONE => {
                     let n = payload
                         .try_into()
                         .map_err(|_| "a callback's number is cut short")?;
-                    let (n, callbacks) = (u32::from_le_bytes(n), self.callbacks.clone());
-                    self.ahead.then(move || callbacks.done(n));
+                    let (n, callbacks) = (u32::from_le_bytes(n), self.ends.callbacks.clone());
+                    self.ends.ahead.then(move || callbacks.done(n));
                     ahead = true;
                 }
                 OP_MEMORY_IN | OP_MEMORY_OUT | OP_MIRROR_IN | OP_MIRROR_OUT => {
-                    self.ahead.push(h, Payload::Bytes(payload.to_vec()))?;
+                    self.ends.ahead.push(h, Payload::Bytes(payload.to_vec()))?;
                     ahead = true;
                 }
                 OP_GOODBYE => {
@@ -365,7 +363,7 @@ impl Sink for Intake {
             }
         }
         if ahead {
-            self.ahead.end_of(seq);
+            self.ends.ahead.end_of(seq);
         }
         if ordinary {
             self.queue_records(seq, body)?;
@@ -374,7 +372,7 @@ impl Sink for Intake {
     }
 
     fn memory(&self) -> Vec<Memory> {
-        let (start, len) = self.arena.memory();
+        let (start, len) = self.ends.incoming.memory();
         vec![Memory { start, len }]
     }
 
@@ -384,7 +382,7 @@ impl Sink for Intake {
 
     fn closed(&mut self, why: &Closed) {
         self.queue.close(why.to_string(), self.goodbye);
-        self.callbacks.end();
+        self.ends.callbacks.end();
         if let Some(f) = self.ended.take() {
             f(self.goodbye, &why.0);
         }

@@ -4,6 +4,7 @@ use crate::ahead::Ahead;
 use crate::callback::Callbacks;
 use crate::content::Content;
 use crate::end::{Patience, Progress};
+pub use crate::intake::Ends;
 use crate::intake::{Body, Ended, Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT};
 use crate::inventory::Inventory;
 use crate::keeper::{Newest, Wait};
@@ -72,7 +73,7 @@ pub fn run(
     let opened = open(&attach, &conn, options, store, apis, shared);
     let Session {
         mut api,
-        mut ends,
+        ends,
         welcome,
     } = match opened {
         Ok(session) => session,
@@ -87,7 +88,6 @@ pub fn run(
     };
     say(&Report::Attached);
     answer(&conn, &welcome);
-    ends.ended = Some(last_word(control.clone(), inventory.clone()));
     let served = attend(*attach, conn, ends, &mut *api, (&control, &inventory));
     say(&Report::Holds(inventory.holding()));
     let result = served.map_err(|e| format!("the server's worker cannot work ({e}): try later"));
@@ -142,7 +142,6 @@ fn open(
         callbacks: Callbacks::default(),
         ahead: Ahead::default(),
         incoming: Arena::new(SLABS_IN).map_err(no_memory)?,
-        ended: None,
     };
     let outgoing = Arena::new(SLABS_OUT).map_err(no_memory)?;
     let shared = shares(attach)
@@ -200,28 +199,14 @@ fn attend(
             .spawn(move || ears.listen())
             .map(drop)
     };
+    let ended = last_word(control.clone(), inventory.clone());
+    let ends = (ends, Some(ended));
     serve(Arc::new(conn), Box::new(keeper), ends, &mut [api], listen)
 }
 
 /// What is called when the client's side is over: whether the client said goodbye, why, and how far
 /// the executor has come.
 pub type LastWord = Box<dyn FnOnce(bool, &str, Arc<Progress>) + Send>;
-
-/// What a session's API shares with its connection.
-pub struct Ends {
-    /// Where answers go.
-    pub outbox: Outbox,
-    /// Content by hash.
-    pub content: Content,
-    /// Functions of the program that something waits for.
-    pub callbacks: Callbacks,
-    /// Records that are executed ahead of the queue.
-    pub ahead: Ahead,
-    /// Where bulk records land.
-    pub incoming: Arena,
-    /// Called once, when the client's side is over.
-    pub ended: Option<LastWord>,
-}
 
 /// Sees to it that a session that is over ends, even if its executor sits in a call of the driver's
 /// that does not return: what the client held must be free again.
@@ -267,34 +252,25 @@ fn last_word(control: Arc<OwnedFd>, inventory: Inventory) -> LastWord {
 pub fn serve(
     conn: Arc<dyn Connection>,
     keeper: Box<dyn Keeper>,
-    ends: Ends,
+    (ends, ended): (Ends, Option<LastWord>),
     apis: &mut Apis<'_>,
     opened: impl FnOnce(&Channel) -> std::io::Result<()>,
 ) -> std::io::Result<String> {
     let queue = Arc::new(Queue::default());
     let progress = Progress::new(queue.clone());
     let came = progress.clone();
-    let ended = ends
-        .ended
-        .map(|f| -> Ended { Box::new(move |bye, why| f(bye, why, came)) });
-    let intake = Intake::new(
-        queue.clone(),
-        ends.content,
-        ends.callbacks,
-        ends.ahead,
-        ends.incoming,
-        ends.outbox.clone(),
-        ended,
-    );
+    let outbox = ends.outbox.clone();
+    let ended = ended.map(|f| -> Ended { Box::new(move |bye, why| f(bye, why, came)) });
+    let intake = Intake::new(queue.clone(), ends, ended);
     let channel = Channel::start("worker", conn, Box::new(intake), keeper)?;
     let rouse = queue.clone();
     channel.on_wake(move || rouse.rouse());
-    ends.outbox.connect(channel.clone());
+    outbox.connect(channel.clone());
     opened(&channel)?;
     let why = execute(apis, &queue, &channel);
     progress.step();
-    if !ends.outbox.closed() {
-        ends.outbox.goodbye(&why);
+    if !outbox.closed() {
+        outbox.goodbye(&why);
         channel.close(&why, Duration::from_millis(500));
     }
     progress.step();

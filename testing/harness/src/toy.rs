@@ -279,13 +279,19 @@ impl Pair {
                 callbacks,
                 ahead: busbar_worker::ahead::Ahead::default(),
                 incoming: busbar_worker::staging::Arena::new(8).expect("memory for staging"),
-                ended: None,
             };
             let open = |c: &busbar_channel::Channel| {
                 let _ = opened.set(c.clone());
                 Ok(())
             };
-            serve(worker.0, Box::new(worker.1), ends, &mut [&mut toy], open).expect("threads start")
+            serve(
+                worker.0,
+                Box::new(worker.1),
+                (ends, None),
+                &mut [&mut toy],
+                open,
+            )
+            .expect("threads start")
         });
         let told: Arc<Mutex<Told>> = Arc::default();
         let (tx, rx) = channel();

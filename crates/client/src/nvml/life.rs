@@ -72,8 +72,19 @@ pub unsafe fn put_text(out: *mut c_char, room: u32, text: &str) -> Result {
 pub unsafe fn check_version<T>(p: *const T, number: u32) -> Result {
     refuse_if(p.is_null(), NVML_ERROR_INVALID_ARGUMENT)?;
     // SAFETY: the caller's promise: the version comes first.
-    match unsafe { p.cast::<u32>().read() } == size_of::<T>() as u32 | number << 24 {
-        true => Ok(()),
-        false => Err(NVML_ERROR_ARGUMENT_VERSION_MISMATCH),
+    let version = unsafe { p.cast::<u32>().read() };
+    let expected = size_of::<T>() as u32 | number << 24;
+    refuse_if(version != expected, NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
+}
+
+/// A structure of the program's that is to be filled, if it is of that version.
+///
+/// # Safety
+/// As for [`check_version`], and nobody else uses the structure meanwhile.
+pub unsafe fn versioned<'a, T>(p: *mut T, number: u32) -> Result<&'a mut T> {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        check_version(p, number)?;
+        Ok(&mut *p)
     }
 }

@@ -105,8 +105,9 @@ impl Parts {
         local
     }
 
-    /// One argument: a field, an item of one, a number, a list's length (`len(f)`), or a range of
-    /// shared memory (`svm(at, size)`).
+    /// One argument: a field, an item of one, a number, a list's length (`len(f)`), a range of
+    /// shared memory (`svm(at, size)`), or the bytes that a command reads (`data`) or fills
+    /// (`place`), of which each piece begins where `at(f)` says.
     fn add(&mut self, c: &Call, a: &Arg, e: &Expr) {
         let text = e.to_token_stream().to_string().replace(' ', "");
         let wire = c.request.iter().find(|f| f.name == text).map(|f| &f.wire);
@@ -114,9 +115,29 @@ impl Parts {
         let arg = match (e, wire) {
             (Expr::Call(call), _) if call.func.to_token_stream().to_string() == "svm" => {
                 let range: Vec<_> = call.args.iter().map(|a| a.to_token_stream()).collect();
-                let how = format!("self.svm_range(m.{}, m.{})", range[0], range[1]);
+                let size = match &call.args[1] {
+                    Expr::Call(_) => "data.bytes().len() as u64".to_owned(),
+                    _ => format!("m.{}", range[1]),
+                };
+                let how = format!("self.svm_range(m.{}, {size})", range[0]);
                 self.find(format!("v_{}", range[0]), how)
             }
+            (Expr::Call(call), _) if call.func.to_token_stream().to_string() == "at" => {
+                let f = call.args[0].to_token_stream();
+                match &call.args[0] {
+                    Expr::Call(_) => {
+                        self.add(c, a, &call.args[0]);
+                        let start = self.args.pop().unwrap_or_default();
+                        format!("{start}.wrapping_byte_add(piece.offset as usize)")
+                    }
+                    _ => format!("m.{f}.wrapping_add(piece.offset) as usize"),
+                }
+            }
+            (Expr::Call(_), _) if text == "len(data)" || text == "len(place)" => {
+                "bytes.len()".to_owned()
+            }
+            (_, _) if text == "data" => "bytes.as_ptr().cast()".to_owned(),
+            (_, _) if text == "place" => "bytes.as_mut_ptr().cast()".to_owned(),
             (Expr::Call(call), _) => {
                 let list = call.args[0].to_token_stream().to_string();
                 let found = self.found.iter().any(|f| f.0 == format!("v_{list}"));
@@ -177,11 +198,12 @@ fn method(c: &Call, f: &Call, args: &[Expr]) -> String {
         .iter()
         .any(|f| matches!(f.wire, Wire::Bytes | Wire::Rest | Wire::Str));
     let mut s = format!(
-        "/// `{}`.\npub fn {}(&mut self, m: wire::{}{}) -> Result<(), Fail> {{\n",
+        "/// `{}`.\npub fn {}(&mut self, m: wire::{}{}) -> Result<{}, Fail> {{\n",
         f.item.name,
         c.snake,
         c.message,
-        if borrowed { "<'_>" } else { "" }
+        if borrowed { "<'_>" } else { "" },
+        if c.waits() && waits { "Answered" } else { "()" }
     );
     let mut parts = Parts::default();
     // A command's queue is looked up by the one that enqueues it.
@@ -196,7 +218,34 @@ fn method(c: &Call, f: &Call, args: &[Expr]) -> String {
         parts.found.iter().map(one).collect()
     };
     let creates = c.effects.iter().find(|e| e.act == Act::Creates);
-    if waits {
+    let uses = |word: &str| {
+        let mut words = args.iter().map(|e| e.to_token_stream().to_string());
+        words.any(|w| w == word)
+    };
+    let again: String = parts
+        .found
+        .iter()
+        .map(|(v, _)| format!("let {v} = {v}?;\n"))
+        .collect();
+    if uses("data") {
+        let _ = write!(
+            s,
+            "let data = self.data(m.blob, m.data)?;\n{}{made}let ids = (m.queue, m.event);\n\
+             self.enqueue_from(ids, &m.waits, data, |this, q, bytes, n, list, e| {{\n{again}\
+             // SAFETY: objects of ours; the bytes are kept until the command has run.\n\
+             Ok(unsafe {{ (this.cl.{name})(q, {given}, n, list, e) }})\n}})\n}}\n\n",
+            found("")
+        );
+    } else if uses("place") {
+        let _ = write!(
+            s,
+            "{}{made}let (ids, area) = ((m.queue, m.event), ([m.size, 1, 1], 1));\n\
+             self.enqueue_to(ids, &m.waits, area, |this, q, piece, bytes, n, list, e| {{\n{again}\
+             // SAFETY: objects of ours; the memory is kept until the command has run.\n\
+             Ok(unsafe {{ (this.cl.{name})(q, {given}, n, list, e) }})\n}})\n}}\n\n",
+            found("")
+        );
+    } else if waits {
         let again: String = parts
             .found
             .iter()

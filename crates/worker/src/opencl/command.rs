@@ -118,39 +118,6 @@ impl OpenCl {
         })
     }
 
-    pub(super) fn write_buffer(&mut self, m: wire::WriteBuffer<'_>) -> Result<(), Fail> {
-        let data = self.data(m.blob, m.data)?;
-        let buffer = self.objects.memory(m.buffer);
-        let offset = m.offset as usize;
-        self.enqueue_from(
-            (m.queue, m.event),
-            &m.waits,
-            data,
-            |this, q, b, n, list, e| {
-                let f = this.cl.clEnqueueWriteBuffer;
-                let (buffer, p, len) = (buffer?, b.as_ptr().cast(), b.len());
-                // SAFETY: objects of ours; the bytes are kept until the command has run.
-                Ok(unsafe { f(q, buffer, 0, offset, len, p, n, list, e) })
-            },
-        )
-    }
-
-    pub(super) fn read_buffer(&mut self, m: wire::ReadBuffer) -> Result<Answered, Fail> {
-        let buffer = self.objects.memory(m.buffer);
-        self.enqueue_to(
-            (m.queue, m.event),
-            &m.waits,
-            ([m.size, 1, 1], 1),
-            |this, q, p, b, n, list, e| {
-                let f = this.cl.clEnqueueReadBuffer;
-                let offset = m.offset.wrapping_add(p.offset) as usize;
-                let (buffer, to, len) = (buffer?, b.as_mut_ptr().cast(), b.len());
-                // SAFETY: objects of ours; the memory is kept until the command has run.
-                Ok(unsafe { f(q, buffer, 0, offset, len, to, n, list, e) })
-            },
-        )
-    }
-
     pub(super) fn share_memory(&mut self, m: wire::ShareMemory) -> Result<(), Fail> {
         self.shared.share(m.number, m.size)?;
         Ok(())

@@ -40,37 +40,6 @@ impl OpenCl {
         Ok(())
     }
 
-    pub(super) fn svm_write(&mut self, m: wire::SvmWrite<'_>) -> Result<(), Fail> {
-        let data = self.data(m.blob, m.data)?;
-        let to = self.svm_range(m.pointer, data.bytes().len() as u64);
-        self.enqueue_from(
-            (m.queue, m.event),
-            &m.waits,
-            data,
-            |this, q, b, n, list, e| {
-                let f = this.cl.clEnqueueSVMMemcpy;
-                // SAFETY: both ranges have that many bytes, and ours is kept.
-                Ok(unsafe { f(q, 0, to?, b.as_ptr().cast(), b.len(), n, list, e) })
-            },
-        )
-    }
-
-    pub(super) fn svm_read(&mut self, m: wire::SvmRead) -> Result<Answered, Fail> {
-        let from = self.svm_range(m.pointer, m.size);
-        let ids = (m.queue, m.event);
-        self.enqueue_to(
-            ids,
-            &m.waits,
-            ([m.size, 1, 1], 1),
-            |this, q, p, b, n, list, e| {
-                let f = this.cl.clEnqueueSVMMemcpy;
-                let from = from?.wrapping_byte_add(p.offset as usize);
-                // SAFETY: both ranges have that many bytes, and ours is kept.
-                Ok(unsafe { f(q, 0, b.as_mut_ptr().cast(), from, b.len(), n, list, e) })
-            },
-        )
-    }
-
     pub(super) fn svm_migrate(&mut self, m: wire::SvmMigrate) -> Result<(), Fail> {
         let pointers: Result<Vec<_>, _> = m
             .pointers

@@ -88,10 +88,8 @@ impl Cx {
             return Err(CUDA_ERROR_INVALID_CONTEXT);
         }
         let sent = self.client.session.queue(self.scope, r);
-        match sent.and_then(|()| self.queued_one()) {
-            Ok(()) => Ok(()),
-            Err(_) => self.lost(),
-        }
+        let queued = sent.and_then(|()| self.queued_one());
+        queued.or_else(|_| self.lost())
     }
 
     /// Asks the worker something harmless and waits for the answer: what a call costs that the
@@ -100,10 +98,8 @@ impl Cx {
     pub fn ask(self) -> Result<(), CUresult> {
         let attrib = CU_DEVICE_ATTRIBUTE_WARP_SIZE;
         let question = msg::CuDeviceGetAttribute { attrib, dev: 0 };
-        match self.client.session.call(0, &question, None) {
-            Ok(_) => Ok(()),
-            Err(_) => self.lost(),
-        }
+        let answer = self.client.session.call(0, &question, None);
+        answer.map(drop).or_else(|_| self.lost())
     }
 
     /// Queues a call that ends in bulk bytes.
@@ -112,10 +108,8 @@ impl Cx {
             self.work(ANY, false)?;
         }
         let sent = self.client.session.queue_bulk(self.scope, r, bulk);
-        match sent.and_then(|()| self.queued_one()) {
-            Ok(()) => Ok(()),
-            Err(_) => self.lost(),
-        }
+        let queued = sent.and_then(|()| self.queued_one());
+        queued.or_else(|_| self.lost())
     }
 
     /// Makes a call and waits for its answer.
@@ -162,9 +156,9 @@ impl Cx {
         r: &R,
         place: Option<(*mut u8, usize)>,
     ) -> Result<Answer, CUresult> {
-        let call = || match self.client.session.call(self.scope, r, place) {
-            Ok(a) => Ok(a),
-            Err(_) => self.lost(),
+        let call = || {
+            let answer = self.client.session.call(self.scope, r, place);
+            answer.or_else(|_| self.lost())
         };
         let answer = call()?;
         // Memory that is being freed may be what is missing.

@@ -54,6 +54,11 @@ pub struct Contexts {
     trouble: AtomicBool,
 }
 
+/// Keeps an error, unless there is an earlier one.
+fn first(place: &AtomicI32, error: CUresult) {
+    let _ = place.compare_exchange(0, error, Ordering::AcqRel, Ordering::Relaxed);
+}
+
 impl Contexts {
     /// None, of so many devices.
     pub fn new(devices: usize) -> Self {
@@ -100,9 +105,7 @@ impl Contexts {
     /// An error has lost a context. The first one stays.
     pub fn lose(&self, id: u32, error: CUresult) {
         if let Some(c) = self.all.get(id) {
-            let _ = c
-                .failed
-                .compare_exchange(0, error, Ordering::AcqRel, Ordering::Relaxed);
+            first(&c.failed, error);
         }
         self.look_closer();
     }
@@ -110,9 +113,7 @@ impl Contexts {
     /// A queued call in a context has failed: a later call that waits reports it.
     pub fn defer(&self, id: u32, error: CUresult) {
         if let Some(c) = self.all.get(id) {
-            let _ = c
-                .deferred
-                .compare_exchange(0, error, Ordering::AcqRel, Ordering::Relaxed);
+            first(&c.deferred, error);
         }
     }
 

@@ -1,6 +1,6 @@
 //! One device.
 
-use crate::nvml::life::{Cx, check_version, put_text};
+use crate::nvml::life::{Cx, put_text, versioned};
 use crate::nvml::machine::Gpu;
 use crate::nvml::place;
 use busbar_abi::nvml::*;
@@ -140,10 +140,7 @@ pub fn nvmlDeviceGetMemoryInfo(_cx: Cx, g: &Gpu) -> Result<nvmlMemory_t> {
 /// As the API says.
 pub unsafe fn nvmlDeviceGetMemoryInfo_v2(_cx: Cx, g: &Gpu, out: *mut nvmlMemory_v2_t) -> Result {
     // SAFETY: passed on to the caller.
-    let m = unsafe {
-        check_version(out, 2)?;
-        &mut *out
-    };
+    let m = unsafe { versioned(out, 2)? };
     (m.total, m.reserved, m.used) = memory_of(g)?;
     m.free = m.total.saturating_sub(m.reserved + m.used);
     Ok(())
@@ -177,10 +174,7 @@ pub fn nvmlDeviceGetTemperature(_cx: Cx, g: &Gpu, sensor: nvmlTemperatureSensors
 /// As the API says.
 pub unsafe fn nvmlDeviceGetTemperatureV(_cx: Cx, g: &Gpu, out: *mut nvmlTemperature_t) -> Result {
     // SAFETY: passed on to the caller.
-    let t = unsafe {
-        check_version(out, 1)?;
-        &mut *out
-    };
+    let t = unsafe { versioned(out, 1)? };
     refuse_if(t.sensorType != 0, NVML_ERROR_INVALID_ARGUMENT)?;
     t.temperature = sized(g.live(Number::Temperature)?)?;
     Ok(())
@@ -280,10 +274,7 @@ pub fn nvmlDeviceGetPciInfo(cx: Cx, g: &Gpu) -> Result<nvmlPciInfoOld_t> {
 /// As the API says.
 pub unsafe fn nvmlDeviceGetPciInfoExt(cx: Cx, g: &Gpu, out: *mut nvmlPciInfoExt_t) -> Result {
     // SAFETY: passed on to the caller.
-    let i = unsafe {
-        check_version(out, 1)?;
-        &mut *out
-    };
+    let i = unsafe { versioned(out, 1)? };
     let (known, class) = (nvmlDeviceGetPciInfo_v3(cx, g)?, pci_id(g, Number::PciClass));
     *i = nvmlPciInfoExt_t {
         version: i.version,
@@ -319,16 +310,14 @@ pub unsafe fn nvmlDeviceGetGpuFabricInfoV(
             ..busbar_abi::zeroed()
         };
     };
-    let v3 = out.cast::<nvmlGpuFabricInfo_v3_t>();
     // SAFETY: the caller's promise: null, or what the version says.
     unsafe {
-        if check_version(v3, 3).is_ok() {
-            none(&mut (*v3).v2);
-            (*v3).healthSummary = 0;
-            return Ok(());
+        if let Ok(v3) = versioned(out.cast::<nvmlGpuFabricInfo_v3_t>(), 3) {
+            none(&mut v3.v2);
+            v3.healthSummary = 0;
+        } else {
+            none(versioned(out, 2)?);
         }
-        check_version(out, 2)?;
-        none(&mut *out);
     }
     Ok(())
 }

@@ -34,6 +34,53 @@ impl OpenCl {
         self.keep(m.sampler, made)
     }
 
+    /// `clEnqueueWriteBuffer`.
+    pub fn write_buffer(&mut self, m: wire::WriteBuffer<'_>) -> Result<(), Fail> {
+        let data = self.data(m.blob, m.data)?;
+        let v_buffer = self.objects.memory(m.buffer);
+        let ids = (m.queue, m.event);
+        self.enqueue_from(ids, &m.waits, data, |this, q, bytes, n, list, e| {
+            let v_buffer = v_buffer?;
+            // SAFETY: objects of ours; the bytes are kept until the command has run.
+            Ok(unsafe {
+                (this.cl.clEnqueueWriteBuffer)(
+                    q,
+                    v_buffer,
+                    0,
+                    m.offset as usize,
+                    bytes.len(),
+                    bytes.as_ptr().cast(),
+                    n,
+                    list,
+                    e,
+                )
+            })
+        })
+    }
+
+    /// `clEnqueueReadBuffer`.
+    pub fn read_buffer(&mut self, m: wire::ReadBuffer) -> Result<Answered, Fail> {
+        let v_buffer = self.objects.memory(m.buffer);
+        let (ids, area) = ((m.queue, m.event), ([m.size, 1, 1], 1));
+        self.enqueue_to(ids, &m.waits, area, |this, q, piece, bytes, n, list, e| {
+            let v_buffer = v_buffer?;
+            // SAFETY: objects of ours; the memory is kept until the command has run.
+            Ok(unsafe {
+                (this.cl.clEnqueueReadBuffer)(
+                    q,
+                    v_buffer,
+                    0,
+                    m.offset.wrapping_add(piece.offset) as usize,
+                    bytes.len(),
+                    bytes.as_mut_ptr().cast(),
+                    n,
+                    list,
+                    e,
+                )
+            })
+        })
+    }
+
     /// `clEnqueueCopyBuffer`.
     pub fn copy_buffer(&mut self, m: wire::CopyBuffer) -> Result<(), Fail> {
         let v_from = self.objects.memory(m.from);
@@ -247,6 +294,51 @@ impl OpenCl {
         // SAFETY: objects of ours; all else is checked by the library.
         ok(unsafe { (self.cl.clSetUserEventStatus)(v_event, m.status) })?;
         Ok(())
+    }
+
+    /// `clEnqueueSVMMemcpy`.
+    pub fn svm_write(&mut self, m: wire::SvmWrite<'_>) -> Result<(), Fail> {
+        let data = self.data(m.blob, m.data)?;
+        let v_pointer = self.svm_range(m.pointer, data.bytes().len() as u64);
+        let ids = (m.queue, m.event);
+        self.enqueue_from(ids, &m.waits, data, |this, q, bytes, n, list, e| {
+            let v_pointer = v_pointer?;
+            // SAFETY: objects of ours; the bytes are kept until the command has run.
+            Ok(unsafe {
+                (this.cl.clEnqueueSVMMemcpy)(
+                    q,
+                    0,
+                    v_pointer,
+                    bytes.as_ptr().cast(),
+                    bytes.len(),
+                    n,
+                    list,
+                    e,
+                )
+            })
+        })
+    }
+
+    /// `clEnqueueSVMMemcpy`.
+    pub fn svm_read(&mut self, m: wire::SvmRead) -> Result<Answered, Fail> {
+        let v_pointer = self.svm_range(m.pointer, m.size);
+        let (ids, area) = ((m.queue, m.event), ([m.size, 1, 1], 1));
+        self.enqueue_to(ids, &m.waits, area, |this, q, piece, bytes, n, list, e| {
+            let v_pointer = v_pointer?;
+            // SAFETY: objects of ours; the memory is kept until the command has run.
+            Ok(unsafe {
+                (this.cl.clEnqueueSVMMemcpy)(
+                    q,
+                    0,
+                    bytes.as_mut_ptr().cast(),
+                    v_pointer.wrapping_byte_add(piece.offset as usize),
+                    bytes.len(),
+                    n,
+                    list,
+                    e,
+                )
+            })
+        })
     }
 
     /// `clEnqueueSVMMemcpy`.
