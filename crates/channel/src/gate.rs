@@ -9,9 +9,8 @@
 //! and is changed before the gate is opened. To open a gate at which nobody sleeps costs a fence
 //! and a load.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
-use std::time::{Duration, Instant};
+use super::prelude::*;
+use std::sync::atomic::AtomicU32;
 
 /// After this long a wait is told of, after twice as long again, and so on.
 const LONG: Duration = Duration::from_secs(10);

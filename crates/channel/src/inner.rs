@@ -1,18 +1,16 @@
 //! What the threads of a channel share.
 
+use super::prelude::*;
 use crate::frames::{Frame, Spent};
 use crate::gate::Gate;
 use crate::lanes::Lanes;
 use crate::outgoing::Outgoing;
 use crate::side::Side;
 use crate::watch::Watch;
-use busbar_transport::Connection;
-use busbar_transport::lock::lock;
 use busbar_wire::session::{Board, Named, Stop};
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::MutexGuard;
 
 /// The session is over; the reason is a sentence for its user.
 #[derive(Debug, Clone)]

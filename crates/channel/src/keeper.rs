@@ -1,8 +1,6 @@
 //! What becomes of a session that has lost its connection.
 
-use busbar_transport::Connection;
-use std::sync::Arc;
-use std::time::Duration;
+use super::prelude::*;
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

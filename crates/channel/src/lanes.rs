@@ -18,11 +18,9 @@
 //! Newer records stay for the next time: a record in a lane looked at late might otherwise pass one
 //! that it depends on, in a lane looked at early.
 
+use super::prelude::*;
 use crate::switches::Switch;
-use busbar_transport::lock::lock;
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex};
 
 /// A thread that has this many bytes in its lane waits until they are collected.
 pub(crate) const FULL: usize = 256 << 10;

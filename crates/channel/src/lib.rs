@@ -17,6 +17,7 @@ mod inner;
 mod keeper;
 mod lanes;
 mod outgoing;
+mod prelude;
 mod recv;
 mod send;
 mod side;

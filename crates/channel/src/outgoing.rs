@@ -1,10 +1,9 @@
 //! What has been collected from the lanes, and what it goes out over.
 
+use super::prelude::*;
 use crate::frames::{Frame, Spares};
 use crate::side::Side;
-use busbar_transport::Connection;
 use busbar_wire::session;
-use std::sync::Arc;
 
 /// A frame body is closed at this size, so that sending starts while the producer goes on.
 pub(crate) const SEAL: usize = 32 << 10;

@@ -1,18 +1,15 @@
 //! Receiving, acknowledging and resuming.
 
+use super::prelude::*;
 use crate::frames::Spent;
 use crate::gate::Wait;
 use crate::inner::{Channel, Closed, Inner};
 use crate::keeper::{Ending, Keeper, Lost, Verdict};
 use crate::watch::patience;
-use busbar_transport::lock::lock;
-use busbar_transport::{Connection, Memory, Registered};
+use busbar_transport::{Memory, Registered};
 use busbar_wire::frame::{self, Header};
 use busbar_wire::session::{self, Arriving, Execution};
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 /// How many of a frame's first bytes a [`Sink`] sees before it says where the rest goes: a record's
 /// header and one u64.

@@ -1,5 +1,6 @@
 //! Queueing and sending.
 
+use super::prelude::*;
 use crate::frames::{Bulk, Frame};
 use crate::gate::Wait;
 use crate::inner::{Channel, Closed, Inner};
@@ -8,15 +9,11 @@ use crate::outgoing::{Outgoing, SEAL};
 use crate::side::Side;
 use crate::switches::Switch;
 use crate::watch::{look, patience};
-use busbar_transport::Connection;
-use busbar_transport::lock::lock;
 use busbar_wire::frame::HEADER;
 use busbar_wire::{limits, record};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
-use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, MutexGuard};
-use std::time::{Duration, Instant};
+use std::sync::MutexGuard;
 
 /// Frames put into one system call.
 const BATCH: usize = 16;

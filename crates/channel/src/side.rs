@@ -11,17 +11,14 @@
 //! pairs them, and says whether a main connection is lost with its side connection. Here are the
 //! threads that move the bytes.
 
+use super::prelude::*;
 use crate::frames::Frame;
 use crate::gate::{Gate, Wait};
 use crate::thread::spawn;
 use crate::watch::{look, patience};
-use busbar_transport::Connection;
-use busbar_transport::lock::lock;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::atomic::AtomicUsize;
 
 /// Things for one thread to take, in order.
 struct Inbox<T> {

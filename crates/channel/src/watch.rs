@@ -6,10 +6,9 @@
 //! threads of a session that has just been busy, or that somebody waits for, look for more instead,
 //! where cores are free for it; a session at rest costs nothing.
 
+use super::prelude::*;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicU32;
 
 use crate::switches::Switch;
 use busbar_transport::Alarm;

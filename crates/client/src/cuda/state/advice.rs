@@ -1,8 +1,8 @@
 //! What programs have advised about managed memory, page by page. It changes nothing of what they
 //! see, but they may ask.
 
-use busbar_abi::cuda::*;
-use std::collections::{BTreeMap, BTreeSet};
+use super::prelude::*;
+use std::collections::BTreeSet;
 
 /// The unit of advice.
 const PAGE: u64 = 4096;

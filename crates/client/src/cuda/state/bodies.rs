@@ -1,9 +1,7 @@
 //! What is known of objects, by their ids.
 
-use crate::lock::lock;
-use std::collections::HashMap;
+use super::prelude::*;
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard};
 
 /// What is known of objects of one kind, by id.
 #[derive(Debug)]

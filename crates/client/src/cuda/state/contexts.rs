@@ -1,10 +1,8 @@
 //! Contexts: what they are, how often primary ones are retained, and which errors they owe.
 
+use super::prelude::*;
 use crate::chunks::Chunks;
-use crate::lock::lock;
-use busbar_abi::cuda::*;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::AtomicI32;
 
 /// What a context is.
 #[derive(Debug, Clone, Copy)]

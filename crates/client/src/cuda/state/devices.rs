@@ -1,9 +1,8 @@
 //! Devices: which ones the program sees, and what is known of them.
 
-use busbar_abi::cuda::*;
+use super::prelude::*;
 use busbar_wire::generated::cuda::contract::DEVICES;
 use busbar_wire::{Reader, WireError};
-use std::collections::HashMap;
 
 /// A device, as the server described it when the session began.
 #[derive(Debug, Clone)]

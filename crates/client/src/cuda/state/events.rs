@@ -5,10 +5,7 @@
 //! queued. So once a program asks at all, the worker tells by itself when a recorded event has
 //! happened, and until then the answer is known here.
 
-use crate::lock::lock;
-use std::collections::HashMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use super::prelude::*;
 
 /// What is known of an event's latest record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

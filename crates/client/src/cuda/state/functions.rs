@@ -1,11 +1,9 @@
 //! Functions and kernels: what launches know of them.
 
-use crate::lock::lock;
-use busbar_abi::cuda::*;
+use super::prelude::*;
 use std::collections::BTreeSet;
 use std::ffi::CString;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::AtomicI32;
 
 /// How many attributes of a function there are.
 pub const ATTRIBUTES: usize = 16;

@@ -1,11 +1,10 @@
 //! Graphs: which nodes are in which, what they keep for the program, and what of the program's
 //! memory they copy.
 
+use super::prelude::*;
 use super::rows::HostBox;
-use crate::lock::lock;
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::collections::HashSet;
+use std::sync::atomic::AtomicUsize;
 
 /// What a node's parameters point to, as the program was told: good as long as the node.
 #[derive(Default)]

@@ -17,13 +17,12 @@
 //! set are the worker's to choose, for objects that come into being there (nodes of a captured
 //! graph).
 
+use super::prelude::*;
 use crate::chunks::{Chunks, ID_BITS};
-use crate::lock::{lock, read, write};
+use crate::lock::{read, write};
 use busbar_abi::cuda::{CUDA_ERROR_UNKNOWN, CUresult};
 use busbar_wire::generated::cuda::Kind;
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, RwLock};
+use std::sync::RwLock;
 
 const TAG: u64 = 0x5b << 39;
 const ID_MASK: u64 = (1 << ID_BITS) - 1;

@@ -1,9 +1,7 @@
 //! Pools of host memory. Their memory is page-locked memory as any other, so they are the program's
 //! alone: the worker knows nothing of them.
 
-use crate::lock::lock;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use super::prelude::*;
 
 /// What there is now, and the most that there was.
 #[derive(Debug, Clone, Copy, Default)]

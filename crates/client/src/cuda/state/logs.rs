@@ -1,12 +1,9 @@
 //! The driver's log: who listens, and what they have not heard of yet.
 
-use crate::lock::lock;
-use busbar_abi::cuda::*;
-use std::collections::{BTreeMap, VecDeque};
+use super::prelude::*;
+use std::collections::VecDeque;
 use std::ffi::{c_char, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, MutexGuard};
 
 /// A function of the program's that hears of lines.
 #[derive(Debug, Clone, Copy)]

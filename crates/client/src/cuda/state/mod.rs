@@ -20,6 +20,7 @@ pub mod loaded;
 pub mod logs;
 pub mod order;
 pub mod output;
+mod prelude;
 pub mod promised;
 pub mod ranges;
 pub mod rows;

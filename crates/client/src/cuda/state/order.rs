@@ -4,11 +4,8 @@
 //! of that: which stream is known to be idle, which copies still arrive in the program's memory,
 //! which of its functions have yet to run, which streams capture.
 
-use crate::lock::lock;
-use busbar_abi::cuda::*;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use super::prelude::*;
+use std::sync::atomic::{AtomicUsize, fence};
 use std::thread::ThreadId;
 
 /// In the place of a stream: every stream of the context.

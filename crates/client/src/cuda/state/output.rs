@@ -1,9 +1,8 @@
 //! What the device prints: texts that have come and are not written yet.
 
-use crate::lock::lock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use super::prelude::*;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, PoisonError};
 
 /// A text, and where it goes.
 #[derive(Debug)]

@@ -2,12 +2,10 @@
 //! token for each, never an address.
 
 use super::order::Order;
+use super::prelude::*;
 use super::rows::HostBox;
-use crate::lock::lock;
 use crate::tokens::Tokens;
-use busbar_abi::cuda::*;
 use std::ffi::c_void;
-use std::sync::Mutex;
 
 /// A function of the program's and its argument.
 #[derive(Debug, Clone, Copy)]

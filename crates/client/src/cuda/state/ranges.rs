@@ -1,11 +1,10 @@
 //! Ranges: the memory that CUDA knows, and which addresses are given out.
 
+use super::prelude::*;
 use super::space::{self, Alloc, Release, Space};
-use crate::lock::{lock, read, write};
-use busbar_abi::cuda::*;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use crate::lock::{read, write};
+use std::collections::BTreeSet;
+use std::sync::{Condvar, PoisonError, RwLock};
 
 /// What kind of memory a range is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,14 +12,13 @@
 //! it touches memory that may fault, or waits for what the worker has queued.
 
 use super::area::{ANY, Area, Attach, Look, Pages, longest_first};
+use super::prelude::*;
 use super::ranges::Sort;
 use super::space;
-use crate::lock::{lock, wait};
-use busbar_abi::cuda::*;
+use crate::lock::wait;
 use busbar_wire::generated::cuda::op;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::collections::BTreeSet;
+use std::sync::Condvar;
 
 /// The device's side of shadowed memory.
 pub trait Far {

@@ -1,11 +1,9 @@
 //! Values that libraries store beside contexts.
 
+use super::prelude::*;
 use crate::lock::{read, write};
-use busbar_abi::cuda::*;
-use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::RwLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a library gives to have its value beside a context destroyed.
 pub type Destructor = unsafe extern "C" fn(CUcontext, *mut c_void, *mut c_void);

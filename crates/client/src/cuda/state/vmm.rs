@@ -1,8 +1,7 @@
 //! Memory that the program makes and maps itself, and what other processes share.
 
+use super::prelude::*;
 use super::space::Reservations;
-use busbar_abi::cuda::*;
-use std::collections::{BTreeMap, HashMap};
 
 /// Memory that `cuMemCreate` made, or another process.
 #[derive(Debug)]

@@ -1,13 +1,11 @@
 //! Commands on their way into a queue: what they wait for, their events, and waiting for them.
 
+use super::prelude::*;
 use crate::opencl::arguments::{Events, Handles, Slot};
-use crate::opencl::call::{Context, Event, Object, Queue, Ref, Server, decode};
-use crate::opencl::state::Result;
+use crate::opencl::call::{Context, Event, Ref, decode};
 use crate::opencl::state::event::Mark;
-use busbar_abi::opencl::*;
 use busbar_channel::switches::Switch;
 use busbar_wire::codec::Request;
-use busbar_wire::generated::opencl as wire;
 use std::sync::atomic::Ordering;
 
 /// A command that is being queued, and the event that it gives back if the program wants it.

@@ -1,11 +1,10 @@
 //! A server's description: its platforms and devices.
 
-use crate::opencl::call::{Device, LOST, Object, Platform, Ref, Server, decode};
-use crate::opencl::state::Result;
+use super::prelude::*;
+use crate::opencl::call::{Device, Platform, Ref, decode};
 use crate::opencl::state::info;
 use crate::opencl::state::object::Owner;
 use crate::opencl::state::values::Table;
-use busbar_wire::generated::opencl as wire;
 use busbar_wire::{Reader, WireError};
 use std::sync::Arc;
 

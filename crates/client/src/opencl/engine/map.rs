@@ -2,13 +2,12 @@
 //! sent back when the program may have written it: only what the flags ask for moves.
 
 use super::command::{Links, Out, nothing, unwatched};
+use super::prelude::*;
 use super::shared::{self, Shared};
 use super::transfer;
-use crate::opencl::call::{Memory, Object, Queue};
-use crate::opencl::state::Result;
+use crate::opencl::call::Memory;
 use crate::opencl::state::maps::{Mapping, Shadow, access};
 use crate::ring::LEAST;
-use busbar_abi::opencl::*;
 
 /// Page-aligned memory; pages never touched cost nothing.
 struct Pages {

@@ -4,6 +4,7 @@ pub mod command;
 pub mod describe;
 mod headers;
 pub mod map;
+mod prelude;
 pub mod program;
 pub mod shared;
 pub mod svm;

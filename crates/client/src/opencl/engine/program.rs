@@ -1,17 +1,16 @@
 //! Programs: their builds, their binaries and their kernels.
 
 use super::headers;
+use super::prelude::*;
 use crate::calls::Answer;
 use crate::lock::lock;
 use crate::opencl::arguments::OfObject;
-use crate::opencl::call::{Context, Device, Kernel, LOST, Object, Program, Ref, decode};
+use crate::opencl::call::{Context, Device, Kernel, Program, Ref, decode};
+use crate::opencl::state::User;
 use crate::opencl::state::args::Args;
 use crate::opencl::state::builds::Outcome;
 use crate::opencl::state::kernel::KernelInfo;
-use crate::opencl::state::{Result, User};
-use busbar_abi::opencl::*;
 use busbar_wire::codec::Request;
-use busbar_wire::generated::opencl as wire;
 use std::sync::Arc;
 
 /// The most bytes of a program's binaries, whatever the server says.

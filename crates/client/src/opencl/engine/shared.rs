@@ -2,12 +2,11 @@
 //! connection.
 
 use super::command::{Links, Out, marker};
+use super::prelude::*;
 use super::transfer::{self, fetch};
-use crate::opencl::call::{LOST, Memory, Numbered, Object, Queue, Server};
-use crate::opencl::state::Result;
+use crate::opencl::call::{Memory, Numbered};
 use crate::ring::{self, Ring, Way};
 use busbar_transport::shared::Segment;
-use busbar_wire::generated::opencl as wire;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

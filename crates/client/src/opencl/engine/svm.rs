@@ -3,12 +3,10 @@
 //! copies.
 
 use super::command::{self, Links, Out, marker, nothing};
+use super::prelude::*;
 use super::transfer;
-use crate::opencl::call::{Context, Object, Queue, Server};
-use crate::opencl::state::Result;
+use crate::opencl::call::Context;
 use crate::opencl::state::svm::Allocation;
-use busbar_abi::opencl::*;
-use busbar_wire::generated::opencl as wire;
 
 const PAGE: usize = 4096;
 /// How often to ask for another address when one is taken here.

@@ -1,13 +1,12 @@
 //! Reads and writes: bytes on their way between the program's memory and a server.
 
 use super::command::{self, Links, Out, marker, unwatched};
-use crate::opencl::call::{LOST, Memory, Object, Queue};
-use crate::opencl::state::Result;
+use super::prelude::*;
+use crate::opencl::call::Memory;
 use crate::opencl::state::layout::Layout;
 use crate::session::CHUNK;
 use busbar_channel::Bulk;
 use busbar_wire::codec::Request;
-use busbar_wire::generated::opencl as wire;
 use busbar_wire::pieces::pieces;
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;

@@ -11,13 +11,11 @@ use super::kernel::KernelInfo;
 use super::maps::Maps;
 use super::object::{Body, Object, Owner, Ref};
 use super::order::Order;
+use super::prelude::*;
 use super::values::{Asked, Table};
-use super::{Job, Result, User, memory};
-use crate::lock::lock;
-use busbar_abi::opencl::*;
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use super::{Job, User, memory};
+use std::collections::VecDeque;
+use std::sync::{OnceLock, Weak};
 
 /// Called with an object that goes; calls the program's function.
 type Farewell = Box<dyn FnOnce(User) + Send>;

@@ -5,13 +5,10 @@
 //! session gave out came from.
 #![forbid(unsafe_code)]
 
-use super::Result;
 use super::kernel::KernelInfo;
+use super::prelude::*;
 use super::values::Plain;
-use busbar_abi::opencl::*;
 use busbar_wire::{Reader, WireError};
-use std::collections::HashMap;
-use std::sync::Arc;
 
 /// The most binaries that are remembered.
 const MOST_GIVEN: usize = 4096;

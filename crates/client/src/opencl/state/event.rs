@@ -1,9 +1,10 @@
 //! What is known of an event.
 #![forbid(unsafe_code)]
 
+use super::prelude::*;
 use busbar_abi::opencl::CL_COMPLETE;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicI32;
 
 /// How far an event has come, and what the program was told.
 pub struct Mark {

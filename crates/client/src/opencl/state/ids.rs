@@ -1,9 +1,8 @@
 //! The names of a server's objects, and which handles are alive.
 #![forbid(unsafe_code)]
 
-use crate::lock::lock;
+use super::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 #[derive(Default)]
 struct Numbers {

@@ -1,10 +1,9 @@
 //! Formats, sizes and areas of images.
 #![forbid(unsafe_code)]
 
-use super::Result;
 use super::layout::Layout;
+use super::prelude::*;
 use super::values::{Plain, Table};
-use busbar_abi::opencl::*;
 
 /// How many of origin's and region's numbers count pixels, rows or slices for a kind of image.
 pub fn dims(kind: u32) -> usize {

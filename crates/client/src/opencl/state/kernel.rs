@@ -1,9 +1,8 @@
 //! What is known of kernels and of their arguments.
 #![forbid(unsafe_code)]
 
-use super::Result;
+use super::prelude::*;
 use super::values::{Plain, Table};
-use busbar_abi::opencl::*;
 use busbar_wire::{Reader, WireError};
 
 /// What is known of one argument.

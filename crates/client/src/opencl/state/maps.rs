@@ -1,13 +1,12 @@
 //! The mapped regions of an object, and the memory that stands for it.
 #![forbid(unsafe_code)]
 
-use super::Result;
-use crate::lock::lock;
+use super::prelude::*;
 use busbar_abi::opencl::{
     CL_INVALID_VALUE, CL_MAP_FAILURE, CL_MAP_READ, CL_MAP_WRITE, CL_MAP_WRITE_INVALIDATE_REGION,
 };
 use std::any::Any;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
 /// One mapped region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

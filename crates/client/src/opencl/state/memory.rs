@@ -1,8 +1,7 @@
 //! Flags of memory objects.
 #![forbid(unsafe_code)]
 
-use super::Result;
-use busbar_abi::opencl::*;
+use super::prelude::*;
 
 /// What kernels may do with an object.
 pub const ACCESS: u64 = CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY;

@@ -14,6 +14,7 @@ pub mod maps;
 pub mod memory;
 pub mod object;
 pub mod order;
+mod prelude;
 pub mod rect;
 pub mod space;
 pub mod svm;

@@ -1,12 +1,12 @@
 //! Handles: a program holds a pointer to an [`Object`], whose first word is the dispatch table that
 //! the loader calls through.
 
+use super::Job;
 use super::ids::Ids;
-use super::{Job, Result};
+use super::prelude::*;
 use busbar_abi::opencl::Handle;
 use std::ffi::c_void;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::AtomicPtr;
 
 /// Where objects live: a server.
 pub trait Owner: Send + Sync + 'static {

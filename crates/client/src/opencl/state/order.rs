@@ -1,7 +1,7 @@
 //! How far a queue has come, as far as anybody was told.
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use super::prelude::*;
 
 /// The commands of one queue by their numbers.
 #[derive(Default)]

@@ -1,10 +1,9 @@
 //! The index space of a launch.
 #![forbid(unsafe_code)]
 
-use super::Result;
 use super::kernel::KernelInfo;
+use super::prelude::*;
 use super::values::Table;
-use busbar_abi::opencl::*;
 
 /// Index space of a launch.
 pub struct Space {

@@ -1,9 +1,8 @@
 //! Which addresses are shared virtual memory.
 #![forbid(unsafe_code)]
 
-use crate::lock::lock;
+use super::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 /// One allocation of shared virtual memory.
 pub struct Allocation<C> {

@@ -1,12 +1,9 @@
 //! Values as the bytes of an answer, and tables of answers.
 #![forbid(unsafe_code)]
 
-use super::Result;
-use crate::lock::lock;
+use super::prelude::*;
 use busbar_abi::opencl::Handle;
 use busbar_wire::{Reader, WireError};
-use std::collections::HashMap;
-use std::sync::Mutex;
 
 /// Values as their bytes.
 pub trait Plain {

@@ -2,10 +2,9 @@
 
 use super::host_node::{Around, HostNode};
 use super::mirrors::{Mirror, Mirrors};
-use busbar_abi::cuda::*;
+use super::prelude::*;
 use std::any::Any;
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::HashSet;
 
 /// The mirrors that nodes of a graph read and write.
 pub type Ids = (Vec<u32>, Vec<u32>);

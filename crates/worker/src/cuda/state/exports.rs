@@ -1,15 +1,12 @@
 //! What a worker offers to the others of its server, and the socket where they get it.
 
-use crate::lock::lock;
-use busbar_abi::cuda::*;
+use super::prelude::*;
 use busbar_transport::handover;
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// What opens an offer.

@@ -1,15 +1,13 @@
 //! The session's objects as the driver knows them, by the client's ids.
 
+use super::prelude::*;
 use crate::cuda::compile::Compile;
 use crate::inventory::Inventory;
 use crate::memory::Charge;
 use crate::objects::{Dead, Key, Objects, Sort};
-use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
 use busbar_wire::generated::cuda::contract::WORKER_IDS;
-use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
-use std::sync::Arc;
 
 impl Sort for Kind {
     const COUNT: usize = Kind::COUNT;

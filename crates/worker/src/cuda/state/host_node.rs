@@ -1,11 +1,10 @@
 //! Host nodes of graphs.
 
+use super::prelude::*;
 use crate::cuda::promised::Promised;
-use crate::lock::lock;
 use crate::named::{self, Named};
-use busbar_abi::cuda::*;
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Weak;
 
 /// Mirrors that copies before a host node fill, that copies behind it read, and that copies fill
 /// while it may run.

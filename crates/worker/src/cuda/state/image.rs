@@ -4,10 +4,9 @@
 //! What a kernel, a copy of a graph, or the program sees of it are views: several of them may
 //! show the same bytes, as parts of the program's memory may overlap.
 
-use crate::lock::lock;
+use super::prelude::*;
 use busbar_transport::shared::Segment;
 use std::io;
-use std::sync::{Arc, Mutex};
 
 /// Addresses of programs are below this.
 const END: u64 = 1 << 57;

@@ -1,13 +1,12 @@
 //! Who listens to the driver's log.
 
+use super::prelude::*;
 use crate::cuda::driver::check;
 use crate::named::{self, Named};
 use crate::outbox::Outbox;
-use busbar_abi::cuda::*;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda as msg;
 use busbar_wire::promise::Word;
-use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
 
 /// The longest line that is passed on whole; the driver's whole log is not much longer.

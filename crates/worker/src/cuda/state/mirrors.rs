@@ -2,13 +2,11 @@
 //! memory that overlaps show the same bytes.
 
 use super::image::{Image, View};
-use crate::lock::lock;
+use super::prelude::*;
 use crate::outbox::Outbox;
-use busbar_abi::cuda::*;
 use busbar_wire::promise::Word;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{PoisonError, Weak};
 
 /// Page-locked memory that is free, by size.
 type Free = Arc<Mutex<HashMap<usize, Vec<u64>>>>;

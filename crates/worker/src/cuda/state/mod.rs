@@ -9,6 +9,7 @@ pub mod image;
 pub mod listeners;
 pub mod mapped;
 pub mod mirrors;
+mod prelude;
 pub mod segments;
 pub mod settled;
 pub mod twins;

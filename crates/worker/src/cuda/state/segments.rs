@@ -2,13 +2,12 @@
 //! for memory of a program elsewhere.
 
 use super::mapped::in_ranges;
+use super::prelude::*;
 use super::twins::Twins;
 use crate::memory::{Charge, Gate, Use};
 use crate::shared::Offers;
-use busbar_abi::cuda::*;
 use busbar_transport::shared::Segment;
 use busbar_wire::generated::cuda::contract;
-use std::collections::BTreeMap;
 
 /// Where the client puts such memory: a range that the driver has no part in.
 const RANGE: std::ops::Range<u64> = contract::span(contract::SHARED);

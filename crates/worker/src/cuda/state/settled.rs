@@ -6,9 +6,9 @@
 //! rely on what it has waited for. So after such a call the client sends a mark, and each stream
 //! that is used from then on waits, on the device, for what the mark stands for.
 
+use super::prelude::*;
 use crate::cuda::driver::check;
-use busbar_abi::cuda::*;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// The latest mark, for as long as its work may be under way.
 struct Mark {

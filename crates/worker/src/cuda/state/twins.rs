@@ -5,11 +5,9 @@
 //! comes from it goes past the driver, whose calls may wait for one another.
 
 use super::image::{Image, View};
-use crate::lock::lock;
-use std::collections::BTreeMap;
+use super::prelude::*;
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 #[derive(Debug, Clone, Copy)]
 struct Twin {
