@@ -1,7 +1,7 @@
 //! Copies, through staging memory that the driver knows as page-locked.
 
 use super::address::check_destination;
-use super::done::{Kept, Staged, Then, reply};
+use super::done::{Kept, Staged, Then};
 use super::prelude::*;
 use super::promised::Promised;
 use super::room::{kept, room_for, staging_out};
@@ -47,13 +47,7 @@ pub(super) fn copy_in(w: &mut Cuda, m: msg::CopyIn<'_>) -> Result {
         // go on reading, so they are kept until the copy is done.
         check(unsafe { w.driver.cuMemcpyHtoDAsync_v2(dst, p.cast(), n, stream) })
     });
-    if let Some(kept) = kept
-        && rc == CUDA_SUCCESS
-    {
-        let (stream, ctx) = w.here(m.stream);
-        w.completer.after(stream, ctx, Then::Release(kept));
-    }
-    check(rc)
+    has_read(w, kept, m.stream, rc)
 }
 
 /// Where a stream waits for bytes of the client's: the memory that they go to, and a word that
@@ -169,25 +163,12 @@ pub(super) fn copy_out(w: &mut Cuda, m: msg::CopyOut) -> Result<Answered> {
                 w.driver
                     .cuMemcpyDtoHAsync_v2(at as *mut c_void, m.src + done, len, stream)
             })?;
-            let end = done + len as u64;
-            let then = Then::Send {
-                call: w.record.call,
-                offset: done,
-                bytes: Staged { at, kept, len },
-                last: (end == m.len).then_some(()),
-            };
-            w.completer.after(stream, ctx, then);
-            done = end;
+            let piece = Staged { at, kept, len };
+            done = send(w, (stream, ctx), (done, m.len), piece);
         }
         Ok(())
     });
-    match rc {
-        // The last piece brings the answer along.
-        CUDA_SUCCESS if m.len > 0 => {}
-        CUDA_SUCCESS => w.completer.after(stream, ctx, reply(w.record.call)),
-        rc => w.completer.now(rc, reply(w.record.call)),
-    }
-    Ok(Answered)
+    Ok(answered(w, (stream, ctx), m.len, rc))
 }
 
 pub(super) fn settle(w: &mut Cuda, m: msg::Settle) -> Result {

@@ -1,7 +1,7 @@
 //! Copies of rows: pitched memory, arrays, boxes. What goes to or comes from the client is packed.
 
 use super::address::{check_destination, check_source};
-use super::done::{Staged, Then, reply};
+use super::done::{Kept, Staged, Then, reply};
 use super::prelude::*;
 use super::room::{kept, staging_out};
 use busbar_wire::limits::BULK_CHUNK;
@@ -42,6 +42,52 @@ pub(super) unsafe fn from_packed(
     check(unsafe { w.driver.cuMemcpy3DAsync_v2(c, stream) })
 }
 
+/// The end of a copy from the memory that its record came in, if that was kept: it stays until the
+/// copy is done.
+pub(super) fn has_read(w: &mut Cuda, kept: Option<Kept>, stream: u32, rc: CUresult) -> Result {
+    if let Some(kept) = kept
+        && rc == CUDA_SUCCESS
+    {
+        let (stream, ctx) = w.here(stream);
+        w.completer.after(stream, ctx, Then::Release(kept));
+    }
+    check(rc)
+}
+
+/// Sends a piece of a copy's bytes from `offset` on once it has come. Returns where the next one
+/// begins.
+pub(super) fn send(
+    w: &Cuda,
+    (stream, ctx): (CUstream, u64),
+    (offset, all): (u64, u64),
+    bytes: Staged,
+) -> u64 {
+    let end = offset + bytes.len as u64;
+    let then = Then::Send {
+        call: w.record.call,
+        offset,
+        bytes,
+        last: (end == all).then_some(()),
+    };
+    w.completer.after(stream, ctx, then);
+    end
+}
+
+/// The answer to a copy of `len` bytes, of which the last piece brings it along.
+pub(super) fn answered(
+    w: &Cuda,
+    (stream, ctx): (CUstream, u64),
+    len: u64,
+    rc: CUresult,
+) -> Answered {
+    match rc {
+        CUDA_SUCCESS if len > 0 => {}
+        CUDA_SUCCESS => w.completer.after(stream, ctx, reply(w.record.call)),
+        rc => w.completer.now(rc, reply(w.record.call)),
+    }
+    Answered
+}
+
 pub(super) fn copy_in_rows(w: &mut Cuda, m: msg::CopyInRows<'_>) -> Result<(), Fail> {
     let (mut c, bytes) = shape(m.shape)?;
     if bytes != m.data.len() {
@@ -56,13 +102,7 @@ pub(super) fn copy_in_rows(w: &mut Cuda, m: msg::CopyInRows<'_>) -> Result<(), F
         // on reading, so they are kept until the copy is done; others it has read on return.
         unsafe { from_packed(w, &mut c, p as u64, stream) }
     });
-    if let Some(kept) = kept
-        && rc == CUDA_SUCCESS
-    {
-        let (stream, ctx) = w.here(m.stream);
-        w.completer.after(stream, ctx, Then::Release(kept));
-    }
-    Ok(check(rc)?)
+    Ok(has_read(w, kept, m.stream, rc)?)
 }
 
 pub(super) fn copy_out_rows(w: &mut Cuda, m: msg::CopyOutRows<'_>) -> Result<Answered, WireError> {
@@ -105,27 +145,14 @@ pub(super) fn copy_out_rows(w: &mut Cuda, m: msg::CopyOutRows<'_>) -> Result<Ans
                 // SAFETY: it holds that many rows, and is kept until they are sent.
                 check(unsafe { w.driver.cuMemcpy3DAsync_v2(&c, stream) })?;
                 let len = rows * width;
-                let end = offset + len as u64;
-                let then = Then::Send {
-                    call: w.record.call,
-                    offset,
-                    bytes: Staged { at, kept, len },
-                    last: (end == m.len).then_some(()),
-                };
-                w.completer.after(stream, ctx, then);
-                offset = end;
+                let piece = Staged { at, kept, len };
+                offset = send(w, (stream, ctx), (offset, m.len), piece);
                 y += rows;
             }
         }
         Ok(())
     });
-    match rc {
-        // The last piece brings the answer along.
-        CUDA_SUCCESS if m.len > 0 => {}
-        CUDA_SUCCESS => w.completer.after(stream, ctx, reply(w.record.call)),
-        rc => w.completer.now(rc, reply(w.record.call)),
-    }
-    Ok(Answered)
+    Ok(answered(w, (stream, ctx), m.len, rc))
 }
 
 pub(super) fn copy_rows_on_device(w: &mut Cuda, m: msg::CopyRowsOnDevice<'_>) -> Result<(), Fail> {
@@ -139,16 +166,11 @@ pub(super) fn copy_rows_on_device(w: &mut Cuda, m: msg::CopyRowsOnDevice<'_>) ->
         // SAFETY: live arrays, or addresses that the driver checks.
         return Ok(check(unsafe { w.driver.cuMemcpy3DAsync_v2(&c, stream) })?);
     }
-    let mut p: CUDA_MEMCPY3D_PEER = busbar_abi::zeroed();
-    (p.srcXInBytes, p.srcY, p.srcZ, p.srcLOD) = (c.srcXInBytes, c.srcY, c.srcZ, c.srcLOD);
-    (p.srcMemoryType, p.srcDevice, p.srcArray) = (c.srcMemoryType, c.srcDevice, c.srcArray);
-    (p.srcPitch, p.srcHeight) = (c.srcPitch, c.srcHeight);
+    // The same but for the contexts; no end is on the host.
+    let mut p: CUDA_MEMCPY3D_PEER = busbar_abi::member(&c);
+    (p.srcHost, p.dstHost) = (std::ptr::null(), std::ptr::null_mut());
     p.srcContext = w.handle(Kind::Context, m.src_context)? as CUcontext;
-    (p.dstXInBytes, p.dstY, p.dstZ, p.dstLOD) = (c.dstXInBytes, c.dstY, c.dstZ, c.dstLOD);
-    (p.dstMemoryType, p.dstDevice, p.dstArray) = (c.dstMemoryType, c.dstDevice, c.dstArray);
-    (p.dstPitch, p.dstHeight) = (c.dstPitch, c.dstHeight);
     p.dstContext = w.handle(Kind::Context, m.dst_context)? as CUcontext;
-    (p.WidthInBytes, p.Height, p.Depth) = (c.WidthInBytes, c.Height, c.Depth);
     // SAFETY: as above, and live contexts.
     Ok(check(unsafe { w.driver.cuMemcpy3DPeerAsync(&p, stream) })?)
 }

@@ -373,7 +373,6 @@ fn main() -> Result<()> {
         callbacks,
         ahead,
         incoming,
-        ended: None,
     };
     let ours: Arc<dyn Connection> = Arc::new(ours);
     let end = ours.clone();
@@ -383,7 +382,9 @@ fn main() -> Result<()> {
         }
         end.shutdown();
     });
-    serve(ours, Box::new(Once), ends, &mut [&mut fed], |_| Ok(()))?;
+    serve(ours, Box::new(Once), (ends, None), &mut [&mut fed], |_| {
+        Ok(())
+    })?;
     if CANARY.chunks(16).any(|c| c != CANARY_WORD) {
         bail!("the worker's own memory was written to");
     }
