@@ -21,6 +21,7 @@ pub mod hello;
 pub mod log;
 pub mod nvml;
 pub mod opencl;
+mod replace;
 mod ring;
 pub mod servers;
 pub mod session;

@@ -29,6 +29,19 @@ fn managed_mapped_and_registered_memory_read_as_they_do_natively() {
 }
 
 #[test]
+fn the_system_reads_and_writes_memory_that_kernels_use() {
+    let server = Server::start();
+    let program = script("cuda_system.py");
+    let expected = printed(native(python()).arg(&program));
+    assert!(expected.ends_with("done\n"), "{expected}");
+    for sharing in ["0", "1"] {
+        let mut c = remote(&server, python());
+        let got = printed(c.arg(&program).env("BUSBAR_SHM", sharing));
+        assert_eq!(got, expected, "BUSBAR_SHM={sharing}");
+    }
+}
+
+#[test]
 fn graphs_copy_out_and_in_again_through_the_programs_memory() {
     same_with_and_without_shared_memory("host_graphs");
 }

@@ -6,7 +6,6 @@
 //! them before.
 
 use crate::cuda::state::shadows::Outcome;
-use crate::cuda::state::space;
 use crate::lock::lock;
 use crate::threads;
 use busbar_abi::cuda::*;
@@ -14,8 +13,10 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{
+    AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
+use std::sync::{Mutex, Once};
 
 /// Who knows what a fault needs.
 pub trait Owner: Send + Sync {
@@ -25,9 +26,73 @@ pub trait Owner: Send + Sync {
     fn wait(&self, owed: &[(u32, u32)], mark: u64) -> Result<()>;
 }
 
-struct Previous(UnsafeCell<MaybeUninit<libc::sigaction>>);
-// SAFETY: written while `Faults::owners` is locked, before the handler that reads it is in place.
-unsafe impl Sync for Previous {}
+/// Who handles what is not ours: the latest of several places, so that a handler which reads one
+/// finds it whole while another thread changes the program's mind.
+struct Behind {
+    places: [UnsafeCell<MaybeUninit<libc::sigaction>>; HANDLERS],
+    latest: AtomicUsize,
+    next: AtomicUsize,
+}
+// SAFETY: a place is written before it is the latest, by one who has drawn its number.
+unsafe impl Sync for Behind {}
+
+const HANDLERS: usize = 64;
+
+impl Behind {
+    fn get(&self) -> libc::sigaction {
+        let place = &self.places[self.latest.load(Ordering::Acquire) % HANDLERS];
+        // SAFETY: zero, or written before it became the latest.
+        unsafe { (*place.get()).assume_init() }
+    }
+
+    fn set(&self, new: libc::sigaction) {
+        let n = self.next.fetch_add(1, Ordering::AcqRel) + 1;
+        // SAFETY: nobody reads it yet.
+        unsafe { *self.places[n % HANDLERS].get() = MaybeUninit::new(new) };
+        self.latest.store(n, Ordering::Release);
+    }
+}
+
+/// The program changes who handles what is not ours, or asks: who did so until now.
+pub fn behind(new: Option<libc::sigaction>) -> libc::sigaction {
+    let before = FAULTS.behind.get();
+    if let Some(new) = new {
+        FAULTS.behind.set(new);
+    }
+    before
+}
+
+/// Whether accesses of the system's may meet something that is closed: a load, as a rule.
+#[inline]
+pub fn is_active() -> bool {
+    FAULTS.guarded.load(Ordering::Relaxed) > 0
+}
+
+/// The system is about to read or write memory of the program's: what is closed of it is opened, by
+/// an access of our own to each page. Says whether there is such memory.
+pub fn open(p: u64, len: u64, writes: bool) -> bool {
+    // SAFETY: no arguments.
+    let here = || FAULTS.process.load(Ordering::Acquire) == unsafe { libc::getpid() };
+    if !is_active() || len == 0 || !here() {
+        return false;
+    }
+    let end = p.saturating_add(len);
+    let (mut at, mut any) = (p, false);
+    while at < end {
+        if FAULTS.watched.has(at) {
+            any = true;
+            // SAFETY: a byte of memory that is shadowed, which the program gave as its own.
+            unsafe {
+                match writes {
+                    true => _ = AtomicU8::from_ptr(at as *mut u8).fetch_or(0, Ordering::AcqRel),
+                    false => _ = (at as *const u8).read_volatile(),
+                }
+            }
+        }
+        at = FAULTS.watched.next(at);
+    }
+    any
+}
 
 /// The most threads that do what streams wait for: a client has two.
 const MOST_FUNCTIONS: usize = 16;
@@ -44,8 +109,12 @@ struct Faults {
     in_function: [AtomicI32; MOST_FUNCTIONS],
     /// Guarded memory outside our own address ranges.
     watched: Watched,
-    /// Who handled faults before.
-    previous: Previous,
+    /// Areas with pages that are guarded.
+    guarded: AtomicUsize,
+    /// Who else handles faults.
+    behind: Behind,
+    /// The C library's functions have ours in front of them.
+    first: Once,
     /// Whose memory it may be.
     owners: Mutex<Vec<(usize, &'static dyn Owner)>>,
 }
@@ -56,7 +125,13 @@ static FAULTS: Faults = Faults {
     helper: AtomicI32::new(0),
     in_function: [const { AtomicI32::new(0) }; MOST_FUNCTIONS],
     watched: Watched([const { AtomicPtr::new(std::ptr::null_mut()) }; LEAVES]),
-    previous: Previous(UnsafeCell::new(MaybeUninit::zeroed())),
+    guarded: AtomicUsize::new(0),
+    behind: Behind {
+        places: [const { UnsafeCell::new(MaybeUninit::zeroed()) }; HANDLERS],
+        latest: AtomicUsize::new(0),
+        next: AtomicUsize::new(0),
+    },
+    first: Once::new(),
     owners: Mutex::new(Vec::new()),
 };
 
@@ -71,10 +146,6 @@ struct Request {
 const OPEN: u32 = 0;
 const RETRY: u32 = 1;
 const REFUSE: u32 = 2;
-
-fn in_our_ranges(p: u64) -> bool {
-    matches!(space::number(p), Some(space::MANAGED | space::HOST))
-}
 
 const PAGE: u64 = 4096;
 /// Pages of a leaf of the table: those of a gigabyte.
@@ -99,6 +170,16 @@ impl Watched {
         let leaf = leaf.and_then(|l| unsafe { l.as_ref() });
         let word = (page % LEAF / 64) as usize;
         leaf.is_some_and(|l| l[word].load(Ordering::Acquire) >> (page % 64) & 1 != 0)
+    }
+
+    /// Where to look next: the next page, or the next leaf if there is none.
+    fn next(&self, p: u64) -> u64 {
+        let leaf = self.leaf(p / PAGE).map(|l| l.load(Ordering::Acquire));
+        let pages = match leaf {
+            Some(l) if !l.is_null() => 1,
+            _ => LEAF,
+        };
+        (p | (pages * PAGE - 1)).saturating_add(1)
     }
 
     /// Sets the bits of whole pages.
@@ -132,21 +213,15 @@ impl Watched {
 
 /// Guards an area's pages.
 pub fn watch(at: u64, len: u64) -> Result<()> {
-    if in_our_ranges(at) {
-        return Ok(());
-    }
-    FAULTS.watched.set(at, len, true)
+    FAULTS.watched.set(at, len, true)?;
+    FAULTS.guarded.fetch_add(1, Ordering::AcqRel);
+    Ok(())
 }
 
 /// Guards an area's pages no longer.
 pub fn unwatch(at: u64, len: u64) {
-    if !in_our_ranges(at) {
-        let _ = FAULTS.watched.set(at, len, false);
-    }
-}
-
-fn watched(p: u64) -> bool {
-    in_our_ranges(p) || FAULTS.watched.has(p)
+    let _ = FAULTS.watched.set(at, len, false);
+    FAULTS.guarded.fetch_sub(1, Ordering::AcqRel);
 }
 
 /// Whether a thread runs what a stream waits for.
@@ -214,7 +289,10 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_
     let saved = unsafe { *errno };
     let me = thread_id();
     // SAFETY: no arguments.
-    let ours = watched(address)
+    // SAFETY: as above. What a process or thread has sent is no access.
+    let access = unsafe { (*info).si_code } > 0;
+    let ours = access
+        && FAULTS.watched.has(address)
         && me != FAULTS.helper.load(Ordering::Acquire)
         && unsafe { libc::getpid() } == FAULTS.process.load(Ordering::Acquire);
     let mut answer = REFUSE;
@@ -236,32 +314,49 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_
     }
 }
 
-/// Gives a fault to whoever handled them before us; by default it ends the program.
+/// Gives a fault to whoever handles them beside us; by default it ends the program.
 unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: written before this handler was in place.
-    let old = unsafe { (*FAULTS.previous.0.get()).assume_init_ref() };
-    match old.sa_sigaction {
-        libc::SIG_DFL | libc::SIG_IGN => {
-            // The access is tried again when the handler returns, and then it counts.
-            // SAFETY: the default action, in the form that the kernel gives it.
-            unsafe { libc::signal(signal, libc::SIG_DFL) };
+    let other = FAULTS.behind.get();
+    // SAFETY: the handler's own arguments, and a handler of the signature that its flags say.
+    unsafe {
+        let sent = (*info).si_code <= 0;
+        match other.sa_sigaction {
+            libc::SIG_IGN if sent => return,
+            libc::SIG_DFL | libc::SIG_IGN => {
+                // An access is tried again when the handler returns, and then it counts.
+                libc::signal(signal, libc::SIG_DFL);
+                if sent {
+                    libc::raise(signal);
+                }
+                return;
+            }
+            _ => {}
         }
-        handler if old.sa_flags & libc::SA_SIGINFO != 0 => {
-            // SAFETY: a handler of this signature, by its flags.
+        if other.sa_flags & libc::SA_RESETHAND != 0 {
+            let none = libc::sigaction {
+                sa_sigaction: libc::SIG_DFL,
+                ..other
+            };
+            FAULTS.behind.set(none);
+        }
+        // Ours is never blocked: what the handler looks at may be shadowed.
+        let (mut during, mut before) = (other.sa_mask, std::mem::zeroed());
+        libc::sigdelset(&mut during, signal);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &during, &mut before);
+        if other.sa_flags & libc::SA_SIGINFO != 0 {
             let f: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void) =
-                unsafe { std::mem::transmute(handler) };
+                std::mem::transmute(other.sa_sigaction);
             f(signal, info, context);
-        }
-        handler => {
-            // SAFETY: a handler of the plain signature, by its flags.
-            let f: extern "C" fn(i32) = unsafe { std::mem::transmute(handler) };
+        } else {
+            let f: extern "C" fn(i32) = std::mem::transmute(other.sa_sigaction);
             f(signal);
         }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
     }
 }
 
-/// Puts the handler in place. Programs that set one of their own later have ours put back in front
-/// of it the next time that something is shadowed.
+/// Puts the handler in place. One that a program sets later, past the C library, has ours put back
+/// in front of it the next time that something is shadowed.
 fn install() -> Result<()> {
     let mut ours: libc::sigaction = {
         // SAFETY: zero is a valid value of it.
@@ -281,7 +376,7 @@ fn install() -> Result<()> {
         if now.sa_sigaction == ours.sa_sigaction {
             return Ok(());
         }
-        *FAULTS.previous.0.get() = MaybeUninit::new(now);
+        FAULTS.behind.set(now);
         if libc::sigaction(libc::SIGSEGV, &ours, std::ptr::null_mut()) != 0 {
             return Err(CUDA_ERROR_OPERATING_SYSTEM);
         }
@@ -312,6 +407,11 @@ pub fn start(key: usize, owner: impl FnOnce() -> Box<dyn Owner>) -> Result<()> {
         owners.push((key, Box::leak(owner())));
     }
     install()
+}
+
+/// Runs once in a process, when faults are handled.
+pub fn once(f: impl FnOnce()) {
+    FAULTS.first.call_once(f);
 }
 
 /// A request on another thread's stack.
@@ -428,18 +528,21 @@ mod tests {
             watch(of(i), 2 * PAGE).unwrap();
         }
         for i in 0..some {
-            assert!(watched(of(i)) && watched(of(i) + 2 * PAGE - 1), "{i}");
-            assert!(!watched(of(i) + 2 * PAGE), "{i}");
+            assert!(
+                FAULTS.watched.has(of(i)) && FAULTS.watched.has(of(i) + 2 * PAGE - 1),
+                "{i}"
+            );
+            assert!(!FAULTS.watched.has(of(i) + 2 * PAGE), "{i}");
         }
         (0..some).step_by(2).for_each(|i| unwatch(of(i), 2 * PAGE));
-        assert!((0..some).all(|i| watched(of(i) + 5000) == (i % 2 == 1)));
+        assert!((0..some).all(|i| FAULTS.watched.has(of(i) + 5000) == (i % 2 == 1)));
         // Across leaves.
         let (from, len) = (0x1_3fff_f000, (1 << 30) + 2 * PAGE);
         watch(from, len).unwrap();
-        assert!(watched(from) && watched(from + len - 1));
-        assert!(!watched(from - 1) && !watched(from + len));
+        assert!(FAULTS.watched.has(from) && FAULTS.watched.has(from + len - 1));
+        assert!(!FAULTS.watched.has(from - 1) && !FAULTS.watched.has(from + len));
         unwatch(from, len);
-        assert!(!watched(from) && !watched(from + (1 << 29)));
+        assert!(!FAULTS.watched.has(from) && !FAULTS.watched.has(from + (1 << 29)));
         assert!(watch(1 << 50, PAGE).is_err(), "no program has that address");
     }
 }

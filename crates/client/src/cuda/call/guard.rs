@@ -1,5 +1,6 @@
 //! Faults in memory that kernels share with the program.
 
+use super::accesses;
 use super::client::Client;
 use super::cx::Cx;
 use super::fault::{self, Owner};
@@ -37,6 +38,9 @@ impl Cx {
     pub fn handle_faults(self) -> Result<()> {
         fault::start(self.client as *const Client as usize, || {
             Box::new(Guarded(self.client))
-        })
+        })?;
+        fault::once(accesses::come_first);
+        accesses::unblock();
+        Ok(())
     }
 }

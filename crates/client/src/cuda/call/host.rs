@@ -1,5 +1,6 @@
 //! The program's memory where kernels touch it, too: its pages, and the way to the device's side.
 
+use super::accesses;
 use super::cx::Cx;
 use super::fault;
 use crate::cuda::state::area::{ANY, Change, Look, Pages};
@@ -129,6 +130,7 @@ impl Cx {
     /// it. The work may write, unless it only `reads`.
     #[cold]
     pub fn work(self, stream: u32, reads: bool) -> Result<()> {
+        accesses::unblock();
         let mut areas = self.state().shadows.areas();
         areas.work(&Host, &self, (self.scope, stream), reads)
     }
@@ -159,6 +161,7 @@ impl Cx {
 
     #[cold]
     fn has_waited(self, scope: u32, stream: Option<u32>, mark: u64) {
+        accesses::unblock();
         let shadows = &self.state().shadows;
         let mut areas = shadows.areas();
         areas.over(scope, stream, mark);

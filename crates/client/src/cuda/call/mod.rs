@@ -1,5 +1,6 @@
 //! Calls: what goes to the worker and comes back, and what has to be done around it.
 
+mod accesses;
 mod client;
 mod cx;
 pub mod fault;

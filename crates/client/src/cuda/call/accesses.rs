@@ -1,0 +1,293 @@
+//! The system's own accesses to shadowed memory, on behalf of the program.
+//!
+//! A fault in a system call is no signal: the call fails. So functions of the C library that hand
+//! memory to the system have ours in front of them, once there is something that they may meet:
+//! those open what is closed of that memory first. What a system call is made with past the C
+//! library they do not see.
+//!
+//! A program may also take the signal away that the rest needs: its handler comes behind ours, and
+//! a thread that blocks the signal only believes so.
+
+use super::fault;
+use crate::replace::{Replacement, replace};
+use libc::{c_int, c_void, iovec, mmsghdr, msghdr, off_t, sigset_t, size_t, socklen_t, ssize_t};
+use std::cell::Cell;
+
+/// Memory of the program's that the system is about to read, or to write; whether kernels may use
+/// it.
+fn meets(p: *const c_void, len: usize, writes: bool) -> bool {
+    fault::open(p as u64, len as u64, writes)
+}
+
+/// The same of several pieces.
+///
+/// # Safety
+/// A list of `n` pieces.
+unsafe fn meet_all(list: *const iovec, n: usize, writes: bool) -> bool {
+    if !fault::is_active() || list.is_null() {
+        return false;
+    }
+    // SAFETY: passed on to the caller.
+    let list = unsafe { std::slice::from_raw_parts(list, n) };
+    let meet = |any, v: &iovec| meets(v.iov_base, v.iov_len, writes) || any;
+    list.iter().fold(false, meet)
+}
+
+/// The same of a message.
+///
+/// # Safety
+/// Null, or a message.
+unsafe fn meet_message(m: *const msghdr, writes: bool) -> bool {
+    // SAFETY: passed on to the caller.
+    let m = unsafe { m.as_ref() };
+    // SAFETY: as above.
+    m.is_some_and(|m| unsafe { meet_all(m.msg_iov, m.msg_iovlen, writes) })
+}
+
+/// The same of several messages.
+///
+/// # Safety
+/// A list of `n` messages.
+unsafe fn meet_messages(list: *const mmsghdr, n: u32, writes: bool) -> bool {
+    // SAFETY: passed on to the caller.
+    let one = |i| unsafe { meet_message(&raw const (*list.add(i)).msg_hdr, writes) };
+    (0..n as usize).fold(false, |any, i| one(i) || any)
+}
+
+/// Work of another thread's may close again what was just opened: so often it is tried again.
+const OFTEN: usize = 100;
+
+/// Functions of ours: each does what is said, and calls the real one.
+macro_rules! before {
+    ($($name:ident($($a:ident: $t:ty),*) -> $r:ty { $first:expr })*) => {
+        mod real {
+            #[allow(clippy::wildcard_imports)]
+            use super::*;
+            unsafe extern "C" {
+                $(pub fn $name($($a: $t),*) -> $r;)*
+            }
+        }
+        $(
+            unsafe extern "C" fn $name($($a: $t),*) -> $r {
+                // SAFETY: what the program says of its own memory, and its own call.
+                #[allow(unused_unsafe)]
+                unsafe {
+                    for _ in 0..OFTEN {
+                        let met = $first;
+                        let r = real::$name($($a),*);
+                        let failed = r as isize == -1 && *libc::__errno_location() == libc::EFAULT;
+                        if !met || !failed {
+                            return r;
+                        }
+                    }
+                    real::$name($($a),*)
+                }
+            }
+        )*
+        const BEFORE: &[Replacement] = &[$((
+            // The name ends where a C string does.
+            match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => unreachable!(),
+            },
+            $name as *const (),
+        )),*];
+    };
+}
+
+type At = *const c_void;
+type To = *mut c_void;
+
+before! {
+    write(fd: c_int, p: At, n: size_t) -> ssize_t { meets(p, n, false) }
+    pwrite(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t { meets(p, n, false) }
+    pwrite64(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t { meets(p, n, false) }
+    send(fd: c_int, p: At, n: size_t, flags: c_int) -> ssize_t { meets(p, n, false) }
+    sendto(fd: c_int, p: At, n: size_t, flags: c_int, to: At, len: socklen_t) -> ssize_t {
+        meets(p, n, false)
+    }
+    writev(fd: c_int, list: *const iovec, n: c_int) -> ssize_t {
+        meet_all(list, n.max(0) as usize, false)
+    }
+    pwritev(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t {
+        meet_all(list, n.max(0) as usize, false)
+    }
+    pwritev64(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t {
+        meet_all(list, n.max(0) as usize, false)
+    }
+    sendmsg(fd: c_int, m: *const msghdr, flags: c_int) -> ssize_t { meet_message(m, false) }
+    sendmmsg(fd: c_int, list: *mut mmsghdr, n: u32, flags: c_int) -> c_int {
+        meet_messages(list, n, false)
+    }
+    fwrite(p: At, size: size_t, n: size_t, f: To) -> size_t {
+        meets(p, size.saturating_mul(n), false)
+    }
+    fwrite_unlocked(p: At, size: size_t, n: size_t, f: To) -> size_t {
+        meets(p, size.saturating_mul(n), false)
+    }
+    read(fd: c_int, p: To, n: size_t) -> ssize_t { meets(p, n, true) }
+    pread(fd: c_int, p: To, n: size_t, at: off_t) -> ssize_t { meets(p, n, true) }
+    pread64(fd: c_int, p: To, n: size_t, at: off_t) -> ssize_t { meets(p, n, true) }
+    recv(fd: c_int, p: To, n: size_t, flags: c_int) -> ssize_t { meets(p, n, true) }
+    recvfrom(fd: c_int, p: To, n: size_t, flags: c_int, from: To, len: To) -> ssize_t {
+        meets(p, n, true)
+    }
+    readv(fd: c_int, list: *const iovec, n: c_int) -> ssize_t {
+        meet_all(list, n.max(0) as usize, true)
+    }
+    preadv(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t {
+        meet_all(list, n.max(0) as usize, true)
+    }
+    preadv64(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t {
+        meet_all(list, n.max(0) as usize, true)
+    }
+    recvmsg(fd: c_int, m: *mut msghdr, flags: c_int) -> ssize_t { meet_message(m, true) }
+    recvmmsg(fd: c_int, list: *mut mmsghdr, n: u32, flags: c_int, limit: To) -> c_int {
+        meet_messages(list, n, true)
+    }
+    fread(p: To, size: size_t, n: size_t, f: To) -> size_t {
+        meets(p, size.saturating_mul(n), true)
+    }
+    fread_unlocked(p: To, size: size_t, n: size_t, f: To) -> size_t {
+        meets(p, size.saturating_mul(n), true)
+    }
+    __read_chk(fd: c_int, p: To, n: size_t, room: size_t) -> ssize_t { meets(p, n, true) }
+    __pread_chk(fd: c_int, p: To, n: size_t, at: off_t, room: size_t) -> ssize_t {
+        meets(p, n, true)
+    }
+    __pread64_chk(fd: c_int, p: To, n: size_t, at: off_t, room: size_t) -> ssize_t {
+        meets(p, n, true)
+    }
+    __recv_chk(fd: c_int, p: To, n: size_t, room: size_t, flags: c_int) -> ssize_t {
+        meets(p, n, true)
+    }
+    __fread_chk(p: To, room: size_t, size: size_t, n: size_t, f: To) -> size_t {
+        meets(p, size.saturating_mul(n), true)
+    }
+}
+
+/// `sigaction`: what concerns our signal is kept for later.
+unsafe extern "C" fn sigaction(
+    signal: c_int,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> c_int {
+    if signal != libc::SIGSEGV {
+        // SAFETY: the program's own call.
+        return unsafe { libc::sigaction(signal, new, old) };
+    }
+    // SAFETY: null, or a structure of the program's; it may be the same one.
+    unsafe {
+        let before = fault::behind(new.as_ref().copied());
+        if let Some(old) = old.as_mut() {
+            *old = before;
+        }
+    }
+    0
+}
+
+/// `signal`, and its other names.
+unsafe extern "C" fn signal(signal: c_int, handler: usize) -> usize {
+    if signal != libc::SIGSEGV {
+        // SAFETY: the program's own call.
+        return unsafe { libc::signal(signal, handler) };
+    }
+    // SAFETY: zero is a valid value of it.
+    let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
+    (new.sa_sigaction, new.sa_flags) = (handler, libc::SA_RESTART);
+    fault::behind(Some(new)).sa_sigaction
+}
+
+thread_local! {
+    /// Whether the program has blocked our signal in this thread, as far as it knows.
+    static BLOCKED: Cell<bool> = const { Cell::new(false) };
+    /// Whether that of the thread's first days was looked at.
+    static SEEN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Sees to it that faults of this thread are signals, whatever it has blocked before anything was
+/// shadowed. Threads that it makes from now on have that from it.
+pub fn unblock() {
+    if !SEEN.replace(true) {
+        // SAFETY: sets of signals that are made before they are used.
+        unsafe {
+            let (mut ours, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigemptyset(&mut ours);
+            libc::sigaddset(&mut ours, libc::SIGSEGV);
+            if libc::pthread_sigmask(libc::SIG_UNBLOCK, &ours, &mut before) == 0
+                && libc::sigismember(&before, libc::SIGSEGV) == 1
+            {
+                BLOCKED.set(true);
+            }
+        }
+    }
+}
+
+type Mask = unsafe extern "C" fn(c_int, *const sigset_t, *mut sigset_t) -> c_int;
+
+/// Sets a thread's mask without our signal, and keeps what the program believes of that.
+unsafe fn mask(real: Mask, how: c_int, set: *const sigset_t, old: *mut sigset_t) -> c_int {
+    unblock();
+    let was = BLOCKED.get();
+    // SAFETY: null, or sets of the program's, which may be the same one.
+    unsafe {
+        let mut wanted = set.as_ref().copied();
+        let named = wanted.is_some_and(|s| libc::sigismember(&s, libc::SIGSEGV) == 1);
+        if let Some(s) = wanted.as_mut().filter(|_| how != libc::SIG_UNBLOCK) {
+            libc::sigdelset(s, libc::SIGSEGV);
+        }
+        let wanted = wanted
+            .as_ref()
+            .map_or(std::ptr::null(), |s| std::ptr::from_ref(s));
+        let rc = real(how, wanted, old);
+        if rc != 0 {
+            return rc;
+        }
+        if was && !old.is_null() {
+            libc::sigaddset(old, libc::SIGSEGV);
+        }
+        if !wanted.is_null() {
+            BLOCKED.set(match how {
+                libc::SIG_BLOCK => was || named,
+                libc::SIG_UNBLOCK => was && !named,
+                _ => named,
+            });
+        }
+        0
+    }
+}
+
+unsafe extern "C" fn pthread_sigmask(
+    how: c_int,
+    set: *const sigset_t,
+    old: *mut sigset_t,
+) -> c_int {
+    // SAFETY: the program's own call.
+    unsafe { mask(libc::pthread_sigmask, how, set, old) }
+}
+
+unsafe extern "C" fn sigprocmask(how: c_int, set: *const sigset_t, old: *mut sigset_t) -> c_int {
+    // SAFETY: the program's own call.
+    unsafe { mask(libc::sigprocmask, how, set, old) }
+}
+
+/// Puts ours in front.
+pub fn come_first() {
+    let signals: [Replacement; 8] = [
+        (c"sigaction", sigaction as *const ()),
+        (c"__sigaction", sigaction as *const ()),
+        (c"signal", signal as *const ()),
+        (c"bsd_signal", signal as *const ()),
+        (c"ssignal", signal as *const ()),
+        (c"__sysv_signal", signal as *const ()),
+        (c"pthread_sigmask", pthread_sigmask as *const ()),
+        (c"sigprocmask", sigprocmask as *const ()),
+    ];
+    let same: [Replacement; 4] = [
+        (c"__write", write as *const ()),
+        (c"__read", read as *const ()),
+        (c"__send", send as *const ()),
+        (c"__pwrite64", pwrite64 as *const ()),
+    ];
+    replace(&[BEFORE, &signals, &same].concat());
+}
