@@ -125,7 +125,8 @@ def all_of(p, first, kind):
         call("cuMemcpyDtoH_v2", back, u64(p), sz(BYTES)) if kind == "managed" else None
         check("found", kind != "managed" or back.raw == data)
     kernel(p, first)
-    n, got = through_pipe(lambda w: sum(os.write(w, view[i : i + 4096]) for i in range(0, 8192, 4096)))
+    parts = [slice(0, 4096), slice(4096, 8192)]
+    n, got = through_pipe(lambda w: sum(os.write(w, view[part]) for part in parts))
     check("pipe", (n, got == want[:8192]))
     kernel(p, first)
     n, got = through_pipe(lambda w: libc.write(w, vp(p), sz(BYTES)))

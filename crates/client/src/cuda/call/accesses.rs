@@ -51,7 +51,7 @@ unsafe fn meet_message(m: *const msghdr, writes: bool) -> bool {
 unsafe fn meet_messages(list: *const mmsghdr, n: u32, writes: bool) -> bool {
     // SAFETY: passed on to the caller.
     let one = |i| unsafe { meet_message(&raw const (*list.add(i)).msg_hdr, writes) };
-    (0..n as usize).fold(false, |any, i| one(i) || any)
+    (0..n as usize).filter(|i| one(*i)).count() > 0
 }
 
 /// Work of another thread's may close again what was just opened: so often it is tried again.
@@ -236,9 +236,7 @@ unsafe fn mask(real: Mask, how: c_int, set: *const sigset_t, old: *mut sigset_t)
         if let Some(s) = wanted.as_mut().filter(|_| how != libc::SIG_UNBLOCK) {
             libc::sigdelset(s, libc::SIGSEGV);
         }
-        let wanted = wanted
-            .as_ref()
-            .map_or(std::ptr::null(), |s| std::ptr::from_ref(s));
+        let wanted = wanted.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let rc = real(how, wanted, old);
         if rc != 0 {
             return rc;

@@ -288,13 +288,12 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_
     // SAFETY: as above.
     let saved = unsafe { *errno };
     let me = thread_id();
-    // SAFETY: no arguments.
-    // SAFETY: as above. What a process or thread has sent is no access.
-    let access = unsafe { (*info).si_code } > 0;
+    // SAFETY: as above; no arguments. What a process or thread has sent is no access.
+    let (access, process) = unsafe { ((*info).si_code > 0, libc::getpid()) };
     let ours = access
         && FAULTS.watched.has(address)
         && me != FAULTS.helper.load(Ordering::Acquire)
-        && unsafe { libc::getpid() } == FAULTS.process.load(Ordering::Acquire);
+        && process == FAULTS.process.load(Ordering::Acquire);
     let mut answer = REFUSE;
     if ours {
         let r = Request {
