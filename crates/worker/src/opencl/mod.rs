@@ -2,8 +2,8 @@
 //!
 //! [`cl`] loads the library, [`describe`] tells the client what there is, [`objects`] keeps what
 //! the session has made, [`done`] is what the completion engine asks of events. The messages are
-//! read by `generated/` and executed by `create`, `program`, `command` and `svm`; `enqueue` is
-//! how commands go to the library.
+//! read by `generated/` and executed there, if they are one call of the library, else by `create`,
+//! `program`, `command` and `svm`; `enqueue` is how commands go to the library.
 
 mod built;
 mod cache;
