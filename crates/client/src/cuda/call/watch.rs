@@ -18,10 +18,14 @@ use std::time::{Duration, Instant};
 /// A change is likely as long as the last one is no older than this: the thread sleeps for nothing
 /// but the answer.
 const EAGER: Duration = Duration::from_millis(20);
-/// Pauses after that, and when there has been no change for long.
+/// How long the thread sleeps after that between two looks at what the program has changed, and
+/// where no kernel and program talk.
 const PAUSE: Duration = Duration::from_micros(200);
 const LONG_PAUSE: Duration = Duration::from_millis(2);
-const LONG: Duration = Duration::from_secs(1);
+/// The device is asked again after this part of the time in which nothing has changed, so that a
+/// change is seen late by as much at most; and after [`LONG_PAUSE`] at the latest. A training step
+/// that says nothing to anybody would fill the link with questions.
+const PART: u32 = 100;
 /// A running kernel has an answer to what it is told within this time: to ask sooner would cost
 /// another round trip.
 const ANSWER: Duration = Duration::from_micros(20);
@@ -42,58 +46,60 @@ pub fn start(cx: Cx) -> Result<()> {
 /// Watches until the session is over.
 fn watch(cx: Cx) {
     let shadows = &cx.state().shadows;
-    let mut changed = Instant::now();
-    let mut differed = 0;
+    // Time of work in which nothing has changed.
+    let mut quiet = Duration::ZERO;
+    let (mut asked, mut differed) = (Instant::now(), 0);
     loop {
-        let before = Instant::now();
         let mut areas = shadows.due();
-        if before.elapsed() > PAUSE {
-            changed = Instant::now();
-        }
+        let begun = Instant::now();
         let Ok(mut any) = areas.push_edges(&Host, &cx) else {
             return;
         };
         let looks = areas.looks();
         drop(areas);
-        let asked: usize = looks.iter().map(|l| 2 * l.len).sum();
+        let bytes: usize = looks.iter().map(|l| 2 * l.len).sum();
         let eager = looks.iter().any(|l| may_talk(cx, l));
-        let nothing = looks.is_empty();
-        if nothing {
+        if any || looks.is_empty() {
             cx.client.session.flush();
-        } else {
-            if any {
-                cx.client.session.flush();
-                let sent = Instant::now();
-                while sent.elapsed() < ANSWER {
-                    std::hint::spin_loop();
-                }
+        }
+        if any {
+            let sent = Instant::now();
+            while sent.elapsed() < ANSWER {
+                std::hint::spin_loop();
             }
+        }
+        let patience = if eager {
+            (quiet / PART).min(LONG_PAUSE)
+        } else {
+            LONG_PAUSE
+        };
+        if !looks.is_empty() && (any || quiet < EAGER || asked.elapsed() >= patience) {
             let Ok([first, second]) = twice(cx, &looks) else {
                 return;
             };
+            asked = Instant::now();
             if first == second || differed >= PATIENCE {
                 differed = 0;
-                let got: Vec<_> = looks.into_iter().zip(second).collect();
+                let got: Vec<_> = looks.iter().copied().zip(second).collect();
                 any |= shadows.areas().arrived(&Host, &got);
             } else {
                 (differed, any) = (differed + 1, true);
             }
         }
-        let quiet = if any {
-            changed = Instant::now();
-            Duration::ZERO
-        } else {
-            changed.elapsed()
-        };
-        if asked > MANY {
+        if bytes > MANY {
             // The link is for the program's own calls, too.
-            std::thread::sleep(before.elapsed());
+            std::thread::sleep(begun.elapsed());
         }
-        if quiet > LONG || !(eager || nothing) {
+        if !(eager || looks.is_empty()) {
             std::thread::sleep(LONG_PAUSE);
-        } else if quiet > EAGER || nothing {
+        } else if !any && quiet > EAGER || looks.is_empty() {
             std::thread::sleep(PAUSE);
         }
+        quiet = if any {
+            Duration::ZERO
+        } else {
+            quiet + begun.elapsed()
+        };
     }
 }
 
