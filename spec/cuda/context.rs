@@ -103,7 +103,7 @@ fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult;
 #[local] #[cx] #[get_proc("cuCtxSetFlags", 12010)]
 fn cuCtxSetFlags(flags: u32) -> CUresult;
 
-#[id(0x0309)] #[waits] #[by_hand(client, worker)] #[cx(context)] #[get_proc("cuCtxSetLimit", 3010)]
+#[id(0x0309)] #[waits] #[by_hand(client, worker)] #[cx(context)] #[disturbs] #[get_proc("cuCtxSetLimit", 3010)]
 #[changes(Context, "limit")]
 fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult;
 

@@ -214,7 +214,7 @@ fn cuGraphConditionalHandleCreate(
     flags: u32,
 ) -> CUresult;
 
-#[id(0x0f0a)] #[queued] #[get_proc("cuGraphCreate", 10000)]
+#[id(0x0f0a)] #[queued_if(flags == 0)] #[get_proc("cuGraphCreate", 10000)]
 fn cuGraphCreate(#[new] phGraph: *mut CUgraph, flags: u32) -> CUresult;
 
 #[custom] #[cx] #[get_proc("cuGraphDebugDotPrint", 11030)]

@@ -16,7 +16,7 @@ fn cuMemAdvise_v2(
     location: CUmemLocation,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuMemAllocManaged", 6000)]
+#[custom] #[cx] #[disturbs] #[get_proc("cuMemAllocManaged", 6000)]
 fn cuMemAllocManaged(#[out] dptr: *mut CUdeviceptr, bytesize: usize, flags: u32) -> CUresult;
 
 #[is(cuMemPrefetchBatchAsync)] #[get_proc("cuMemDiscardAndPrefetchBatchAsync", 13000)] #[per_thread("_ptsz")]
@@ -40,7 +40,7 @@ fn cuMemDiscardBatchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[cx] #[is(prefetch(devPtr, count, place_of(cx, dstDevice)?))] #[get_proc("cuMemPrefetchAsync", 8000)] #[per_thread("_ptsz")]
+#[cx] #[is(prefetch(devPtr, count, place_of(cx, dstDevice)?, hStream))] #[get_proc("cuMemPrefetchAsync", 8000)] #[per_thread("_ptsz")]
 fn cuMemPrefetchAsync(
     devPtr: CUdeviceptr,
     count: usize,
@@ -54,7 +54,7 @@ fn cuMemPrefetchAsync_v2(
     count: usize,
     location: CUmemLocation,
     flags: u32,
-    hStream: CUstream,
+    #[handle] hStream: CUstream,
 ) -> CUresult;
 
 #[custom] #[cx] #[get_proc("cuMemPrefetchBatchAsync", 13000)] #[per_thread("_ptsz")]

@@ -18,7 +18,7 @@ fn cuMemAllocPitch(
     ElementSizeBytes: u32,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuMemAllocPitch", 3020)]
+#[custom] #[cx] #[disturbs] #[get_proc("cuMemAllocPitch", 3020)]
 fn cuMemAllocPitch_v2(
     #[out] dptr: *mut CUdeviceptr,
     #[out] pPitch: *mut usize,
@@ -27,16 +27,16 @@ fn cuMemAllocPitch_v2(
     ElementSizeBytes: u32,
 ) -> CUresult;
 
-#[cx] #[is(engine::memory::alloc(bytesize))] #[get_proc("cuMemAlloc", 3020)]
+#[cx] #[disturbs] #[is(engine::memory::alloc(bytesize))] #[get_proc("cuMemAlloc", 3020)]
 fn cuMemAlloc_v2(#[out] dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemFree", 2000)]
 fn cuMemFree(dptr: CUdeviceptr_v1) -> CUresult;
 
-#[custom] #[cx(local)] #[get_proc("cuMemFreeHost", 2000)]
+#[custom] #[cx(local)] #[disturbs] #[get_proc("cuMemFreeHost", 2000)]
 fn cuMemFreeHost(p: *mut c_void) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuMemFree", 3020)]
+#[custom] #[cx] #[disturbs] #[get_proc("cuMemFree", 3020)]
 fn cuMemFree_v2(dptr: CUdeviceptr) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")]
@@ -79,7 +79,7 @@ fn cuMemGetInfo_v2(
     #[out(optional)] total: *mut usize,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuMemHostAlloc", 2020)]
+#[custom] #[cx] #[disturbs] #[get_proc("cuMemHostAlloc", 2020)]
 fn cuMemHostAlloc(#[out] pp: *mut *mut c_void, bytesize: usize, Flags: u32) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")]
@@ -95,10 +95,10 @@ fn cuMemHostGetFlags(#[out] pFlags: *mut u32, p: *mut c_void) -> CUresult;
 #[is(cuMemHostRegister_v2)] #[get_proc("cuMemHostRegister", 4000)]
 fn cuMemHostRegister(p: *mut c_void, bytesize: usize, Flags: u32) -> CUresult;
 
-#[custom] #[cx(context)] #[get_proc("cuMemHostRegister", 6050)]
+#[custom] #[cx(context)] #[disturbs] #[get_proc("cuMemHostRegister", 6050)]
 fn cuMemHostRegister_v2(p: *mut c_void, bytesize: usize, Flags: u32) -> CUresult;
 
-#[custom] #[cx(local)] #[get_proc("cuMemHostUnregister", 4000)]
+#[custom] #[cx(local)] #[disturbs] #[get_proc("cuMemHostUnregister", 4000)]
 fn cuMemHostUnregister(p: *mut c_void) -> CUresult;
 
 #[local] #[cx(local)] #[get_proc("cuPointerGetAttribute", 4000)]

@@ -50,9 +50,10 @@ fn GraphNeighbours(node: u32, dependents: u32) -> (nodes: U32s, edges: Bytes);
 fn GraphFind(node: u32, graph: u32) -> (found: u32);
 
 /// Makes an executable graph. `handle` is the driver's own, for one that kernels may launch; else 0.
+/// One that `keeps` memory which it allocates cannot be launched again before that is freed.
 #[id(0x8109)] #[message] #[waits] #[family(graph)]
 #[creates(GraphExec, exec)] #[names(GraphNode, node)]
-fn GraphInstantiate(exec: u32, graph: u32, flags: u64, stream: u32) -> (result: u32, node: u32, handle: u64, sources: U32s, destinations: U32s);
+fn GraphInstantiate(exec: u32, graph: u32, flags: u64, stream: u32) -> (result: u32, node: u32, handle: u64, keeps: u32, sources: U32s, destinations: U32s);
 
 /// Changes an executable graph to what a graph now says.
 #[id(0x810a)] #[message] #[waits] #[family(graph)]

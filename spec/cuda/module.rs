@@ -181,5 +181,5 @@ fn cuModuleLoadDataEx(
 #[is(cuModuleLoadDataEx(module, fatCubin, 0, null, null))] #[get_proc("cuModuleLoadFatBinary", 2000)]
 fn cuModuleLoadFatBinary(#[new] module: *mut CUmodule, fatCubin: *const c_void) -> CUresult;
 
-#[custom] #[cx(local)] #[get_proc("cuModuleUnload", 2000)]
+#[custom] #[cx(local)] #[disturbs] #[get_proc("cuModuleUnload", 2000)]
 fn cuModuleUnload(#[handle] hmod: CUmodule) -> CUresult;

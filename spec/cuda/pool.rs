@@ -42,7 +42,7 @@ fn cuMemGetMemPool(
     r#type: CUmemAllocationType,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuMemPoolCreate", 11020)]
+#[custom] #[cx] #[disturbs] #[get_proc("cuMemPoolCreate", 11020)]
 fn cuMemPoolCreate(
     #[new] pool: *mut CUmemoryPool,
     #[in_ref] poolProps: *const CUmemPoolProps,
@@ -109,7 +109,7 @@ fn cuMemPoolSetAttribute(
     value: *mut c_void,
 ) -> CUresult;
 
-#[id(0x0805)] #[waits] #[by_hand(client, worker)] #[cx] #[get_proc("cuMemPoolTrimTo", 11020)]
+#[id(0x0805)] #[waits] #[by_hand(client, worker)] #[cx] #[disturbs] #[get_proc("cuMemPoolTrimTo", 11020)]
 fn cuMemPoolTrimTo(#[handle] pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult;
 
 #[custom] #[cx] #[get_proc("cuMemSetMemPool", 13000)]

@@ -8,7 +8,7 @@ fn cuStreamAddCallback(
     flags: u32,
 ) -> CUresult;
 
-#[cx(context)] #[is(batch(stream, count, paramArray, flags, NO_BARRIER))] #[family(stream_words)] #[get_proc("cuStreamBatchMemOp", 8000)] #[per_thread("_ptsz")]
+#[cx] #[is(batch(stream, count, paramArray, flags, NO_BARRIER))] #[family(stream_words)] #[get_proc("cuStreamBatchMemOp", 8000)] #[per_thread("_ptsz")]
 fn cuStreamBatchMemOp(
     #[handle] stream: CUstream,
     count: u32,
@@ -16,7 +16,7 @@ fn cuStreamBatchMemOp(
     flags: u32,
 ) -> CUresult;
 
-#[id(0x0c01)] #[queued] #[by_hand(client)] #[cx(context)] #[family(stream_words)] #[get_proc("cuStreamBatchMemOp", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c01)] #[queued] #[by_hand(client)] #[cx] #[family(stream_words)] #[get_proc("cuStreamBatchMemOp", 11070)] #[per_thread("_ptsz")]
 fn cuStreamBatchMemOp_v2(
     #[handle] stream: CUstream,
     count: u32,
@@ -128,7 +128,7 @@ fn cuStreamIsCapturing(
     #[out] captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult;
 
-#[id(0x0c0c)] #[waits] #[by_hand(client, worker)] #[cx] #[get_proc("cuStreamQuery", 2000)]
+#[id(0x0c0c)] #[waits] #[by_hand(client, worker)] #[cx] #[disturbs] #[get_proc("cuStreamQuery", 2000)]
 #[per_thread("_ptsz")]
 fn cuStreamQuery(#[handle] hStream: CUstream) -> CUresult;
 
@@ -143,7 +143,7 @@ fn cuStreamSetAttribute(
     #[in_ref] param: *const CUstreamAttrValue,
 ) -> CUresult;
 
-#[id(0x0c0e)] #[waits] #[by_hand(client, worker)] #[cx] #[get_proc("cuStreamSynchronize", 2000)]
+#[id(0x0c0e)] #[waits] #[by_hand(client, worker)] #[cx] #[disturbs] #[get_proc("cuStreamSynchronize", 2000)]
 #[per_thread("_ptsz")]
 fn cuStreamSynchronize(#[handle] hStream: CUstream) -> CUresult;
 
@@ -176,7 +176,7 @@ fn cuStreamWaitEvent(
 #[is(cuStreamWaitValue32_v2)] #[get_proc("cuStreamWaitValue32", 8000)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue32(stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult;
 
-#[id(0x0c10)] #[queued] #[by_hand(client)] #[cx(context)] #[family(stream_words)] #[get_proc("cuStreamWaitValue32", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c10)] #[queued] #[by_hand(client)] #[cx] #[family(stream_words)] #[get_proc("cuStreamWaitValue32", 11070)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue32_v2(
     #[handle] stream: CUstream,
     addr: CUdeviceptr,
@@ -187,7 +187,7 @@ fn cuStreamWaitValue32_v2(
 #[is(cuStreamWaitValue64_v2)] #[get_proc("cuStreamWaitValue64", 9000)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue64(stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult;
 
-#[id(0x0c11)] #[queued] #[by_hand(client)] #[cx(context)] #[family(stream_words)] #[get_proc("cuStreamWaitValue64", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c11)] #[queued] #[by_hand(client)] #[cx] #[family(stream_words)] #[get_proc("cuStreamWaitValue64", 11070)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue64_v2(
     #[handle] stream: CUstream,
     addr: CUdeviceptr,
@@ -198,7 +198,7 @@ fn cuStreamWaitValue64_v2(
 #[is(cuStreamWriteValue32_v2(stream, addr, value, flags & !CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER))] #[family(stream_words)] #[get_proc("cuStreamWriteValue32", 8000)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue32(stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult;
 
-#[id(0x0c12)] #[queued] #[by_hand(client)] #[cx(context)] #[family(stream_words)] #[get_proc("cuStreamWriteValue32", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c12)] #[queued] #[by_hand(client)] #[cx] #[family(stream_words)] #[get_proc("cuStreamWriteValue32", 11070)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue32_v2(
     #[handle] stream: CUstream,
     addr: CUdeviceptr,
@@ -209,7 +209,7 @@ fn cuStreamWriteValue32_v2(
 #[is(cuStreamWriteValue64_v2(stream, addr, value, flags & !CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER))] #[family(stream_words)] #[get_proc("cuStreamWriteValue64", 9000)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue64(stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult;
 
-#[id(0x0c13)] #[queued] #[by_hand(client)] #[cx(context)] #[family(stream_words)] #[get_proc("cuStreamWriteValue64", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c13)] #[queued] #[by_hand(client)] #[cx] #[family(stream_words)] #[get_proc("cuStreamWriteValue64", 11070)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue64_v2(
     #[handle] stream: CUstream,
     addr: CUdeviceptr,

@@ -161,6 +161,8 @@ pub struct Item {
     pub class: Class,
     /// How the call begins, where the hand-written function is not what begins it.
     pub begin: Option<Begin>,
+    /// A capture that is not relaxed does not bear it, on whatever stream.
+    pub disturbs: bool,
     /// The client's side is hand-written although the message is generated.
     pub by_hand_client: bool,
     /// The worker's side is hand-written although the message is generated.
@@ -328,6 +330,7 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
         id: None,
         class: Class::Custom,
         begin: None,
+        disturbs: false,
         by_hand_client: false,
         by_hand_worker: false,
         todo: false,
@@ -368,6 +371,7 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
                 }
             }
             "cx" => it.begin = Some(begin(attr)?),
+            "disturbs" => it.disturbs = true,
             "todo" => it.todo = true,
             "remark" => it.remark = Some(attr.parse_args::<LitStr>()?.value()),
             "unexported" => it.unexported = true,

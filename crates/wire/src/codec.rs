@@ -319,6 +319,11 @@ pub trait Request<'a>: Message<'a> {
     fn queued(&self) -> bool {
         false
     }
+    /// The stream that a queued call of CUDA's is for; 0 is the legacy default stream.
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// A request whose reply owns all that it says, and so can be read at once.

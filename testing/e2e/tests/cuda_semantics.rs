@@ -323,6 +323,15 @@ fn a_capture_survives_what_happens_beside_it() {
 }
 
 #[test]
+fn a_capture_is_minded_by_each_call_as_the_driver_does() {
+    let text = same(&Server::start(), "1", &["calls_in_captures"]);
+    // By another thread's leave, the capturing thread's own and everybody's it is refused.
+    let line = "query another | 0 0 1 0 0 | 0 900 2 901 0 | 0 900 2 901 0 | 0 900 2 901 0 |";
+    assert!(text.contains(line), "{text}");
+    assert!(text.contains("cuStreamWaitEvent: 903\n"), "{text}");
+}
+
+#[test]
 fn the_program_chooses_among_the_devices() {
     let server = Options::default().env("FAKEDEV_DEVICES", "4").start();
     let seen = |list: &str, order: &str| {

@@ -160,6 +160,9 @@ pub fn emit(api: &Api, c: &Call, begin: &Begin, per_thread: bool, s: &mut String
         s.push_str("cx.need_context()?;\n");
     }
     s.push_str(&told.before);
+    if c.item.disturbs {
+        s.push_str("cx.must_be_safe()?;\n");
+    }
     let call = match &c.item.class {
         Class::Is(to, given) => {
             let given = given.iter().flatten().map(|a| known_here(a, per_thread));

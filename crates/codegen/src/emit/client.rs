@@ -412,6 +412,9 @@ fn forward(c: &Call, per_thread: bool, s: &mut String) {
     } = parts;
     s.push_str(&nulls);
     s.push_str(&reads);
+    if c.item.disturbs {
+        s.push_str("cx.must_be_safe()?;\n");
+    }
     s.push_str(&creates);
     let _ = writeln!(
         s,

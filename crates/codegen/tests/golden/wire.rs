@@ -161,6 +161,11 @@ impl<'a> Request<'a> for ToyFillAsync<'a> {
     fn queued(&self) -> bool {
         true
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
+    }
 }
 
 /// `toyStir`.
@@ -233,6 +238,11 @@ impl<'a> Request<'a> for SetHandle {
     #[inline]
     fn queued(&self) -> bool {
         true
+    }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
     }
 }
 

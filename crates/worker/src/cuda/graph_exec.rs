@@ -196,36 +196,66 @@ fn learn(w: &mut Cuda, exec: u32, graph: CUgraph, fresh: Option<CUgraphExec>) ->
     Ok(e.lists())
 }
 
-/// Bytes that nodes of a graph allocate, down to the innermost graph.
-fn allocated(w: &Cuda, graph: CUgraph) -> Result<u64> {
-    let mut bytes = 0u64;
-    if !w.graphs.allocate {
-        return Ok(bytes);
-    }
-    for node in nodes(w, graph)? {
-        if kind(w, node) == CU_GRAPH_NODE_TYPE_MEM_ALLOC {
-            let mut a: CUDA_MEM_ALLOC_NODE_PARAMS = busbar_abi::zeroed();
-            // SAFETY: a live node and a pointer to a live structure.
-            check(unsafe { w.driver.cuGraphMemAllocNodeGetParams(node, &mut a) })?;
-            bytes = bytes.saturating_add(a.bytesize as u64);
+/// What the nodes of a graph allocate and free, down to the innermost graph.
+#[derive(Default)]
+struct Nodes {
+    bytes: u64,
+    allocated: HashSet<u64>,
+    freed: HashSet<u64>,
+}
+
+impl Nodes {
+    fn of(w: &Cuda, graph: CUgraph) -> Result<Self> {
+        let mut found = Self::default();
+        if w.graphs.allocate {
+            found.add(w, graph)?;
         }
-        for g in inside(w, node).0 {
-            bytes = bytes.saturating_add(allocated(w, g)?);
-        }
+        Ok(found)
     }
-    Ok(bytes)
+
+    fn add(&mut self, w: &Cuda, graph: CUgraph) -> Result {
+        for node in nodes(w, graph)? {
+            match kind(w, node) {
+                CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
+                    let mut a: CUDA_MEM_ALLOC_NODE_PARAMS = busbar_abi::zeroed();
+                    // SAFETY: a live node and a pointer to a live structure.
+                    check(unsafe { w.driver.cuGraphMemAllocNodeGetParams(node, &mut a) })?;
+                    self.bytes = self.bytes.saturating_add(a.bytesize as u64);
+                    self.allocated.insert(a.dptr);
+                }
+                CU_GRAPH_NODE_TYPE_MEM_FREE => {
+                    let mut p: CUdeviceptr = 0;
+                    // SAFETY: a live node and a pointer to a live number.
+                    check(unsafe { w.driver.cuGraphMemFreeNodeGetParams(node, &mut p) })?;
+                    self.freed.insert(p);
+                }
+                _ => {}
+            }
+            for g in inside(w, node).0 {
+                self.add(w, g)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a launch leaves memory behind.
+    fn keep(&self) -> bool {
+        !self.allocated.is_subset(&self.freed)
+    }
 }
 
 pub(super) fn graph_instantiate(
     w: &mut Cuda,
     m: msg::GraphInstantiate,
 ) -> Result<Always<msg::GraphInstantiateReply>> {
+    const AUTO_FREE: u64 = 1;
     const UPLOAD: u64 = 2;
     const DEVICE_LAUNCH: u64 = 4;
     let mut reply = msg::GraphInstantiateReply {
         result: 1,
         node: 0,
         handle: 0,
+        keeps: 0,
         sources: vec![],
         destinations: vec![],
     };
@@ -236,7 +266,9 @@ pub(super) fn graph_instantiate(
         if m.flags & UPLOAD != 0 {
             p.hUploadStream = w.stream(m.stream)? as CUstream;
         }
-        let charge = w.charge(Use::Graph, allocated(w, graph)?)?;
+        let memory = Nodes::of(w, graph)?;
+        let charge = w.charge(Use::Graph, memory.bytes)?;
+        reply.keeps = u32::from(m.flags & AUTO_FREE == 0 && memory.keep());
         let mut exec: CUgraphExec = std::ptr::null_mut();
         // SAFETY: a live graph and pointers to live values.
         let rc = unsafe {

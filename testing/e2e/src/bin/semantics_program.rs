@@ -4,6 +4,8 @@
 
 #[path = "semantics_program/api.rs"]
 mod api;
+#[path = "semantics_program/captures.rs"]
+mod captures;
 #[path = "semantics_program/compiled.rs"]
 mod compiled;
 #[path = "semantics_program/copies.rs"]
@@ -74,6 +76,7 @@ fn main() {
         "visible" => visible(&api),
         "devices" => full::devices(&api),
         "capture" => capture(&api),
+        "calls_in_captures" => captures::calls(&api),
         "prints" => prints(&api),
         "refused" => refused(&api),
         "descriptors" => descriptors(&api),

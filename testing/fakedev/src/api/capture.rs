@@ -7,11 +7,12 @@ use crate::state::capture::{self, GLOBAL, MODE, RELAXED, begin};
 use crate::state::graph::GRAPHS;
 use crate::state::stream::Flavour;
 use std::cell::RefCell;
+use std::collections::HashMap;
 
 thread_local! {
-    /// What the last capture question handed out: the caller may read it until its next call.
-    static FRONTIER: RefCell<Vec<CUgraphNode>> = const { RefCell::new(Vec::new()) };
-    static EDGES: RefCell<Vec<EdgeData>> = const { RefCell::new(Vec::new()) };
+    /// What the last question about each stream's capture handed out: the caller may read it until
+    /// its next such call.
+    static TOLD: RefCell<HashMap<u64, (Vec<CUgraphNode>, Vec<EdgeData>)>> = RefCell::default();
 }
 
 const STATUS_NONE: i32 = 0;
@@ -46,13 +47,10 @@ fn info(stream: CUstream, flavour: Flavour) -> R<Info> {
     };
     let nodes = capture.frontier(&stream);
     let count = nodes.len();
-    let frontier = FRONTIER.with_borrow_mut(|kept| {
-        *kept = nodes;
-        kept.as_ptr()
-    });
-    let edges = EDGES.with_borrow_mut(|kept| {
-        *kept = vec![EdgeData::default(); count];
-        kept.as_ptr()
+    let (frontier, edges) = TOLD.with_borrow_mut(|told| {
+        let lists = (nodes, vec![EdgeData::default(); count]);
+        let kept = told.entry(stream.id).insert_entry(lists).into_mut();
+        (kept.0.as_ptr(), kept.1.as_ptr())
     });
     let (id, graph) = (capture.id, capture.graph.handle);
     Ok(Info {

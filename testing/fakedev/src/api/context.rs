@@ -159,6 +159,7 @@ api! {
 
     fn [cuCtxSetLimit] (limit: u32, value: usize) {
         let context = context::current()?;
+        capture::check_unsafe()?;
         context.limits.lock().unwrap()[limit_index(limit)?] = value;
         Ok(())
     }

@@ -92,7 +92,9 @@ api! {
     fn [cuEventQuery] (event: CUevent) {
         let event = EVENTS.get(event)?;
         context::by_handle(event.context)?.status()?;
-        match pending(&event)? {
+        let record = pending(&event)?;
+        capture::check_unsafe()?;
+        match record {
             Some(record) if record.time().is_none() => Err(NOT_READY),
             _ => Ok(()),
         }
@@ -100,7 +102,9 @@ api! {
 
     fn [cuEventSynchronize] (event: CUevent) {
         let event = EVENTS.get(event)?;
-        if let Some(record) = pending(&event)? {
+        let record = pending(&event)?;
+        capture::check_unsafe()?;
+        if let Some(record) = record {
             record.wait();
         }
         context::by_handle(event.context)?.status()

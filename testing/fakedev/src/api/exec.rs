@@ -7,7 +7,7 @@ use crate::state::event::EVENTS;
 use crate::state::exec::{EXECS, Exec, plan, share};
 use crate::state::stream::Flavour;
 use crate::state::work::{HostCall, Work};
-use crate::state::{context, graph, user_object};
+use crate::state::{capture, context, graph, user_object};
 use std::ffi::c_char;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,6 +26,7 @@ fn instantiate(
     let plain = |code| (code, 0);
     let context = context::current().map_err(plain)?;
     let graph = graph::by_handle(graph).map_err(plain)?;
+    capture::check_unsafe().map_err(plain)?;
     if out.is_null() || flags & !KNOWN_FLAGS != 0 {
         return Err(plain(INVALID_VALUE));
     }
@@ -54,6 +55,7 @@ fn update(handle: CUgraphExec, graph: CUgraph) -> R<(i32, CUgraphNode)> {
 fn launch(exec: CUgraphExec, stream: CUstream, flavour: Flavour) -> Res {
     let exec = exec_of(exec)?;
     let (stream, context) = submit::resolve(stream, flavour)?;
+    capture::refuse(&stream)?;
     entry::launch_cost();
     submit::submit_to(&stream, &context, Work::All(exec.launch()?))
 }

@@ -18,11 +18,11 @@ const ATTACH_GLOBAL: u32 = 1;
 const ATTACH_HOST: u32 = 2;
 
 fn free_device(address: CUdeviceptr) -> Res {
+    capture::check_unsafe()?;
     if address == 0 {
         return Ok(());
     }
     let context = context::current()?;
-    capture::check_unsafe()?;
     let range = memory::find(address).ok_or(INVALID_VALUE)?;
     let ours = |kind| {
         matches!(
@@ -76,6 +76,7 @@ fn allocate_host(size: usize, flags: u32) -> R<u64> {
 
 fn free_host(address: u64, kind: Kind, error: CUresult) -> Res {
     context::current_even_broken()?;
+    capture::check_unsafe()?;
     // What is known as something else, or from another address on, is a wrong value.
     let known = memory::find(address).ok_or(error)?;
     let range = Some(known).filter(|r| r.base == address && r.kind == kind);

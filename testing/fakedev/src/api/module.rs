@@ -4,7 +4,7 @@ use crate::entry::api;
 use crate::ffi::*;
 use crate::state::image::Image;
 use crate::state::module::{LIBRARIES, Library, MODULES, Module};
-use crate::state::{context, device};
+use crate::state::{capture, context, device};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
@@ -74,6 +74,7 @@ api! {
 
     fn [cuModuleUnload] (module: CUmodule) {
         context::current()?;
+        capture::check_unsafe()?;
         MODULES.remove(module)?.unload();
         Ok(())
     }

@@ -42,6 +42,10 @@ fn allocate(
         // SAFETY: not null, and valid by the caller's contract.
         return unsafe { put(out, address) };
     }
+    if stream.is_legacy() {
+        capture::refuse_implicit(&context.order.lock().unwrap())?;
+    }
+    capture::check_unsafe()?;
     // SAFETY: not null, and valid by the caller's contract.
     unsafe { put(out, pool.allocate(size, context.handle)?) }
 }
@@ -92,6 +96,7 @@ api! {
 
     fn [cuMemPoolCreate] (out: *mut CUmemoryPool, props: *const PoolProps) {
         device::initialized()?;
+        capture::check_unsafe()?;
         let props = get(props)?;
         if out.is_null() || props.alloc_type != 1 {
             return Err(INVALID_VALUE);
@@ -166,6 +171,7 @@ api! {
     }
 
     fn [cuMemPoolTrimTo] (pool: CUmemoryPool, keep: usize) {
+        capture::check_unsafe()?;
         by_handle(pool)?.state.lock().unwrap().trim(keep as u64);
         Ok(())
     }
@@ -304,6 +310,7 @@ api! {
         if !managed || !matches!(flags, 1 | 2 | 4) {
             return Err(INVALID_VALUE);
         }
+        capture::refuse(&submit::resolve(stream, FLAVOUR)?.0)?;
         submit::submit(stream, FLAVOUR, Work::Empty)
     }
 }
@@ -315,6 +322,7 @@ fn prefetch(range: (u64, usize), place: Location, stream: CUstream, flavour: Fla
     if size == 0 || end > managed.ok_or(INVALID_VALUE)?.end() {
         return Err(INVALID_VALUE);
     }
+    capture::refuse(&submit::resolve(stream, flavour)?.0)?;
     submit::submit(stream, flavour, Work::Empty)?;
     advice::prefetched(range, place);
     Ok(())

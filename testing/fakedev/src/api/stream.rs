@@ -3,7 +3,8 @@
 use crate::engine::submit::{resolve, submit};
 use crate::entry::api;
 use crate::ffi::*;
-use crate::state::stream::{Flavour, NON_BLOCKING, STREAMS};
+use crate::state::context::Context;
+use crate::state::stream::{Flavour, NON_BLOCKING, STREAMS, Stream};
 use crate::state::work::{HostCall, Value, Work};
 use crate::state::{capture, context, memory};
 
@@ -103,6 +104,15 @@ fn batch(stream: CUstream, flavour: Flavour, ops: Vec<BatchOp>, allowed: u32) ->
     Ok(())
 }
 
+/// Refuses a call that waits for a stream, or asks whether it must, if a capture minds that.
+fn minded(stream: &Stream, context: &Context) -> Res {
+    capture::refuse(stream)?;
+    if stream.is_legacy() {
+        capture::refuse_implicit(&context.order.lock().unwrap())?;
+    }
+    capture::check_unsafe()
+}
+
 api! {
     fn [cuStreamCreate] (out: *mut CUstream, flags: u32) {
         let context = context::current()?;
@@ -129,13 +139,13 @@ api! {
 
     fn [cuStreamSynchronize; cuStreamSynchronize_ptsz] (stream: CUstream) {
         let (stream, context) = resolve(stream, FLAVOUR)?;
-        capture::refuse_wait(&stream)?;
+        minded(&stream, &context)?;
         context.synchronize_stream(&stream)
     }
 
     fn [cuStreamQuery; cuStreamQuery_ptsz] (stream: CUstream) {
-        let (stream, _) = resolve(stream, FLAVOUR)?;
-        capture::refuse_wait(&stream)?;
+        let (stream, context) = resolve(stream, FLAVOUR)?;
+        minded(&stream, &context)?;
         if stream.idle() { Ok(()) } else { Err(NOT_READY) }
     }
 

@@ -28,7 +28,7 @@ pub fn copy(mut copy: Copy, stream: CUstream, flavour: Flavour, wait: bool) -> R
         return Err(INVALID_VALUE);
     }
     if wait {
-        capture::refuse_wait(&stream)?;
+        capture::refuse(&stream)?;
     }
     let capturing = capture::is_member(&stream);
     let to_pageable = !copy.dst.device && pageable(copy.dst.addr);

@@ -117,8 +117,8 @@ pub fn check_unsafe() -> Res {
     }
 }
 
-/// Refuses a call that would wait for a captured stream.
-pub fn refuse_wait(stream: &Stream) -> Res {
+/// Refuses a call that would wait for a captured stream, or that no graph can hold.
+pub fn refuse(stream: &Stream) -> Res {
     match even_invalid(stream) {
         Some(capture) => {
             capture.invalidate();

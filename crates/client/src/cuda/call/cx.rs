@@ -42,6 +42,7 @@ impl Cx {
         self.state().handles.id(kind, raw).ok_or(match kind {
             Kind::Context => CUDA_ERROR_INVALID_CONTEXT,
             Kind::Allocation | Kind::ResourceDesc => CUDA_ERROR_INVALID_VALUE,
+            Kind::Graph | Kind::GraphNode | Kind::GraphExec if raw == 0 => CUDA_ERROR_INVALID_VALUE,
             _ => CUDA_ERROR_INVALID_HANDLE,
         })
     }

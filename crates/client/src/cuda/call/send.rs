@@ -36,6 +36,22 @@ fn reports(op: u16) -> bool {
     )
 }
 
+/// Whether a queued call becomes a node of any capture: fills, copies, functions, records of events.
+const fn is_node(op: u16) -> bool {
+    matches!(
+        op,
+        op::CU_MEMSET_D8_ASYNC
+            | op::CU_MEMSET_D16_ASYNC
+            | op::CU_MEMSET_D32_ASYNC
+            | op::CU_MEMSET_D2_D8_ASYNC
+            | op::CU_MEMSET_D2_D16_ASYNC
+            | op::CU_MEMSET_D2_D32_ASYNC
+            | op::COPY_ROWS_ON_DEVICE
+            | op::HOST_FUNCTION
+            | op::CU_EVENT_RECORD
+    )
+}
+
 impl Cx {
     /// Whether nothing has been queued since a waiting call has seen this stream idle.
     #[inline]
@@ -81,7 +97,7 @@ impl Cx {
         if is_work(R::OP) && self.state().shadows.active() {
             self.work(ANY, false)?;
         }
-        if !r.queued() {
+        if !r.queued() || r.stream().is_some_and(|s| self.captures_refuse(s, R::OP)) {
             return self.call(r).map(drop);
         }
         if self.scope == 0 && needs_context(R::OP) {
@@ -90,6 +106,20 @@ impl Cx {
         let sent = self.client.session.queue(self.scope, r);
         let queued = sent.and_then(|()| self.queued_one());
         queued.or_else(|_| self.lost())
+    }
+
+    /// Whether the driver may refuse what is queued on a stream for a capture's sake, even a kernel:
+    /// one may be void, or the legacy stream would wait for it. Then the answer is waited for.
+    #[inline]
+    pub fn captures_mind(self, stream: u32) -> bool {
+        let captures = &self.state().captures;
+        captures.any() && (stream == 0 || captures.in_doubt())
+    }
+
+    /// The same of any call that is queued: of many a one no node can be made, or not of this one.
+    #[inline]
+    fn captures_refuse(self, stream: u32, op: u16) -> bool {
+        self.state().captures.any() && (!is_node(op) || self.captures_mind(stream))
     }
 
     /// Asks the worker something harmless and waits for the answer: what a call costs that the

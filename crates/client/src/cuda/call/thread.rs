@@ -3,15 +3,11 @@
 
 use super::client::Client;
 use crate::cuda::state::handles::id_in;
-use busbar_abi::cuda::*;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 /// Entries of a thread's cache of stored values.
 const CACHED: usize = 16;
-
-/// The nodes and edges that a thread was last told of.
-type Told = (Vec<CUgraphNode>, Vec<CUgraphEdgeData>);
 
 thread_local! {
     /// The client that calls of this thread are for; the process's if there is none.
@@ -24,7 +20,6 @@ thread_local! {
     /// context, and its id be another's then.
     static OWN: RefCell<HashMap<u32, u64>> = RefCell::new(HashMap::new());
     static CAPTURE_MODE: Cell<u32> = const { Cell::new(0) };
-    static TOLD: RefCell<Told> = const { RefCell::new((Vec::new(), Vec::new())) };
     /// The runtime looks its state up in the storage at every call of its own, some ten thousand
     /// times in a training step: change, context, key, value.
     static STORED: RefCell<[(u64, u32, u64, u64); CACHED]> =
@@ -99,23 +94,6 @@ pub fn capture_mode() -> u32 {
 /// Sets that; gives what it was.
 pub fn set_capture_mode(mode: u32) -> u32 {
     CAPTURE_MODE.replace(mode)
-}
-
-/// Keeps lists for the program until this thread's next such call; gives where they lie.
-pub fn tell(
-    nodes: Vec<CUgraphNode>,
-    edges: Vec<CUgraphEdgeData>,
-) -> (*const CUgraphNode, *const CUgraphEdgeData) {
-    TOLD.with_borrow_mut(|told| {
-        *told = (nodes, edges);
-        let none = told.1.is_empty();
-        let edges = if none {
-            std::ptr::null()
-        } else {
-            told.1.as_ptr()
-        };
-        (told.0.as_ptr(), edges)
-    })
 }
 
 fn slot(context: u32, key: u64) -> usize {

@@ -243,7 +243,12 @@ fn queue(cx: Cx, stream: u32, kind: u32, what: Promised) -> Result<()> {
         kind,
         token,
     };
-    cx.send(&m).inspect_err(|_| take_back(cx, token))
+    let sent = match kind == STREAM_CALLBACK && state.captures.any() {
+        // A capture takes none.
+        true => cx.call(&m).map(drop),
+        false => cx.send(&m),
+    };
+    sent.inspect_err(|_| take_back(cx, token))
 }
 
 /// `cuLaunchHostFunc`.

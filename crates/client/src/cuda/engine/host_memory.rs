@@ -2,14 +2,13 @@
 
 use super::prelude::*;
 use crate::cuda::call::unmap_host;
-use crate::cuda::engine::{place, shadow, shared, stream, transfer};
+use crate::cuda::engine::{place, shadow, shared, transfer};
 use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::space;
 
 /// Makes page-locked memory.
 pub fn alloc(cx: Cx, size: usize, flags: u32) -> Result<u64> {
     let of = cx.home()?;
-    stream::must_be_safe(cx)?;
     let shared = shared::alloc(cx, size as u64);
     let p = shared.map_or_else(|| place::host_map(&cx.state().spaces, size), Ok)?;
     cx.state().ranges.add(p, size as u64, Sort::Host, of, flags);

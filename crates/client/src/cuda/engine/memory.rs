@@ -2,7 +2,7 @@
 
 use super::prelude::*;
 use crate::cuda::call::{Host, freed};
-use crate::cuda::engine::{managed, pool, shadow, stream};
+use crate::cuda::engine::{managed, pool, shadow};
 use crate::cuda::state::ranges::{Range, Sort, plausible};
 use crate::cuda::state::space;
 
@@ -27,7 +27,6 @@ pub fn add_variable(
 /// Allocates device memory in the current context.
 pub fn alloc(cx: Cx, size: usize) -> Result<u64> {
     let (context, device) = cx.home()?;
-    stream::must_be_safe(cx)?;
     refuse_if(size == 0, CUDA_ERROR_INVALID_VALUE)?;
     let state = cx.state();
     let at = state.spaces.place(device as u32, size as u64, |va, size| {

@@ -52,15 +52,6 @@ pub fn context_of(cx: Cx, stream: u32) -> Result<u32> {
     }
 }
 
-/// Work is about to be queued: not into a capture that is void.
-#[inline]
-pub fn not_void(cx: Cx, stream: u32) -> Result<()> {
-    if cx.state().captures.in_doubt() {
-        captures(cx, stream)?;
-    }
-    Ok(())
-}
-
 /// What the worker says of a stream's capture; `None` when nothing captures.
 pub fn ask(cx: Cx, stream: u32, detail: u32) -> Result<Option<ReplyBytes>> {
     if !cx.state().captures.any() {
@@ -69,9 +60,14 @@ pub fn ask(cx: Cx, stream: u32, detail: u32) -> Result<Option<ReplyBytes>> {
     cx.call(&msg::CaptureInfo { stream, detail }).map(Some)
 }
 
-/// Whether this stream captures. An invalidated capture is an error.
+/// Whether this stream captures. A capture that is void is an error, and so is work in the legacy
+/// stream that would wait for one that captures: that voids the capture.
 pub fn captures(cx: Cx, stream: u32) -> Result<bool> {
-    let Some(a) = ask(cx, stream, 0)? else {
+    let asked = ask(cx, stream, 0);
+    if let Err(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) = asked {
+        refuse_wait(cx, stream)?;
+    }
+    let Some(a) = asked? else {
         return Ok(false);
     };
     match decode::<msg::CaptureInfoReply<'_>>(&a)?.status as CUstreamCaptureStatus {
@@ -89,14 +85,26 @@ pub fn refuse_wait(cx: Cx, stream: u32) -> Result<()> {
         .map(drop)
 }
 
-/// A call that could disturb a capture, as an allocation may, is refused and the capture void,
-/// unless the capture or the calling thread asked for less care.
-#[inline]
-pub fn must_be_safe(cx: Cx) -> Result<()> {
-    if cx.state().captures.any() {
-        disturb(cx)
-    } else {
-        Ok(())
+/// What no capture can hold: refused where the stream captures, and the capture void.
+pub fn not_captured(cx: Cx, stream: u32) -> Result<()> {
+    if cx.state().captures.any() && captures(cx, stream)? {
+        refuse_wait(cx, stream)?;
+        return Err(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    }
+    Ok(())
+}
+
+impl Cx {
+    /// A call that could disturb a capture, as an allocation may, is refused and the capture void,
+    /// unless the capture or the calling thread asked for less care. Calls with `#[disturbs]` in
+    /// the spec begin so.
+    #[inline]
+    pub fn must_be_safe(self) -> Result<()> {
+        if self.state().captures.any() {
+            disturb(self)
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -45,7 +45,11 @@ pub fn cuEventQuery(cx: Cx, h_event: u32) -> Result<()> {
         Known::Unknown => {}
     }
     cx.about_to_wait()?;
-    cx.call(&msg::CuEventQuery { h_event })?;
+    let asked = cx.call(&msg::CuEventQuery { h_event });
+    if let Ok(_) | Err(CUDA_ERROR_NOT_READY) = asked {
+        cx.must_be_safe()?;
+    }
+    asked?;
     let events = &cx.state().events;
     events.heard(h_event, record, Known::Happened);
     cx.waited(0, None, 0);
@@ -54,6 +58,12 @@ pub fn cuEventQuery(cx: Cx, h_event: u32) -> Result<()> {
 
 pub fn cuEventSynchronize(cx: Cx, h_event: u32) -> Result<()> {
     cx.about_to_wait()?;
+    if cx.state().captures.any()
+        && let Err(e) = cuEventQuery(cx, h_event)
+        && e != CUDA_ERROR_NOT_READY
+    {
+        return Err(e);
+    }
     cx.call(&msg::CuEventSynchronize { h_event })?;
     // Whose work that was is not known here.
     cx.waited(0, None, 0);

@@ -23,6 +23,7 @@ fn instantiate(
     cx.need_context()?;
     let graph = cx.handle(Kind::Graph, raw as u64)?;
     refuse_if(out.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    cx.must_be_safe()?;
     let stream = match upload {
         Some((s, per_thread)) if flags & UPLOAD != 0 => cx.stream(s, per_thread)?,
         _ => 0,
@@ -46,6 +47,9 @@ fn instantiate(
         return Err(rc);
     }
     cx.state().graphs.learn(exec, r.sources, r.destinations);
+    if r.keeps != 0 {
+        cx.state().graphs.keeps(exec);
+    }
     // What kernels launch, they know by the driver's handle, which the program gives them.
     let given = match r.handle {
         0 => None,
@@ -187,7 +191,10 @@ pub unsafe fn cuGraphLaunch(cx: Cx, h_graph: u32, h_stream: u32) -> Result<()> {
     // SAFETY: the program's memory, as it named it in the graph.
     unsafe {
         graph_host::before_launch(cx, &l, h_stream)?;
-        cx.send(&m)?;
+        match l.keeps {
+            true => cx.call(&m).map(drop)?,
+            false => cx.send(&m)?,
+        }
         graph_host::after_launch(cx, h_graph, &l, h_stream)
     }
 }

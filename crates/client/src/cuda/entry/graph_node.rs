@@ -216,8 +216,12 @@ fn get(cx: Cx, node: u32, kind: CUgraphNodeType) -> Result<CUgraphNodeParams> {
         CU_GRAPH_NODE_TYPE_KERNEL => {
             let mut k: CUDA_KERNEL_NODE_PARAMS_v3 = busbar_abi::member(u);
             let f = cx.state().functions.get(k.func as u32);
-            k.func = raw(Kind::Function, k.func as u64) as CUfunction;
-            k.kern = std::ptr::null_mut();
+            // A library's kernel is known by its own handle: the runtime knows it by that alone.
+            let handle = raw(Kind::Function, k.func as u64);
+            (k.func, k.kern) = match f.as_ref().is_some_and(|f| f.library != 0) {
+                true => (std::ptr::null_mut(), handle as CUkernel),
+                false => (handle as CUfunction, std::ptr::null_mut()),
+            };
             k.ctx = raw(Kind::Context, k.ctx as u64) as CUcontext;
             k.extra = std::ptr::null_mut();
             k.kernelParams = f.map_or(0, |f| graphs.store_params(node, r.extra, &f.params)) as _;

@@ -3,7 +3,7 @@
 use super::prelude::*;
 pub use crate::cuda::engine::launch::COOPERATIVE;
 use crate::cuda::engine::launch::Launch;
-use crate::cuda::engine::{callback, launch, stream};
+use crate::cuda::engine::{callback, launch};
 use crate::cuda::state::promised::Function;
 use busbar_abi::{member, slice_bytes};
 
@@ -22,7 +22,6 @@ pub unsafe fn launch(
         launch::check_fits(cx, id, grid, block, shared)?;
     }
     let stream = cx.stream(stream, per_thread)?;
-    stream::not_void(cx, stream)?;
     let l = Launch {
         function: id,
         stream,
@@ -31,7 +30,7 @@ pub unsafe fn launch(
         shared,
         flags,
         attrs: &[],
-        usual: true,
+        usual: !cx.captures_mind(stream),
     };
     // SAFETY: the program's parameters.
     unsafe { launch::queue(cx, info, &l, kernel_params, extra).map(drop) }
@@ -61,7 +60,6 @@ pub unsafe fn cuLaunchKernelEx(
         launch::check_fits(cx, function, grid, block, c.sharedMemBytes)?;
     }
     let stream = cx.stream(c.hStream, per_thread)?;
-    stream::not_void(cx, stream)?;
     let updatable = has(CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE);
     let l = Launch {
         function,
@@ -71,7 +69,9 @@ pub unsafe fn cuLaunchKernelEx(
         shared: c.sharedMemBytes,
         flags: 0,
         attrs: slice_bytes(&attrs),
-        usual: updatable.is_none() && attrs.iter().all(|a| launch::usual(info, grid, a)),
+        usual: updatable.is_none()
+            && attrs.iter().all(|a| launch::usual(info, grid, a))
+            && !cx.captures_mind(stream),
     };
     // SAFETY: the program's parameters.
     let node = unsafe { launch::queue(cx, info, &l, kernel_params, extra)? };
@@ -95,7 +95,6 @@ pub fn cuLaunchHostFunc(
 ) -> Result<()> {
     let f = f.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let stream = cx.stream(stream, per_thread)?;
-    stream::not_void(cx, stream)?;
     let data = data as u64;
     callback::queue_host_function(cx, stream, Function { f, data })
 }

@@ -76,9 +76,10 @@ pub fn advise(
 
 /// Prefetches to the device push at once. Those to the host make the program's next access, which
 /// is when the bytes are known to be final, fetch in large pieces.
-pub fn prefetch(cx: Cx, p: u64, len: usize, place: Place) -> Result<()> {
+pub fn prefetch(cx: Cx, p: u64, len: usize, place: Place, stream: u32) -> Result<()> {
     refuse_if(len == 0, CUDA_ERROR_INVALID_VALUE)?;
     managed(cx, p, len)?;
+    stream::not_captured(cx, stream)?;
     let to_host = place.device() == CPU;
     lock(&cx.state().advised).change(p, len as u64, |a| a.prefetched = Some(place));
     let eager = |a: &mut Area| a.eager = to_host;
@@ -153,7 +154,6 @@ pub fn cuMemAllocManaged(cx: Cx, size: usize, flags: u32) -> Result<CUdeviceptr>
     if size == 0 || !matches!(flags, ATTACH_GLOBAL | ATTACH_HOST) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    stream::must_be_safe(cx)?;
     let at = cx
         .state()
         .spaces
@@ -181,12 +181,10 @@ pub fn cuMemPrefetchAsync_v2(
     len: usize,
     location: CUmemLocation,
     flags: u32,
-    stream: CUstream,
-    per_thread: bool,
+    stream: u32,
 ) -> Result<()> {
-    cx.stream(stream, per_thread)?;
     refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE)?;
-    prefetch(cx, p, len, place_at(cx, &location)?)
+    prefetch(cx, p, len, place_at(cx, &location)?, stream)
 }
 
 #[expect(clippy::too_many_arguments, reason = "the API's own")]
@@ -202,7 +200,7 @@ pub unsafe fn cuMemPrefetchBatchAsync(
     stream: CUstream,
     per_thread: bool,
 ) -> Result<()> {
-    cx.stream(stream, per_thread)?;
+    let stream = cx.stream(stream, per_thread)?;
     // SAFETY: the program's arrays.
     let all = unsafe { ranges(cx, p, sizes, n)? };
     let bad = flags != 0 || locations.is_null() || indices.is_null();
@@ -217,7 +215,7 @@ pub unsafe fn cuMemPrefetchBatchAsync(
         }
         // SAFETY: as above.
         let place = place_at(cx, unsafe { &*locations.add(at) })?;
-        prefetch(cx, p, len, place)?;
+        prefetch(cx, p, len, place, stream)?;
     }
     Ok(())
 }
@@ -231,7 +229,7 @@ pub unsafe fn cuMemDiscardBatchAsync(
     stream: CUstream,
     per_thread: bool,
 ) -> Result<()> {
-    cx.stream(stream, per_thread)?;
+    stream::not_captured(cx, cx.stream(stream, per_thread)?)?;
     refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE)?;
     // What is discarded may read as anything, its old bytes among them.
     // SAFETY: the program's arrays.
@@ -276,6 +274,7 @@ pub fn cuStreamAttachMemAsync(
     // All of an allocation, or nothing; 0 stands for all.
     refuse_if(p != r.base, CUDA_ERROR_INVALID_VALUE)?;
     refuse_if(len != 0 && len as u64 != r.size, CUDA_ERROR_INVALID_VALUE)?;
+    stream::not_captured(cx, stream)?;
     let attach = match flags {
         ATTACH_GLOBAL => Attach::Global,
         ATTACH_HOST => Attach::Host,

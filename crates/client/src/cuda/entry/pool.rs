@@ -22,6 +22,9 @@ pub fn alloc(cx: Cx, size: usize, pool: Option<CUmemoryPool>, stream: u32) -> Re
         return host_pool::alloc(cx, host, size as u64, stream);
     }
     let captured = cx.state().captures.any() && stream::captures(cx, stream)?;
+    if !captured {
+        cx.must_be_safe()?;
+    }
     let va = cx
         .reply_to(&msg::PoolAlloc {
             pool,

@@ -90,6 +90,10 @@ pub unsafe fn cuThreadExchangeStreamCaptureMode(
     refuse_if(mode.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: checked for null; the program's pointer.
     let wanted = unsafe { mode.read() };
+    refuse_if(
+        wanted > CU_STREAM_CAPTURE_MODE_RELAXED,
+        CUDA_ERROR_INVALID_VALUE,
+    )?;
     let old = thread::set_capture_mode(wanted);
     // SAFETY: as above.
     unsafe { put(mode, old as CUstreamCaptureMode) }
@@ -217,12 +221,10 @@ pub unsafe fn cuStreamGetCaptureInfo_v3(
     let r = decode::<msg::CaptureInfoReply<'_>>(a)?;
     let scope = stream::context_of(cx, stream).unwrap_or(0);
     let there = cx.in_context(scope);
-    let handle = |n: &u32| there.adopt(Kind::GraphNode, *n).map(|h| h as CUgraphNode);
+    let handle = |n: &u32| there.adopt(Kind::GraphNode, *n);
     let nodes = r.nodes.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
     let count = nodes.len();
     let edges = graph::annotations(r.edges, count)?;
-    // The arrays belong to the driver, and are good until the thread's next such call.
-    let (nodes, edges) = thread::tell(nodes, edges);
     // SAFETY: the program's pointers, of which only the first must be there.
     unsafe {
         put(status, r.status as CUstreamCaptureStatus)?;
@@ -230,9 +232,12 @@ pub unsafe fn cuStreamGetCaptureInfo_v3(
         if r.graph != 0 {
             put_opt(graph, there.adopt(Kind::Graph, r.graph)? as CUgraph);
         }
-        put_opt(nodes_out, nodes);
-        put_opt(edges_out, edges);
-        put_opt(count_out, count);
+        if wants_nodes {
+            let (nodes, edges) = cx.state().captures.tell(stream, nodes, edges);
+            put_opt(nodes_out, nodes);
+            put_opt(edges_out, edges);
+            put_opt(count_out, count);
+        }
     }
     Ok(())
 }

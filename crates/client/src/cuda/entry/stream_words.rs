@@ -5,7 +5,7 @@
 //! each wait of its own, too; see [`shadow::about_to_wait`].
 
 use super::prelude::*;
-use crate::cuda::engine::shadow;
+use crate::cuda::engine::{shadow, stream};
 use busbar_wire::codec::Request;
 use busbar_wire::limits::MAX_ITEMS;
 
@@ -70,6 +70,7 @@ macro_rules! words {
             value: $t,
             flags: u32,
         ) -> Result<()> {
+            let cx = cx.in_context(stream::context_of(cx, stream)?);
             let usual = is_usual(addr, size_of::<$t>() as u64, $use, flags);
             let addr = place(cx, addr, $use)?;
             ahead(cx, stream, $use)?;
@@ -108,6 +109,7 @@ pub unsafe fn batch(
     flags: u32,
     needless: u32,
 ) -> Result<()> {
+    let cx = cx.in_context(stream::context_of(cx, stream)?);
     refuse_if(list.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     refuse_if(count as usize > MAX_ITEMS, CUDA_ERROR_INVALID_VALUE)?;
     let mut usual = (1..MANY).contains(&count) && flags == 0;

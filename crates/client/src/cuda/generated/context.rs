@@ -352,6 +352,7 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult
     life::guard(|| {
         let cx = life::enter()?;
         cx.need_context()?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::context::cuCtxSetLimit(cx, limit, value) }
     })

@@ -47,6 +47,7 @@ pub unsafe extern "C" fn cuMemAllocManaged(
     life::guard(|| {
         let cx = life::enter()?;
         not_null(dptr)?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         let v_dptr =
             unsafe { crate::cuda::entry::managed::cuMemAllocManaged(cx, bytesize, flags) }?;
@@ -155,9 +156,9 @@ pub unsafe extern "C" fn cuMemPrefetchAsync(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        cx.stream(hStream, false)?;
+        let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
-        unsafe { prefetch(cx, devPtr, count, place_of(cx, dstDevice)?) }
+        unsafe { prefetch(cx, devPtr, count, place_of(cx, dstDevice)?, hStream) }
     })
 }
 
@@ -170,9 +171,9 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_ptsz(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        cx.stream(hStream, true)?;
+        let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
-        unsafe { prefetch(cx, devPtr, count, place_of(cx, dstDevice)?) }
+        unsafe { prefetch(cx, devPtr, count, place_of(cx, dstDevice)?, hStream) }
     })
 }
 
@@ -186,10 +187,11 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::managed::cuMemPrefetchAsync_v2(
-                cx, devPtr, count, location, flags, hStream, false,
+                cx, devPtr, count, location, flags, hStream,
             )
         }
     })
@@ -205,10 +207,11 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2_ptsz(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::managed::cuMemPrefetchAsync_v2(
-                cx, devPtr, count, location, flags, hStream, true,
+                cx, devPtr, count, location, flags, hStream,
             )
         }
     })

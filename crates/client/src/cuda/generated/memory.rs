@@ -56,6 +56,7 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
         let cx = life::enter()?;
         not_null(dptr)?;
         not_null(pPitch)?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         let (v_dptr, v_pPitch) = unsafe {
             crate::cuda::entry::memory::cuMemAllocPitch_v2(
@@ -78,6 +79,7 @@ pub unsafe extern "C" fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) 
     life::guard(|| {
         let cx = life::enter()?;
         not_null(dptr)?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         let v_dptr = unsafe { engine::memory::alloc(cx, bytesize) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -95,6 +97,7 @@ pub unsafe extern "C" fn cuMemFree(_dptr: CUdeviceptr_v1) -> CUresult {
 pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::memory::cuMemFreeHost(cx, p) }
     })
@@ -104,6 +107,7 @@ pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
 pub unsafe extern "C" fn cuMemFree_v2(dptr: CUdeviceptr) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::memory::cuMemFree_v2(cx, dptr) }
     })
@@ -210,6 +214,7 @@ pub unsafe extern "C" fn cuMemHostAlloc(
     life::guard(|| {
         let cx = life::enter()?;
         not_null(pp)?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         let v_pp = unsafe { crate::cuda::entry::memory::cuMemHostAlloc(cx, bytesize, Flags) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -275,6 +280,7 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
     life::guard(|| {
         let cx = life::enter()?;
         cx.need_context()?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::memory::cuMemHostRegister_v2(cx, p, bytesize, Flags) }
     })
@@ -284,6 +290,7 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
 pub unsafe extern "C" fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::memory::cuMemHostUnregister(cx, p) }
     })

@@ -537,6 +537,7 @@ pub unsafe extern "C" fn cuModuleUnload(hmod: CUmodule) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
         let hmod = cx.handle(Kind::Module, hmod as u64)?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::module::cuModuleUnload(cx, hmod) }
     })

@@ -192,6 +192,7 @@ pub unsafe extern "C" fn cuMemPoolCreate(
         // SAFETY: the program's pointer; the API asks that it be valid.
         let poolProps = unsafe { &*poolProps };
         not_null(pool)?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         let v_pool = unsafe { crate::cuda::entry::pool::cuMemPoolCreate(cx, poolProps) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -356,6 +357,7 @@ pub unsafe extern "C" fn cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usi
     life::guard(|| {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::pool::cuMemPoolTrimTo(cx, pool, minBytesToKeep) }
     })

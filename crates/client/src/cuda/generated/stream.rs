@@ -55,7 +55,6 @@ pub unsafe extern "C" fn cuStreamBatchMemOp(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        cx.need_context()?;
         let stream = cx.stream(stream, false)?;
         // SAFETY: the arguments are the program's.
         unsafe { batch(cx, stream, count, paramArray, flags, NO_BARRIER) }
@@ -71,7 +70,6 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_ptsz(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        cx.need_context()?;
         let stream = cx.stream(stream, true)?;
         // SAFETY: the arguments are the program's.
         unsafe { batch(cx, stream, count, paramArray, flags, NO_BARRIER) }
@@ -87,7 +85,6 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        cx.need_context()?;
         let stream = cx.stream(stream, false)?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -107,7 +104,6 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2_ptsz(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        cx.need_context()?;
         let stream = cx.stream(stream, true)?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -755,6 +751,7 @@ pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::stream::cuStreamQuery(cx, hStream) }
     })
@@ -765,6 +762,7 @@ pub unsafe extern "C" fn cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::stream::cuStreamQuery(cx, hStream) }
     })
@@ -817,6 +815,7 @@ pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::stream::cuStreamSynchronize(cx, hStream) }
     })
@@ -827,6 +826,7 @@ pub unsafe extern "C" fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult
     life::guard(|| {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::stream::cuStreamSynchronize(cx, hStream) }
     })
@@ -991,7 +991,6 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        cx.need_context()?;
         let stream = cx.stream(stream, false)?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -1009,7 +1008,6 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2_ptsz(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        cx.need_context()?;
         let stream = cx.stream(stream, true)?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -1049,7 +1047,6 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        cx.need_context()?;
         let stream = cx.stream(stream, false)?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -1067,7 +1064,6 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2_ptsz(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        cx.need_context()?;
         let stream = cx.stream(stream, true)?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -1121,7 +1117,6 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        cx.need_context()?;
         let stream = cx.stream(stream, false)?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -1141,7 +1136,6 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2_ptsz(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        cx.need_context()?;
         let stream = cx.stream(stream, true)?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -1197,7 +1191,6 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        cx.need_context()?;
         let stream = cx.stream(stream, false)?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -1217,7 +1210,6 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        cx.need_context()?;
         let stream = cx.stream(stream, true)?;
         // SAFETY: the arguments are the program's.
         unsafe {

@@ -25,12 +25,14 @@ struct Known {
 }
 
 /// What an executable graph needs before and after each launch: ids of mirrors.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Lists {
     /// What the launch will read.
     pub sources: Vec<u32>,
     /// What it writes.
     pub destinations: Vec<u32>,
+    /// A launch leaves memory behind, and the next one is refused until that is freed.
+    pub keeps: bool,
 }
 
 /// What dies with a graph.
@@ -167,14 +169,28 @@ impl Graphs {
 
     /// Sets what an executable graph reads and writes.
     pub fn learn(&self, exec: u32, sources: Vec<u32>, destinations: Vec<u32>) {
+        self.change(exec, |l| {
+            (l.sources, l.destinations) = (sources, destinations)
+        });
+    }
+
+    /// Launches of an executable graph leave memory behind.
+    pub fn keeps(&self, exec: u32) {
+        self.change(exec, |l| l.keeps = true);
+    }
+
+    /// An executable graph is gone.
+    pub fn forget_exec(&self, exec: u32) {
+        self.change(exec, |l| *l = Lists::default());
+    }
+
+    fn change(&self, exec: u32, change: impl FnOnce(&mut Lists)) {
         let mut all = lock(&self.execs);
-        if sources.is_empty() && destinations.is_empty() {
-            all.remove(&exec);
-        } else {
-            let lists = Lists {
-                sources,
-                destinations,
-            };
+        let mut lists = all
+            .remove(&exec)
+            .map_or_else(Lists::default, |l| (*l).clone());
+        change(&mut lists);
+        if lists.keeps || !lists.sources.is_empty() || !lists.destinations.is_empty() {
             all.insert(exec, Arc::new(lists));
         }
         self.count.store(all.len(), Ordering::Release);

@@ -217,7 +217,7 @@ impl State {
                 }
             }
             Kind::GraphNode => self.graphs.forget_node(id),
-            Kind::GraphExec => self.graphs.learn(id, vec![], vec![]),
+            Kind::GraphExec => self.graphs.forget_exec(id),
             Kind::MemoryPool => {
                 self.pools.take(&id);
                 self.host_pools.take(&id);

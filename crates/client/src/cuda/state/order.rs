@@ -223,6 +223,9 @@ impl Order {
 /// A capture's mode, and the thread that began it.
 pub type Begun = (CUstreamCaptureMode, ThreadId);
 
+/// Nodes, as handles, and edges.
+type Told = (Vec<u64>, Vec<CUgraphEdgeData>);
+
 /// Captures in progress, by stream. While there are none, every question about captures has the
 /// same answer, and frameworks ask it thousands of times a second.
 #[derive(Default)]
@@ -232,6 +235,8 @@ pub struct Captures {
     count: AtomicU32,
     /// Whether something has been refused during them: one of them may be void.
     doubt: AtomicBool,
+    /// The nodes, as handles, and edges that the program was last told of, by stream.
+    told: Mutex<HashMap<u32, Told>>,
 }
 
 impl Captures {
@@ -280,6 +285,24 @@ impl Captures {
         if lock(&self.begun).remove(&stream).is_some() {
             self.one_less();
         }
+        lock(&self.told).remove(&stream);
+    }
+
+    /// Keeps lists for the program, as the driver does: until the next such call for that stream,
+    /// or the end of all captures. Where they lie; null for edges that are none.
+    pub fn tell(
+        &self,
+        stream: u32,
+        nodes: Vec<u64>,
+        edges: Vec<CUgraphEdgeData>,
+    ) -> (*const CUgraphNode, *const CUgraphEdgeData) {
+        let mut all = lock(&self.told);
+        let told = all.entry(stream).insert_entry((nodes, edges)).into_mut();
+        let edges = match told.1.is_empty() {
+            true => std::ptr::null(),
+            false => told.1.as_ptr(),
+        };
+        (told.0.as_ptr().cast(), edges)
     }
 
     fn one_less(&self) {
@@ -289,6 +312,7 @@ impl Captures {
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, less);
         if old == Ok(1) {
             self.doubt.store(false, Ordering::Release);
+            lock(&self.told).clear();
         }
     }
 

@@ -43,6 +43,11 @@ impl<'a> Request<'a> for CuMemcpyDtoDAsyncV2 {
     fn queued(&self) -> bool {
         true
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.h_stream)
+    }
 }
 
 /// `cuMemcpyPeerAsync`.
@@ -87,6 +92,11 @@ impl<'a> Request<'a> for CuMemcpyPeerAsync {
     #[inline]
     fn queued(&self) -> bool {
         true
+    }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.h_stream)
     }
 }
 

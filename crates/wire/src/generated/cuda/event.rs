@@ -173,6 +173,11 @@ impl<'a> Request<'a> for CuEventRecord {
     fn queued(&self) -> bool {
         true
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.h_stream)
+    }
 }
 
 /// `cuEventRecordWithFlags`.
@@ -209,6 +214,11 @@ impl<'a> Request<'a> for CuEventRecordWithFlags {
     fn queued(&self) -> bool {
         // flags == 0
         self.flags == 0
+    }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.h_stream)
     }
 }
 

@@ -215,7 +215,8 @@ impl<'a> Request<'a> for CuGraphCreate {
 
     #[inline]
     fn queued(&self) -> bool {
-        true
+        // flags == 0
+        self.flags == 0
     }
 }
 
@@ -607,6 +608,11 @@ impl<'a> Request<'a> for CuGraphLaunch {
     fn queued(&self) -> bool {
         true
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.h_stream)
+    }
 }
 
 /// `cuGraphMemFreeNodeGetParams`.
@@ -883,6 +889,11 @@ impl<'a> Request<'a> for CuGraphUpload {
     #[inline]
     fn queued(&self) -> bool {
         true
+    }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.h_stream)
     }
 }
 

@@ -43,6 +43,11 @@ impl<'a> Request<'a> for CuMemsetD16Async {
     fn queued(&self) -> bool {
         true
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.h_stream)
+    }
 }
 
 /// `cuMemsetD2D16Async`.
@@ -87,6 +92,11 @@ impl<'a> Request<'a> for CuMemsetD2D16Async {
     #[inline]
     fn queued(&self) -> bool {
         true
+    }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.h_stream)
     }
 }
 
@@ -133,6 +143,11 @@ impl<'a> Request<'a> for CuMemsetD2D32Async {
     fn queued(&self) -> bool {
         true
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.h_stream)
+    }
 }
 
 /// `cuMemsetD2D8Async`.
@@ -178,6 +193,11 @@ impl<'a> Request<'a> for CuMemsetD2D8Async {
     fn queued(&self) -> bool {
         true
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.h_stream)
+    }
 }
 
 /// `cuMemsetD32Async`.
@@ -217,6 +237,11 @@ impl<'a> Request<'a> for CuMemsetD32Async {
     fn queued(&self) -> bool {
         true
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.h_stream)
+    }
 }
 
 /// `cuMemsetD8Async`.
@@ -255,6 +280,11 @@ impl<'a> Request<'a> for CuMemsetD8Async {
     #[inline]
     fn queued(&self) -> bool {
         true
+    }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.h_stream)
     }
 }
 

@@ -129,6 +129,11 @@ impl<'a> Request<'a> for LaunchKernel<'a> {
     fn queued(&self) -> bool {
         true
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
+    }
 }
 
 /// As `LaunchKernel`, where the driver may well refuse. In a graph, with the attribute that lets
@@ -239,6 +244,11 @@ impl<'a> Request<'a> for HostFunction {
     #[inline]
     fn queued(&self) -> bool {
         true
+    }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
     }
 }
 
@@ -520,6 +530,11 @@ impl<'a> Request<'a> for CopyShared {
     fn queued(&self) -> bool {
         true
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
+    }
 }
 
 /// Bytes of the program's memory go to the device.
@@ -558,6 +573,11 @@ impl<'a> Request<'a> for CopyIn<'a> {
     #[inline]
     fn queued(&self) -> bool {
         true
+    }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
     }
 }
 
@@ -599,6 +619,11 @@ impl<'a> Request<'a> for CopyInLater<'a> {
     #[inline]
     fn queued(&self) -> bool {
         true
+    }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
     }
 }
 
@@ -671,6 +696,11 @@ impl<'a> Request<'a> for CopyInRows<'a> {
     fn queued(&self) -> bool {
         true
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
+    }
 }
 
 /// As `CopyInRows`, the other way; the bulk answer holds the packed rows.
@@ -733,6 +763,11 @@ impl<'a> Request<'a> for Settle {
     fn queued(&self) -> bool {
         true
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
+    }
 }
 
 /// A copy between two places on devices.
@@ -780,6 +815,11 @@ impl<'a> Request<'a> for CopyRowsOnDevice<'a> {
     #[inline]
     fn queued(&self) -> bool {
         true
+    }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
     }
 }
 
@@ -1737,6 +1777,11 @@ impl<'a> Request<'a> for PoolFree {
     #[inline]
     fn queued(&self) -> bool {
         true
+    }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
     }
 }
 

@@ -446,6 +446,7 @@ impl<'a> Asks<'a> for GraphFind {
 }
 
 /// Makes an executable graph. `handle` is the driver's own, for one that kernels may launch; else 0.
+/// One that `keeps` memory which it allocates cannot be launched again before that is freed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GraphInstantiate {
     pub exec: u32,
@@ -485,6 +486,7 @@ pub struct GraphInstantiateReply {
     pub result: u32,
     pub node: u32,
     pub handle: u64,
+    pub keeps: u32,
     pub sources: Vec<u32>,
     pub destinations: Vec<u32>,
 }
@@ -495,6 +497,7 @@ impl<'a> Message<'a> for GraphInstantiateReply {
         w.u32(self.result);
         w.u32(self.node);
         w.u64(self.handle);
+        w.u32(self.keeps);
         w.u32s(&self.sources);
         w.u32s(&self.destinations);
     }
@@ -505,6 +508,7 @@ impl<'a> Message<'a> for GraphInstantiateReply {
             result: r.u32()?,
             node: r.u32()?,
             handle: r.u64()?,
+            keeps: r.u32()?,
             sources: r.u32s()?,
             destinations: r.u32s()?,
         })
@@ -899,6 +903,11 @@ impl<'a> Request<'a> for MirrorIn<'a> {
     fn queued(&self) -> bool {
         true
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
+    }
 }
 
 /// The bytes of a mirror once the stream has come so far, unless the last launch of `exec` failed.
@@ -1223,6 +1232,7 @@ mod tests {
                 result: g.u32(),
                 node: g.u32(),
                 handle: g.u64(),
+                keeps: g.u32(),
                 sources: g.u32s(),
                 destinations: g.u32s(),
             }

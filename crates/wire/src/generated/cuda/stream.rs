@@ -43,6 +43,11 @@ impl<'a> Request<'a> for CuStreamBatchMemOpV2<'a> {
     fn queued(&self) -> bool {
         true
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
+    }
 }
 
 /// `cuStreamBeginCapture_v2`.
@@ -195,6 +200,11 @@ impl<'a> Request<'a> for CuStreamDestroyV2 {
     #[inline]
     fn queued(&self) -> bool {
         true
+    }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.h_stream)
     }
 }
 
@@ -497,6 +507,11 @@ impl<'a> Request<'a> for CuStreamWaitEvent {
         // Flags == 0
         self.flags == 0
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.h_stream)
+    }
 }
 
 /// `cuStreamWaitValue32_v2`.
@@ -535,6 +550,11 @@ impl<'a> Request<'a> for CuStreamWaitValue32V2 {
     #[inline]
     fn queued(&self) -> bool {
         true
+    }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
     }
 }
 
@@ -575,6 +595,11 @@ impl<'a> Request<'a> for CuStreamWaitValue64V2 {
     fn queued(&self) -> bool {
         true
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
+    }
 }
 
 /// `cuStreamWriteValue32_v2`.
@@ -614,6 +639,11 @@ impl<'a> Request<'a> for CuStreamWriteValue32V2 {
     fn queued(&self) -> bool {
         true
     }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
+    }
 }
 
 /// `cuStreamWriteValue64_v2`.
@@ -652,6 +682,11 @@ impl<'a> Request<'a> for CuStreamWriteValue64V2 {
     #[inline]
     fn queued(&self) -> bool {
         true
+    }
+
+    #[inline]
+    fn stream(&self) -> Option<u32> {
+        Some(self.stream)
     }
 }
 
