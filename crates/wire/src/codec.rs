@@ -321,7 +321,7 @@ pub trait Request<'a>: Message<'a> {
     }
     /// The stream that a queued call of CUDA's is for; 0 is the legacy default stream.
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         None
     }
 }

@@ -121,7 +121,7 @@ fn queued(c: &Call) -> String {
     let of_stream = |f: &&Field| matches!(&*f.name, "stream" | "h_stream");
     let stream = c.request.iter().find(of_stream).map_or(String::new(), |f| {
         let own = format!("Some(self.{})", f.name);
-        format!("\n\n#[inline]\nfn stream(&self) -> Option<u32> {{\n{own}\n}}")
+        format!("\n\n#[inline]\nfn on_stream(&self) -> Option<u32> {{\n{own}\n}}")
     });
     format!(
         "\n\n#[inline]\nfn queued(&self) -> bool {{\n{about}{}\n}}{stream}",

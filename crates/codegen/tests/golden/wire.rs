@@ -163,7 +163,7 @@ impl<'a> Request<'a> for ToyFillAsync<'a> {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }
@@ -241,7 +241,7 @@ impl<'a> Request<'a> for SetHandle {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }

@@ -9,10 +9,12 @@ use crate::state::stream::Flavour;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+type Told = (Vec<CUgraphNode>, Vec<EdgeData>);
+
 thread_local! {
     /// What the last question about each stream's capture handed out: the caller may read it until
     /// its next such call.
-    static TOLD: RefCell<HashMap<u64, (Vec<CUgraphNode>, Vec<EdgeData>)>> = RefCell::default();
+    static TOLD: RefCell<HashMap<u64, Told>> = RefCell::default();
 }
 
 const STATUS_NONE: i32 = 0;

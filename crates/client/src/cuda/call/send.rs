@@ -36,7 +36,8 @@ fn reports(op: u16) -> bool {
     )
 }
 
-/// Whether a queued call becomes a node of any capture: fills, copies, functions, records of events.
+/// Whether a queued call becomes a node of any capture: fills, copies, functions, records of
+/// events.
 const fn is_node(op: u16) -> bool {
     matches!(
         op,
@@ -97,7 +98,10 @@ impl Cx {
         if is_work(R::OP) && self.state().shadows.active() {
             self.work(ANY, false)?;
         }
-        if !r.queued() || r.stream().is_some_and(|s| self.captures_refuse(s, R::OP)) {
+        if !r.queued()
+            || r.on_stream()
+                .is_some_and(|s| self.captures_refuse(s, R::OP))
+        {
             return self.call(r).map(drop);
         }
         if self.scope == 0 && needs_context(R::OP) {
@@ -108,8 +112,9 @@ impl Cx {
         queued.or_else(|_| self.lost())
     }
 
-    /// Whether the driver may refuse what is queued on a stream for a capture's sake, even a kernel:
-    /// one may be void, or the legacy stream would wait for it. Then the answer is waited for.
+    /// Whether the driver may refuse what is queued on a stream for a capture's sake, even a
+    /// kernel: a capture may be void, or the legacy stream would wait for it. Then the answer is
+    /// waited for.
     #[inline]
     pub fn captures_mind(self, stream: u32) -> bool {
         let captures = &self.state().captures;

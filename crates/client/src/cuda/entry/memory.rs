@@ -149,7 +149,6 @@ pub unsafe fn cuMemHostRegister_v2(cx: Cx, p: *mut c_void, size: usize, flags: u
     let (of, state) = (cx.home()?, cx.state());
     let bad = p.is_null() || size == 0 || flags & !FLAGS != 0;
     refuse_if(bad, CUDA_ERROR_INVALID_VALUE)?;
-    stream::must_be_safe(cx)?;
     let read_only = flags & CU_MEMHOSTREGISTER_READ_ONLY != 0;
     let can = CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED as i32;
     let can = cx.device(of.1)?.attributes.get(&can).copied();

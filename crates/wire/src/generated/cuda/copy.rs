@@ -45,7 +45,7 @@ impl<'a> Request<'a> for CuMemcpyDtoDAsyncV2 {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.h_stream)
     }
 }
@@ -95,7 +95,7 @@ impl<'a> Request<'a> for CuMemcpyPeerAsync {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.h_stream)
     }
 }

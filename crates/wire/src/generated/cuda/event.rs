@@ -175,7 +175,7 @@ impl<'a> Request<'a> for CuEventRecord {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.h_stream)
     }
 }
@@ -217,7 +217,7 @@ impl<'a> Request<'a> for CuEventRecordWithFlags {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.h_stream)
     }
 }

@@ -610,7 +610,7 @@ impl<'a> Request<'a> for CuGraphLaunch {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.h_stream)
     }
 }
@@ -892,7 +892,7 @@ impl<'a> Request<'a> for CuGraphUpload {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.h_stream)
     }
 }

@@ -45,7 +45,7 @@ impl<'a> Request<'a> for CuMemsetD16Async {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.h_stream)
     }
 }
@@ -95,7 +95,7 @@ impl<'a> Request<'a> for CuMemsetD2D16Async {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.h_stream)
     }
 }
@@ -145,7 +145,7 @@ impl<'a> Request<'a> for CuMemsetD2D32Async {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.h_stream)
     }
 }
@@ -195,7 +195,7 @@ impl<'a> Request<'a> for CuMemsetD2D8Async {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.h_stream)
     }
 }
@@ -239,7 +239,7 @@ impl<'a> Request<'a> for CuMemsetD32Async {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.h_stream)
     }
 }
@@ -283,7 +283,7 @@ impl<'a> Request<'a> for CuMemsetD8Async {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.h_stream)
     }
 }

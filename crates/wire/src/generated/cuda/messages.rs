@@ -131,7 +131,7 @@ impl<'a> Request<'a> for LaunchKernel<'a> {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }
@@ -247,7 +247,7 @@ impl<'a> Request<'a> for HostFunction {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }
@@ -532,7 +532,7 @@ impl<'a> Request<'a> for CopyShared {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }
@@ -576,7 +576,7 @@ impl<'a> Request<'a> for CopyIn<'a> {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }
@@ -622,7 +622,7 @@ impl<'a> Request<'a> for CopyInLater<'a> {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }
@@ -698,7 +698,7 @@ impl<'a> Request<'a> for CopyInRows<'a> {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }
@@ -765,7 +765,7 @@ impl<'a> Request<'a> for Settle {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }
@@ -818,7 +818,7 @@ impl<'a> Request<'a> for CopyRowsOnDevice<'a> {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }
@@ -1780,7 +1780,7 @@ impl<'a> Request<'a> for PoolFree {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }

@@ -905,7 +905,7 @@ impl<'a> Request<'a> for MirrorIn<'a> {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }

@@ -45,7 +45,7 @@ impl<'a> Request<'a> for CuStreamBatchMemOpV2<'a> {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }
@@ -203,7 +203,7 @@ impl<'a> Request<'a> for CuStreamDestroyV2 {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.h_stream)
     }
 }
@@ -509,7 +509,7 @@ impl<'a> Request<'a> for CuStreamWaitEvent {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.h_stream)
     }
 }
@@ -553,7 +553,7 @@ impl<'a> Request<'a> for CuStreamWaitValue32V2 {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }
@@ -597,7 +597,7 @@ impl<'a> Request<'a> for CuStreamWaitValue64V2 {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }
@@ -641,7 +641,7 @@ impl<'a> Request<'a> for CuStreamWriteValue32V2 {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }
@@ -685,7 +685,7 @@ impl<'a> Request<'a> for CuStreamWriteValue64V2 {
     }
 
     #[inline]
-    fn stream(&self) -> Option<u32> {
+    fn on_stream(&self) -> Option<u32> {
         Some(self.stream)
     }
 }
