@@ -8,7 +8,7 @@ fn cuMemAdvise(
     device: CUdevice,
 ) -> CUresult;
 
-#[cx] #[is(advise(devPtr, count, advice, || place_at(cx, &location)))] #[get_proc("cuMemAdvise", 12020)]
+#[cx] #[is(advise(devPtr, count, advice, || advised_at(cx, &location)))] #[get_proc("cuMemAdvise", 12020)]
 fn cuMemAdvise_v2(
     devPtr: CUdeviceptr,
     count: usize,

@@ -87,6 +87,7 @@ pub fn enter() -> Result<Cx> {
 fn look_closer(cx: Cx) -> Result<()> {
     let state = cx.state();
     state.contexts.session_lives()?;
+    refuse_if(thread::in_function(), CUDA_ERROR_NOT_PERMITTED)?;
     let raw = thread::current_raw();
     if raw != 0 && state.handles.id(Kind::Context, raw).is_none() {
         return Err(CUDA_ERROR_CONTEXT_IS_DESTROYED);

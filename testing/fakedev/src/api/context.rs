@@ -88,6 +88,9 @@ api! {
 
     fn [cuCtxPushCurrent_v2 cuCtxPushCurrent] (handle: CUcontext) {
         device::initialized()?;
+        if handle == 0 {
+            return Err(INVALID_VALUE);
+        }
         context::by_handle(handle)?;
         context::push(handle);
         Ok(())

@@ -27,6 +27,9 @@ fn record(event: CUevent, stream: CUstream, flags: u32, flavour: Flavour) -> Res
     if flags & !EXTERNAL != 0 {
         return Err(INVALID_VALUE);
     }
+    if event.context != context.handle {
+        return Err(INVALID_HANDLE);
+    }
     if let Some(capture) = capture::of(&stream)? {
         if flags & EXTERNAL != 0 {
             return capture.add(&stream, Work::RecordNode(event));

@@ -208,6 +208,9 @@ api! {
         if let Ok(context) = context::current_even_broken() {
             context.status()?;
         }
+        if address == 0 {
+            return Ok(());
+        }
         free_host(address, Kind::Pinned, INVALID_VALUE)
     }
 

@@ -4,7 +4,7 @@ use crate::entry::api;
 use crate::ffi::*;
 use crate::state::context::{self, CONTEXTS};
 use crate::state::device;
-use crate::state::memory::{self, Kind};
+use crate::state::memory::{self, Kind, Range};
 use crate::state::vmm::*;
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
@@ -140,9 +140,12 @@ api! {
     fn [cuMemUnmap] (address: CUdeviceptr, size: usize) {
         device::initialized()?;
         let ranges = memory::overlapping(address, size);
-        let whole = ranges.iter().map(|range| range.size).sum::<usize>() == size
-            && ranges.iter().all(|r| r.kind == Kind::Mapped && r.base >= address);
-        if size == 0 || !whole {
+        // What is not mapped need not be unmapped, but no mapping can be cut.
+        let end = address.saturating_add(size as u64);
+        let whole = |r: &Range| {
+            r.kind == Kind::Mapped && r.base >= address && r.base + r.size as u64 <= end
+        };
+        if size == 0 || !inside_reservation(address, size) || !ranges.iter().all(|r| whole(r)) {
             return Err(INVALID_VALUE);
         }
         // Work that still uses the memory comes first: unlike a device, we would crash under it.

@@ -8,7 +8,7 @@ use crate::state::context::Context;
 use crate::state::exec::EXECS;
 use crate::state::kernels::Asks;
 use crate::state::work::Work;
-use crate::state::{launch, pool};
+use crate::state::{context, launch, pool};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -22,7 +22,8 @@ pub fn run_or_skip(work: &Work, context: &Arc<Context>, stream: CUstream) {
         (Work::Callback(f, user), status) => {
             let _one = context.functions.lock().unwrap();
             // SAFETY: the program gave this function to be called once, with this argument.
-            unsafe { f(stream, status.err().unwrap_or(0), *user as *mut c_void) };
+            let call = || unsafe { f(stream, status.err().unwrap_or(0), *user as *mut c_void) };
+            context::without_calls(call);
         }
         (Work::All(list), _) => list
             .iter()
@@ -53,7 +54,7 @@ fn run(work: &Work, context: &Arc<Context>) -> Res {
         Work::Host(call) => {
             let _one = context.functions.lock().unwrap();
             // SAFETY: the program gave this function to be called with this argument.
-            unsafe { (call.f)(call.user as *mut c_void) };
+            context::without_calls(|| unsafe { (call.f)(call.user as *mut c_void) });
             Ok(())
         }
         Work::Record(record) => {

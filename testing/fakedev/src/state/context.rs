@@ -4,7 +4,7 @@ use super::device;
 use super::handle::{self, Table};
 use super::stream::{Order, STREAMS, Stream};
 use crate::ffi::*;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,6 +22,8 @@ pub static ENDED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 thread_local! {
     static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// Whether the thread is in a function of the program's that a stream waits for.
+    static IN_FUNCTION: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What a context-storage entry runs when its context ends: (context, key, value).
@@ -213,6 +215,9 @@ impl Context {
 /// The calling thread's current context, even a broken one.
 pub fn current_even_broken() -> R<Arc<Context>> {
     device::initialized()?;
+    if IN_FUNCTION.get() {
+        return Err(NOT_PERMITTED);
+    }
     let handle = current_handle();
     if handle == 0 {
         return Err(INVALID_CONTEXT);
@@ -260,6 +265,13 @@ pub fn live() -> usize {
 /// The handle of the calling thread's current context, 0 for none.
 pub fn current_handle() -> usize {
     STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0))
+}
+
+/// Runs a function of the program's, in which no calls are permitted.
+pub fn without_calls(f: impl FnOnce()) {
+    IN_FUNCTION.set(true);
+    f();
+    IN_FUNCTION.set(false);
 }
 
 /// Breaks the current context, for a failure on command.

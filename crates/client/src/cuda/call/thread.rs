@@ -26,6 +26,8 @@ thread_local! {
         const { RefCell::new([(0, 0, 0, 0); CACHED]) };
     /// Whether this thread is in a listener, whose own errors must not make it wait for itself.
     static LISTENING: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread is in a function that a stream waits for, which may make no calls.
+    static IN_FUNCTION: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The client that this thread's calls are for, if it is not the process's.
@@ -113,6 +115,16 @@ pub fn stored(change: u64, context: u32, key: u64) -> Option<u64> {
 /// Keeps a value that was looked up.
 pub fn keep_stored(change: u64, context: u32, key: u64, value: u64) {
     let _ = STORED.try_with(|s| s.borrow_mut()[slot(context, key)] = (change, context, key, value));
+}
+
+/// Whether this thread is in a function that a stream waits for.
+pub fn in_function() -> bool {
+    IN_FUNCTION.get()
+}
+
+/// Sets that.
+pub fn set_in_function(on: bool) {
+    IN_FUNCTION.set(on);
 }
 
 /// Whether this thread is in a listener of the driver's log.

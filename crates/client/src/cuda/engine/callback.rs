@@ -6,7 +6,7 @@
 //! returned here. Bytes are read on another thread: a function may wait for what other streams do.
 
 use super::prelude::*;
-use crate::cuda::call::{Client, Job, fault};
+use crate::cuda::call::{Client, Job, fault, thread};
 use crate::cuda::engine::{graph_host, logs, shadow, transfer};
 use crate::cuda::state::promised::{Function, Promised};
 use crate::cuda::state::rows::{HostBox, Rows, shape};
@@ -135,7 +135,10 @@ fn read(cx: Cx, call: u32, from: &HostBox) {
 /// Runs a function of the program's that a stream waits for.
 fn in_stream_order(cx: Cx, f: impl FnOnce()) {
     cx.function_begins();
-    let _ = fault::in_function(|| catch_unwind(AssertUnwindSafe(f)));
+    thread::set_in_function(true);
+    let f = || fault::in_function(|| catch_unwind(AssertUnwindSafe(f)));
+    let _ = cx.state().contexts.without_calls(f);
+    thread::set_in_function(false);
     shadow::function_ran(cx);
 }
 

@@ -237,7 +237,14 @@ pub unsafe fn queue(
     } else {
         params
     };
-    if !l.usual {
+    // In a stream of another context than the function's it may be refused. A kernel has none.
+    let handles = &cx.state().handles;
+    let here = l.stream == 0 || {
+        let stream = handles.context(Kind::Stream, l.stream);
+        let function = handles.context(Kind::Function, l.function);
+        stream == function || function == 0 && stream == cx.scope
+    };
+    if !(l.usual && here) {
         let mut packed = Vec::new();
         // SAFETY: passed on to the caller.
         unsafe { pack(f, &params, &mut packed) };

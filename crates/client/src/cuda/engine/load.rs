@@ -119,6 +119,7 @@ pub fn arch(cx: Cx) -> u32 {
 /// # Safety
 /// `code` is null or an image of device code.
 pub unsafe fn offer(cx: Cx, code: *const c_void) -> Result<(Offered<'static>, bool)> {
+    refuse_if(code.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: passed on to the caller.
     let image = unsafe { image::take(code, arch(cx)) }.ok_or(CUDA_ERROR_INVALID_IMAGE)?;
     output::look_into(cx.state(), &image.bytes);

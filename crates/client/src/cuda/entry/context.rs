@@ -51,6 +51,7 @@ pub fn cuCtxSetCurrent(cx: Cx, ctx: CUcontext) -> Result<()> {
 }
 
 pub fn cuCtxPushCurrent_v2(cx: Cx, ctx: CUcontext) -> Result<()> {
+    refuse_if(ctx.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     cx.handle(Kind::Context, ctx as u64)?;
     thread::push(ctx as u64);
     Ok(())

@@ -1,17 +1,29 @@
 //! Events: recording them, and asking whether they have happened.
 
 use super::prelude::*;
-use crate::cuda::engine::event;
+use crate::cuda::engine::{event, stream};
 use crate::cuda::state::events::Known;
+use busbar_wire::codec::Request;
 
 /// Blocking synchronization, no timing, between processes.
 const FLAGS: u32 = 7;
 const NO_TIMING: u32 = 2;
 const INTERPROCESS: u32 = 4;
 
+/// Sends the record of an event. In a stream of another context the driver may refuse it.
+fn send<'a, R: Request<'a>>(cx: Cx, event: u32, stream: u32, record: &R) -> Result<()> {
+    let of = cx.state().handles.context(Kind::Event, event);
+    if of == stream::context_of(cx, stream)? {
+        cx.send(record)
+    } else {
+        cx.call(record).map(drop)
+    }
+}
+
 pub fn cuEventRecord(cx: Cx, h_event: u32, h_stream: u32) -> Result<()> {
     event::record(cx, h_event, h_stream, || {
-        cx.send(&msg::CuEventRecord { h_event, h_stream })
+        let m = msg::CuEventRecord { h_event, h_stream };
+        send(cx, h_event, h_stream, &m)
     })
 }
 
@@ -21,11 +33,12 @@ pub fn cuEventRecordWithFlags(cx: Cx, h_event: u32, h_stream: u32, flags: u32) -
         cx.state().events.recorded_unseen();
     }
     event::record(cx, h_event, h_stream, || {
-        cx.send(&msg::CuEventRecordWithFlags {
+        let m = msg::CuEventRecordWithFlags {
             h_event,
             h_stream,
             flags,
-        })
+        };
+        send(cx, h_event, h_stream, &m)
     })
 }
 

@@ -24,6 +24,7 @@ pub fn cuIpcGetMemHandle(cx: Cx, p: CUdeviceptr) -> Result<CUipcMemHandle> {
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
     cx.state().order.others_will_see();
     let e = cx.reply_to(&msg::IpcExport { va: r.base })?;
+    let _ = cx.state().exporter.set(e.tag);
     let h = Handle {
         tag: e.tag,
         secret: e.secret,
@@ -37,10 +38,14 @@ pub fn cuIpcGetMemHandle(cx: Cx, p: CUdeviceptr) -> Result<CUipcMemHandle> {
 
 pub fn cuIpcOpenMemHandle_v2(cx: Cx, handle: CUipcMemHandle, flags: u32) -> Result<CUdeviceptr> {
     const LAZY_ENABLE_PEER_ACCESS: u32 = 1;
+    let h = Handle::parse(&bytes(&handle.reserved));
+    // The process that has made it has the memory already.
+    let own = h.is_some_and(|h| cx.state().exporter.get() == Some(&h.tag));
+    refuse_if(own, CUDA_ERROR_INVALID_CONTEXT)?;
     if flags & !LAZY_ENABLE_PEER_ACCESS != 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let h = Handle::parse(&bytes(&handle.reserved)).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let h = h.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let imports = &cx.state().imports;
     if imports.with(&h.secret, |_| ()).is_none() {
         ipc::import(cx, &h)?;

@@ -45,6 +45,11 @@ pub fn place_at(cx: Cx, l: &CUmemLocation) -> Result<Place> {
     })
 }
 
+/// A place that advice names.
+pub fn advised_at(cx: Cx, l: &CUmemLocation) -> Result<Place> {
+    place_at(cx, l).map_err(|_| CUDA_ERROR_INVALID_VALUE)
+}
+
 pub fn advise(
     cx: Cx,
     p: u64,

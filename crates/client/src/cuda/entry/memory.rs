@@ -10,6 +10,7 @@ use crate::lock::lock;
 const PITCH: usize = 512;
 
 /// Flags of page-locked memory, which is mapped whether a program asks for it or not.
+const PORTABLE: u32 = 1;
 const DEVICE_MAP: u32 = 2;
 const WRITE_COMBINED: u32 = 4;
 const HOST: u32 = 1;
@@ -135,6 +136,9 @@ pub fn cuMemHostAlloc(cx: Cx, size: usize, flags: u32) -> Result<*mut c_void> {
 pub unsafe fn cuMemFreeHost(cx: Cx, p: *mut c_void) -> Result<()> {
     // A context that is lost frees nothing.
     cx.state().contexts.works(cx.scope)?;
+    if p.is_null() {
+        return Ok(());
+    }
     if cx.state().host_pooled.get(&(p as u64)).is_some() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -199,7 +203,7 @@ pub unsafe fn cuMemHostGetFlags(cx: Cx, p: *mut c_void) -> Result<u32> {
         .find(p as u64)
         .filter(|r| r.sort == Sort::Host)
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    Ok(r.flags & WRITE_COMBINED | DEVICE_MAP)
+    Ok(r.flags & (PORTABLE | WRITE_COMBINED) | DEVICE_MAP)
 }
 
 pub unsafe fn cuMemHostGetDevicePointer_v2(

@@ -130,7 +130,8 @@ pub unsafe fn cuMemSetAccess(
         if a.location.r#type != CU_MEM_LOCATION_TYPE_DEVICE {
             return Err(CUDA_ERROR_NOT_SUPPORTED);
         }
-        cx.device(vmm::location_id(&a.location))?;
+        cx.device(vmm::location_id(&a.location))
+            .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
     }
     let access = busbar_abi::slice_bytes(list);
     cx.send(&msg::VmmSetAccess {

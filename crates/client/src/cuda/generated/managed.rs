@@ -34,7 +34,7 @@ pub unsafe extern "C" fn cuMemAdvise_v2(
     life::guard(|| {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
-        unsafe { advise(cx, devPtr, count, advice, || place_at(cx, &location)) }
+        unsafe { advise(cx, devPtr, count, advice, || advised_at(cx, &location)) }
     })
 }
 

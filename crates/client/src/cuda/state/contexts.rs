@@ -48,8 +48,9 @@ pub struct Contexts {
     changing: Mutex<()>,
     /// The error of every call once the session is over before its time; 0 until then.
     lost: AtomicI32,
-    /// Whether the session is lost, or any context is: only then a call looks closer.
-    trouble: AtomicBool,
+    /// Whether the session is lost, or any context is, and twice the number of the program's
+    /// functions that run in stream order: only then a call looks closer.
+    trouble: AtomicU32,
 }
 
 /// Keeps an error, unless there is an earlier one.
@@ -66,19 +67,28 @@ impl Contexts {
             primaries: (0..devices).map(|_| Primary::default()).collect(),
             changing: Mutex::default(),
             lost: AtomicI32::new(0),
-            trouble: AtomicBool::new(false),
+            trouble: AtomicU32::new(0),
         }
     }
 
     /// Whether a call must look whether its session and context still work.
     #[inline]
     pub fn in_trouble(&self) -> bool {
-        self.trouble.load(Ordering::Acquire)
+        self.trouble.load(Ordering::Acquire) != 0
     }
 
     /// From now on calls look whether their context still works.
     pub fn look_closer(&self) {
-        self.trouble.store(true, Ordering::Release);
+        self.trouble.fetch_or(1, Ordering::AcqRel);
+    }
+
+    /// Runs a function of the program's, in which no call of the driver's is permitted.
+    pub fn without_calls<T>(&self, f: impl FnOnce() -> T) -> T {
+        const ONE: u32 = 2;
+        self.trouble.fetch_add(ONE, Ordering::AcqRel);
+        let done = f();
+        self.trouble.fetch_sub(ONE, Ordering::AcqRel);
+        done
     }
 
     /// The session is over: the error of everything from now on.

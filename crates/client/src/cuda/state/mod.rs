@@ -52,7 +52,7 @@ use shadows::Shadows;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use storage::Storage;
 use vmm::{Import, Vmm};
 
@@ -134,6 +134,8 @@ pub struct State {
     pub vmm: Mutex<Vmm>,
     /// Memory of other processes, by the exporter's secret.
     pub imports: Bodies<[u8; 16], Import>,
+    /// The worker that has this process's memory, once it was told in a handle.
+    pub exporter: OnceLock<[u8; 8]>,
     /// Values that libraries have stored beside contexts.
     pub storage: Storage,
     /// The driver's log.
@@ -179,6 +181,7 @@ impl Default for State {
             surfaces: Bodies::default(),
             vmm: Mutex::default(),
             imports: Bodies::default(),
+            exporter: OnceLock::new(),
             storage: Storage::default(),
             logs: Logs::default(),
             output: Output::default(),

@@ -1,7 +1,8 @@
 //! Corners of the API that programs seldom see, where drivers are exact all the same.
 
 use super::api::{Api, at};
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// An address as text, or its absence.
 fn text(p: u64) -> String {
@@ -27,6 +28,53 @@ pub fn corners(api: &Api) {
     writes(api);
     rights(api);
     maps(api);
+    refused(api);
+}
+
+/// What a function that a stream waits for was told when it called the driver.
+static SAID: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];
+
+unsafe extern "C" fn calls(data: *mut c_void) {
+    // SAFETY: the program's own, which waits for this function.
+    let api = unsafe { &*data.cast_const().cast::<Api>() };
+    let mut p = 0u64;
+    let said = api.call("cuMemAlloc_v2", &[at(&mut p), 64]);
+    SAID[0].store(said, Ordering::Release);
+    SAID[1].store(api.call("cuCtxSynchronize", &[]), Ordering::Release);
+}
+
+/// What is refused, or taken, at the call.
+fn refused(api: &Api) {
+    let stream = api.made("cuStreamCreate", &[1]);
+    let data = std::ptr::from_ref(api) as u64;
+    api.tell(
+        "cuLaunchHostFunc",
+        &[stream, calls as *const () as u64, data],
+    );
+    api.tell("cuStreamSynchronize", &[stream]);
+    println!("in a function: {SAID:?}");
+    api.made("cuMemAlloc_v2", &[64]);
+    let event = api.made("cuEventCreate", &[0]);
+    let nop = api.kernel("nop");
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let other = api.made("cuStreamCreate", &[1]);
+    let launch = |stream| api.tell("cuLaunchKernel", &[nop, 1, 1, 1, 1, 1, 1, 0, stream, 0, 0]);
+    launch(other);
+    launch(stream);
+    // An event, and code, of one context in a stream of another.
+    api.tell("cuEventRecord", &[event, other]);
+    api.tell("cuEventRecord", &[event, stream]);
+    api.tell("cuEventRecord", &[event, 0]);
+    api.tell("cuMemFreeHost", &[0]);
+    api.tell("cuCtxPushCurrent_v2", &[0]);
+    let mut module = 0u64;
+    api.tell("cuModuleLoadData", &[at(&mut module), 0]);
+    for flags in [0u64, 1, 2, 4] {
+        let mut got = 77u32;
+        let p = api.made("cuMemHostAlloc", &[4096, flags]);
+        api.tell("cuMemHostGetFlags", &[at(&mut got), p]);
+        println!("flags {flags}: {got}");
+    }
 }
 
 fn functions(api: &Api) {
