@@ -324,7 +324,7 @@ fn a_capture_that_goes_wrong_says_so() {
 fn a_capture_ends_with_the_stream_that_it_began_in() {
     let driver = Driver::new();
     let (graphs, event, other) = (driver.stat(8), driver.event(), driver.stream(1));
-    let begun = |driver: &Driver| {
+    let begun = |driver: &Driver, event| {
         let stream = driver.stream(1);
         assert_eq!(driver.cuStreamBeginCapture_v2(stream, 0), 0);
         assert_eq!(driver.cuEventRecord(event, stream), 0);
@@ -332,7 +332,7 @@ fn a_capture_ends_with_the_stream_that_it_began_in() {
         stream
     };
     // A captured stream is destroyed, and then a context with captured streams.
-    let stream = begun(&driver);
+    let stream = begun(&driver, event);
     assert_eq!(driver.cuStreamDestroy_v2(stream), 0);
     let out = driver.alloc(4);
     assert_eq!(driver.cuMemsetD32Async(out, 1, 1, other), 0);
@@ -343,7 +343,8 @@ fn a_capture_ends_with_the_stream_that_it_began_in() {
 
     let (mut context, mut status) = (0, 0);
     assert_eq!(driver.cuCtxCreate_v2(&mut context, 0, 0), 0);
-    begun(&driver);
+    let event = driver.event();
+    begun(&driver, event);
     assert_eq!(driver.cuStreamIsCapturing(other, &mut status), 0);
     assert_eq!(status, 1);
     assert_eq!(driver.cuCtxDestroy_v2(context), 0);

@@ -30,8 +30,11 @@ pub unsafe fn options(
         // SAFETY: the program's arrays of `n` items.
         unsafe { (keys.add(i).read(), values.add(i).read() as u64) }
     };
+    let list: Vec<_> = (0..n as usize).map(item).collect();
+    let unknown = list.iter().any(|(key, _)| *key >= CU_JIT_NUM_OPTIONS);
+    refuse_if(unknown, CUDA_ERROR_INVALID_VALUE)?;
     Ok(Options {
-        list: (0..n as usize).map(item).collect(),
+        list,
         values: values as usize,
     })
 }

@@ -31,28 +31,35 @@ pub fn corners(api: &Api) {
     refused(api);
 }
 
-/// What a function that a stream waits for was told when it called the driver.
-static SAID: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];
+/// What a function that a stream waits for is told when it calls the driver.
+struct Calls<'a> {
+    api: &'a Api,
+    said: [AtomicI32; 2],
+}
 
 unsafe extern "C" fn calls(data: *mut c_void) {
     // SAFETY: the program's own, which waits for this function.
-    let api = unsafe { &*data.cast_const().cast::<Api>() };
+    let Calls { api, said } = unsafe { &*data.cast_const().cast::<Calls<'_>>() };
     let mut p = 0u64;
-    let said = api.call("cuMemAlloc_v2", &[at(&mut p), 64]);
-    SAID[0].store(said, Ordering::Release);
-    SAID[1].store(api.call("cuCtxSynchronize", &[]), Ordering::Release);
+    let rc = api.call("cuMemAlloc_v2", &[at(&mut p), 64]);
+    said[0].store(rc, Ordering::Release);
+    said[1].store(api.call("cuCtxSynchronize", &[]), Ordering::Release);
 }
 
 /// What is refused, or taken, at the call.
 fn refused(api: &Api) {
     let stream = api.made("cuStreamCreate", &[1]);
-    let data = std::ptr::from_ref(api) as u64;
+    let inside = Calls {
+        api,
+        said: [const { AtomicI32::new(-1) }; 2],
+    };
+    let data = std::ptr::from_ref(&inside) as u64;
     api.tell(
         "cuLaunchHostFunc",
         &[stream, calls as *const () as u64, data],
     );
     api.tell("cuStreamSynchronize", &[stream]);
-    println!("in a function: {SAID:?}");
+    println!("in a function: {:?}", inside.said);
     api.made("cuMemAlloc_v2", &[64]);
     let event = api.made("cuEventCreate", &[0]);
     let nop = api.kernel("nop");

@@ -252,6 +252,8 @@ fn large(api: &Api, place: &Place, [a, b]: [u64; 2]) {
         let ended = Arc::new(AtomicBool::new(false));
         if hold.is_none() {
             api.tell("cuMemsetD32_v2", &[word, 0, 1]);
+            // The stream does not wait for that fill.
+            api.tell("cuStreamSynchronize", &[0]);
             api.tell("cuStreamWaitValue32_v2", &[a, word, 1, 0]);
             let ended = ended.clone();
             std::thread::spawn(move || {
