@@ -76,7 +76,7 @@ fn cuDeviceRegisterAsyncNotification(
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuDeviceTotalMem", 2000)]
 fn cuDeviceTotalMem(bytes: *mut u32, dev: CUdevice) -> CUresult;
 
-#[id(0x020c)] #[cached] #[get_proc("cuDeviceTotalMem", 3020)]
+#[id(0x020c)] #[cached] #[by_hand(worker)] #[get_proc("cuDeviceTotalMem", 3020)]
 fn cuDeviceTotalMem_v2(#[out] bytes: *mut usize, dev: CUdevice) -> CUresult;
 
 #[unsupported("notices of memory pressure are not forwarded")]

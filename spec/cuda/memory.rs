@@ -73,7 +73,7 @@ fn cuMemGetHandleForAddressRange(
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemGetInfo", 2000)]
 fn cuMemGetInfo(free: *mut u32, total: *mut u32) -> CUresult;
 
-#[id(0x0601)] #[waits] #[get_proc("cuMemGetInfo", 3020)]
+#[id(0x0601)] #[waits] #[by_hand(worker)] #[get_proc("cuMemGetInfo", 3020)]
 fn cuMemGetInfo_v2(
     #[out(optional)] free: *mut usize,
     #[out(optional)] total: *mut usize,

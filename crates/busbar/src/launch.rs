@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
 use busbar_control::hello::{Hello, Intent};
+use busbar_control::size;
 use busbar_control::status::Grant;
 use busbar_transport::Connection;
 use busbar_transport::tcp::Address;
@@ -14,12 +15,17 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a part is waited for that is promised to others.
+const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 /// Flags of `busbar run`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   busbar run -- python train.py                             # share a GPU
   busbar run --server gpu-host --gpus 2 -- python train.py  # have two to oneself
+  busbar run -m 16GiB -- python train.py                    # have a part of one, and no more
   BUSBAR_SERVER=gpu-host busbar run -- bash                 # a shell whose programs see the GPU
   BUSBAR_STATS=1 busbar run -- ./program                    # what was called, and what waited
   BUSBAR_LOG=warn busbar run -- ./program                   # what was refused, and why")]
@@ -34,6 +40,11 @@ pub struct Args {
     /// Reserve N whole GPUs for this program; without it the program shares those that are free
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     gpus: Option<u32>,
+    /// Have this much device memory promised to each process of the program, of one GPU, and no
+    /// more: 16GiB, 512MiB
+    #[arg(short, long, value_name = "SIZE", env = "BUSBAR_MEMORY", value_parser = size::parse)]
+    #[arg(conflicts_with = "gpus")]
+    memory: Option<u64>,
     /// The program and its arguments; `bash` gives a shell whose programs see the accelerators
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -99,7 +110,19 @@ pub fn run(a: Args) -> Result<()> {
     let shims = shims()?;
     let path = program::find(&a.command[0])?;
     let note = program::check(&path, 0)?;
-    look(&servers, a.gpus.is_none())?;
+    if let Some(bytes) = a.memory {
+        // The libraries read it, and so do we when we ask what there is.
+        // SAFETY: there is no other thread yet.
+        unsafe { std::env::set_var("BUSBAR_MEMORY", format!("{}KiB", bytes.div_ceil(1024))) };
+    }
+    // A program that has just ended gives its part back in a moment.
+    let deadline = Instant::now() + SETTLE_TIME;
+    while let Err(e) = look(&servers, a.gpus.is_none()) {
+        if a.memory.is_none() || Instant::now() > deadline {
+            return Err(e);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
     if let Some(note) = note {
         eprintln!("busbar: {note}");
     }

@@ -6,6 +6,7 @@ use busbar_client::config::Config;
 use busbar_client::hello;
 use busbar_control::hello::{HOLDINGS, with_port};
 use busbar_control::holding::list;
+use busbar_control::size;
 use busbar_control::status::{Listed, Status};
 use serde_json::json;
 use std::thread::JoinHandle;
@@ -130,6 +131,7 @@ pub fn devices(a: &Args) -> Result<()> {
         for Listed {
             device: d,
             used_by,
+            promised,
             lease,
             ..
         } in &v.devices
@@ -139,6 +141,10 @@ pub fn devices(a: &Args) -> Result<()> {
                 (None, 0) => "-".into(),
                 (None, 1) => "1 session".into(),
                 (None, n) => format!("{n} sessions"),
+            };
+            let used = match promised {
+                0 => used,
+                n => format!("{used}, {} promised", size::show(*n)),
             };
             println!(
                 "{server:<24} {:<7} {:>2}  {:<40} {:>10}  {used}",
@@ -157,23 +163,22 @@ pub fn devices(a: &Args) -> Result<()> {
 /// `busbar ps`.
 pub fn ps(a: &PsArgs) -> Result<()> {
     let header = format!(
-        "{:<24} {:<12} {:<7} {:<8} {:>8}  {:<20} {:>7}  PROGRAM",
-        "SERVER", "SESSION", "API", "DEVICES", "SECONDS", "USER@HOST", "PID"
+        "{:<24} {:<12} {:<7} {:<8} {:>8} {:>9} {:>9}  {:<20} {:>7}  PROGRAM",
+        "SERVER", "SESSION", "API", "DEVICES", "SECONDS", "MEMORY", "OF", "USER@HOST", "PID"
     );
-    // For people only when they ask; a program gets all there is.
-    let whole = a.objects || a.servers.json;
-    let features: &[&str] = if whole { &[HOLDINGS] } else { &[] };
-    show(&a.servers, features, &header, |server, v| {
+    show(&a.servers, &[HOLDINGS], &header, |server, v| {
         for s in &v.sessions {
             let who = format!("{}@{}", s.user, s.host);
             let devices: Vec<_> = s.devices.iter().map(ToString::to_string).collect();
             let lost = if s.connected { "" } else { " (link lost)" };
             println!(
-                "{server:<24} {:<12} {:<7} {:<8} {:>8}  {who:<20} {:>7}  {}{lost}",
+                "{server:<24} {:<12} {:<7} {:<8} {:>8} {:>9} {:>9}  {who:<20} {:>7}  {}{lost}",
                 s.session,
                 s.api,
                 devices.join(","),
                 s.seconds,
+                size::show(s.holding.bytes()),
+                s.memory_limit.map_or("-".into(), size::show),
                 s.pid,
                 s.program,
             );

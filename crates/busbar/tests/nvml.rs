@@ -441,6 +441,30 @@ fn a_fork_in_the_middle_of_questions_hangs_nobody() {
     });
 }
 
+#[test]
+fn memory_is_the_part_that_the_program_has() {
+    if !is_program() {
+        let server = serve("libfakenvml.so");
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "memory_is_the_part_that_the_program_has"])
+            .env("BUSBAR_SERVER", &server.address)
+            .env("BUSBAR_MEMORY", "300MiB")
+            .env(CHILD, server.child.id().to_string())
+            .status()
+            .unwrap();
+        return assert!(status.success(), "{status}");
+    }
+    let nvml = Nvml::load("libnvidia_ml.so");
+    assert_eq!(nvml.call("nvmlInit_v2", [0; 4]), 0);
+    let part = 300 << 20;
+    for (_, d) in nvml.devices() {
+        let first = nvml.wide::<3>("nvmlDeviceGetMemoryInfo", d, 0);
+        assert_eq!(first, Ok([part, part, 0]));
+        let second = nvml.wide::<5>("nvmlDeviceGetMemoryInfo_v2", d, 40 | 2 << 24);
+        assert_eq!(second.unwrap()[1..], [part, 0, part, 0]);
+    }
+}
+
 /// Each reading of the simulated library raises the energy by 1000, from a million on; the first
 /// is made when the server starts.
 #[test]

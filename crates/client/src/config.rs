@@ -7,6 +7,7 @@
 pub use crate::env::var;
 use crate::servers::{Server, Servers};
 pub use crate::shared::Sharing;
+use busbar_control::size;
 use busbar_transport::Dialer;
 use busbar_transport::stream::Route;
 use busbar_transport::tcp::Address;
@@ -35,6 +36,9 @@ pub struct Config {
     pub plaintext: bool,
     /// `BUSBAR_LEASE`: the lease that `busbar run` holds for its programs.
     pub lease: String,
+    /// `BUSBAR_MEMORY`: the bytes of device memory that a session is to have for itself; 0 for a
+    /// share of what is free.
+    pub memory: u64,
     /// `BUSBAR_CONNECT_TIMEOUT` in seconds: how long to try to reach a server at first.
     pub connect_timeout: Duration,
     /// `BUSBAR_RESUME_TIMEOUT` in seconds: how long to try to get a lost link back.
@@ -72,7 +76,15 @@ impl Config {
                 Err(e) => mistake = Some(e),
             }
         }
+        let memory = match var("BUSBAR_MEMORY").as_str() {
+            "" => 0,
+            text => size::parse(text).unwrap_or_else(|e| {
+                mistake = Some(format!("BUSBAR_MEMORY: {e}"));
+                0
+            }),
+        };
         Self {
+            memory,
             servers: lines.iter().map(|s| s.address.clone()).collect(),
             lines,
             mistake,

@@ -136,6 +136,7 @@ pub fn status(config: &Config, server: &str, features: &[&str]) -> Result<Status
 pub fn introduce(config: &Config, server: &str, mut hello: Hello) -> Result<Hello, String> {
     hello.token = config.server(server)?.token;
     hello.lease = config.lease.clone();
+    hello.memory = config.memory;
     hello.off = config.off.clone();
     hello.features.push(PATIENCE.into());
     hello.client = whoami();

@@ -35,6 +35,9 @@ pub struct Attach {
     pub protocol: u32,
     /// Devices that the session may use, by ordinal.
     pub devices: Vec<u32>,
+    /// The most bytes of device memory that it may have.
+    #[serde(default)]
+    pub memory: Option<u64>,
     /// How long to keep the session without a connection, in seconds.
     pub resume_seconds: u64,
     /// What it takes to go on with the connection, where it is encrypted.

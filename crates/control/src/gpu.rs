@@ -201,6 +201,20 @@ pub struct Gpu {
     pub links: BTreeMap<String, Link>,
 }
 
+impl Gpu {
+    /// Leaves of the memory a part that somebody has, of which so much is used.
+    pub fn only(&mut self, part: u64, used: u64) {
+        let mut set = |n: Number, bytes: u64| {
+            if let Some(v) = self.numbers.get_mut(n.name()) {
+                *v = bytes;
+            }
+        };
+        set(Number::MemoryTotal, part);
+        set(Number::MemoryReserved, 0);
+        set(Number::MemoryUsed, used.min(part));
+    }
+}
+
 /// What is known of a machine's GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -97,6 +97,9 @@ pub struct Hello {
     pub off: Vec<String>,
     /// Open: the lease that the session belongs to; empty for none.
     pub lease: String,
+    /// Open and status: the bytes of device memory that a session is to have for itself, of one
+    /// device; 0 for what is free of all of them.
+    pub memory: u64,
     /// Lease: how many devices to reserve.
     pub devices: u32,
     /// Who asks.
@@ -111,7 +114,7 @@ pub const BUSY: &str = "busy";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// One word a program can match: `hello`, `version`, `token`, `tls`, `no_device`, `taken`,
-    /// `lease`, `api`, `session`, `limit`, `policy`, `internal`, [`BUSY`].
+    /// `lease`, `api`, `session`, `limit`, `memory`, `policy`, `internal`, [`BUSY`].
     pub code: String,
     /// One sentence that says what to do.
     pub message: String,
@@ -144,6 +147,8 @@ pub struct Welcome {
     pub side: u64,
     /// How long the server keeps a session without a connection, in seconds.
     pub resume_seconds: u64,
+    /// The most bytes of device memory that the session gets; 0 for as many as there are.
+    pub memory: u64,
     /// Status and lease: the answer's document.
     pub document: serde_json::Value,
 }

@@ -13,6 +13,7 @@ pub mod device;
 pub mod gpu;
 pub mod hello;
 pub mod holding;
+pub mod size;
 pub mod status;
 pub mod store;
 pub mod text;

@@ -45,6 +45,9 @@ pub struct Listed {
     /// How many sessions use it.
     #[serde(default)]
     pub used_by: usize,
+    /// The bytes of its memory that are promised to sessions.
+    #[serde(default)]
+    pub promised: u64,
     /// Who has leased it, if anyone has.
     #[serde(default)]
     pub lease: Option<String>,
@@ -102,6 +105,13 @@ pub struct Session {
     /// The lease that it belongs to, as far as that is shown.
     #[serde(default)]
     pub lease: Option<String>,
+    /// The most bytes of device memory that it may have, if there is a most; whether they are
+    /// promised to it.
+    #[serde(default)]
+    pub memory_limit: Option<u64>,
+    /// See `memory_limit`.
+    #[serde(default)]
+    pub promised: bool,
     /// How long it has lasted.
     #[serde(default)]
     pub seconds: u64,

@@ -148,6 +148,7 @@ fn a_field_that_one_cannot_do_without_is_missed_in_one_sentence() {
         secret: "x".into(),
         protocol: 1,
         devices: vec![0],
+        memory: None,
         resume_seconds: 60,
         keys: Hidden::default(),
     };

@@ -1,6 +1,7 @@
 //! The file.
 
 use crate::policy::{Policy, Rules};
+use busbar_control::size;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use std::collections::BTreeMap;
@@ -53,6 +54,9 @@ impl<T> Limit<T> {
 /// What a limit may be.
 trait Limited<'de>: Sized {
     const WHAT: &'static str;
+    fn text(_: &str) -> Option<Self> {
+        None
+    }
     fn number(_: i64) -> Option<Self> {
         None
     }
@@ -82,6 +86,16 @@ impl<'de> Limited<'de> for Vec<u32> {
     const WHAT: &'static str = "a list of GPUs by number, [0, 2], or \"unlimited\"";
     fn list<A: serde::de::SeqAccess<'de>>(list: A) -> Result<Option<Self>, A::Error> {
         all(list)
+    }
+}
+
+/// Bytes.
+struct Memory(u64);
+
+impl Limited<'_> for Memory {
+    const WHAT: &'static str = "an amount of memory, \"16GiB\", or \"unlimited\"";
+    fn text(text: &str) -> Option<Self> {
+        size::parse(text).ok().map(Self)
     }
 }
 
@@ -117,7 +131,9 @@ impl<'de, T: Limited<'de>> Visitor<'de> for Reader<T> {
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
         match text {
             UNLIMITED => Ok(Limit::Unlimited),
-            _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
+            _ => T::text(text)
+                .map(Limit::To)
+                .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self)),
         }
     }
 
@@ -139,8 +155,8 @@ struct Unheeded;
 impl<'de> Deserialize<'de> for Unheeded {
     fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
         Err(D::Error::custom(
-            "this release enforces no shares of a device's memory or time and no priorities, so it \
-             takes no limit of them: leave the key out",
+            "this release enforces no shares of a device's time and no priorities, so it takes no \
+             limit of them: leave the key out",
         ))
     }
 }
@@ -154,9 +170,8 @@ struct Entry {
     cpu: Option<bool>,
     sessions: Option<Limit<u64>>,
     leases: Option<Limit<u64>>,
+    memory: Option<Limit<Memory>>,
     opens_per_minute: Option<Limit<u64>>,
-    #[serde(rename = "memory")]
-    _memory: Option<Unheeded>,
     #[serde(rename = "share")]
     _share: Option<Unheeded>,
     #[serde(rename = "priority")]
@@ -183,6 +198,9 @@ impl Entry {
             cpu: self.cpu.unwrap_or(others.cpu),
             sessions: or(self.sessions, &others.sessions),
             leases: or(self.leases, &others.leases),
+            memory: self
+                .memory
+                .map_or(others.memory, |l| l.most().map(|Memory(n)| n)),
             opens: or(self.opens_per_minute, &others.opens),
         }
     }
@@ -265,6 +283,12 @@ mod tests {
             ("[tenant.a]\ndevices = [0, -1]", (2, 15), "-1"),
             ("[tenant.a]\ndevices = 3", (2, 11), "a list of GPUs"),
             ("[tenant.a]\ncpu = \"no\"", (2, 7), "expected a boolean"),
+            ("[tenant.a]\nmemory = 16", (2, 10), "\"16GiB\""),
+            (
+                "[tenant.a]\nmemory = \"16\"",
+                (2, 10),
+                "an amount of memory",
+            ),
             ("[tenant.a]\nshare = 0.5", (2, 9), "leave the key out"),
             ("[tenant.a]\npriority = 3", (2, 12), "leave the key out"),
             (

@@ -1,5 +1,6 @@
 //! Questions, and answers.
 
+use busbar_control::size;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -18,6 +19,8 @@ pub struct Rules {
     pub sessions: Option<u64>,
     /// The most devices that its leases hold at a time.
     pub leases: Option<u64>,
+    /// The most bytes of device memory of one session.
+    pub memory: Option<u64>,
     /// The most sessions and leases that it opens in a minute.
     pub opens: Option<u64>,
 }
@@ -32,6 +35,7 @@ impl Default for Rules {
             cpu: true,
             sessions: None,
             leases: None,
+            memory: None,
             opens: None,
         }
     }
@@ -64,6 +68,8 @@ pub enum What {
     Sessions(u64),
     /// Have more devices reserved than the first number; it has the second.
     Leases(u64, u64),
+    /// Ask for more device memory than this.
+    Memory(u64),
     /// Open more than so many in a minute; after so many seconds it may again.
     Opens(u64, u64),
 }
@@ -73,7 +79,7 @@ impl Forbidden {
     pub fn may_pass(&self) -> bool {
         match self.what {
             What::Sessions(most) | What::Leases(most, _) => most > 0,
-            What::Api(_) | What::Devices(_) | What::Opens(..) => false,
+            What::Api(_) | What::Devices(_) | What::Memory(_) | What::Opens(..) => false,
         }
     }
 }
@@ -102,6 +108,11 @@ impl fmt::Display for Forbidden {
                 f,
                 "may have {most} GPU(s) reserved at a time, and has {has}: ask for fewer with \
                  --gpus, or end a program that holds some"
+            ),
+            What::Memory(most) => write!(
+                f,
+                "may ask for {} of device memory: ask for less with -m (BUSBAR_MEMORY)",
+                size::show(*most)
             ),
             What::Opens(0, _) => write!(f, "may open nothing: {ASK} if it should"),
             What::Opens(n, again) => write!(
@@ -179,6 +190,15 @@ impl Policy {
         below(has, self.of(tenant).sessions).map_err(|n| Self::no(tenant, What::Sessions(n)))
     }
 
+    /// The most device memory that a session of a tenant gets, which asks for so much, or for none
+    /// in particular.
+    pub fn memory(&self, tenant: &str, asked: Option<u64>) -> Result<Option<u64>, Forbidden> {
+        match (self.of(tenant).memory, asked) {
+            (Some(most), Some(n)) if n > most => Err(Self::no(tenant, What::Memory(most))),
+            (most, asked) => Ok(asked.or(most)),
+        }
+    }
+
     /// Whether a tenant that has so many devices reserved may have some more.
     pub fn may_lease(&self, tenant: &str, has: u64, more: u64) -> Result<(), Forbidden> {
         match self.of(tenant).leases {
@@ -199,11 +219,13 @@ mod tests {
         sessions = 2
         cpu = false
         leases = 0
+        memory = "1.5GiB"
 
         [tenant.lab]
         api = ["cuda"]
         devices = [0, 2]
         sessions = "unlimited"
+        memory = "unlimited"
         leases = 3
 
         [tenant."ops@home"]
@@ -245,6 +267,11 @@ mod tests {
             "{e}"
         );
         assert!(p.may_lease("lab", u64::MAX, u64::MAX).is_err());
+        assert_eq!(p.memory("lab", Some(1 << 40)), Ok(Some(1 << 40)));
+        assert_eq!(p.memory("x", None), Ok(Some(3 << 29)));
+        assert_eq!(p.memory("x", Some(7)), Ok(Some(7)));
+        let said = p.memory("x", Some(1 << 31)).unwrap_err().to_string();
+        assert!(said.contains("1.5 GiB of device memory"), "{said}");
         let said = Policy::sees_none("lab", "opencl").to_string();
         assert!(said.contains("may use no opencl device"), "{said}");
     }

@@ -11,6 +11,7 @@
 
 use busbar_control::device::Device;
 use busbar_control::hello::Refusal;
+use busbar_control::size;
 use busbar_control::status::{self, Listed};
 use busbar_policy::{Forbidden, Policy, Rates};
 use std::collections::{BTreeMap, HashMap};
@@ -26,6 +27,21 @@ pub struct Asker<'a> {
     pub lease: &'a str,
     /// What was shown gives a look at all tenants.
     pub admin: bool,
+    /// The device memory that a session is to have for itself, of one device.
+    pub memory: Option<u64>,
+}
+
+/// What a session gets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Placing {
+    /// Its devices, by ordinal.
+    pub devices: Vec<u32>,
+    /// The most bytes of their memory.
+    pub memory: Option<u64>,
+    /// Whether those are promised to it.
+    pub promised: bool,
+    /// Its lease, as others see it.
+    pub lease: Option<String>,
 }
 
 /// What stands for the holder of a lease of another tenant's.
@@ -54,6 +70,15 @@ pub enum Refused {
     UnknownLease,
     /// The server has as many sessions as it takes.
     TooManySessions(usize),
+    /// No device has as much memory that is not promised.
+    Full {
+        /// What was asked for.
+        wanted: u64,
+        /// The most that a device has.
+        free: u64,
+        /// The most that any has without promises.
+        all: u64,
+    },
     /// The tenant may not.
     Forbidden(Forbidden),
 }
@@ -63,6 +88,7 @@ impl Refused {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Taken { wanted, all, .. } => wanted <= all,
+            Self::Full { wanted, all, .. } => wanted <= all,
             Self::Forbidden(f) => f.may_pass(),
             Self::NoDevice { .. } | Self::UnknownLease | Self::TooManySessions(_) => false,
         }
@@ -120,6 +146,19 @@ impl fmt::Display for Refused {
                     "the server already has {n} sessions, as many as it takes; try later"
                 )
             }
+            Self::Full { wanted, free, all } => {
+                let then = match wanted > all {
+                    true => "as that is all that there is, ask for less with -m (BUSBAR_MEMORY)",
+                    false => "ask for less with -m (BUSBAR_MEMORY), or try later",
+                };
+                write!(
+                    f,
+                    "{} of device memory wanted, and no device has more than {} that is not \
+                     promised to others: {then}",
+                    size::show(*wanted),
+                    size::show(*free)
+                )
+            }
             Self::Forbidden(why) => why.fmt(f),
         }
     }
@@ -134,6 +173,7 @@ impl From<Refused> for Refusal {
             Refused::Taken { .. } => "taken",
             Refused::UnknownLease => "lease",
             Refused::TooManySessions(_) => "limit",
+            Refused::Full { .. } => "memory",
             Refused::Forbidden(_) => "policy",
         };
         Self::new(code, r.to_string())
@@ -154,6 +194,10 @@ struct Placed {
     tenant: String,
     /// Places of its devices.
     devices: Vec<usize>,
+    /// The most memory that it may have.
+    memory: Option<u64>,
+    /// Whether that is promised to it, of its one device.
+    promised: bool,
 }
 
 /// A device of the pool.
@@ -296,6 +340,35 @@ impl Pool {
         all.filter(|s| s.devices.contains(&place)).count()
     }
 
+    /// The device memory that a session of somebody's gets at most, if it is not all.
+    pub fn part(&self, asker: &Asker<'_>) -> Option<u64> {
+        let said = self.policy.memory(asker.tenant, asker.memory);
+        said.unwrap_or(asker.memory)
+    }
+
+    /// What of a device's memory is promised, through whatever API.
+    fn promised(&self, place: usize) -> u64 {
+        let same = |p: usize| match (self.places[p].leader, self.places[place].leader) {
+            (Some(a), Some(b)) => a == b,
+            _ => p == place,
+        };
+        let all = self.sessions.values().filter(|s| s.promised);
+        let here = all.filter(|s| s.devices.iter().any(|p| same(*p)));
+        here.filter_map(|s| s.memory).sum()
+    }
+
+    /// The first of these devices that has as much memory to promise.
+    fn room(&self, devices: &[usize], wanted: u64) -> Result<usize, Refused> {
+        let all = |p: usize| self.places[p].device.memory;
+        let free = |p: usize| all(p).saturating_sub(self.promised(p));
+        let found = devices.iter().copied().find(|p| free(*p) >= wanted);
+        found.ok_or_else(|| Refused::Full {
+            wanted,
+            free: devices.iter().map(|p| free(*p)).max().unwrap_or(0),
+            all: devices.iter().map(|p| all(*p)).max().unwrap_or(0),
+        })
+    }
+
     /// Whether nobody has any use of a device, through whatever API.
     fn idle(&self, leader: usize) -> bool {
         let mut same = (0..self.places.len()).filter(|i| self.places[*i].leader == Some(leader));
@@ -410,40 +483,50 @@ impl Pool {
         }
     }
 
-    /// Places a new session and says which devices it may use.
+    /// Places a new session and says what it gets.
     pub fn open(
         &mut self,
         session: &str,
         api: &str,
         asker: &Asker<'_>,
-    ) -> Result<Vec<u32>, Refused> {
+    ) -> Result<Placing, Refused> {
         if self.sessions.len() >= self.max_sessions {
             return Err(Refused::TooManySessions(self.max_sessions));
         }
-        let devices = self.seen(api, asker)?;
+        let mut devices = self.seen(api, asker)?;
         let theirs = self.sessions.values().filter(|s| s.tenant == asker.tenant);
         self.policy.may_open(asker.tenant, theirs.count() as u64)?;
-        let ordinals = self.ordinals(&devices);
+        let memory = self.policy.memory(asker.tenant, asker.memory)?;
+        if let Some(wanted) = asker.memory {
+            devices = vec![self.room(&devices, wanted)?];
+        }
         let placed = Placed {
             lease: Some(asker.lease.to_string()).filter(|l| !l.is_empty()),
             tenant: asker.tenant.into(),
             devices,
+            memory,
+            promised: asker.memory.is_some(),
         };
         self.sessions.insert(session.into(), placed);
-        Ok(ordinals)
+        Ok(self.placed(session))
     }
 
-    /// What the policy has against every session that somebody could open, if it has.
-    pub fn forbids(&self, asker: &Asker<'_>) -> Option<Forbidden> {
-        let none = self.policy.may_open(asker.tenant, 0).err();
-        if none.is_some() {
-            return none;
+    /// What keeps somebody from every session, but for leases: the policy, or memory that is
+    /// promised.
+    pub fn forbids(&self, asker: &Asker<'_>) -> Option<Refused> {
+        let may = self.policy.may_open(asker.tenant, 0);
+        let memory = || self.policy.memory(asker.tenant, asker.memory);
+        if let Err(no) = may.and_then(|()| memory()) {
+            return Some(no.into());
         }
         let mut why = None;
         for api in ["cuda", "opencl"] {
-            match self.seen(api, asker) {
+            let seen = self.seen(api, asker);
+            match seen.and_then(|seen| self.room(&seen, asker.memory.unwrap_or(0))) {
                 Err(Refused::NoDevice { .. }) => {}
-                Err(Refused::Forbidden(f)) => why = why.or(Some(f)),
+                // Memory is asked of GPUs, where there are some.
+                Err(no @ Refused::Full { .. }) => return Some(no),
+                Err(no @ Refused::Forbidden(_)) => why = why.or(Some(no)),
                 _ => return None,
             }
         }
@@ -461,6 +544,7 @@ impl Pool {
         let list = |(i, p): (usize, &Place)| Listed {
             device: p.device.clone(),
             used_by: self.load(i),
+            promised: self.promised(i),
             lease: self.held(i).map(|l| self.holder(asker, l)),
             yours: !none
                 && self
@@ -484,289 +568,20 @@ impl Pool {
         all.map(shown).collect()
     }
 
-    /// The devices of a session, and its lease as others see it.
-    pub fn placed(&self, session: &str) -> (Vec<u32>, Option<String>) {
+    /// What a session got.
+    pub fn placed(&self, session: &str) -> Placing {
         let Some(p) = self.sessions.get(session) else {
-            return (Vec::new(), None);
+            return Placing::default();
         };
         let lease = p.lease.as_deref().map(status::shown);
-        (self.ordinals(&p.devices), lease.map(String::from))
+        Placing {
+            devices: self.ordinals(&p.devices),
+            memory: p.memory,
+            promised: p.promised,
+            lease: lease.map(String::from),
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn device(api: &str, ordinal: u32, uuid: &str) -> Device {
-        Device {
-            api: api.into(),
-            ordinal,
-            uuid: uuid.into(),
-            ..Device::default()
-        }
-    }
-
-    fn pool(n: u32) -> Pool {
-        let all = (0..n).map(|i| device("cuda", i, ""));
-        Pool::new(all.collect(), None, 100).unwrap()
-    }
-
-    fn of(lease: &str) -> Asker<'_> {
-        Asker {
-            lease,
-            ..Asker::default()
-        }
-    }
-
-    fn tenant(tenant: &str) -> Asker<'_> {
-        Asker {
-            tenant,
-            ..Asker::default()
-        }
-    }
-
-    /// The devices that are a lease's, as every command and library shows them.
-    fn yours(p: &Pool, api: &str, lease: &str) -> Vec<u32> {
-        let listed = p.devices(&of(lease)).into_iter();
-        let ours = listed.filter(|l| l.yours && l.device.api == api);
-        ours.map(|l| l.device.ordinal).collect()
-    }
-
-    #[test]
-    fn a_lease_is_exclusive_until_it_ends() {
-        let mut p = pool(2);
-        assert_eq!(p.lease("a", 1, "ann", "").unwrap(), [0]);
-        assert_eq!(p.open("s1", "cuda", &of("")).unwrap(), [1]);
-        assert_eq!(p.open("s2", "cuda", &of("a")).unwrap(), [0]);
-        let e = p.lease("b", 1, "bob", "").unwrap_err();
-        assert_eq!(
-            e,
-            Refused::Taken {
-                wanted: 1,
-                all: 2,
-                free: 0,
-                holders: vec!["ann".into()]
-            }
-        );
-        p.close("s1");
-        assert_eq!(p.lease("b", 1, "bob", "").unwrap(), [1]);
-        assert!(matches!(
-            p.open("s3", "cuda", &of("")),
-            Err(Refused::Taken { .. })
-        ));
-        p.end_lease("a");
-        assert_eq!(p.open("s3", "cuda", &of("a")), Err(Refused::UnknownLease));
-        assert_eq!(p.open("s3", "cuda", &of("")).unwrap(), [0]);
-    }
-
-    #[test]
-    fn what_is_not_there_is_said() {
-        let mut p = pool(0);
-        assert!(matches!(
-            p.open("s", "cuda", &of("")),
-            Err(Refused::NoDevice { .. })
-        ));
-        assert!(matches!(
-            p.lease("l", 1, "x", ""),
-            Err(Refused::NoDevice { .. })
-        ));
-        let mut p = Pool::new(vec![device("opencl", 0, "")], None, 1).unwrap();
-        p.lease("l", 1, "x", "").unwrap();
-        assert!(matches!(
-            p.open("s", "opencl", &of("")),
-            Err(Refused::Taken { .. })
-        ));
-        p.end_lease("l");
-        p.open("s", "opencl", &of("")).unwrap();
-        assert_eq!(
-            p.open("t", "opencl", &of("")),
-            Err(Refused::TooManySessions(1))
-        );
-        p.close("s");
-        assert!(p.sessions.is_empty());
-    }
-
-    /// Two GPUs, which OpenCL counts the other way round, behind a CPU that CUDA does not know.
-    fn twins() -> Vec<Device> {
-        vec![
-            device("cuda", 0, "x"),
-            device("cuda", 1, "y"),
-            device("opencl", 0, ""),
-            device("opencl", 1, "y"),
-            device("opencl", 2, "x"),
-        ]
-    }
-
-    #[test]
-    fn what_two_apis_reach_is_leased_for_both() {
-        let mut p = Pool::new(twins(), None, 100).unwrap();
-        assert_eq!(p.lease("a", 1, "ann", "").unwrap(), [0]);
-        assert_eq!(p.open("s1", "opencl", &of("a")).unwrap(), [2]);
-        assert_eq!(p.open("s2", "opencl", &of("")).unwrap(), [0, 1]);
-        let listed = p.devices(&of(""));
-        assert_eq!(listed[4].lease.as_deref(), Some("ann"));
-        assert_eq!(listed[3].used_by, 1);
-        assert_eq!(p.leases(&of(""))[0].devices, [0]);
-        assert_eq!(p.placed("s1"), (vec![2], Some("a".into())));
-        // Somebody uses the other GPU through OpenCL.
-        assert!(matches!(
-            p.lease("b", 1, "bob", ""),
-            Err(Refused::Taken { .. })
-        ));
-        p.close("s2");
-        assert_eq!(p.lease("b", 1, "bob", "").unwrap(), [1]);
-        assert_eq!(p.open("s3", "opencl", &of("")).unwrap(), [0]);
-        assert_eq!(
-            p.open("s4", "opencl", &of("gone")),
-            Err(Refused::UnknownLease)
-        );
-    }
-
-    #[test]
-    fn only_what_is_offered_is_there() {
-        let p = Pool::new(twins(), Some(&[1]), 100).unwrap();
-        assert_eq!(yours(&p, "cuda", ""), [1]);
-        assert_eq!(yours(&p, "opencl", ""), [0, 1], "the CPU and its twin");
-        assert_eq!(Pool::new(twins(), Some(&[1, 7]), 100).err(), Some(7));
-        let opencl = Pool::new(twins().split_off(2), Some(&[2]), 100).unwrap();
-        assert_eq!(yours(&opencl, "opencl", ""), [2], "without CUDA it leads");
-    }
-
-    #[test]
-    fn what_is_shown_is_what_a_session_gets() {
-        // All of few devices, APIs and leases, in orders that a generator gives.
-        let mut seed = 7u64;
-        let mut below = |n: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (seed >> 33) % n
-        };
-        let mut p = Pool::new(twins(), None, 4).unwrap();
-        let mut opened = 0;
-        for step in 0..20_000 {
-            let (name, lease) = (
-                format!("s{}", below(5)),
-                ["", "a", "b", "gone"][below(4) as usize],
-            );
-            match below(4) {
-                0 => drop(p.lease(
-                    ["a", "b"][below(2) as usize],
-                    below(2) as usize + 1,
-                    "h",
-                    "",
-                )),
-                1 => p.end_lease(lease),
-                2 => p.close(&name),
-                _ => {
-                    let api = ["cuda", "opencl"][below(2) as usize];
-                    let shown = yours(&p, api, lease);
-                    p.close(&name);
-                    let shown_after = yours(&p, api, lease);
-                    assert_eq!(shown, shown_after, "sessions share, they do not hide");
-                    match p.open(&name, api, &of(lease)) {
-                        Ok(got) => {
-                            assert_eq!(got, shown, "step {step}");
-                            opened += 1;
-                        }
-                        Err(Refused::TooManySessions(_)) => {}
-                        Err(_) => assert!(shown.is_empty(), "step {step}"),
-                    }
-                }
-            }
-        }
-        assert!(opened > 1000, "{opened}");
-    }
-
-    #[test]
-    fn a_server_with_64_devices_has_room() {
-        let both = |i| {
-            let uuid = format!("{i:032x}");
-            [device("cuda", i, &uuid), device("opencl", i, &uuid)]
-        };
-        let mut p = Pool::new((0..64).flat_map(both).collect(), None, 2000).unwrap();
-        for n in 0..2000 {
-            let got = p.open(&format!("s{n}"), "cuda", &of("")).unwrap();
-            assert_eq!(got.len(), 64);
-        }
-        assert!(p.devices(&of("")).iter().all(|d| d.yours));
-        for n in 0..2000 {
-            p.close(&format!("s{n}"));
-        }
-        assert_eq!(p.lease("all", 64, "ann", "").unwrap().len(), 64);
-        assert_eq!(yours(&p, "opencl", "all").len(), 64);
-        assert!(yours(&p, "opencl", "").is_empty());
-    }
-
-    #[test]
-    fn a_tenant_gets_what_the_policy_says_and_sees_its_own() {
-        let mut found = twins();
-        found[2].kind = "cpu".into();
-        let mut p = Pool::new(found, None, 100).unwrap();
-        p.open("before", "cuda", &tenant("lab")).unwrap();
-        let text = "[default]\nsessions = 0\n[tenant.lab]\ndevices = [1]\nsessions = 2\n\
-                    leases = 1\ncpu = false\n[tenant.cpu]\nsessions = 9\ndevices = []\n\
-                    [tenant.ops]\nadmin = true";
-        p.set_policy(busbar_policy::parse(text).unwrap()).unwrap();
-        let lab = tenant("lab");
-        assert_eq!(p.placed("before").0, [0, 1], "what it had it keeps");
-        assert_eq!(p.open("s1", "cuda", &lab).unwrap(), [1]);
-        let e = p.open("s2", "opencl", &lab).unwrap_err();
-        assert!(
-            e.may_pass() && e.to_string().contains("2 session(s)"),
-            "{e}"
-        );
-        p.close("before");
-        assert_eq!(
-            p.open("s2", "opencl", &lab).unwrap(),
-            [1],
-            "no CPU, and the one GPU"
-        );
-        let said = p.open("s3", "cuda", &tenant("x")).unwrap_err();
-        assert!(
-            !said.may_pass() && said.to_string().contains("no session"),
-            "{said}"
-        );
-        assert_eq!(p.open("s3", "opencl", &tenant("cpu")).unwrap(), [0]);
-        let said = p.open("s4", "cuda", &tenant("cpu")).unwrap_err();
-        assert!(said.to_string().contains("no cuda device"), "{said}");
-        let said = p.lease("b", 1, "bob", "cpu").unwrap_err();
-        assert!(said.to_string().contains("no GPU device"), "{said}");
-        p.close("s1");
-        p.close("s2");
-        assert_eq!(p.lease("a", 1, "ann", "lab").unwrap(), [1]);
-        let e = p.lease("a2", 1, "ann", "lab").unwrap_err();
-        assert!(e.to_string().contains("has 1"), "{e}");
-        // Another tenant neither is in the lease nor learns whose it is.
-        let thief = Asker {
-            lease: "a",
-            ..tenant("other")
-        };
-        p.set_policy(busbar_policy::parse("[tenant.ops]\nadmin = true").unwrap())
-            .unwrap();
-        assert_eq!(p.open("s5", "cuda", &thief), Err(Refused::UnknownLease));
-        let listed = |asker: &Asker<'_>| p.devices(asker)[1].lease.clone().unwrap();
-        assert_eq!(listed(&tenant("other")), ANOTHER);
-        assert_eq!(
-            (listed(&lab), listed(&tenant("ops"))),
-            ("ann".into(), "ann".into())
-        );
-        assert!(p.leases(&tenant("other")).is_empty() && p.leases(&lab).len() == 1);
-        let token = Asker {
-            admin: true,
-            ..tenant("other")
-        };
-        assert!(p.shows(&token, "lab") && !p.shows(&tenant("other"), "lab"));
-        let e = p.lease("c", 2, "eve", "other").unwrap_err();
-        assert!(
-            e.to_string().contains(ANOTHER) && !e.to_string().contains("ann"),
-            "{e}"
-        );
-        assert_eq!((p.forbids(&lab), p.forbids(&thief)), (None, None));
-        let unknown = busbar_policy::parse("[tenant.z]\ndevices = [7]").unwrap();
-        assert_eq!(p.set_policy(unknown), Err(("z".into(), 7)));
-        p.set_policy(busbar_policy::parse("[default]\napi = []").unwrap())
-            .unwrap();
-        let said = p.forbids(&lab).unwrap().to_string();
-        assert!(said.contains("may not use cuda"), "{said}");
-    }
-}
+mod tests;

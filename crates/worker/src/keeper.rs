@@ -156,6 +156,7 @@ mod tests {
             secret: String::new(),
             protocol: 2,
             devices: Vec::new(),
+            memory: None,
             resume_seconds: 60,
             keys: Hidden::default(),
         };

@@ -138,6 +138,19 @@ impl Gate {
         lock(&self.ledger).limit = bytes;
     }
 
+    /// What a session sees of so much memory of a device: what it may have.
+    pub fn part(&self, total: u64) -> u64 {
+        let limit = lock(&self.ledger).limit;
+        limit.map_or(total, |most| most.min(total))
+    }
+
+    /// How much more a session may have, if not as much as there is; 0 when what a driver took by
+    /// itself is too much.
+    pub fn left(&self) -> Option<u64> {
+        let l = lock(&self.ledger);
+        Some(l.limit?.saturating_sub(l.bytes))
+    }
+
     /// What there is of each kind of device memory.
     pub fn figures(&self) -> BTreeMap<String, Memory> {
         self.named(|kind| !kind.of_host())

@@ -152,6 +152,7 @@ fn open(
         "cuda" => &options.cuda_library,
         _ => &options.opencl_library,
     };
+    inventory.gate.limit(attach.memory);
     let api = open(Setup {
         shared,
         outbox: outbox.clone(),

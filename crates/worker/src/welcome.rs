@@ -15,6 +15,7 @@ pub(crate) fn welcome(a: &Attach, last_received: u64) -> Welcome {
         secret: a.secret.clone(),
         last_received,
         resume_seconds: a.resume_seconds,
+        memory: a.memory.unwrap_or(0),
         ..Welcome::default()
     }
 }

@@ -39,6 +39,13 @@ functions! {
     cuCtxSynchronize();
     cuMemAlloc_v2(out: &mut u64, size: usize);
     cuMemFree_v2(address: u64);
+    cuMemGetInfo_v2(free: &mut usize, total: &mut usize);
+    cuDeviceTotalMem_v2(out: &mut usize, device: i32);
+    cuMemAllocPitch_v2(out: &mut u64, pitch: &mut usize, width: usize, height: usize, unit: u32);
+    cuMemCreate(out: &mut u64, size: usize, properties: &[u32; 8], flags: u64);
+    cuMemRelease(memory: u64);
+    cuArrayCreate_v2(out: &mut usize, shape: &[u64; 3]);
+    cuArrayDestroy(array: usize);
     cuMemHostAlloc(out: &mut u64, size: usize, flags: u32);
     cuMemFreeHost(address: u64);
     cuMemcpyHtoD_v2(dst: u64, src: *const c_void, n: usize);

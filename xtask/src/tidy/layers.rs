@@ -9,7 +9,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("busbar-wire", &[]),
     ("busbar-control", &[]),
     ("busbar-transport", &[]),
-    ("busbar-policy", &[]),
+    ("busbar-policy", &["control"]),
     ("busbar-pool", &["control", "policy"]),
     ("busbar-relay", &[]),
     ("busbar-codegen", &[]),

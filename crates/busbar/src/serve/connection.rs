@@ -14,7 +14,7 @@ use busbar_control::hello::{
 };
 use busbar_control::holding::{self, Holding};
 use busbar_control::status::{self, Grant, Session, Status};
-use busbar_pool::{Asker, Refused};
+use busbar_pool::{Asker, Placing, Refused};
 use busbar_transport::lock::lock;
 use busbar_transport::stream::Stream;
 use busbar_transport::tls::Handed;
@@ -130,6 +130,7 @@ fn asker<'a>(who: &'a Who, hello: &'a Hello) -> Asker<'a> {
         tenant: &who.tenant,
         lease: &hello.lease,
         admin: who.admin,
+        memory: Some(hello.memory).filter(|n| *n > 0),
     }
 }
 
@@ -137,7 +138,7 @@ fn asker<'a>(who: &'a Who, hello: &'a Hello) -> Asker<'a> {
 struct Given {
     session: String,
     secret: String,
-    devices: Vec<u32>,
+    placing: Placing,
     worker: Arc<Worker>,
 }
 
@@ -151,7 +152,7 @@ fn give(server: &Arc<Server>, conn: &Stream, hello: &Hello, who: &Who) -> Result
     lock(&server.pool).arrives(&who.tenant, server.started.elapsed())?;
     let asker = asker(who, hello);
     let place = || lock(&server.pool).open(&session, &hello.api, &asker);
-    let devices = settled(place)?;
+    let placing = settled(place)?;
     let spare_wanted = !hello.off.iter().any(|s| s == Switch::Spare.name());
     let patient = is_patient(hello);
     let told = Cell::new(Instant::now());
@@ -168,7 +169,7 @@ fn give(server: &Arc<Server>, conn: &Stream, hello: &Hello, who: &Who) -> Result
         Ok(worker) => Ok(Given {
             session,
             secret,
-            devices,
+            placing,
             worker: Arc::new(worker),
         }),
         Err(e) => {
@@ -198,7 +199,7 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
     let Given {
         session,
         secret,
-        devices,
+        placing,
         worker,
     } = match give(server, &conn, &hello, &who) {
         Ok(given) => given,
@@ -210,7 +211,8 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
         session: session.clone(),
         secret: secret.clone(),
         protocol,
-        devices,
+        devices: placing.devices,
+        memory: placing.memory,
         resume_seconds: server.config.resume_seconds,
         keys: Hidden::default(),
     };
@@ -342,12 +344,14 @@ fn resume(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal))
     };
     let _ = conn.send_timeout(None);
     let session = hello.session.clone();
+    let placing = lock(&server.pool).placed(&session);
     let attach = Attach {
         hello: without_lease(&hello),
         session: session.clone(),
         secret,
         protocol,
-        devices: lock(&server.pool).placed(&hello.session).0,
+        devices: placing.devices,
+        memory: placing.memory,
         resume_seconds: server.config.resume_seconds,
         keys: Hidden::default(),
     };
@@ -445,7 +449,7 @@ fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
     let asker = asker(who, hello);
     let asked = |feature| hello.features.iter().any(|f| f == feature);
     let holdings = asked(HOLDINGS);
-    if holdings {
+    if holdings || lock(&server.pool).part(&asker).is_some() {
         ask_workers(server);
     }
     let gpus = server
@@ -458,11 +462,11 @@ fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
         .filter(|(_, s)| pool.shows(&asker, &s.who.tenant));
     let mut list: Vec<_> = theirs
         .map(|(name, s)| {
-            let (devices, lease) = pool.placed(name);
+            let placing = pool.placed(name);
             Session {
                 session: name.clone(),
                 api: s.api.clone(),
-                devices,
+                devices: placing.devices,
                 connected: s.connected,
                 peer: s.peer.clone(),
                 encrypted: s.encrypted,
@@ -473,7 +477,9 @@ fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
                 pid: s.client.pid,
                 program: s.client.program.clone(),
                 worker_pid: s.worker.pid,
-                lease,
+                lease: placing.lease,
+                memory_limit: placing.memory,
+                promised: placing.promised,
                 seconds: s.since.elapsed().as_secs(),
                 holding: if holdings {
                     s.holding.clone()
@@ -484,10 +490,22 @@ fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
         })
         .collect();
     list.sort_by_key(|s| std::cmp::Reverse(s.seconds));
-    let devices = pool.devices(&asker);
+    let mut devices = pool.devices(&asker);
     let mut gpus = gpus.unwrap_or_default();
     gpus.gpus
         .retain(|uuid, _| devices.iter().any(|d| d.device.uuid == *uuid));
+    if let Some(part) = pool.part(&asker) {
+        let same = |s: &SessionEntry| {
+            let (a, b) = (&s.client, &hello.client);
+            (a.pid, &a.boot_id, a.pid_namespace) == (b.pid, &b.boot_id, b.pid_namespace)
+        };
+        let ours = sessions.values().filter(|s| same(s));
+        let used = ours.map(|s| s.holding.bytes()).sum::<u64>();
+        devices.iter_mut().for_each(|d| {
+            d.device.memory = d.device.memory.min(part);
+        });
+        gpus.gpus.values_mut().for_each(|g| g.only(part, used));
+    }
     let mut status = Status {
         version: env!("CARGO_PKG_VERSION").into(),
         uptime_seconds: server.started.elapsed().as_secs(),

@@ -95,6 +95,15 @@ pub fn probe(library: Option<&str>) -> Result<Vec<Device>, String> {
     }
 }
 
+/// Of a session that may have a part, that is all there is.
+pub(super) fn cu_device_total_mem_v2(
+    w: &mut Cuda,
+    m: msg::CuDeviceTotalMemV2,
+) -> Result<msg::CuDeviceTotalMemV2Reply> {
+    let bytes = w.gate.part(memory(w.driver, w.device(m.dev)?));
+    Ok(msg::CuDeviceTotalMemV2Reply { bytes })
+}
+
 pub(super) fn open_cuda(w: &mut Cuda, _m: msg::OpenCuda) -> Result<Encoded> {
     let d = w.driver;
     let mut list = Vec::new();
@@ -102,7 +111,7 @@ pub(super) fn open_cuda(w: &mut Cuda, _m: msg::OpenCuda) -> Result<Encoded> {
     for dev in &w.allowed {
         out.str(&name(d, *dev));
         out.raw(&uuid(d, *dev));
-        out.u64(memory(d, *dev));
+        out.u64(w.gate.part(memory(d, *dev)));
         let known = |a: i32| Some((a, attribute(d, *dev, a as _)?));
         let attributes: Vec<_> = (1..ATTRIBUTES).filter_map(known).collect();
         out.u32(attributes.len() as u32);

@@ -204,3 +204,18 @@ pub(super) fn mem_retire(w: &mut Cuda, m: msg::MemRetire) -> Result<Answered, Be
     w.completer.now(CUDA_SUCCESS, reply(call));
     Ok(Answered)
 }
+
+/// Of a session that may have a part, that is all there is.
+pub(super) fn cu_mem_get_info_v2(
+    w: &mut Cuda,
+    _m: msg::CuMemGetInfoV2,
+) -> Result<msg::CuMemGetInfoV2Reply> {
+    let (mut free, mut total) = (0usize, 0usize);
+    // SAFETY: pointers to live numbers.
+    check(unsafe { w.driver.cuMemGetInfo_v2(&mut free, &mut total) })?;
+    let free = free as u64;
+    Ok(msg::CuMemGetInfoV2Reply {
+        free: w.gate.left().map_or(free, |left| left.min(free)),
+        total: w.gate.part(total as u64),
+    })
+}

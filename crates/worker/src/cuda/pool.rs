@@ -5,27 +5,6 @@ use super::prelude::*;
 use super::state::exports::{Memory, fetch};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Counts what a pool keeps beyond what is allocated from it, as the driver says. That grows when
-/// something is allocated or freed, and shrinks when it is told to.
-fn count(w: &mut Cuda, pool: CUmemoryPool) {
-    let number = |attribute| {
-        let mut bytes = 0u64;
-        // SAFETY: a live pool, and room for the attribute, a 64-bit number.
-        let rc = unsafe {
-            w.driver
-                .cuMemPoolGetAttribute(pool, attribute, (&raw mut bytes).cast())
-        };
-        if rc == CUDA_SUCCESS { bytes } else { 0 }
-    };
-    let all = number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-    let kept = all.saturating_sub(number(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
-    w.kept.remove(&(pool as u64));
-    if kept > 0 {
-        let charge = w.gate.found(Use::Kept, kept);
-        w.kept.insert(pool as u64, charge);
-    }
-}
-
 /// The pool that the current context's device allocates from.
 fn current(w: &Cuda) -> Result<CUmemoryPool> {
     let (mut dev, mut pool) = (0, std::ptr::null_mut());
@@ -47,14 +26,14 @@ fn count_all(w: &mut Cuda) {
     let all = known.into_iter().chain(current(w));
     all.collect::<Vec<_>>()
         .into_iter()
-        .for_each(|pool| count(w, pool));
+        .for_each(|pool| w.count_pool(pool));
 }
 
 pub(super) fn cu_mem_pool_trim_to(w: &mut Cuda, m: msg::CuMemPoolTrimTo) -> Result {
     let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
     // SAFETY: a live pool.
     check(unsafe { w.driver.cuMemPoolTrimTo(pool, m.min_bytes_to_keep as usize) })?;
-    count(w, pool);
+    w.count_pool(pool);
     Ok(())
 }
 
@@ -82,7 +61,7 @@ pub(super) fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAll
     if !captured {
         w.pooled.insert(va, (w.record.aux, charge));
         if let Ok(pool) = counted {
-            count(w, pool);
+            w.count_pool(pool);
         }
     }
     Ok(msg::PoolAllocReply { va })
@@ -150,7 +129,7 @@ pub(super) fn pool_set_attribute(w: &mut Cuda, m: msg::PoolSetAttribute) -> Resu
     };
     // SAFETY: a live pool, and a value as wide as the attribute.
     check(unsafe { w.driver.cuMemPoolSetAttribute(pool, m.attribute, p) })?;
-    count(w, pool);
+    w.count_pool(pool);
     Ok(())
 }
 

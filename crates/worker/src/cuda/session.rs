@@ -92,6 +92,18 @@ pub(super) const CONTEXT: u64 = 512 << 20;
 /// Lines that one session may put into the server's log: a client must not be able to fill it.
 pub(super) const COMPLAINTS: u32 = 16;
 
+/// What a pool has and nobody uses.
+fn kept(d: &Driver, pool: CUmemoryPool) -> u64 {
+    let number = |attribute| {
+        let mut bytes = 0u64;
+        // SAFETY: a live pool, and room for the attribute, a 64-bit number.
+        let rc = unsafe { d.cuMemPoolGetAttribute(pool, attribute, (&raw mut bytes).cast()) };
+        if rc == CUDA_SUCCESS { bytes } else { 0 }
+    };
+    let all = number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    all.saturating_sub(number(CU_MEMPOOL_ATTR_USED_MEM_CURRENT))
+}
+
 impl Cuda {
     /// Whether one more line may go to the server's log.
     pub(super) fn may_complain(&mut self) -> bool {
@@ -172,10 +184,49 @@ impl Cuda {
         self.bury(dead);
     }
 
-    /// Takes device memory for the session.
-    pub(super) fn charge(&self, kind: Use, bytes: u64) -> Result<Charge, CUresult> {
+    /// Takes device memory for the session. Where there is too little left, pools give back first
+    /// what nobody uses, as a driver has them do.
+    pub(super) fn charge(&mut self, kind: Use, bytes: u64) -> Result<Charge, CUresult> {
+        if let Ok(charge) = self.gate.take(kind, bytes) {
+            return Ok(charge);
+        }
+        let keeping: Vec<_> = self.kept.keys().copied().collect();
+        for pool in keeping {
+            self.trim_pool(pool as CUmemoryPool);
+        }
         let taken = self.gate.take(kind, bytes);
         taken.map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY)
+    }
+
+    /// Counts what a pool keeps beyond what is allocated from it, as the driver says. That grows
+    /// when something is allocated or freed, and shrinks when it is told to: so it is if the
+    /// session would have more than its part otherwise.
+    pub(super) fn count_pool(&mut self, pool: CUmemoryPool) {
+        self.kept.remove(&(pool as u64));
+        let kept = kept(self.driver, pool);
+        if kept == 0 {
+            return;
+        }
+        match self.gate.left() {
+            Some(left) if left < kept => self.trim_pool(pool),
+            _ => drop(self.note_kept(pool, kept)),
+        }
+    }
+
+    fn note_kept(&mut self, pool: CUmemoryPool, bytes: u64) -> Option<Charge> {
+        let charge = self.gate.found(Use::Kept, bytes);
+        self.kept.insert(pool as u64, charge)
+    }
+
+    /// Has a pool give back what nobody uses.
+    fn trim_pool(&mut self, pool: CUmemoryPool) {
+        self.kept.remove(&(pool as u64));
+        // SAFETY: a live pool.
+        unsafe { self.driver.cuMemPoolTrimTo(pool, 0) };
+        match kept(self.driver, pool) {
+            0 => {}
+            kept => drop(self.note_kept(pool, kept)),
+        }
     }
 
     /// What a device's primary context takes, for each who keeps that.

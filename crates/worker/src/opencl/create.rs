@@ -41,7 +41,7 @@ impl OpenCl {
             describe::platform(self.cl, *p, &mut w);
             w.u32(ids.len() as u32);
             for id in ids {
-                describe::device(self.cl, *id, self.objects.device(*id)?, &mut w);
+                describe::device(self.cl, *id, self.objects.device(*id)?, &self.gate, &mut w);
             }
         }
         Ok(Encoded::of(&wire::DescribeReply { platforms: &bytes }))
@@ -90,7 +90,7 @@ impl OpenCl {
             w.u32(n);
             for (i, d) in list.into_iter().enumerate() {
                 let id = m.first.wrapping_add(i as u32);
-                describe::device(self.cl, id, d, &mut w);
+                describe::device(self.cl, id, d, &self.gate, &mut w);
                 if !self.objects.put(id, Object::Device(d, true)) {
                     return Err(Fail::Wire(WireError::BadValue("object id")));
                 }

@@ -3,6 +3,7 @@
 
 use super::cl::{ask, info};
 use super::prelude::*;
+use crate::memory::Gate;
 use busbar_abi::opencl::ext::*;
 use std::ops::RangeInclusive;
 
@@ -92,10 +93,18 @@ pub fn platform(cl: &Cl, p: Handle, w: &mut Writer<'_>) {
 }
 
 /// Writes what there is to know of a device.
-pub fn device(cl: &Cl, id: u32, d: Handle, w: &mut Writer<'_>) {
+pub fn device(cl: &Cl, id: u32, d: Handle, gate: &Gate, w: &mut Writer<'_>) {
     w.u32(id);
     let params = DEVICE.iter().cloned().flatten();
-    table(w, &answers(params, |param| device_info(cl, d, param)));
+    let mut all = answers(params, |param| device_info(cl, d, param));
+    // Of a session that may have a part, that is all there is.
+    let memory = [CL_DEVICE_GLOBAL_MEM_SIZE, CL_DEVICE_MAX_MEM_ALLOC_SIZE];
+    for (_, value) in all.iter_mut().filter(|(param, _)| memory.contains(param)) {
+        if let Some(bytes) = value.first_chunk_mut() {
+            *bytes = gate.part(u64::from_ne_bytes(*bytes)).to_ne_bytes();
+        }
+    }
+    table(w, &all);
 }
 
 /// Writes what there is to know of an image.

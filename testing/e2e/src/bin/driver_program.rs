@@ -6,7 +6,7 @@
 //! on addresses or time, so that a native and a remote run can be compared.
 
 use busbar_e2e::driver::Driver;
-use busbar_e2e::random;
+use busbar_e2e::{quota, random};
 use std::ffi::c_void;
 use std::io::{BufRead, Write};
 use std::os::unix::process::CommandExt;
@@ -47,6 +47,7 @@ fn main() {
         Some("overtaking") => overtaking(&d),
         Some("page-locked") => page_locked(&d, number(1)),
         Some("init-again") => init_again(&d, number(1)),
+        Some("quota") => quota::run(&d, number(1), number(2)),
         Some("deep-queue") => deep_queue(&d),
         Some("host-functions") => host_functions(&d),
         _ => {

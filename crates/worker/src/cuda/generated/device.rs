@@ -200,15 +200,8 @@ pub(super) fn cu_device_total_mem_v2(w: &mut Cuda, body: &[u8]) -> Result<(), Wi
     let mut r = Reader::new(body);
     let m = wire::CuDeviceTotalMemV2::decode(&mut r)?;
     r.finish()?;
-    let mut v_bytes: usize = zeroed();
-    let rc = attempt(|| {
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe { w.driver.cuDeviceTotalMem_v2(&mut v_bytes, w.device(m.dev)?) })?;
-        Ok(())
-    });
-    w.answer(check(rc).map(|()| wire::CuDeviceTotalMemV2Reply {
-        bytes: v_bytes as u64,
-    }))
+    let given = crate::cuda::device::cu_device_total_mem_v2(w, m);
+    w.answer(given)
 }
 
 pub(super) fn cu_flush_gpu_direct_rdma_writes(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {

@@ -12,17 +12,8 @@ use wire::Kind;
 
 pub(super) fn cu_mem_get_info_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
-    wire::CuMemGetInfoV2::decode(&mut r)?;
+    let m = wire::CuMemGetInfoV2::decode(&mut r)?;
     r.finish()?;
-    let mut v_free: usize = zeroed();
-    let mut v_total: usize = zeroed();
-    let rc = attempt(|| {
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe { w.driver.cuMemGetInfo_v2(&mut v_free, &mut v_total) })?;
-        Ok(())
-    });
-    w.answer(check(rc).map(|()| wire::CuMemGetInfoV2Reply {
-        free: v_free as u64,
-        total: v_total as u64,
-    }))
+    let given = crate::cuda::memory::cu_mem_get_info_v2(w, m);
+    w.answer(given)
 }

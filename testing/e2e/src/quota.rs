@@ -1,0 +1,119 @@
+//! A program that takes device memory in all ways and threads that there are, and is content with
+//! being told that there is no more.
+
+use crate::driver::{Driver, IMAGE};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const THREADS: u64 = 16;
+const OUT_OF_MEMORY: i32 = 2;
+const UNIT: u64 = 2 << 20;
+const WAYS: u64 = 7;
+
+/// Memory of a kind, by what gives it back.
+enum Piece {
+    Linear(u64),
+    Pooled(u64),
+    Physical(u64),
+    Array(usize),
+    Module(usize),
+}
+
+/// Takes `size` bytes in one of the ways.
+fn take(d: &Driver, way: u64, size: u64) -> Result<Piece, i32> {
+    let (mut p, mut handle, n) = (0u64, 0usize, size as usize);
+    let done = |rc, piece| if rc == 0 { Ok(piece) } else { Err(rc) };
+    match way {
+        0 => done(d.cuMemAlloc_v2(&mut p, n), ()).map(|()| Piece::Linear(p)),
+        1 => done(d.cuMemAllocManaged(&mut p, n, 1), ()).map(|()| Piece::Linear(p)),
+        2 => done(d.cuMemAllocAsync(&mut p, n, 0), ()).map(|()| Piece::Pooled(p)),
+        3 => {
+            let pinned_on_device_0 = [1, 0, 1, 0, 0, 0, 0, 0];
+            let rc = d.cuMemCreate(&mut p, n, &pinned_on_device_0, 0);
+            done(rc, ()).map(|()| Piece::Physical(p))
+        }
+        4 => {
+            // Bytes of one channel: 1 MiB a row of 1024.
+            let rc = d.cuArrayCreate_v2(&mut handle, &[1024, size / 1024, 1 | 1 << 32]);
+            done(rc, ()).map(|()| Piece::Array(handle))
+        }
+        5 => {
+            let mut pitch = 0;
+            let rc = d.cuMemAllocPitch_v2(&mut p, &mut pitch, 512, n / 512, 4);
+            done(rc, ()).map(|()| Piece::Linear(p))
+        }
+        _ => {
+            let rc = d.cuModuleLoadData(&mut handle, IMAGE.as_ptr().cast());
+            done(rc, ()).map(|()| Piece::Module(handle))
+        }
+    }
+}
+
+fn give_back(d: &Driver, piece: Piece) {
+    let rc = match piece {
+        Piece::Linear(p) => d.cuMemFree_v2(p),
+        Piece::Pooled(p) => d.cuMemFreeAsync(p, 0),
+        Piece::Physical(p) => d.cuMemRelease(p),
+        Piece::Array(a) => d.cuArrayDestroy(a),
+        Piece::Module(m) => d.cuModuleUnload(m),
+    };
+    assert_eq!(rc, 0, "memory is given back");
+}
+
+/// Takes and gives back at random; says what the device has, and how often there was no more.
+///
+/// # Panics
+/// When the program has more than the device says that there is.
+pub fn run(d: &Driver, seed: u64, steps: u64) {
+    d.begin();
+    let (mut free, mut total, mut all) = (0, 0, 0);
+    assert_eq!(d.cuMemGetInfo_v2(&mut free, &mut total), 0);
+    assert_eq!(d.cuDeviceTotalMem_v2(&mut all, 0), 0);
+    println!("total {total} device {all} free {free}");
+    let (held, most, refused) = (AtomicU64::new(0), free as u64, AtomicU64::new(0));
+    std::thread::scope(|s| {
+        for thread in 0..THREADS {
+            let (held, refused) = (&held, &refused);
+            s.spawn(move || {
+                d.make_current();
+                let mut state = seed.wrapping_mul(THREADS).wrapping_add(thread);
+                let mut below = |n: u64| {
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    (state >> 33) % n
+                };
+                let mut pieces = Vec::new();
+                for _ in 0..steps {
+                    let way = below(WAYS);
+                    let size = match way {
+                        6 => 0,
+                        _ => UNIT * (1 + below(16)),
+                    };
+                    match take(d, way, size) {
+                        Ok(piece) => {
+                            let now = held.fetch_add(size, Ordering::AcqRel) + size;
+                            assert!(now <= most, "{now} bytes of {most}");
+                            pieces.push((piece, size));
+                        }
+                        Err(rc) => {
+                            assert_eq!(rc, OUT_OF_MEMORY, "way {way}");
+                            refused.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                    if below(5) < 2 && !pieces.is_empty() {
+                        let at = below(pieces.len() as u64) as usize;
+                        let (piece, size) = pieces.swap_remove(at);
+                        held.fetch_sub(size, Ordering::AcqRel);
+                        give_back(d, piece);
+                    }
+                }
+                for (piece, size) in pieces {
+                    held.fetch_sub(size, Ordering::AcqRel);
+                    give_back(d, piece);
+                }
+            });
+        }
+    });
+    assert_eq!(d.cuCtxSynchronize(), 0);
+    println!("refused {}", refused.into_inner());
+}
