@@ -4,8 +4,8 @@
 //! [`tree`] is where the binaries are, [`server`] and [`guarded`] start and stop servers,
 //! [`program`] runs programs natively on the simulated driver or through a server, [`proc`] looks
 //! at processes, and [`opencl`] holds the same for OpenCL programs, [`kills`] kills programs and
-//! looks how soon what they held is free, and [`driver`] and [`random`] and [`quota`] are what `driver_program`
-//! is made of.
+//! looks how soon what they held is free, and [`driver`] and [`random`] and [`quota`] are what
+//! `driver_program` is made of.
 
 pub mod driver;
 pub mod guarded;

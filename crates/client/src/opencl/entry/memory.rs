@@ -65,7 +65,7 @@ pub unsafe fn clCreateBufferWithProperties(
     let mut body = Memory::new(context, kind, flags, size, host, properties.0);
     body.svm = in_svm;
     let memory = Object::new(c.server, id, body);
-    if size >= ASK_FROM {
+    if size >= ASK_FROM || c.server.session.welcome.memory > 0 {
         check(c.server, id)?;
     }
     Ok(memory.give())
