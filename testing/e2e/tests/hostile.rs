@@ -289,8 +289,9 @@ fn strangers_get_nowhere_and_leave_nothing() {
     let c = c.arg("devices").env("BUSBAR_TOKEN_FILE", &token);
     assert!(c.output().expect("it runs").status.success());
     until("the end of every greeting", || {
-        // The listener, and threads that live as long as the server.
-        (proc::threads(server.pid()) <= 5).then_some(())
+        // The listener, and those that live as long as the server: spawner, voices, signals,
+        // revocations, readings.
+        (proc::threads(server.pid()) <= 6).then_some(())
     });
     check_log(&server);
     let _ = std::fs::remove_file(token);
