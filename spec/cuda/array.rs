@@ -6,7 +6,7 @@ fn cuArray3DCreate(
     pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR_v1,
 ) -> CUresult;
 
-#[id(0x1001)] #[waits] #[by_hand(worker)] #[get_proc("cuArray3DCreate", 3020)]
+#[id(0x1001)] #[waits] #[by_hand(worker)] #[disturbs] #[get_proc("cuArray3DCreate", 3020)]
 fn cuArray3DCreate_v2(
     #[new] pHandle: *mut CUarray,
     #[in_ref] pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR,
@@ -31,7 +31,7 @@ fn cuArrayCreate(
     pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR_v1,
 ) -> CUresult;
 
-#[id(0x1003)] #[waits] #[by_hand(worker)] #[get_proc("cuArrayCreate", 3020)]
+#[id(0x1003)] #[waits] #[by_hand(worker)] #[disturbs] #[get_proc("cuArrayCreate", 3020)]
 fn cuArrayCreate_v2(
     #[new] pHandle: *mut CUarray,
     #[in_ref] pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR,
@@ -73,7 +73,7 @@ fn cuArrayGetSparseProperties(
     #[handle] array: CUarray,
 ) -> CUresult;
 
-#[id(0x1009)] #[waits] #[by_hand(worker)] #[get_proc("cuMipmappedArrayCreate", 5000)]
+#[id(0x1009)] #[waits] #[by_hand(worker)] #[disturbs] #[get_proc("cuMipmappedArrayCreate", 5000)]
 fn cuMipmappedArrayCreate(
     #[new] pHandle: *mut CUmipmappedArray,
     #[in_ref] pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR,

@@ -93,7 +93,7 @@ fn cuCtxRecordEvent(#[handle] hCtx: CUcontext, #[handle] hEvent: CUevent) -> CUr
 #[id(0x0307)] #[queued] #[get_proc("cuCtxResetPersistingL2Cache", 11000)]
 fn cuCtxResetPersistingL2Cache() -> CUresult;
 
-#[id(0x0308)] #[waits] #[get_proc("cuCtxSetCacheConfig", 3020)]
+#[id(0x0308)] #[waits] #[disturbs] #[get_proc("cuCtxSetCacheConfig", 3020)]
 #[changes(Context, "cache preference")]
 fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult;
 

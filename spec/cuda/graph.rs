@@ -267,7 +267,7 @@ fn cuGraphExecChildGraphNodeSetParams(
     childGraph: CUgraph,
 ) -> CUresult;
 
-#[id(0x0f10)] #[queued] #[by_hand(worker)] #[get_proc("cuGraphExecDestroy", 10000)]
+#[id(0x0f10)] #[queued] #[by_hand(worker)] #[disturbs] #[get_proc("cuGraphExecDestroy", 10000)]
 fn cuGraphExecDestroy(#[del] hGraphExec: CUgraphExec) -> CUresult;
 
 #[id(0x0f11)] #[waits] #[get_proc("cuGraphExecEventRecordNodeSetEvent", 11010)]

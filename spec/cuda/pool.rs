@@ -48,7 +48,7 @@ fn cuMemPoolCreate(
     #[in_ref] poolProps: *const CUmemPoolProps,
 ) -> CUresult;
 
-#[id(0x0801)] #[queued] #[by_hand(client)] #[cx] #[get_proc("cuMemPoolDestroy", 11020)]
+#[id(0x0801)] #[queued] #[by_hand(client)] #[cx] #[disturbs] #[get_proc("cuMemPoolDestroy", 11020)]
 fn cuMemPoolDestroy(#[del] pool: CUmemoryPool) -> CUresult;
 
 #[id(0x0807)] #[waits] #[get_proc("cuMemPoolExportPointer", 11020)]

@@ -82,7 +82,7 @@ int main() {
     DRIVER(cuMemHostAlloc(&pinned, 4096, 0));
     show("pinned", (CUdeviceptr)pinned);
     show("in the middle of it", (CUdeviceptr)pinned + 100);
-    DRIVER(cuMemHostAlloc(&mapped, 4096, CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE));
+    DRIVER(cuMemHostAlloc(&mapped, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
     show("mapped", (CUdeviceptr)mapped);
     DRIVER(cuMemHostAlloc(&combined, 4096, CU_MEMHOSTALLOC_WRITECOMBINED));
     show("write-combined", (CUdeviceptr)combined);

@@ -41,8 +41,6 @@ pub(super) enum Kept {
     Slab(#[allow(dead_code, reason = "held, not read")] Lent),
     /// What others may have, too.
     Shared(#[allow(dead_code, reason = "held, not read")] Arc<dyn Any + Send + Sync>),
-    /// Something else.
-    Own(#[allow(dead_code, reason = "held, not read")] Box<dyn Any + Send>),
 }
 
 /// What to wait for on a thread.

@@ -1,6 +1,6 @@
 //! Executable graphs, and which mirrors each reads and writes.
 
-use super::done::{Kept, Then};
+use super::done::Then;
 use super::driver::is_capturing;
 use super::graph_node::{build, host};
 use super::graph_walk::{edges, ends, inside, kind, nodes};
@@ -425,9 +425,10 @@ pub(super) fn cu_graph_launch(w: &mut Cuda, m: msg::CuGraphLaunch) -> Result {
     });
     if let Some(mut e) = w.graphs.execs.remove(&m.h_graph) {
         let (stream, ctx) = w.here(m.h_stream);
-        (e.launched, e.last) = (rc, (stream as u64, ctx));
+        e.launched = rc;
         // A launch that was captured has not begun.
-        if rc == CUDA_SUCCESS && !e.entries.is_empty() && !is_capturing(w.driver, stream) {
+        let keeps = !(e.entries.is_empty() && e.hosts.is_empty() && e.keep.is_empty());
+        if rc == CUDA_SUCCESS && keeps && !is_capturing(w.driver, stream) {
             busy(w, (stream, ctx), &e);
         }
         w.graphs.execs.insert(m.h_graph, e);
@@ -442,10 +443,7 @@ pub(super) fn cu_graph_exec_destroy(w: &mut Cuda, m: msg::CuGraphExecDestroy) ->
         check(unsafe { w.driver.cuGraphExecDestroy(exec as CUgraphExec) })
     });
     if let Some(e) = w.graphs.execs.remove(&m.h_graph_exec) {
-        // Launches under way go on, wherever this came from.
-        let (stream, ctx) = e.last;
-        let then = Then::Release(Kept::Own(Box::new(e)));
-        w.completer.after(stream as CUstream, ctx, then);
+        e.running.clone().leave(e);
     }
     check(rc)
 }
@@ -456,7 +454,10 @@ pub(super) fn busy(w: &Cuda, (stream, ctx): (CUstream, u64), e: &Exec) {
     for m in &all {
         m.busy.fetch_add(1, Ordering::AcqRel);
     }
+    let running = e.running.clone();
+    running.begin();
     let free = move |_| {
+        running.end();
         for m in &all {
             m.busy.fetch_sub(1, Ordering::AcqRel);
         }

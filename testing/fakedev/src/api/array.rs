@@ -4,6 +4,7 @@ use crate::engine::copies;
 use crate::entry::api;
 use crate::ffi::*;
 use crate::state::array::*;
+use crate::state::capture;
 use crate::state::stream::Flavour;
 
 /// `CUDA_ARRAY_DESCRIPTOR`.
@@ -54,10 +55,12 @@ fn copy(p: &Memcpy3D, stream: CUstream, flavour: Flavour, wait: bool) -> Res {
 
 api! {
     fn [cuArray3DCreate_v2] (out: *mut CUarray, descriptor: *const Descriptor) {
+        capture::check_unsafe()?;
         put(out, create(get(descriptor)?, false)?)
     }
 
     fn [cuArrayCreate_v2] (out: *mut CUarray, descriptor: *const Descriptor2D) {
+        capture::check_unsafe()?;
         let d = get(descriptor)?;
         let descriptor = Descriptor {
             width: d.width,
@@ -92,6 +95,7 @@ api! {
     }
 
     fn [cuMipmappedArrayCreate] (out: *mut usize, descriptor: *const Descriptor, levels: u32) {
+        capture::check_unsafe()?;
         put(out, create_mipmapped(&get(descriptor)?, levels)?)
     }
 

@@ -172,6 +172,7 @@ api! {
     }
 
     fn [cuCtxSetCacheConfig] (config: i32) {
+        capture::check_unsafe()?;
         if !(0..=3).contains(&config) {
             return Err(INVALID_VALUE);
         }

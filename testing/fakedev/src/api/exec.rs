@@ -94,6 +94,7 @@ api! {
     }
 
     fn [cuGraphExecDestroy] (exec: CUgraphExec) {
+        capture::check_unsafe()?;
         EXECS.remove(exec).map_err(|_| INVALID_VALUE)?;
         user_object::drop_graph(exec);
         Ok(())

@@ -226,7 +226,11 @@ api! {
             // SAFETY: no arguments.
             return Err(if unsafe { libc::geteuid() } == 0 { INVALID_VALUE } else { NOT_PERMITTED });
         }
-        if !memory::overlapping(address, size).is_empty() {
+        let known = memory::overlapping(address, size);
+        if known.iter().any(|r| r.kind == Kind::Pinned && r.base <= address) {
+            return Err(INVALID_VALUE);
+        }
+        if !known.is_empty() {
             return Err(HOST_MEMORY_ALREADY_REGISTERED);
         }
         // The driver locks pages for writing.
@@ -278,11 +282,13 @@ api! {
 
     fn [cuMemAdvise] (address: CUdeviceptr, size: usize, advice: i32, device: i32) {
         context::current()?;
+        capture::check_unsafe()?;
         managed(address, size, advice, advice::place(device))
     }
 
     fn [cuMemAdvise_v2] (address: CUdeviceptr, size: usize, advice: i32, place: Location) {
         context::current()?;
+        capture::check_unsafe()?;
         managed(address, size, advice, place)
     }
 

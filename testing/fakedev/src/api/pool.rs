@@ -77,6 +77,9 @@ api! {
         if address == 0 {
             return Ok(());
         }
+        if !capture::is_member(&stream) {
+            capture::check_unsafe()?;
+        }
         let range = memory::find(address).filter(|range| range.base == address);
         let range = range.ok_or(INVALID_VALUE)?;
         match range.kind {
@@ -164,6 +167,7 @@ api! {
     }
 
     fn [cuMemPoolDestroy] (pool: CUmemoryPool) {
+        capture::check_unsafe()?;
         if by_handle(pool)?.default {
             return Err(INVALID_VALUE);
         }

@@ -135,12 +135,10 @@ pub fn overlapping(base: u64, size: usize) -> Vec<Arc<Range>> {
     found
 }
 
-/// Whether a copy may have these bytes on the host: all in one page-locked range, or none in any.
+/// Whether a copy may have these bytes on the host: what begins in a page-locked range ends there.
 pub fn may_be_end(address: u64, size: usize) -> bool {
-    let hit = overlapping(address, size);
     let end = address.saturating_add(size as u64);
-    let all_in = |r: &Arc<Range>| r.base <= address && end <= r.end();
-    hit.iter().all(|r| !r.is_host() || all_in(r))
+    find(address).is_none_or(|r| !r.is_host() || end <= r.end())
 }
 
 /// Whether the process may write to all pages of some addresses.

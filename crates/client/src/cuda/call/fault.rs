@@ -84,7 +84,7 @@ pub fn open(p: u64, len: u64, writes: bool) -> bool {
             // SAFETY: a byte of memory that is shadowed, which the program gave as its own.
             unsafe {
                 match writes {
-                    true => _ = AtomicU8::from_ptr(at as *mut u8).fetch_or(0, Ordering::AcqRel),
+                    true => rewrite(AtomicU8::from_ptr(at as *mut u8)),
                     false => _ = (at as *const u8).read_volatile(),
                 }
             }
@@ -92,6 +92,14 @@ pub fn open(p: u64, len: u64, writes: bool) -> bool {
         at = FAULTS.watched.next(at);
     }
     any
+}
+
+/// Writes what a byte has. Adding nothing to it would be made a mere look by the compiler.
+fn rewrite(byte: &AtomicU8) {
+    let mut has = byte.load(Ordering::Relaxed);
+    while let Err(now) = byte.compare_exchange_weak(has, has, Ordering::AcqRel, Ordering::Relaxed) {
+        has = now;
+    }
 }
 
 /// The most threads that do what streams wait for: a client has two.

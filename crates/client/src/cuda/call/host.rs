@@ -74,6 +74,13 @@ impl Pages for Host {
     }
 }
 
+impl Host {
+    /// Opens what is closed of the program's memory, for the system to read or to write.
+    pub fn open(self, at: u64, len: u64, writes: bool) {
+        fault::open(at, len, writes);
+    }
+}
+
 /// Unmaps memory of the program's that was ours to map.
 pub fn unmap_host(at: u64, len: u64) {
     // SAFETY: a mapping of ours that nobody uses any more.

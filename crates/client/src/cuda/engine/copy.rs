@@ -6,6 +6,7 @@
 //! once and the bytes arrive by themselves; any other waits.
 
 use super::prelude::*;
+use crate::cuda::call::Host;
 use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{
     addresses, callback, copy_across, graph_host, ring, settled, shared, stream, transfer,
@@ -79,6 +80,19 @@ pub unsafe fn to_device(
     before
 }
 
+/// An end of a copy in the program's memory, which the copy `writes` or reads: one that the driver
+/// takes. Where ordinary memory goes on into registered memory, that is opened first: the system
+/// moves such bytes, too.
+fn begin(cx: Cx, p: u64, len: usize, writes: bool) -> Result<()> {
+    let ranges = &cx.state().ranges;
+    let whole = p != 0 && ranges.may_be_end(p, len);
+    refuse_if(!whole, CUDA_ERROR_INVALID_VALUE)?;
+    if cx.state().shadows.active() && ranges.leads_into_page_locked(p, len) {
+        Host.open(p, len as u64, writes);
+    }
+    Ok(())
+}
+
 /// Queues a copy from the host to the device. One that is not for `later` waits first for what may
 /// write its source; what became of that is told beside what becomes of the copy.
 ///
@@ -96,8 +110,7 @@ unsafe fn queue_to_device(
     if len == 0 {
         return Ok(Ok(()));
     }
-    let whole = !src.is_null() && cx.state().ranges.may_be_end(src as u64, len);
-    refuse_if(!whole, CUDA_ERROR_INVALID_VALUE)?;
+    begin(cx, src as u64, len, false)?;
     if let Some(there) = cx.state().shadows.device_side(src as u64, len) {
         return on_device(cx, dst, there, len, stream).map(Ok);
     }
@@ -182,8 +195,7 @@ unsafe fn bring_to_host(
     if len == 0 {
         return Ok(!later);
     }
-    let whole = !dst.is_null() && cx.state().ranges.may_be_end(dst as u64, len);
-    refuse_if(!whole, CUDA_ERROR_INVALID_VALUE)?;
+    begin(cx, dst as u64, len, true)?;
     if let Some(there) = cx.state().shadows.device_side(dst as u64, len) {
         on_device(cx, there, src, len, stream)?;
         // The program's next look at the bytes waits for them; an error it is told of here.
@@ -282,15 +294,11 @@ pub unsafe fn any(cx: Cx, dst: u64, src: u64, len: usize, stream: u32, later: bo
             (true, false) => to_host(cx, dst as *mut u8, src, len, stream, later),
             (false, false) if len == 0 => Ok(()),
             (false, false) => on_device(cx, dst, src, len, stream),
-            (true, true) if len > 0 && (dst == 0 || src == 0) => Err(CUDA_ERROR_INVALID_VALUE),
-            (true, true)
-                if ![dst, src]
-                    .iter()
-                    .all(|p| cx.state().ranges.may_be_end(*p, len)) =>
-            {
-                Err(CUDA_ERROR_INVALID_VALUE)
-            }
             (true, true) => {
+                if len > 0 {
+                    begin(cx, dst, len, true)?;
+                    begin(cx, src, len, false)?;
+                }
                 // In stream order: what was queued before may still write the source.
                 let (to, from) = ((HOST, dst), (HOST, src));
                 if len > 0

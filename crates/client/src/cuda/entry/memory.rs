@@ -171,7 +171,14 @@ pub unsafe fn cuMemHostRegister_v2(cx: Cx, p: *mut c_void, size: usize, flags: u
         .ranges
         .add_apart(start, size as u64, registered, of, flags)
     {
-        return Err(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+        let made = state
+            .ranges
+            .find(start)
+            .is_some_and(|r| r.sort == Sort::Host);
+        return Err(match made {
+            true => CUDA_ERROR_INVALID_VALUE,
+            false => CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+        });
     }
     // The driver locks pages for writing; what is registered is not looked at before: it may be
     // closed.

@@ -91,6 +91,9 @@ pub fn cuMemFreeAsync(cx: Cx, p: CUdeviceptr, stream: u32) -> Result<()> {
     if p == 0 {
         return Ok(());
     }
+    if cx.state().captures.any() && !stream::captures(cx, stream)? {
+        cx.must_be_safe()?;
+    }
     if cx
         .state()
         .ranges

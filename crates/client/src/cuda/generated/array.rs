@@ -29,6 +29,7 @@ pub unsafe extern "C" fn cuArray3DCreate_v2(
         not_null(pHandle)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_p_allocate_array = unsafe { structure(pAllocateArray) }?;
+        cx.must_be_safe()?;
         let v_p_handle = cx.create(Kind::Array);
         let v_req = wire::CuArray3DCreateV2 {
             p_handle: v_p_handle,
@@ -93,6 +94,7 @@ pub unsafe extern "C" fn cuArrayCreate_v2(
         not_null(pHandle)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_p_allocate_array = unsafe { structure(pAllocateArray) }?;
+        cx.must_be_safe()?;
         let v_p_handle = cx.create(Kind::Array);
         let v_req = wire::CuArrayCreateV2 {
             p_handle: v_p_handle,
@@ -224,6 +226,7 @@ pub unsafe extern "C" fn cuMipmappedArrayCreate(
         not_null(pHandle)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_p_mipmapped_array_desc = unsafe { structure(pMipmappedArrayDesc) }?;
+        cx.must_be_safe()?;
         let v_p_handle = cx.create(Kind::MipmappedArray);
         let v_req = wire::CuMipmappedArrayCreate {
             p_handle: v_p_handle,

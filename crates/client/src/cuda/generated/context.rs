@@ -323,6 +323,7 @@ pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> CUresult {
 pub unsafe extern "C" fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        cx.must_be_safe()?;
         let v_req = wire::CuCtxSetCacheConfig { config };
         cx.call(&v_req)?;
         Ok(())

@@ -817,6 +817,7 @@ pub unsafe extern "C" fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult
     life::guard(|| {
         let cx = life::enter()?;
         let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        cx.must_be_safe()?;
         let v_req = wire::CuGraphExecDestroy {
             h_graph_exec: v_h_graph_exec,
         };

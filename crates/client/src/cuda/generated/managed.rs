@@ -19,6 +19,7 @@ pub unsafe extern "C" fn cuMemAdvise(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { advise(cx, devPtr, count, advice, || place_of(cx, device)) }
     })
@@ -33,6 +34,7 @@ pub unsafe extern "C" fn cuMemAdvise_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { advise(cx, devPtr, count, advice, || advised_at(cx, &location)) }
     })

@@ -206,6 +206,7 @@ pub unsafe extern "C" fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
+        cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::pool::cuMemPoolDestroy(cx, pool) }
     })

@@ -216,13 +216,17 @@ impl Ranges {
         })
     }
 
-    /// Whether `len` bytes of the program's at `p` may be an end of a copy: all of one piece of
-    /// page-locked memory, or of none.
+    /// Whether `len` bytes of the program's at `p` may be an end of a copy: what begins in
+    /// page-locked memory ends there. What begins before such memory is ordinary, all of it.
     pub fn may_be_end(&self, p: u64, len: usize) -> bool {
+        self.find_page_locked(p).is_none_or(|r| r.holds(p, len))
+    }
+
+    /// Whether ordinary memory goes on into page-locked memory.
+    pub fn leads_into_page_locked(&self, p: u64, len: usize) -> bool {
         let all = read(&self.all);
-        let before = all.range(..p.saturating_add(len as u64)).rev();
-        let mut hit = before.map(|(_, r)| r).take_while(|r| r.base + r.size > p);
-        hit.all(|r| !r.sort.is_page_locked() || r.base <= p && r.holds(p, len))
+        let mut inside = all.range(p..p.saturating_add(len as u64));
+        inside.any(|(base, r)| *base > p && r.sort.is_page_locked())
     }
 
     /// Whether `len` bytes at `p` are page-locked host memory.
@@ -417,7 +421,8 @@ mod tests {
             r.may_be_end(0x1280, 0x80) && !r.may_be_end(0x1280, 0x81),
             "beyond it"
         );
-        assert!(!r.may_be_end(0x11f0, 0x20), "into it");
+        assert!(r.may_be_end(0x11f0, 0x20) && r.leads_into_page_locked(0x11f0, 0x20));
+        assert!(!r.leads_into_page_locked(0x1280, 0x20), "in it");
         assert!(r.may_be_end(0x1300, 0x1000) && r.may_be_end(0xf00, 0x100));
         assert!(
             !r.add_apart(0x12ff, 2, Sort::Registered, (1, 0), 0),

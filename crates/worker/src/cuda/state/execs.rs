@@ -41,8 +41,38 @@ pub struct Exec {
     pub keep: Vec<Box<dyn Any + Send>>,
     /// The result of the last launch.
     pub launched: CUresult,
-    /// The stream and context of the last launch, as the driver knows them.
-    pub last: (u64, u64),
+    /// Launches under way.
+    pub running: Arc<Running>,
+}
+
+/// How many launches of an executable graph are under way, and the graph once it is destroyed: then
+/// the last of them ends it. Its stream may be gone by then.
+#[derive(Default)]
+pub struct Running(Mutex<(usize, Option<Exec>)>);
+
+impl Running {
+    /// A launch has begun.
+    pub fn begin(&self) {
+        lock(&self.0).0 += 1;
+    }
+
+    /// A launch has ended.
+    pub fn end(&self) {
+        let gone = {
+            let mut now = lock(&self.0);
+            now.0 -= 1;
+            if now.0 == 0 { now.1.take() } else { None }
+        };
+        drop(gone);
+    }
+
+    /// The graph is destroyed: it goes with the last launch.
+    pub fn leave(&self, e: Exec) {
+        let mut now = lock(&self.0);
+        if now.0 > 0 {
+            now.1 = Some(e);
+        }
+    }
 }
 
 impl Exec {

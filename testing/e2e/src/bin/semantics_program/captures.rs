@@ -171,6 +171,26 @@ const CALLS: &[(&str, Call)] = &[
         a.call("cuMemPrefetchAsync", &[t.managed, 4096, 0, t.captures])
     }),
     ("set a limit", |a, _| a.call("cuCtxSetLimit", &[1, 1 << 20])),
+    ("set what caches prefer", |a, _| {
+        a.call("cuCtxSetCacheConfig", &[0])
+    }),
+    ("advise", |a, t| {
+        a.call("cuMemAdvise", &[t.managed, 4096, 1, 0])
+    }),
+    ("end an executable graph", |a, t| {
+        let mut mode = RELAXED as u32;
+        a.call("cuThreadExchangeStreamCaptureMode", &[at(&mut mode)]);
+        let exec = a.made("cuGraphInstantiateWithFlags", &[t.graph, 0]);
+        a.call("cuThreadExchangeStreamCaptureMode", &[at(&mut mode)]);
+        a.call("cuGraphExecDestroy", &[exec])
+    }),
+    ("free in another stream's order", |a, t| {
+        let (mut mode, mut p) = (RELAXED as u32, 0u64);
+        a.call("cuThreadExchangeStreamCaptureMode", &[at(&mut mode)]);
+        a.call("cuMemAllocAsync", &[at(&mut p), 64, t.other]);
+        a.call("cuThreadExchangeStreamCaptureMode", &[at(&mut mode)]);
+        a.call("cuMemFreeAsync", &[p, t.other])
+    }),
     ("trim a pool", |a, t| {
         a.call("cuMemPoolTrimTo", &[t.pool, 0])
     }),
@@ -256,6 +276,7 @@ pub fn calls(api: &Api) {
         println!();
     }
     two(api, &t);
+    outlived(api);
     api.tell("cuCtxSynchronize", &[]);
 }
 
@@ -292,4 +313,19 @@ fn two(api: &Api, t: &Things) {
         api.tell("cuStreamEndCapture", &[s, at(&mut graph)]);
         println!("a graph: {}", graph != 0);
     }
+}
+
+/// An executable graph with a function, whose stream is gone before it.
+fn outlived(api: &Api) {
+    let s = api.made("cuStreamCreate", &[NON_BLOCKING]);
+    let mut graph = 0u64;
+    api.tell("cuStreamBeginCapture_v2", &[s, RELAXED]);
+    api.tell("cuLaunchHostFunc", &[s, nothing as *const () as u64, 0]);
+    api.tell("cuStreamEndCapture", &[s, at(&mut graph)]);
+    let exec = api.made("cuGraphInstantiateWithFlags", &[graph, 0]);
+    api.tell("cuGraphLaunch", &[exec, s]);
+    api.tell("cuStreamSynchronize", &[s]);
+    api.tell("cuStreamDestroy_v2", &[s]);
+    api.tell("cuGraphExecDestroy", &[exec]);
+    api.tell("cuCtxSynchronize", &[]);
 }
