@@ -227,7 +227,7 @@ if len(sys.argv) > 1:
     print(u32.from_address(p).value, flush=True)
     if sys.argv[1] == "sent":
         os.kill(os.getpid(), signal.SIGSEGV)
-    u32.from_address(16).value
+    _ = u32.from_address(16).value
     sys.exit(0)
 signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 first = made("managed")
