@@ -153,6 +153,7 @@ def main():
     p.add_argument("--port", type=int, default=7411)
     p.add_argument("--timeout-scale", type=float, default=1.0)
     p.add_argument("--tls", action="store_true", help="encrypt, as for clients elsewhere")
+    p.add_argument("--link", help="over an emulated network (`busbar link --help` lists them)")
     a = p.parse_args()
     dist = pathlib.Path(a.dist).resolve()
     work = pathlib.Path(tempfile.mkdtemp(prefix="busbar-gpu-"))
@@ -201,7 +202,7 @@ def main():
         }
 
     chosen = [e for e in PROGRAMS if not a.only or any(re.fullmatch(o, e[0]) for o in a.only)]
-    with Remote(dist, a.port, work, logs / "serve.log", tls=a.tls) as server:
+    with Remote(dist, a.port, work, logs / "serve.log", tls=a.tls, link=a.link) as server:
         with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
             # As they come: whoever ends the lane early has seen what there is.
             print(

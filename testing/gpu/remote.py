@@ -28,16 +28,18 @@ def hiding(folder):
 
 class Remote:
     """`busbar serve` on a loopback port while the block runs; `prefix` makes a client of a command.
-    The server may be given more options. With `tls` it encrypts, as for clients elsewhere.
+    The server may be given more options. With `tls` it encrypts, as for clients elsewhere; with
+    `link` clients are behind an emulated network of that name, and share no memory with the server.
     """
 
-    def __init__(self, dist, port, work, log, options=(), tls=False):
+    def __init__(self, dist, port, work, log, options=(), tls=False, link=None):
         self.busbar = pathlib.Path(dist).resolve() / "bin/busbar"
         self.server = f"127.0.0.1:{port}"
         self.log = pathlib.Path(log)
         self.hide = hiding(work)
         self.options = options
         self.state = pathlib.Path(work).resolve() / "state" if tls else None
+        self.preset, self.link = link, None
 
     def __enter__(self):
         self.out = open(self.log, "w")
@@ -52,15 +54,27 @@ class Remote:
             new = [self.busbar, "token", "new", f"lane-{self.process.pid}"]
             line = subprocess.check_output([*new, "--state-dir", self.state], text=True)
             self.server = line.split()[-1]
+        if self.preset:
+            address = self.server.split("@")[-1].split("?")[0]
+            command = ["link", "--listen", "127.0.0.1:0", "--to", address, "--preset", self.preset]
+            self.link = subprocess.Popen(
+                [self.busbar, *command], stdout=subprocess.PIPE, stderr=self.out, text=True
+            )
+            there = self.link.stdout.readline().split()[-1]
+            self.server = self.server.replace(address, there)
         return self
 
     def __exit__(self, *_):
+        if self.link:
+            self.link.terminate()
+            self.link.wait()
         self.process.terminate()
         self.process.wait()
         self.out.close()
 
     def prefix(self):
-        return [*self.hide, str(self.busbar), "run", "--server", self.server, "--"]
+        apart = ["env", "BUSBAR_SHM=0"] if self.link else []
+        return [*apart, *self.hide, str(self.busbar), "run", "--server", self.server, "--"]
 
 
 def start(cmd, **more):
