@@ -449,7 +449,7 @@ pub(super) fn cu_graph_exec_destroy(w: &mut Cuda, m: msg::CuGraphExecDestroy) ->
 }
 
 /// The mirrors of an executable graph that is launched are in use until the launch is done.
-pub(super) fn busy(w: &Cuda, (stream, ctx): (CUstream, u64), e: &Exec) {
+fn busy(w: &Cuda, (stream, ctx): (CUstream, u64), e: &Exec) {
     let all = e.mirrors();
     for m in &all {
         m.busy.fetch_add(1, Ordering::AcqRel);

@@ -5,7 +5,7 @@ use super::freed;
 use crate::calls::Answer;
 use crate::cuda::state::area::ANY;
 use crate::cuda::state::order::ALL_STREAMS;
-use crate::cuda::state::shadows::is_work;
+use crate::cuda::state::shadows::{is_fill, is_work};
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_channel::switches::Switch;
@@ -39,18 +39,11 @@ fn reports(op: u16) -> bool {
 /// Whether a queued call becomes a node of any capture: fills, copies, functions, records of
 /// events.
 const fn is_node(op: u16) -> bool {
-    matches!(
-        op,
-        op::CU_MEMSET_D8_ASYNC
-            | op::CU_MEMSET_D16_ASYNC
-            | op::CU_MEMSET_D32_ASYNC
-            | op::CU_MEMSET_D2_D8_ASYNC
-            | op::CU_MEMSET_D2_D16_ASYNC
-            | op::CU_MEMSET_D2_D32_ASYNC
-            | op::COPY_ROWS_ON_DEVICE
-            | op::HOST_FUNCTION
-            | op::CU_EVENT_RECORD
-    )
+    is_fill(op)
+        || matches!(
+            op,
+            op::COPY_ROWS_ON_DEVICE | op::HOST_FUNCTION | op::CU_EVENT_RECORD
+        )
 }
 
 impl Cx {

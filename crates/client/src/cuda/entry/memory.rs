@@ -9,10 +9,6 @@ use crate::lock::lock;
 /// Alignment of the rows of pitched memory.
 const PITCH: usize = 512;
 
-/// Flags of page-locked memory, which is mapped whether a program asks for it or not.
-const PORTABLE: u32 = 1;
-const DEVICE_MAP: u32 = 2;
-const WRITE_COMBINED: u32 = 4;
 const HOST: u32 = 1;
 const DEVICE: u32 = 2;
 
@@ -23,7 +19,7 @@ fn mapping_base(cx: Cx, r: &Range) -> u64 {
         Sort::Foreign if r.flags != 0 || lock(&cx.state().vmm).access(r.base).is_some() => r.base,
         Sort::Registered => r.base & !(PAGE - 1),
         // The driver never keeps it in one mapping with memory that caches hold.
-        Sort::Host if r.flags & WRITE_COMBINED != 0 => r.base,
+        Sort::Host if r.flags & CU_MEMHOSTALLOC_WRITECOMBINED != 0 => r.base,
         _ => r.base & !(space::GRANULE - 1),
     }
 }
@@ -210,7 +206,9 @@ pub unsafe fn cuMemHostGetFlags(cx: Cx, p: *mut c_void) -> Result<u32> {
         .find(p as u64)
         .filter(|r| r.sort == Sort::Host)
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    Ok(r.flags & (PORTABLE | WRITE_COMBINED) | DEVICE_MAP)
+    // It is mapped whether a program asks for that or not.
+    let told = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_WRITECOMBINED;
+    Ok(r.flags & told | CU_MEMHOSTALLOC_DEVICEMAP)
 }
 
 pub unsafe fn cuMemHostGetDevicePointer_v2(

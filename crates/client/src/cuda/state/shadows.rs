@@ -126,8 +126,8 @@ pub fn words(at: u64, bytes: &[u8]) -> impl Iterator<Item = u64> {
     whole.map(|w| w.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)))
 }
 
-/// Whether a queued call may read or write shadowed memory on the device.
-pub const fn is_work(o: u16) -> bool {
+/// Whether a queued call fills memory.
+pub const fn is_fill(o: u16) -> bool {
     matches!(
         o,
         op::CU_MEMSET_D8_ASYNC
@@ -136,12 +136,20 @@ pub const fn is_work(o: u16) -> bool {
             | op::CU_MEMSET_D2_D8_ASYNC
             | op::CU_MEMSET_D2_D16_ASYNC
             | op::CU_MEMSET_D2_D32_ASYNC
-            | op::CU_MEMCPY_DTO_D_ASYNC_V2
-            | op::CU_MEMCPY_PEER_ASYNC
-            | op::CU_GRAPH_LAUNCH
-            | op::COPY_ROWS_ON_DEVICE
-            | op::COPY_IN_ROWS
     )
+}
+
+/// Whether a queued call may read or write shadowed memory on the device.
+pub const fn is_work(o: u16) -> bool {
+    is_fill(o)
+        || matches!(
+            o,
+            op::CU_MEMCPY_DTO_D_ASYNC_V2
+                | op::CU_MEMCPY_PEER_ASYNC
+                | op::CU_GRAPH_LAUNCH
+                | op::COPY_ROWS_ON_DEVICE
+                | op::COPY_IN_ROWS
+        )
 }
 
 /// What becomes of a fault.
