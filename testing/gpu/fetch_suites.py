@@ -5,12 +5,14 @@
 
 What is taken from where is `SOURCES` below. A source comes from a checkout that `--checkout` names,
 or else is cloned from GitHub at the release that fits the machine's own (`--ref pytorch=v2.11.0`).
-numba-cuda's tests come with its package and need nothing. `--add` puts further folders in: one with
-a `programs.json` (docs/suites.md) makes a suite of programs, `extra/` one of pytest files,
-`python/` holds packages the machine lacks.
+numba-cuda's tests come with its package and need nothing; those of cuda-python need its own
+release of cuda.core and cuda.bindings, unpacked in `cuda-python/site`. `--add` puts further folders
+in: one with a `programs.json` (docs/suites.md) makes a suite of programs, `extra/` one of pytest
+files, `python/` holds packages the machine lacks.
 """
 
 import argparse
+import json
 import pathlib
 import subprocess
 import sys
@@ -31,6 +33,30 @@ SOURCES = {
         "cupy",
         ["tests/conftest.py", "tests/cupy_tests"],
     ),
+    "cuda-python": (
+        "https://github.com/NVIDIA/cuda-python",
+        "cuda-core-v1.1.1",
+        "cuda-python",
+        [
+            "cuda_core/tests",
+            "cuda_core/examples",
+            "cuda_bindings/tests",
+            "cuda_bindings/examples",
+            "cuda_python_test_helpers",
+        ],
+    ),
+    "jax": (
+        "https://github.com/jax-ml/jax",
+        "jax-v0.11.0",
+        "jax",
+        ["tests/*_test.py", "tests/filecheck", "tests/config", "tests/testdata"],
+    ),
+    "library-samples": (
+        "https://github.com/NVIDIA/CUDALibrarySamples",
+        "main",
+        "library-samples",
+        ["cuBLAS", "cuFFT", "cuRAND", "cuSOLVER", "cuSPARSE"],
+    ),
 }
 
 
@@ -39,6 +65,26 @@ def git(*args, **more):
     if r.returncode:
         sys.exit(f"git {' '.join(map(str, args))[:200]} failed")
     return r
+
+
+def samples(tree):
+    """The list of programs (docs/suites.md) of CUDALibrarySamples: examples of one file each."""
+    libraries = "-lcublas -lcublasLt -lcusolver -lcusparse -lcufft -lcurand".split()
+    programs = []
+    for file in sorted(tree.rglob("*_example*.c*")):
+        path = file.relative_to(tree)
+        # Those for several GPUs need more than one; a folder `src` holds parts of a program.
+        if "mg" in file.stem.lower() or "src" in path.parts:
+            continue
+        nvcc = ["nvcc", "-O1", "-arch=native", "-I", f"{{src}}/{path.parts[0]}/utils"]
+        nvcc += ["-I", "{src}/" + str(path.parent)]
+        nvcc += ["-std=c++17", "-x", "cu"] if file.suffix != ".c" else []
+        build = [*nvcc, "{src}/" + str(path), "-o", "{out}/it", *libraries]
+        name = "-".join(path.with_suffix("").parts)
+        programs.append(
+            {"name": name, "cwd": str(path.parent), "build": [build], "run": ["{out}/it"]}
+        )
+    (tree / "programs.json").write_text(json.dumps(programs, indent=1))
 
 
 def main():
@@ -89,6 +135,8 @@ def main():
                 sys.exit(f"{checkout} has none of {' '.join(paths)} at {ref}")
             tar = git("-C", checkout, "archive", ref, *wanted, capture_output=True).stdout
             subprocess.run(["tar", "x", "-C", tree], input=tar, check=True)
+            if name == "library-samples":
+                samples(tree)
             archive.add(tree, folder)
             print(f"{name}: {len(wanted)} files of {ref}")
         for folder in map(pathlib.Path, a.add):

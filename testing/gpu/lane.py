@@ -19,9 +19,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
-from remote import Remote
+from remote import Remote, compare, run
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Name, command ({py}: this folder's programs; {bin}: compiled ones), seconds allowed.
@@ -54,8 +53,12 @@ PROGRAMS = [
     ("compile-kernel", "{python} {py}/compile_kernel.py", 90),
     ("nvml", "{python} {py}/nvml.py", 60),
     ("visible", "{python} {py}/visible.py", 120),
+    ("nccl-one-rank", "{python} {py}/nccl_one_rank.py", 150),
+    ("ddp-two-ranks", "{python} {py}/ddp_two_ranks.py", 200),
     ("graphs_driver", "{bin}/graphs_driver", 60),
 ]
+# Programs whose collectives run at the server.
+COLLECTIVES = ("nccl-one-rank", "ddp-two-ranks")
 # What a program needs beyond the usual, by the end or the whole of its name.
 FLAGS = {
     "_rdc": ["-rdc=true"],
@@ -109,38 +112,6 @@ def compile_all(folder, only):
     return failed
 
 
-def run(cmd, limit, env):
-    start = time.monotonic()
-    try:
-        r = subprocess.run(cmd, capture_output=True, text=True, timeout=limit, env=env, cwd="/tmp")
-        rc, out, err = r.returncode, r.stdout, r.stderr
-    except subprocess.TimeoutExpired as e:
-
-        def text(b):
-            return b.decode(errors="replace") if isinstance(b, bytes) else (b or "")
-
-        rc, out, err = "timeout", text(e.stdout), text(e.stderr)
-    return {"rc": rc, "out": out, "err": err, "seconds": time.monotonic() - start}
-
-
-def lines(out):
-    return [line for line in out.splitlines() if not line.startswith("#")]
-
-
-def compare(native, remote):
-    if native["rc"] != remote["rc"]:
-        last = [(r["out"].splitlines() or [""])[-1] for r in (native, remote)]
-        ends = [f"{r['rc']} after {line!r}" for r, line in zip((native, remote), last)]
-        return "FAIL", f"exit natively {ends[0]}, remotely {ends[1]}"[:250]
-    a, b = lines(native["out"]), lines(remote["out"])
-    if a == b:
-        return "same", ""
-    for x, y in zip(a + [""] * len(b), b + [""] * len(a)):
-        if x != y:
-            return "DIFF", f"native {x!r}, remote {y!r}"[:150]
-    return "DIFF", ""
-
-
 def main():
     p = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -176,6 +147,8 @@ def main():
         env = dict(os.environ, PYTHONUNBUFFERED="1")
         native = run(words, limit, env)
         renv = dict(env, BUSBAR_STATS="1", BUSBAR_LOG=f"warn:{logs}/{name}.client.log")
+        if name in COLLECTIVES:
+            renv["BUSBAR_NCCL"] = "1"
         remote = run(server.prefix() + words, limit, renv)
         verdict, why = compare(native, remote)
         stats = {}

@@ -1,4 +1,4 @@
-"""A server, and clients that cannot see the driver, on one machine: what lane and suites share.
+"""A server, and clients that cannot see the driver, on one machine: what the runners share.
 
 The server runs as it is; a client runs in a mount namespace in which the driver's files are gone,
 so that nothing can reach the GPU but Busbar. Needs root (for the namespace).
@@ -9,6 +9,8 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
+import time
 
 HIDE = """
 [ -d /usr/local/nvidia ] && mount -t tmpfs none /usr/local/nvidia
@@ -43,7 +45,7 @@ class Remote:
 
     def __enter__(self):
         self.out = open(self.log, "w")
-        command = [self.busbar, "serve", "--listen", self.server, *self.options]
+        command = [self.busbar, "serve", "--listen", self.server, "--drain", "0s", *self.options]
         if self.state:
             command += ["--tls", "--state-dir", self.state]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.out, text=True)
@@ -89,3 +91,41 @@ def stop(process):
     except ProcessLookupError:
         pass
     process.wait()
+
+
+def run(cmd, limit, env):
+    """Runs a program to its end, or for `limit` seconds, and ends what it may have left running."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        began = time.monotonic()
+        process = start(cmd, stdout=out, stderr=err, env=env, cwd="/tmp")
+        try:
+            rc = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            rc = "timeout"
+        finally:
+            seconds = time.monotonic() - began
+            stop(process)
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.buffer.read().decode(errors="replace"))
+    return {"rc": rc, "out": texts[0], "err": texts[1], "seconds": seconds}
+
+
+def lines(out):
+    """What is compared of a program's output: lines that begin with `#` are for people."""
+    return [line for line in out.splitlines() if not line.startswith("#")]
+
+
+def compare(native, remote):
+    if native["rc"] != remote["rc"]:
+        last = [(r["out"].splitlines() or [""])[-1] for r in (native, remote)]
+        ends = [f"{r['rc']} after {line!r}" for r, line in zip((native, remote), last)]
+        return "FAIL", f"exit natively {ends[0]}, remotely {ends[1]}"[:250]
+    a, b = lines(native["out"]), lines(remote["out"])
+    if a == b:
+        return "same", ""
+    for x, y in zip(a + [""] * len(b), b + [""] * len(a)):
+        if x != y:
+            return "DIFF", f"native {x!r}, remote {y!r}"[:150]
+    return "DIFF", ""

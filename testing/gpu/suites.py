@@ -1,13 +1,17 @@
 """Suites that others wrote, natively and through Busbar on one GPU machine, test by test.
 
     python3 testing/gpu/suites.py --dist dist --suites FOLDER [--only torch cupy ...] [--minutes 8]
+                                  [--part cuda-core=1/1 cupy=3/10 torch:test_cuda=1/1 ...]
+    python3 testing/gpu/suites.py --merge A.json B.json [--json FILE]
 
 `FOLDER` holds what `fetch_suites.py` packed (docs/suites.md: what it is and where it comes from).
 Native and remote runs go on side by side in `--jobs` processes; the remote ones see no driver
 (remote.py). A test that outlives its time is killed and counted as a hang, one that takes its
-process along as a crash, and the rest of its file goes on in a new process. What passes natively
-and not remotely runs once more, remotely and with less company, before it counts. Prints one table;
-`--json` gets each test that differs.
+process along as a crash, and the rest of its file goes on in a new process. A sample is taken of
+each file; `--part` takes a part of all instead, so that several runs cover a suite whole, and
+`--merge` tells of them as of one. What passes natively and not remotely runs once more, remotely
+and with less company, before it counts. Prints one table; `--json` gets how each test ended and
+the output of each that differs.
 """
 
 import argparse
@@ -28,7 +32,7 @@ import time
 from remote import Remote, start, stop
 
 HERE = pathlib.Path(__file__).resolve().parent
-RESTARTS = 12
+RESTARTS = 30
 TORCH = """
     cuda cuda_expandable_segments cuda_primary_ctx cuda_trace cuda_nvml_based_avail torch nn
     linalg ops reductions indexing sort_and_select binary_ufuncs unary_ufuncs
@@ -40,7 +44,8 @@ TORCH = """
 
 @dataclasses.dataclass
 class Suite:
-    """`cap` tests a file; `limit` seconds a test; `seconds` a task, twice that remotely."""
+    """`cap` tests a file, or the `part` (k of n) of all; `limit` seconds a test; `seconds` a task,
+    twice that remotely; `path`: folders of packages that go before the installed ones."""
 
     name: str
     files: list
@@ -53,6 +58,8 @@ class Suite:
     limit: float = 60
     seconds: float = 90
     chunk: int = 1
+    path: tuple = ()
+    part: tuple = ()
 
     parts: tuple = ()
 
@@ -135,6 +142,36 @@ def suites(folder, scale):
             seconds=60,
         )
     )
+    cuda = folder / "cuda-python"
+    for name in ("core", "bindings"):
+        here = cuda / f"cuda_{name}"
+        files = sorted(str(p.relative_to(here)) for p in here.glob("tests/**/test_*.py"))
+        found.append(
+            Suite(
+                f"cuda-{name}",
+                [f for f in files if not re.search(r"/(cython|cudla)/|cufile", f)],
+                here,
+                ["-p", "no:randomly"],
+                cap=cap(100),
+                chunk=2,
+                path=(str(cuda / "site"),),
+            )
+        )
+    jax = folder / "jax/tests"
+    files = sorted(p.name for p in jax.glob("*_test.py"))
+    found.append(
+        Suite(
+            "jax",
+            sorted(files, key=lambda f: (hash_of(f), f)),
+            jax,
+            ["--noconftest", "-o", "python_files=*_test.py"],
+            # The client of XLA takes most of a GPU's memory otherwise, for each of the tasks.
+            {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "JAX_NUM_GENERATED_CASES": "3"},
+            cap=cap(15),
+            seconds=80,
+            skip=r"(?i:multiprocess|pgle|profiler|tpu|mosaic|back_compat)",
+        )
+    )
     extra = folder / "extra"
     found.append(
         Suite("extra", sorted(p.name for p in extra.glob("test_*.py")), extra, cap=cap(200))
@@ -208,6 +245,7 @@ class Runner:
         results.touch()
         task.write_text(json.dumps({"results": str(results), "cap": suite.cap, "select": select,
                                     "skip": suite.skip, "only": list(only), "done": sorted(done),
+                                    "part": suite.part,
                                     "seconds": max(1, budget - 5)}))
         cmd = [
             sys.executable,
@@ -228,7 +266,8 @@ class Runner:
             *suite.args,
             *files,
         ]
-        path = [str(HERE / "suite"), str(self.folder / "python"), os.environ.get("PYTHONPATH", "")]
+        path = [str(HERE / "suite"), *suite.path, str(self.folder / "python")]
+        path.append(os.environ.get("PYTHONPATH", ""))
         env = dict(
             os.environ,
             PYTHONPATH=":".join(p for p in path if p),
@@ -495,12 +534,87 @@ def judge(board, suite):
     return row
 
 
+def outcomes(board, suite):
+    """By test: how it ended natively, remotely, and remotely once more."""
+    sides = [board.of(suite, s) for s in ("native", "remote", "again")]
+    names = sorted(set().union(*sides))
+    return {n: [s[n]["outcome"] if n in s else None for s in sides] for n in names}
+
+
+def merged(files):
+    """The board of several runs; of a test that ran in two, the later file has the word."""
+    board, tails = Board(), {}
+    for file in files:
+        run = json.loads(pathlib.Path(file).read_text())
+        board.notes += run["notes"]
+        for row in run["rows"]:
+            tails.update({(row["suite"], d["test"]): d["tail"] for d in row["differ"]})
+            for side in ("native", "remote"):
+                board.spend(row["suite"], side, row[f"{side}_s"])
+        for suite, tests in run["tests"].items():
+            for name, ends in tests.items():
+                tail = tails.get((suite, name), "")
+                for side, end in zip(("native", "remote", "again"), ends):
+                    if end:
+                        board.put(suite, side, name, outcome=end, seconds=0, tail=tail)
+    return board
+
+
+def parted(chosen, specs):
+    """The suites, with those files first of which a part is to be taken: `SUITE[:FILES]=K/N`."""
+    first, rest = [], list(chosen)
+    for spec in specs:
+        found = re.fullmatch(r"([\w-]+)(?::(.+))?=(\d+)/(\d+)", spec)
+        if not found or not 1 <= int(found[3]) <= int(found[4]):
+            sys.exit(f"--part {spec}: SUITE=K/N or SUITE:FILES=K/N, K from 1 to N")
+        for s in rest:
+            if s.name == found[1]:
+                files = [f for f in s.files if re.search(found[2] or "", f)]
+                part = (int(found[3]), int(found[4]))
+                first.append(dataclasses.replace(s, files=files, part=part, seconds=3600))
+                s.files = [f for f in s.files if f not in files]
+    return [s for s in first + rest if s.files]
+
+
+def tell(board, names, file):
+    """Prints the table of these suites and what differs; the exit status."""
+    rows = [judge(board, n) for n in names]
+    columns = ("tests", "passed", "same", "fails", "hangs", "flaky", "better", "unmatched")
+    head = [("suite", 13), *((c, 9) for c in columns)]
+    for r in rows:
+        for d in r["differ"]:
+            if (
+                d["native"] not in ("failed", "error", "hang", "crash")
+                and d.get("again") != d["native"]
+            ):
+                print(
+                    f"  {r['suite']} {d['test'][-110:]}: {d['native']}, {d['remote']}: "
+                    f"{gist(d['tail'])[:150]}"
+                )
+    for note in board.notes:
+        print(f"  note: {note['suite']} ({note['side']}) {note['what'][:200]}")
+    print(" ".join(f"{h:>{w}}" for h, w in head) + f" {'native s':>9} {'remote s':>9}")
+    for r in rows:
+        print(
+            " ".join(f"{r[h]:>{w}}" for h, w in head)
+            + f" {r['native_s']:>9.0f} {r['remote_s']:>9.0f}"
+        )
+    if file:
+        tests = {n: outcomes(board, n) for n in names}
+        told = {"rows": rows, "notes": board.notes, "tests": tests}
+        pathlib.Path(file).write_text(json.dumps(told))
+    return 1 if any(r["fails"] for r in rows) else 0
+
+
 def main():
     p = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     p.add_argument("--dist", default="dist")
-    p.add_argument("--suites", required=True, help="folder with the suites")
+    p.add_argument("--suites", help="folder with the suites")
+    p.add_argument("--part", nargs="*", default=[], metavar="SUITE[:FILES]=K/N",
+                   help="the Kth of N parts of all tests instead of a sample of each file")
+    p.add_argument("--merge", nargs="+", metavar="JSON", help="tell of these runs as of one")
     p.add_argument("--only", nargs="*", default=[], help="suites to run")
     p.add_argument("--files", help="only test files that this regular expression finds")
     p.add_argument("--minutes", type=float, default=8.0)
@@ -513,6 +627,11 @@ def main():
     p.add_argument("--port", type=int, default=7412)
     p.add_argument("--native-only", action="store_true", help="no server: what passes here at all?")
     a = p.parse_args()
+    if a.merge:
+        board = merged(a.merge)
+        sys.exit(tell(board, list(dict.fromkeys(suite for suite, _ in board.tests)), a.json))
+    if not a.suites:
+        p.error("--suites or --merge must be given")
     folder = pathlib.Path(a.suites).resolve()
     work = pathlib.Path(a.work or tempfile.mkdtemp(prefix="busbar-suites-")).resolve()
     work.mkdir(parents=True, exist_ok=True)
@@ -529,6 +648,7 @@ def main():
     if a.files:
         for s in chosen:
             s.files = [f for f in s.files if re.search(a.files, f)]
+    chosen = parted(chosen, a.part)
     programs = []
     for listing in sorted(folder.glob("*/programs.json")):
         if not a.only or "programs" in a.only:
@@ -575,29 +695,8 @@ def main():
             with concurrent.futures.ThreadPoolExecutor(max(1, a.jobs // 2)) as pool:
                 for f in [pool.submit(runner.pytest, *args) for args in retry]:
                     f.result()
-    names = [s.name for s in chosen] + (["programs"] if programs else [])
-    rows = [judge(board, n) for n in names]
-    head = ("suite", "tests", "passed", "same", "fails", "hangs", "flaky", "better", "unmatched")
-    for r in rows:
-        for d in r["differ"]:
-            if (
-                d["native"] not in ("failed", "error", "hang", "crash")
-                and d.get("again") != d["native"]
-            ):
-                print(
-                    f"  {r['suite']} {d['test'][-110:]}: {d['native']}, {d['remote']}: "
-                    f"{gist(d['tail'])[:150]}"
-                )
-    for note in board.notes:
-        print(f"  note: {note['suite']} ({note['side']}) {note['what'][:200]}")
-    print(" ".join(f"{h:>9}" for h in head) + f" {'native s':>9} {'remote s':>9}")
-    for r in rows:
-        print(
-            " ".join(f"{r[h]:>9}" for h in head) + f" {r['native_s']:>9.0f} {r['remote_s']:>9.0f}"
-        )
-    if a.json:
-        pathlib.Path(a.json).write_text(json.dumps({"rows": rows, "notes": board.notes}, indent=1))
-    sys.exit(1 if any(r["fails"] for r in rows) else 0)
+    names = list(dict.fromkeys(s.name for s in chosen)) + (["programs"] if programs else [])
+    sys.exit(tell(board, names, a.json))
 
 
 main()

@@ -148,6 +148,30 @@ DOC("a stream belongs to its context: a launch in another with it is an invalid 
     void *list[] = {&p, &v};
     REFUSED(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, list, nullptr));
 }
+DOC("a kernel runs in the context of its stream, its function in the context it was asked in") {
+    CUcontext before = current();
+    cudaKernel_t k;
+    OK(cudaGetKernel(&k, (void *)put));
+    CUfunction f, g;
+    OK(cuKernelGetFunction(&f, (CUkernel)k));
+    CUdeviceptr p;
+    OK(cuMemAlloc(&p, 4096));
+    int v = 1;
+    void *list[] = {&p, &v};
+    Own o;
+    CUstream s;
+    OK(cuStreamCreate(&s, 0));
+    OK(cuKernelGetFunction(&g, (CUkernel)k));
+    HOLDS(f != g);
+    REFUSED(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, list, nullptr));
+    REFUSED(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, list, nullptr));
+    OK(cuCtxSetCurrent(before));
+    OK(cuLaunchKernel((CUfunction)k, 1, 1, 1, 1, 1, 1, 0, s, list, nullptr));
+    OK(cuLaunchKernel(g, 1, 1, 1, 1, 1, 1, 0, s, list, nullptr));
+    OK(cuStreamSynchronize(s));
+    OK(cuStreamDestroy(s));
+    OK(cuMemFree(p));
+}
 DOC("each context has limits of its own, which are at least what was asked for") {
     size_t before = 0, got = 0;
     OK(cuCtxGetLimit(&before, CU_LIMIT_STACK_SIZE));

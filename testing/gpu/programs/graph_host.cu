@@ -127,7 +127,8 @@ static void graphs(unsigned *host, unsigned *second, bool pageable = false) {
         in(b, host, BYTES);
     });
     set(10);
-    // Natively a copy from pageable memory may read before a function ahead of it has written.
+    // Natively a copy from pageable memory may read before a function ahead of it has written: what
+    // such a graph copies is not asked, here and below.
     for (int i = 0; i < 3 && !pageable; i++) {
         CHECK(cudaGraphLaunch(g.exec, s));
         show("functions", host);
@@ -214,7 +215,7 @@ static void graphs(unsigned *host, unsigned *second, bool pageable = false) {
     end(first);
 
     set(20);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && !pageable; i++) {
         g = captured([&] {
             out(host, BYTES);
             CHECK(cudaLaunchHostFunc(s, adds, &slow));

@@ -1,11 +1,11 @@
 """A pytest plugin for `suites.py`: picks a task's tests, reports each as it starts and ends.
 
 `BUSBAR_SUITE_TASK` names a JSON file: `results` (the file to append to), `cap` (tests a file at
-most, chosen by a hash of their names, so that both sides choose alike), `select` and `skip`
-(regular expressions), `only` (names; then nothing else matters), `done` (names to leave out) and
-`seconds` (begin no further test after that). A line is a JSON object: `collected`, `start`, `end`
-or `collect` (a file that does not load). After a test whose error a process does not recover from,
-the rest is left to a new one.
+most, chosen by a hash of their names, so that both sides choose alike), `part` ([k, n]: instead of
+that, the kth of n parts by the same hash), `select` and `skip` (regular expressions), `only`
+(names; then nothing else matters), `done` (names to leave out) and `seconds` (begin no further test
+after that). A line is a JSON object: `collected`, `start`, `end` or `collect` (a file that does not
+load). After a test whose error a process does not recover from, the rest is left to a new one.
 """
 
 import json
@@ -50,7 +50,13 @@ class Reporter:
         keep = set()
         for names in files.values():
             order = sorted(set(names), key=lambda n: (zlib.crc32(n.encode()), n))
-            keep.update(order if only else order[:task["cap"]])
+            if only:
+                keep.update(order)
+            elif task.get("part"):
+                k, n = task["part"]
+                keep.update(x for x in order if zlib.crc32(x.encode()) % n == k - 1)
+            else:
+                keep.update(order[:task["cap"]])
         self.write(collected=len(items), chosen=len(keep))
         left = [i for i in items if i.nodeid in keep and i.nodeid not in done]
         config.hook.pytest_deselected(items=[i for i in items if i not in set(left)])
