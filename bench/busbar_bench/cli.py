@@ -9,8 +9,9 @@ import sys
 from busbar_bench import (
     collection,
     compare,
+    figures,
     micro,
-    plot,
+    page,
     results,
     runner,
     switches,
@@ -84,7 +85,7 @@ def common(parser):
     add("--rounds", type=positive, help=f"times each side is run (default {FULL['rounds']})")
     add("--smoke", action="store_true", help="a quick version: fewer rows, steps and rounds")
     add("--timeout", type=float, default=600.0, metavar="S", help="for each process")
-    add("--out", metavar="FOLDER", help="write JSON, HTML and PNG there")
+    add("--out", metavar="FOLDER", help="write the numbers (JSON) and a page (HTML) there")
     add("--name", help="name of the files in --out (default: the table's)")
 
 
@@ -119,8 +120,8 @@ def parser():
         help="measure every table and the micro-benchmarks in a given time",
         description="Measures every table, the micro-benchmarks over the link and without it, and "
         "the off switches; each gets its part of the time, and as many rounds as fit. With --out "
-        "it writes all.json, all.html, all.png and all.md after each of them. Where one sitting is "
-        "too short, name some by --tables, and join the files by `busbar-bench report`.",
+        "it writes all.json and all.html after each of them. Where one sitting is too short, name "
+        "some by --tables, and join the files by `busbar-bench report`.",
     )
     common(every)
     add = every.add_argument
@@ -145,10 +146,10 @@ def parser():
     two.add_argument("before")
     two.add_argument("after")
     two.add_argument("--tolerance", type=float, default=0.02, help="relative change that counts")
-    page = commands.add_parser("report", help="print results again, join them, plot them")
-    page.add_argument("files", nargs="+", metavar="FILE", help="what --out wrote, of any command")
-    page.add_argument("--out", metavar="FOLDER", help="write JSON, HTML, PNG and Markdown there")
-    page.add_argument("--name", help="name of the files (default: the table's)")
+    again = commands.add_parser("report", help="print results again, join them, plot them")
+    again.add_argument("files", nargs="+", metavar="FILE", help="what --out wrote, of any command")
+    again.add_argument("--out", metavar="FOLDER", help="write JSON, HTML, Markdown and SVG there")
+    again.add_argument("--name", help="name of the files (default: the table's)")
     commands.add_parser("list", help="list tables and workloads")
     return top  # fmt: skip
 
@@ -204,22 +205,32 @@ def table_of(text):
 
 
 def write(found, folder, name):
-    """Writes the files of some results and says where they are."""
+    """Writes the numbers of some results and the page that shows them; says where they are."""
     os.makedirs(folder, exist_ok=True)
     base = os.path.join(folder, name)
     one = found[0] if len(found) == 1 else collection.join(found)
-    texts = {
-        ".json": json.dumps(one, indent=1),
-        ".html": plot.pages(found, f"busbar-bench {name}"),
-        ".md": collection.markdown(found),
-    }
-    for ending, text in texts.items():
-        with open(base + ending, "w", encoding="utf-8") as file:
-            file.write(text)
-    written = [base + ending for ending in texts]
-    if plot.png(found, base + ".png"):
-        written.append(base + ".png")
-    runner.say(f"wrote {', '.join(written)}")
+    save(base + ".json", json.dumps(collection.slim(one), separators=(",", ":")))
+    try:
+        save(base + ".html", page.pages(found, f"busbar-bench {name}"))
+    except figures.Missing as error:
+        runner.say(f"no page: {error}; `busbar-bench report {base}.json` writes it elsewhere")
+
+
+def save(path, text):
+    """Writes a file and says so."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    runner.say(f"wrote {path}")
+
+
+def write_for_documents(found, folder, name):
+    """Writes the tables as Markdown and each figure as SVG."""
+    base = os.path.join(folder, name)
+    save(base + ".md", collection.markdown(found))
+    drawn = {page.anchor(result): figures.svg(result) for result in found}
+    drawn = {anchor: text for anchor, text in drawn.items() if text}
+    for anchor, text in drawn.items():
+        save(f"{base}-{anchor}.svg" if len(drawn) > 1 else f"{base}.svg", text)
 
 
 def read_json(path):
@@ -294,7 +305,9 @@ def report_command(args):
     for result in found:
         print(collection.text(result), end="\n\n")
     if args.out:
-        write(found, args.out, args.name or (found[0]["table"] if len(found) == 1 else "all"))
+        name = args.name or (found[0]["table"] if len(found) == 1 else "all")
+        write(found, args.out, name)
+        write_for_documents(found, args.out, name)
     return 0
 
 
@@ -332,6 +345,6 @@ def main(argv=None):
         print(f"workloads: {', '.join(workloads.names())}")
         print("options: " + "; ".join(f"{k}: {v}" for k, v in specs.OPTIONS.items()))
         return 0
-    except (Usage, LinkError) as error:
+    except (Usage, LinkError, figures.Missing) as error:
         print(f"busbar-bench: {error}", file=sys.stderr)
         return 2

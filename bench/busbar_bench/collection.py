@@ -78,6 +78,19 @@ def join(found):
     return {"format": FORMAT, "table": "all", "machine": machine.describe(), "parts": found}
 
 
+def slim(value):
+    """The same without what stands in it twice: the lines of a process that a row has."""
+    if value["table"] == "all":
+        return {**value, "parts": [slim(part) for part in value["parts"]]}
+    if "processes" not in value:
+        return value
+    processes = [
+        {**process, "lines": [line for line in process["lines"] if "spec" not in line]}
+        for process in value["processes"]
+    ]
+    return {**value, "processes": processes}
+
+
 def parts(value):
     """The results in a document: those of a joined one, or itself."""
     if isinstance(value, dict) and value.get("table") == "all":

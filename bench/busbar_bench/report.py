@@ -100,24 +100,33 @@ def verdict_text(row):
     return f"missed by {reason[2]}" if reason[1] else text
 
 
-def markdown(result):
-    """A table's rows for a document, with what was measured on."""
+def grid(result):
+    """Head and rows of a table, as documents and pages show it."""
     peers = [s for s in result["settings"]["sides"] if s not in (LOCAL, REMOTE)]
     head = ["workload", "link", "local", "remote", "ratio [range]"]
     head += [*peers, "published", "losses", "bar", "verdict"]
+    return head, [row_cells(row, peers) for row in result["rows"]]
+
+
+def row_cells(row, peers):
+    """One of its rows."""
+    cells = [row["spec"], row["link"] or "-"]
+    for side in (LOCAL, REMOTE):
+        rate, unit = side_rate(row, side)
+        cells.append(f"{number(rate)} {unit}".strip())
+    cells.append(ratio_text(row["ratios"].get(REMOTE)))
+    cells += [ratio_text(row["ratios"].get(peer)) + trouble(row, peer) for peer in peers]
+    cells.append(", ".join(mark_text(m) for m in row["published"]) or "-")
+    return [*cells, losses_text(row), bar_text(row), verdict_text(row)]
+
+
+def markdown(result):
+    """A table's rows for a document, with what was measured on."""
+    head, rows = grid(result)
     lines = [f"## {result['table']}: {result['title']}", "", "| " + " | ".join(head) + " |"]
     lines.append("|" + "---|" * len(head))
-    for row in result["rows"]:
-        cells = [row["spec"], row["link"] or "-"]
-        for side in (LOCAL, REMOTE):
-            rate, unit = side_rate(row, side)
-            cells.append(f"{number(rate)} {unit}".strip())
-        cells.append(ratio_text(row["ratios"].get(REMOTE)))
-        cells += [ratio_text(row["ratios"].get(peer)) + trouble(row, peer) for peer in peers]
-        cells.append(", ".join(mark_text(m) for m in row["published"]) or "-")
-        cells += [losses_text(row), bar_text(row), verdict_text(row)]
-        lines.append("| " + " | ".join(cells) + " |")
-    errors = [f"- {row['spec']}: {error}" for row in result["rows"] for error in row["errors"]]
+    lines += ["| " + " | ".join(cells) + " |" for cells in rows]
+    errors = [f"- {error}" for error in errors_text(result["rows"])]
     return "\n".join([*lines, "", *errors, *([""] if errors else [])])
 
 
@@ -166,11 +175,20 @@ def result_text(result):
         )
     parts = [result["title"], "", table_text(header, rows)]
     notes = [f"{r['spec']}: {r['reason']}" for r in result["rows"] if r["kind"] == "round-trips"]
-    notes += [f"{row['spec']}: {error}" for row in result["rows"] for error in row["errors"]]
+    notes += errors_text(result["rows"])
     if notes:
         parts += ["", *notes]
     parts += ["", start_up_text(result["start_up"])]
     return "\n".join(parts)
+
+
+def errors_text(rows):
+    """What failed, each once: a process that ends takes all of its rows along."""
+    specs = {}
+    for row in rows:
+        for error in row["errors"]:
+            specs.setdefault(error, []).append(row["spec"])
+    return [f"{', '.join(each)}: {error}" for error, each in specs.items()]
 
 
 def start_up_text(start_up):

@@ -36,30 +36,33 @@ def losses_equal(left, right):
 
 
 def errors_of(processes, runs_by_side, row, link):
-    """Sentences about what failed in a row."""
-    found = []
+    """Sentences about what failed in a row: each once, with the rounds in which it did."""
+    rounds = {}
     for side, runs in runs_by_side.items():
         for index, run in enumerate(runs):
+            reason = None
             if run is None:
-                process = next(
-                    (
-                        p
-                        for p in processes
-                        if p["side"] == side
-                        and p["round"] == index
-                        and (side == LOCAL or p.get("link") == link)
-                        and str(row.spec) in p.get("specs", [])
-                    ),
-                    None,
-                )
-                if process is not None:
-                    reason = process.get("error") or "no result"
-                    found.append(f"{side}, round {index + 1}: {reason}")
+                reason = reason_of_none(processes, side, index, row, link)
             elif "error" in run:
-                found.append(f"{side}, round {index + 1}: {run['error']}")
+                reason = run["error"]
             elif not run.get("finite", True):
-                found.append(f"{side}, round {index + 1}: losses are not finite")
-    return found
+                reason = "losses are not finite"
+            if reason:
+                rounds.setdefault((side, reason), []).append(str(index + 1))
+    return [
+        f"{side}, round{'s' if len(each) > 1 else ''} {', '.join(each)}: {reason}"
+        for (side, reason), each in rounds.items()
+    ]
+
+
+def reason_of_none(processes, side, index, row, link):
+    """Why a process that should have measured a row said nothing of it; None if none should."""
+    for process in processes:
+        here = process["side"] == side and process["round"] == index
+        over = side == LOCAL or process.get("link") == link
+        if here and over and str(row.spec) in process.get("specs", []):
+            return process.get("error") or "no result"
+    return None
 
 
 def link_bound(row, link):

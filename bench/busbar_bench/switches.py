@@ -4,7 +4,7 @@ import copy
 
 from busbar_bench import micro, runner
 from busbar_bench.published import SWITCHES, TABLES
-from busbar_bench.report import number, table_text
+from busbar_bench.report import errors_text, number, table_text
 from busbar_bench.results import LOCAL, REMOTE
 from busbar_bench.stats import median
 
@@ -93,7 +93,7 @@ def factor_text(value, base):
 def result_text(result):
     """The table of switches."""
     head, rows = rows_of(result)
-    failed = [f"{row['spec']}: {error}" for row in result["rows"] for error in row["errors"]]
+    failed = errors_text(result["rows"])
     return "\n".join(
         [result["title"], "", table_text(head, rows), *([""] if failed else []), *failed]
     )

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from test_results import sample
 
-from busbar_bench import cli, collection, plot, switches
+from busbar_bench import cli, collection, figures, page, switches
 from busbar_bench.published import SWITCHES
 from busbar_bench.spec import parse
 
@@ -52,8 +52,8 @@ def test_the_documents_have_each_result():
     found = [sample(), micro_result(700.0)]
     text = collection.markdown(found)
     assert "| alexnet:32:fp32 |" in text and "missed by 200" in text
-    page = plot.pages(found, "all")
-    assert page.count("<h2 ") == 2 and page.count("<script") == 1
+    text = page.pages(found, "all")
+    assert text.count("<h2 ") == 2 and text.count("<script") == 1
 
 
 def test_report_joins_files(tmp_path, capsys):
@@ -91,7 +91,7 @@ def test_switches_show_what_each_buys():
     assert rows[1][0] == "without queued launches" and rows[1][1] == "30 (x0.20)"
     assert "200 (x2000.00)" in rows[1]
     assert "queued launches" in switches.result_text(result)
-    assert "<svg" not in plot.section(result)
+    assert figures.svg(result) == "" and "queued launches" in page.page(result)
 
 
 def test_a_time_limit_ends_with_the_first_block(capsys):

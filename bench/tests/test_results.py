@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from busbar_bench import compare, plot, report, results
+from busbar_bench import cli, collection, compare, figures, page, report, results
 from busbar_bench.published import Row, mark
 from busbar_bench.spec import parse
 
@@ -28,7 +28,7 @@ def process(side, round_index, *lines, link=None, error=None, specs=()):
     }
 
 
-A = "alexnet:32:fp32"
+A, B = "alexnet:32:fp32", "resnet56:32:fp32"
 SIDES = ["local", "remote"]
 LINK = "vmxnet3-10g"
 
@@ -187,22 +187,79 @@ def test_schema_accepts_results_and_names_what_is_missing():
 
 
 def test_the_page_is_self_contained_and_escaped():
-    page = plot.page(sample())
-    assert not re.search(r'src=|href="[^#]', page)
-    assert page.count("<svg") == 1
-    assert "a <table>" not in page and "a &lt;table&gt;" in page
+    text = page.page(sample())
+    assert not re.search(r'src=|href="[^#]|@import|url\((?!#)', text)
+    assert text.count("<svg") == 1
+    assert "a <table>" not in text and "a &lt;table&gt;" in text
     # The machine's text cannot end the script element early.
-    assert page.count("</script>") == 1
-    raw = re.search(r'id="raw">(.*?)</script>', page, re.DOTALL).group(1)
+    assert text.count("</script>") == 1
+    raw = re.search(r'id="raw">(.*?)</script>', text, re.DOTALL).group(1)
     assert json.loads(raw)["machine"]["cpu"] == "</script>"
 
 
-def test_the_plot_places_marks_on_its_axis():
-    picture = plot.svg(sample())
-    assert "<path" in picture and "stroke-dasharray" in picture and 'opacity="0.2"' in picture
-    numbers = [float(n) for n in re.findall(r'(?:x1|x2|cx|x)="([\d.]+)"', picture)]
-    assert max(numbers) <= plot.WIDTH
-    assert plot.scale_end(sample()["rows"]) > 1.1
+def texts_of(drawn):
+    return [text.get_text() for ax in drawn.axes for text in ax.get_yticklabels()]
+
+
+def test_the_plot_shows_everything_and_again_what_is_near_1():
+    result = sample(remote=(99.0, 101.0))
+    drawn = figures.figure(result)
+    assert len(drawn.axes) == 2 and texts_of(drawn)[0] == A
+    whole, near = (ax.get_xlim() for ax in drawn.axes)
+    assert whole[0] == 0 and whole[1] > 1 and near[0] > 0.45 and near[1] < 2
+    labels = [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert sorted(labels) == ["bar", "published: Bitfusion", "published: Radium", "remote"]
+    assert "remote: 0.75 (published: Radium" in figures.description(result)
+
+
+def test_no_text_of_a_plot_covers_another():
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    rows = sample()["rows"] * 8
+    for index, row in enumerate(rows):
+        rows[index] = {**row, "spec": f"a_workload_with_a_long_name_{index}:512:bf16:nhwc+host"}
+    with matplotlib.rc_context(figures.LOOK):
+        drawn = figures.figure(result_of(rows, []))
+        canvas = FigureCanvasAgg(drawn)
+        canvas.draw()
+        renderer = canvas.get_renderer()
+        texts = [*drawn.legends[0].get_texts()]
+        for ax in drawn.axes:
+            texts += [ax.xaxis.label, ax.yaxis.label]
+            for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, (-1, len(rows)))):
+                places = zip(axis.get_ticklocs(), axis.get_ticklabels())
+                texts += [text for place, text in places if low <= place <= high]
+        shown = [text for text in texts if text.get_visible() and text.get_text()]
+        boxes = [text.get_window_extent(renderer) for text in shown]
+    assert len(boxes) > 10
+    page_box = drawn.bbox
+    for index, box in enumerate(boxes):
+        assert box.x0 >= page_box.x0 - 1 and box.x1 <= page_box.x1 + 1
+        for other in boxes[index + 1 :]:
+            assert not box.overlaps(other)
+
+
+def test_an_error_stands_once():
+    broken = [
+        {**process("local", index, {"process": True}), "specs": [A, B], "error": "no GPU"}
+        for index in range(3)
+    ]
+    rows = [row_of(broken, spec=A), row_of(broken, spec=B)]
+    text = report.result_text(result_of(rows, broken))
+    assert text.count("no GPU") == 1, text
+    assert f"{A}, {B}: local, rounds 1, 2, 3: no GPU" in text
+
+
+def test_a_file_has_each_line_once_and_says_the_same(tmp_path):
+    result = sample()
+    slim = collection.slim(json.loads(json.dumps(result)))
+    assert not any(process["lines"] for process in slim["processes"])
+    assert report.result_text(slim) == report.result_text(result)
+    cli.write([result], tmp_path, "one")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.html", "one.json"]
+    assert cli.main(["report", str(tmp_path / "one.json"), "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "radium-small.svg").read_text().startswith("<svg")
 
 
 def changed(before, ratios):

@@ -298,7 +298,7 @@ fn cuMemcpyHtoDAsync_v2(
 #[cx] #[is(engine::copy::to_device(dstDevice, srcHost.cast(), ByteCount, cx.stream(null, per_thread)?, false))] #[get_proc("cuMemcpyHtoD", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyHtoD_v2(dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize) -> CUresult;
 
-#[is(cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, null))] #[get_proc("cuMemcpyPeer", 4000)] #[per_thread("_ptds")]
+#[custom] #[get_proc("cuMemcpyPeer", 4000)] #[per_thread("_ptds")]
 fn cuMemcpyPeer(
     dstDevice: CUdeviceptr,
     dstContext: CUcontext,
@@ -307,7 +307,7 @@ fn cuMemcpyPeer(
     ByteCount: usize,
 ) -> CUresult;
 
-#[id(0x0a02)] #[queued] #[get_proc("cuMemcpyPeerAsync", 4000)] #[per_thread("_ptsz")]
+#[id(0x0a02)] #[queued] #[by_hand(client)] #[get_proc("cuMemcpyPeerAsync", 4000)] #[per_thread("_ptsz")]
 fn cuMemcpyPeerAsync(
     dstDevice: CUdeviceptr,
     #[handle(optional)] dstContext: CUcontext,

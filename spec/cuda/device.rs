@@ -13,7 +13,7 @@ fn cuDeviceGet(#[out] device: *mut CUdevice, ordinal: i32) -> CUresult;
 #[id(0x0202)] #[cached] #[by_hand(client)] #[cx(local)] #[get_proc("cuDeviceGetAttribute", 2000)]
 fn cuDeviceGetAttribute(#[out] pi: *mut i32, attrib: CUdevice_attribute, dev: CUdevice) -> CUresult;
 
-#[id(0x0203)] #[cached] #[by_hand(worker)] #[get_proc("cuDeviceGetByPCIBusId", 4010)]
+#[id(0x0203)] #[cached] #[by_hand(client, worker)] #[cx] #[get_proc("cuDeviceGetByPCIBusId", 4010)]
 fn cuDeviceGetByPCIBusId(#[out] dev: *mut CUdevice, #[cstr] pciBusId: *const c_char) -> CUresult;
 
 #[local] #[cx(local)] #[get_proc("cuDeviceGetCount", 2000)]
@@ -40,7 +40,7 @@ fn cuDeviceGetLuid(luid: *mut c_char, deviceNodeMask: *mut u32, dev: CUdevice) -
 #[local] #[cx(local)] #[get_proc("cuDeviceGetName", 2000)]
 fn cuDeviceGetName(name: *mut c_char, len: i32, dev: CUdevice) -> CUresult;
 
-#[id(0x0207)] #[cached] #[get_proc("cuDeviceGetPCIBusId", 4010)]
+#[id(0x0207)] #[cached] #[by_hand(client)] #[cx] #[get_proc("cuDeviceGetPCIBusId", 4010)]
 fn cuDeviceGetPCIBusId(
     #[out_array(len)] pciBusId: *mut c_char,
     len: i32,

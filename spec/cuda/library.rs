@@ -8,8 +8,8 @@ fn cuKernelGetAttribute(
     dev: CUdevice,
 ) -> CUresult;
 
-#[local] #[cx] #[get_proc("cuKernelGetFunction", 12000)]
-fn cuKernelGetFunction(#[gives(one)] pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult;
+#[custom] #[cx(context)] #[get_proc("cuKernelGetFunction", 12000)]
+fn cuKernelGetFunction(#[new] pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult;
 
 #[local] #[cx(local)] #[get_proc("cuKernelGetLibrary", 12050)]
 fn cuKernelGetLibrary(#[gives(one)] pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult;
@@ -104,5 +104,5 @@ fn cuLibraryLoadFromFile(
     numLibraryOptions: u32,
 ) -> CUresult;
 
-#[custom] #[cx(local)] #[get_proc("cuLibraryUnload", 12000)]
+#[cx(local)] #[is(engine::load::unload(library))] #[get_proc("cuLibraryUnload", 12000)]
 fn cuLibraryUnload(#[handle] library: CUlibrary) -> CUresult;

@@ -80,6 +80,11 @@ fn CopyIn(dst: u64, stream: u32, pad: u32, data: Rest);
 #[id(0x8036)] #[message] #[queued] #[family(copy)]
 fn CopyInLater(shape: Bytes, array: u32, stream: u32, token: u64);
 
+/// A stream goes no further until the client lets it: when it has come so far, the client hears of
+/// it by this token.
+#[id(0x8037)] #[message] #[queued] #[family(copy)]
+fn StreamGate(stream: u32, token: u64);
+
 /// Bytes of the device's memory come to the program. The bulk answer holds them.
 #[id(0x8031)] #[message] #[waits] #[family(copy)]
 fn CopyOut(src: u64, len: u64, stream: u32);
@@ -115,6 +120,11 @@ fn LibraryLoadNow(library: u32, hash: [u8; 32], options: Bytes) -> (info_log: By
 #[id(0x8042)] #[message] #[waits] #[family(library)]
 #[creates(Function)]
 fn LibraryKernel(library: u32, name: Str, function: u32, device: i32) -> (params: U32s, attributes: U32s);
+
+/// The function of a kernel in the current context.
+#[id(0x8049)] #[message] #[queued] #[family(library)]
+#[creates(Function)]
+fn KernelFunction(library: u32, kernel: u32, function: u32);
 
 /// The kernels of a library; those without an id get one of the worker's.
 #[id(0x8043)] #[message] #[waits] #[family(library)]

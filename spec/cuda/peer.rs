@@ -8,7 +8,7 @@ fn cuCtxDisablePeerAccess(#[handle] peerContext: CUcontext) -> CUresult;
 #[changes(Context, scope, "peers")]
 fn cuCtxEnablePeerAccess(#[handle] peerContext: CUcontext, Flags: u32) -> CUresult;
 
-#[id(0x1303)] #[cached] #[get_proc("cuDeviceCanAccessPeer", 4000)]
+#[id(0x1303)] #[cached] #[by_hand(client)] #[cx] #[get_proc("cuDeviceCanAccessPeer", 4000)]
 fn cuDeviceCanAccessPeer(
     #[out] canAccessPeer: *mut i32,
     dev: CUdevice,
@@ -24,7 +24,7 @@ fn cuDeviceGetP2PAtomicCapabilities(
     dstDevice: CUdevice,
 ) -> CUresult;
 
-#[id(0x1305)] #[cached] #[get_proc("cuDeviceGetP2PAttribute", 8000)]
+#[id(0x1305)] #[cached] #[by_hand(client)] #[cx] #[get_proc("cuDeviceGetP2PAttribute", 8000)]
 fn cuDeviceGetP2PAttribute(
     #[out] value: *mut i32,
     attrib: CUdevice_P2PAttribute,

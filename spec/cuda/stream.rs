@@ -165,7 +165,7 @@ fn cuStreamUpdateCaptureDependencies_v2(
 ) -> CUresult;
 
 // Some flags are for captures only.
-#[id(0x0c0f)] #[queued_if(Flags == 0)] #[get_proc("cuStreamWaitEvent", 3020)]
+#[id(0x0c0f)] #[queued_if(Flags == 0)] #[by_hand(client)] #[get_proc("cuStreamWaitEvent", 3020)]
 #[per_thread("_ptsz")]
 fn cuStreamWaitEvent(
     #[handle] hStream: CUstream,

@@ -36,7 +36,7 @@ fn current_context(pctx: *mut CUcontext) -> CUresult;
 fn handshake_1(version: u32, seconds: u64, out: *mut u64) -> CUresult;
 
 #[unexported] #[local] #[cx(local)]
-fn context_number(#[handle(optional)] ctx: CUcontext, #[out] out: *mut u64) -> CUresult;
+fn context_number(ctx: CUcontext, #[out] out: *mut u64) -> CUresult;
 
 #[unexported] #[local] #[cx(local)]
 fn stream_number(ctx: CUcontext, inside: u64, #[out] out: *mut u64) -> CUresult;

@@ -1,9 +1,9 @@
 //! Clocks, power and temperature.
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetAdaptiveClockInfoStatus(
-    device: nvmlDevice_t,
-    adaptiveClockStatus: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] adaptiveClockStatus: *mut u32,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
@@ -12,11 +12,11 @@ fn nvmlDeviceGetAdaptiveTgpModeInfo_v1(
     info: *mut nvmlAdaptiveTgpModeInfo_v1_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetApplicationsClock(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     clockType: nvmlClockType_t,
-    clockMHz: *mut u32,
+    #[out] clockMHz: *mut u32,
 ) -> nvmlReturn_t;
 
 #[cx] #[is(fixed_two(device, [Number::AutoBoost, Number::AutoBoostDefault]))]
@@ -30,8 +30,7 @@ fn nvmlDeviceGetAutoBoostedClocksEnabled(
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetClkMonStatus(device: nvmlDevice_t, status: *mut nvmlClkMonStatus_t) -> nvmlReturn_t;
 
-#[local] #[cx]
-#[family(device)]
+#[asked]
 fn nvmlDeviceGetClock(
     #[handle] device: nvmlDevice_t,
     clockType: nvmlClockType_t,
@@ -47,16 +46,22 @@ fn nvmlDeviceGetClockInfo(
     #[out] clock: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
-fn nvmlDeviceGetClockOffsets(device: nvmlDevice_t, info: *mut nvmlClockOffset_t) -> nvmlReturn_t;
+#[asked]
+fn nvmlDeviceGetClockOffsets(
+    #[handle] device: nvmlDevice_t,
+    #[versioned] info: *mut nvmlClockOffset_t,
+) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
-fn nvmlDeviceGetCoolerInfo(device: nvmlDevice_t, coolerInfo: *mut nvmlCoolerInfo_t) -> nvmlReturn_t;
+#[asked]
+fn nvmlDeviceGetCoolerInfo(
+    #[handle] device: nvmlDevice_t,
+    #[versioned] coolerInfo: *mut nvmlCoolerInfo_t,
+) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetCurrentClockFreqs(
-    device: nvmlDevice_t,
-    currentClockFreqs: *mut nvmlDeviceCurrentClockFreqs_t,
+    #[handle] device: nvmlDevice_t,
+    #[versioned] currentClockFreqs: *mut nvmlDeviceCurrentClockFreqs_t,
 ) -> nvmlReturn_t;
 
 #[cx] #[is(live(device, Number::ClockReasons))]
@@ -73,17 +78,17 @@ fn nvmlDeviceGetCurrentClocksThrottleReasons(
     #[out] clocksThrottleReasons: *mut u64,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetDefaultApplicationsClock(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     clockType: nvmlClockType_t,
-    clockMHz: *mut u32,
+    #[out] clockMHz: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetDynamicPstatesInfo(
-    device: nvmlDevice_t,
-    pDynamicPstatesInfo: *mut nvmlGpuDynamicPstatesInfo_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] pDynamicPstatesInfo: *mut nvmlGpuDynamicPstatesInfo_t,
 ) -> nvmlReturn_t;
 
 #[cx] #[is(fixed(device, Number::PowerEnforcedLimit))]
@@ -93,40 +98,47 @@ fn nvmlDeviceGetEnforcedPowerLimit(
     #[out] limit: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetFanControlPolicy_v2(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     fan: u32,
-    policy: *mut nvmlFanControlPolicy_t,
+    #[out] policy: *mut nvmlFanControlPolicy_t,
 ) -> nvmlReturn_t;
 
 #[cx] #[is(live(device, Number::Fan))]
 #[family(device)]
 fn nvmlDeviceGetFanSpeed(#[handle] device: nvmlDevice_t, #[out] speed: *mut u32) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetFanSpeedRPM(
-    device: nvmlDevice_t,
-    fanSpeed: *mut nvmlFanSpeedInfo_t,
+    #[handle] device: nvmlDevice_t,
+    #[versioned] fanSpeed: *mut nvmlFanSpeedInfo_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
-fn nvmlDeviceGetFanSpeed_v2(device: nvmlDevice_t, fan: u32, speed: *mut u32) -> nvmlReturn_t;
+#[asked]
+fn nvmlDeviceGetFanSpeed_v2(
+    #[handle] device: nvmlDevice_t,
+    fan: u32,
+    #[out] speed: *mut u32,
+) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetGpcClkMinMaxVfOffset(
-    device: nvmlDevice_t,
-    minOffset: *mut i32,
-    maxOffset: *mut i32,
+    #[handle] device: nvmlDevice_t,
+    #[out] minOffset: *mut i32,
+    #[out] maxOffset: *mut i32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
-fn nvmlDeviceGetGpcClkVfOffset(device: nvmlDevice_t, offset: *mut i32) -> nvmlReturn_t;
+#[asked]
+fn nvmlDeviceGetGpcClkVfOffset(
+    #[handle] device: nvmlDevice_t,
+    #[out] offset: *mut i32,
+) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetMarginTemperature(
-    device: nvmlDevice_t,
-    marginTempInfo: *mut nvmlMarginTemperature_t,
+    #[handle] device: nvmlDevice_t,
+    #[versioned] marginTempInfo: *mut nvmlMarginTemperature_t,
 ) -> nvmlReturn_t;
 
 #[local] #[cx]
@@ -137,47 +149,50 @@ fn nvmlDeviceGetMaxClockInfo(
     #[out] clock: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetMaxCustomerBoostClock(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     clockType: nvmlClockType_t,
-    clockMHz: *mut u32,
+    #[out] clockMHz: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetMemClkMinMaxVfOffset(
-    device: nvmlDevice_t,
-    minOffset: *mut i32,
-    maxOffset: *mut i32,
+    #[handle] device: nvmlDevice_t,
+    #[out] minOffset: *mut i32,
+    #[out] maxOffset: *mut i32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
-fn nvmlDeviceGetMemClkVfOffset(device: nvmlDevice_t, offset: *mut i32) -> nvmlReturn_t;
+#[asked]
+fn nvmlDeviceGetMemClkVfOffset(
+    #[handle] device: nvmlDevice_t,
+    #[out] offset: *mut i32,
+) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetMinMaxClockOfPState(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     r#type: nvmlClockType_t,
     pstate: nvmlPstates_t,
-    minClockMHz: *mut u32,
-    maxClockMHz: *mut u32,
+    #[out] minClockMHz: *mut u32,
+    #[out] maxClockMHz: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetMinMaxFanSpeed(
-    device: nvmlDevice_t,
-    minSpeed: *mut u32,
-    maxSpeed: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] minSpeed: *mut u32,
+    #[out] maxSpeed: *mut u32,
 ) -> nvmlReturn_t;
 
 #[cx] #[is(fixed(device, Number::Fans))]
 #[family(device)]
 fn nvmlDeviceGetNumFans(#[handle] device: nvmlDevice_t, #[out] numFans: *mut u32) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetPerformanceModes(
-    device: nvmlDevice_t,
-    perfModes: *mut nvmlDevicePerfModes_t,
+    #[handle] device: nvmlDevice_t,
+    #[versioned] perfModes: *mut nvmlDevicePerfModes_t,
 ) -> nvmlReturn_t;
 
 #[cx] #[is(live(device, Number::PerformanceState))]
@@ -257,25 +272,25 @@ fn nvmlDeviceGetSupportedClocksThrottleReasons(
     #[out] supportedClocksThrottleReasons: *mut u64,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetSupportedGraphicsClocks(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     memoryClockMHz: u32,
-    count: *mut u32,
-    clocksMHz: *mut u32,
+    #[out] count: *mut u32,
+    #[out_array(count)] clocksMHz: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetSupportedMemoryClocks(
-    device: nvmlDevice_t,
-    count: *mut u32,
-    clocksMHz: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] count: *mut u32,
+    #[out_array(count)] clocksMHz: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetSupportedPerformanceStates(
-    device: nvmlDevice_t,
-    pstates: *mut nvmlPstates_t,
+    #[handle] device: nvmlDevice_t,
+    #[out_array(size)] pstates: *mut u8,
     size: u32,
 ) -> nvmlReturn_t;
 
@@ -285,11 +300,11 @@ fn nvmlDeviceGetSupportedPowerModes(
     supportedPowerModes: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetTargetFanSpeed(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     fan: u32,
-    targetSpeed: *mut u32,
+    #[out] targetSpeed: *mut u32,
 ) -> nvmlReturn_t;
 
 #[local] #[cx]
@@ -315,16 +330,16 @@ fn nvmlDeviceGetTemperatureV(
     temperature: *mut nvmlTemperature_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetThermalSettings(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     sensorIndex: u32,
-    pThermalSettings: *mut nvmlGpuThermalSettings_t,
+    #[out] pThermalSettings: *mut nvmlGpuThermalSettings_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetViolationStatus(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     perfPolicyType: nvmlPerfPolicyType_t,
-    violTime: *mut nvmlViolationTime_t,
+    #[out] violTime: *mut nvmlViolationTime_t,
 ) -> nvmlReturn_t;

@@ -12,10 +12,10 @@ fn nvmlDeviceGetConfComputeGpuCertificate(
     gpuCert: *mut nvmlConfComputeGpuCertificate_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("confidential computing is an affair of the server and its GPU")]
+#[asked(whole)]
 fn nvmlDeviceGetConfComputeMemSizeInfo(
-    device: nvmlDevice_t,
-    memInfo: *mut nvmlConfComputeMemSizeInfo_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] memInfo: *mut nvmlConfComputeMemSizeInfo_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("confidential computing is an affair of the server and its GPU")]

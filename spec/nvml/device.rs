@@ -1,16 +1,16 @@
 //! One device.
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetAPIRestriction(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     apiType: nvmlRestrictedAPI_t,
-    isRestricted: *mut nvmlEnableState_t,
+    #[out] isRestricted: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetAddressingMode(
-    device: nvmlDevice_t,
-    mode: *mut nvmlDeviceAddressingMode_t,
+    #[handle] device: nvmlDevice_t,
+    #[versioned] mode: *mut nvmlDeviceAddressingMode_t,
 ) -> nvmlReturn_t;
 
 #[local] #[cx]
@@ -47,10 +47,10 @@ fn nvmlDeviceGetBrand(
     #[out] r#type: *mut nvmlBrandType_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetBridgeChipInfo(
-    device: nvmlDevice_t,
-    bridgeHierarchy: *mut nvmlBridgeChipHierarchy_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] bridgeHierarchy: *mut nvmlBridgeChipHierarchy_t,
 ) -> nvmlReturn_t;
 
 #[cx] #[is(fixed(device, Number::BusType))]
@@ -59,10 +59,10 @@ fn nvmlDeviceGetBusType(
     #[out] r#type: *mut nvmlBusType_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetCapabilities(
-    device: nvmlDevice_t,
-    caps: *mut nvmlDeviceCapabilities_t,
+    #[handle] device: nvmlDevice_t,
+    #[versioned] caps: *mut nvmlDeviceCapabilities_t,
 ) -> nvmlReturn_t;
 
 #[local] #[cx]
@@ -71,16 +71,18 @@ fn nvmlDeviceGetComputeMode(
     #[out] mode: *mut nvmlComputeMode_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("processors and memory of the server mean nothing to this machine")]
+#[cx] #[is(affinity(device, "cpu", (cpuSet, cpuSetSize), 0))]
+#[family(affinity)]
 fn nvmlDeviceGetCpuAffinity(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     cpuSetSize: u32,
     cpuSet: *mut u64,
 ) -> nvmlReturn_t;
 
-#[unsupported("processors and memory of the server mean nothing to this machine")]
+#[cx] #[is(affinity(device, "cpu", (cpuSet, cpuSetSize), scope))]
+#[family(affinity)]
 fn nvmlDeviceGetCpuAffinityWithinScope(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     cpuSetSize: u32,
     cpuSet: *mut u64,
     scope: nvmlAffinityScope_t,
@@ -124,18 +126,18 @@ fn nvmlDeviceGetDisplayMode(
     #[out] display: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetDriverModel(
-    device: nvmlDevice_t,
-    current: *mut nvmlDriverModel_t,
-    pending: *mut nvmlDriverModel_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] current: *mut nvmlDriverModel_t,
+    #[out] pending: *mut nvmlDriverModel_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetDriverModel_v2(
-    device: nvmlDevice_t,
-    current: *mut nvmlDriverModel_t,
-    pending: *mut nvmlDriverModel_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] current: *mut nvmlDriverModel_t,
+    #[out] pending: *mut nvmlDriverModel_t,
 ) -> nvmlReturn_t;
 
 #[cx] #[is(live_two(device, [Number::EncoderBusy, Number::EncoderPeriod]))]
@@ -145,11 +147,11 @@ fn nvmlDeviceGetEncoderUtilization(
     #[out] samplingPeriodUs: *mut u32,
 ) -> nvmlReturn_t;
 
-#[local] #[cx]
+#[asked]
 fn nvmlDeviceGetFieldValues(
     #[handle] device: nvmlDevice_t,
     valuesCount: i32,
-    values: *mut nvmlFieldValue_t,
+    #[out_array(valuesCount)] values: *mut nvmlFieldValue_t,
 ) -> nvmlReturn_t;
 
 #[local] #[cx]
@@ -176,25 +178,28 @@ fn nvmlDeviceGetGpuMaxPcieLinkGeneration(
     #[out] maxLinkGenDevice: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetGpuOperationMode(
-    device: nvmlDevice_t,
-    current: *mut nvmlGpuOperationMode_t,
-    pending: *mut nvmlGpuOperationMode_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] current: *mut nvmlGpuOperationMode_t,
+    #[out] pending: *mut nvmlGpuOperationMode_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetGpuUptime_v1(device: nvmlDevice_t, uptime: *mut nvmlGpuUptime_v1_t) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetGspFirmwareMode(
-    device: nvmlDevice_t,
-    isEnabled: *mut u32,
-    defaultMode: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] isEnabled: *mut u32,
+    #[out] defaultMode: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
-fn nvmlDeviceGetGspFirmwareVersion(device: nvmlDevice_t, version: *mut c_char) -> nvmlReturn_t;
+#[asked]
+fn nvmlDeviceGetGspFirmwareVersion(
+    #[handle] device: nvmlDevice_t,
+    #[out_array(80)] version: *mut c_char,
+) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetHostname_v1(device: nvmlDevice_t, hostname: *mut nvmlHostname_v1_t) -> nvmlReturn_t;
@@ -215,16 +220,16 @@ fn nvmlDeviceGetInforomImageVersion(
     length: u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetInforomVersion(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     object: nvmlInforomObject_t,
-    version: *mut c_char,
+    #[out_array(length)] version: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
-fn nvmlDeviceGetIrqNum(device: nvmlDevice_t, irqNum: *mut u32) -> nvmlReturn_t;
+#[asked]
+fn nvmlDeviceGetIrqNum(#[handle] device: nvmlDevice_t, #[out] irqNum: *mut u32) -> nvmlReturn_t;
 
 #[cx] #[is(live_two(device, [Number::JpegBusy, Number::JpegPeriod]))]
 fn nvmlDeviceGetJpgUtilization(
@@ -233,11 +238,11 @@ fn nvmlDeviceGetJpgUtilization(
     #[out] samplingPeriodUs: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetLastBBXFlushTime(
-    device: nvmlDevice_t,
-    timestamp: *mut u64,
-    durationUs: *mut u64,
+    #[handle] device: nvmlDevice_t,
+    #[out] timestamp: *mut u64,
+    #[out] durationUs: *mut u64,
 ) -> nvmlReturn_t;
 
 #[cx] #[is(fixed(device, Number::PcieMaxGeneration))]
@@ -252,9 +257,10 @@ fn nvmlDeviceGetMaxPcieLinkWidth(
     #[out] maxLinkWidth: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("processors and memory of the server mean nothing to this machine")]
+#[cx] #[is(affinity(device, "node", (nodeSet, nodeSetSize), scope))]
+#[family(affinity)]
 fn nvmlDeviceGetMemoryAffinity(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     nodeSetSize: u32,
     nodeSet: *mut u64,
     scope: nvmlAffinityScope_t,
@@ -272,10 +278,10 @@ fn nvmlDeviceGetMemoryInfo(
     #[out] memory: *mut nvmlMemory_t,
 ) -> nvmlReturn_t;
 
-#[local] #[cx]
+#[asked(whole)] #[cx]
 fn nvmlDeviceGetMemoryInfo_v2(
     #[handle] device: nvmlDevice_t,
-    memory: *mut nvmlMemory_v2_t,
+    #[versioned] memory: *mut nvmlMemory_v2_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
@@ -312,8 +318,8 @@ fn nvmlDeviceGetNumGpuCores(
     #[out] numCores: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("processors and memory of the server mean nothing to this machine")]
-fn nvmlDeviceGetNumaNodeId(device: nvmlDevice_t, node: *mut u32) -> nvmlReturn_t;
+#[asked]
+fn nvmlDeviceGetNumaNodeId(#[handle] device: nvmlDevice_t, #[out] node: *mut u32) -> nvmlReturn_t;
 
 #[cx] #[is(live_two(device, [Number::FlowBusy, Number::FlowPeriod]))]
 fn nvmlDeviceGetOfaUtilization(
@@ -361,15 +367,18 @@ fn nvmlDeviceGetPcieSpeed(
     #[out] pcieSpeed: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetPcieThroughput(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     counter: nvmlPcieUtilCounter_t,
-    value: *mut u32,
+    #[out] value: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
-fn nvmlDeviceGetPdi(device: nvmlDevice_t, pdi: *mut nvmlPdi_t) -> nvmlReturn_t;
+#[asked]
+fn nvmlDeviceGetPdi(
+    #[handle] device: nvmlDevice_t,
+    #[versioned] pdi: *mut nvmlPdi_t,
+) -> nvmlReturn_t;
 
 #[cx] #[is(fixed(device, Number::Persistence))]
 fn nvmlDeviceGetPersistenceMode(
@@ -377,20 +386,20 @@ fn nvmlDeviceGetPersistenceMode(
     #[out] mode: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetPlatformInfo(
-    device: nvmlDevice_t,
-    platformInfo: *mut nvmlPlatformInfo_t,
+    #[handle] device: nvmlDevice_t,
+    #[versioned] platformInfo: *mut nvmlPlatformInfo_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this reading")]
+#[asked]
 fn nvmlDeviceGetSamples(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     r#type: nvmlSamplingType_t,
     lastSeenTimeStamp: u64,
-    sampleValType: *mut nvmlValueType_t,
-    sampleCount: *mut u32,
-    samples: *mut nvmlSample_t,
+    #[out] sampleValType: *mut nvmlValueType_t,
+    #[out] sampleCount: *mut u32,
+    #[out_array(sampleCount)] samples: *mut nvmlSample_t,
 ) -> nvmlReturn_t;
 
 #[cx] #[is(text(device.facts.texts.get("serial"), serial, length))]

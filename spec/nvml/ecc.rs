@@ -13,12 +13,12 @@ fn nvmlDeviceGetDefaultEccMode(
     #[out] defaultMode: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of memory errors")]
+#[asked]
 fn nvmlDeviceGetDetailedEccErrors(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     errorType: nvmlMemoryErrorType_t,
     counterType: nvmlEccCounterType_t,
-    eccCounts: *mut nvmlEccErrorCounts_t,
+    #[out] eccCounts: *mut nvmlEccErrorCounts_t,
 ) -> nvmlReturn_t;
 
 #[cx] #[is(fixed_two(device, [Number::Ecc, Number::EccPending]))]
@@ -29,22 +29,22 @@ fn nvmlDeviceGetEccMode(
     #[out] pending: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of memory errors")]
+#[asked]
 fn nvmlDeviceGetMemoryErrorCounter(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     errorType: nvmlMemoryErrorType_t,
     counterType: nvmlEccCounterType_t,
     locationType: nvmlMemoryLocation_t,
-    count: *mut u64,
+    #[out] count: *mut u64,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of memory errors")]
+#[asked]
 fn nvmlDeviceGetRemappedRows(
-    device: nvmlDevice_t,
-    corrRows: *mut u32,
-    uncRows: *mut u32,
-    isPending: *mut u32,
-    failureOccurred: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] corrRows: *mut u32,
+    #[out] uncRows: *mut u32,
+    #[out] isPending: *mut u32,
+    #[out] failureOccurred: *mut u32,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell of memory errors")]
@@ -53,45 +53,45 @@ fn nvmlDeviceGetRemappedRows_v2(
     info: *mut nvmlRemappedRowsInfo_v2_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of memory errors")]
+#[asked]
 fn nvmlDeviceGetRepairStatus(
-    device: nvmlDevice_t,
-    repairStatus: *mut nvmlRepairStatus_t,
+    #[handle] device: nvmlDevice_t,
+    #[versioned] repairStatus: *mut nvmlRepairStatus_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of memory errors")]
+#[asked]
 fn nvmlDeviceGetRetiredPages(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     cause: nvmlPageRetirementCause_t,
-    pageCount: *mut u32,
-    addresses: *mut u64,
+    #[out] pageCount: *mut u32,
+    #[out_array(pageCount)] addresses: *mut u64,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of memory errors")]
+#[asked]
 fn nvmlDeviceGetRetiredPagesPendingStatus(
-    device: nvmlDevice_t,
-    isPending: *mut nvmlEnableState_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] isPending: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of memory errors")]
+#[asked]
 fn nvmlDeviceGetRetiredPages_v2(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     cause: nvmlPageRetirementCause_t,
-    pageCount: *mut u32,
-    addresses: *mut u64,
-    timestamps: *mut u64,
+    #[out] pageCount: *mut u32,
+    #[out_array(pageCount)] addresses: *mut u64,
+    #[out_array(pageCount)] timestamps: *mut u64,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of memory errors")]
+#[asked]
 fn nvmlDeviceGetRowRemapperHistogram(
-    device: nvmlDevice_t,
-    values: *mut nvmlRowRemapperHistogramValues_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] values: *mut nvmlRowRemapperHistogramValues_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of memory errors")]
+#[asked]
 fn nvmlDeviceGetSramEccErrorStatus(
-    device: nvmlDevice_t,
-    status: *mut nvmlEccSramErrorStatus_t,
+    #[handle] device: nvmlDevice_t,
+    #[versioned] status: *mut nvmlEccSramErrorStatus_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell of memory errors")]
@@ -100,12 +100,12 @@ fn nvmlDeviceGetSramUniqueUncorrectedEccErrorCounts(
     errorCounts: *mut nvmlEccSramUniqueUncorrectedErrorCounts_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of memory errors")]
+#[asked]
 fn nvmlDeviceGetTotalEccErrors(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     errorType: nvmlMemoryErrorType_t,
     counterType: nvmlEccCounterType_t,
-    eccCounts: *mut u64,
+    #[out] eccCounts: *mut u64,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell of memory errors")]

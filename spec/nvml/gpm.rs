@@ -18,10 +18,10 @@ fn nvmlDeviceReadWritePRM_v1(device: nvmlDevice_t, buffer: *mut nvmlPRMTLV_v1_t)
 #[unsupported("the server does not sample these metrics")]
 fn nvmlGpmMetricsGet(metricsGet: *mut nvmlGpmMetricsGet_t) -> nvmlReturn_t;
 
-#[unsupported("the server does not sample these metrics")]
+#[asked]
 fn nvmlGpmQueryDeviceSupport(
-    device: nvmlDevice_t,
-    gpmSupport: *mut nvmlGpmSupport_t,
+    #[handle] device: nvmlDevice_t,
+    #[versioned] gpmSupport: *mut nvmlGpmSupport_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not sample these metrics")]

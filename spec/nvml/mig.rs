@@ -30,16 +30,16 @@ fn nvmlDeviceCreateGpuInstanceWithPlacement(
     gpuInstance: *mut nvmlGpuInstance_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("a part of a GPU is shown as a whole device")]
+#[asked(whole)]
 fn nvmlDeviceGetAttributes(
-    device: nvmlDevice_t,
-    attributes: *mut nvmlDeviceAttributes_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] attributes: *mut nvmlDeviceAttributes_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("a part of a GPU is shown as a whole device")]
+#[asked(whole)]
 fn nvmlDeviceGetAttributes_v2(
-    device: nvmlDevice_t,
-    attributes: *mut nvmlDeviceAttributes_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] attributes: *mut nvmlDeviceAttributes_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("a part of a GPU is shown as a whole device")]

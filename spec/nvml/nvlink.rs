@@ -8,39 +8,42 @@ fn nvmlDeviceFreezeNvLinkUtilizationCounter(
     freeze: nvmlEnableState_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of its links one by one")]
+#[asked]
 fn nvmlDeviceGetC2cModeInfoV(
-    device: nvmlDevice_t,
-    c2cModeInfo: *mut nvmlC2cModeInfo_v1_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] c2cModeInfo: *mut nvmlC2cModeInfo_v1_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of its links one by one")]
+#[asked]
 fn nvmlDeviceGetNvLinkCapability(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     link: u32,
     capability: nvmlNvLinkCapability_t,
-    capResult: *mut u32,
+    #[out] capResult: *mut u32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of its links one by one")]
+#[asked]
 fn nvmlDeviceGetNvLinkErrorCounter(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     link: u32,
     counter: nvmlNvLinkErrorCounter_t,
-    counterValue: *mut u64,
+    #[out] counterValue: *mut u64,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of its links one by one")]
-fn nvmlDeviceGetNvLinkInfo(device: nvmlDevice_t, info: *mut nvmlNvLinkInfo_t) -> nvmlReturn_t;
+#[asked]
+fn nvmlDeviceGetNvLinkInfo(
+    #[handle] device: nvmlDevice_t,
+    #[versioned] info: *mut nvmlNvLinkInfo_t,
+) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell of its links one by one")]
 fn nvmlDeviceGetNvLinkInfo_v3(device: nvmlDevice_t, info: *mut nvmlNvLinkInfo_v3_t) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of its links one by one")]
+#[asked]
 fn nvmlDeviceGetNvLinkRemoteDeviceType(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     link: u32,
-    pNvLinkDeviceType: *mut nvmlIntNvLinkDeviceType_t,
+    #[out] pNvLinkDeviceType: *mut nvmlIntNvLinkDeviceType_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell of its links one by one")]
@@ -50,18 +53,18 @@ fn nvmlDeviceGetNvLinkRemotePciInfo(
     pci: *mut nvmlPciInfo_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of its links one by one")]
+#[asked]
 fn nvmlDeviceGetNvLinkRemotePciInfo_v2(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     link: u32,
-    pci: *mut nvmlPciInfo_t,
+    #[out] pci: *mut nvmlPciInfo_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of its links one by one")]
+#[asked]
 fn nvmlDeviceGetNvLinkState(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     link: u32,
-    isActive: *mut nvmlEnableState_t,
+    #[out] isActive: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell of its links one by one")]
@@ -70,30 +73,34 @@ fn nvmlDeviceGetNvLinkTelemetrySamples_v1(
     samples: *mut nvmlNvlinkTelemetrySamples_v1_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of its links one by one")]
+#[asked]
 fn nvmlDeviceGetNvLinkUtilizationControl(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     link: u32,
     counter: u32,
-    control: *mut nvmlNvLinkUtilizationControl_t,
+    #[out] control: *mut nvmlNvLinkUtilizationControl_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of its links one by one")]
+#[asked]
 fn nvmlDeviceGetNvLinkUtilizationCounter(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     link: u32,
     counter: u32,
-    rxcounter: *mut u64,
-    txcounter: *mut u64,
+    #[out] rxcounter: *mut u64,
+    #[out] txcounter: *mut u64,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of its links one by one")]
-fn nvmlDeviceGetNvLinkVersion(device: nvmlDevice_t, link: u32, version: *mut u32) -> nvmlReturn_t;
+#[asked]
+fn nvmlDeviceGetNvLinkVersion(
+    #[handle] device: nvmlDevice_t,
+    link: u32,
+    #[out] version: *mut u32,
+) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of its links one by one")]
+#[asked]
 fn nvmlDeviceGetNvlinkBwMode(
-    device: nvmlDevice_t,
-    getBwMode: *mut nvmlNvlinkGetBwMode_t,
+    #[handle] device: nvmlDevice_t,
+    #[versioned] getBwMode: *mut nvmlNvlinkGetBwMode_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell of its links one by one")]
@@ -108,10 +115,10 @@ fn nvmlDeviceGetNvlinkRemapTableInfo_v1(
     remapTableInfo: *mut nvmlNvlinkGetRemapTableInfo_v1_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell of its links one by one")]
+#[asked]
 fn nvmlDeviceGetNvlinkSupportedBwModes(
-    device: nvmlDevice_t,
-    supportedBwMode: *mut nvmlNvlinkSupportedBwModes_t,
+    #[handle] device: nvmlDevice_t,
+    #[versioned] supportedBwMode: *mut nvmlNvlinkSupportedBwModes_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell of its links one by one")]

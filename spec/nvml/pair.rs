@@ -15,12 +15,12 @@ fn nvmlDeviceGetTopologyCommonAncestor(
     #[out] pathInfo: *mut nvmlGpuTopologyLevel_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this of its devices")]
+#[local] #[cx]
 fn nvmlDeviceGetTopologyNearestGpus(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     level: nvmlGpuTopologyLevel_t,
     count: *mut u32,
-    deviceArray: *mut nvmlDevice_t,
+    #[gives] deviceArray: *mut nvmlDevice_t,
 ) -> nvmlReturn_t;
 
 #[local] #[cx]
@@ -30,9 +30,9 @@ fn nvmlDeviceOnSameBoard(
     #[out] onSameBoard: *mut i32,
 ) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this of its devices")]
+#[local] #[cx]
 fn nvmlSystemGetTopologyGpuSet(
     cpuNumber: u32,
     count: *mut u32,
-    deviceArray: *mut nvmlDevice_t,
+    #[gives] deviceArray: *mut nvmlDevice_t,
 ) -> nvmlReturn_t;

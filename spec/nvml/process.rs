@@ -29,27 +29,24 @@ fn nvmlDeviceGetAccountingStats_v2(
     stats: *mut nvmlAccountingStats_v2_t,
 ) -> nvmlReturn_t;
 
-#[cx] #[is(none_of(device))]
-#[family(device)]
+#[cx] #[is(running(device, infoCount, infos.cast::<[u64; 2]>()))]
 fn nvmlDeviceGetComputeRunningProcesses(
     #[handle] device: nvmlDevice_t,
-    #[out] infoCount: *mut u32,
+    infoCount: *mut u32,
     infos: *mut nvmlProcessInfo_v1_t,
 ) -> nvmlReturn_t;
 
-#[cx] #[is(none_of(device))]
-#[family(device)]
+#[cx] #[is(running(device, infoCount, infos.cast::<[u64; 3]>()))]
 fn nvmlDeviceGetComputeRunningProcesses_v2(
     #[handle] device: nvmlDevice_t,
-    #[out] infoCount: *mut u32,
+    infoCount: *mut u32,
     infos: *mut nvmlProcessInfo_v2_t,
 ) -> nvmlReturn_t;
 
-#[cx] #[is(none_of(device))]
-#[family(device)]
+#[cx] #[is(running(device, infoCount, infos.cast::<[u64; 3]>()))]
 fn nvmlDeviceGetComputeRunningProcesses_v3(
     #[handle] device: nvmlDevice_t,
-    #[out] infoCount: *mut u32,
+    infoCount: *mut u32,
     infos: *mut nvmlProcessInfo_t,
 ) -> nvmlReturn_t;
 
@@ -124,5 +121,5 @@ fn nvmlDeviceGetRunningProcessDetailList(
 #[unsupported("the programs on a device run on several machines, where their process ids mean nothing")]
 fn nvmlDeviceSetAccountingMode(device: nvmlDevice_t, mode: nvmlEnableState_t) -> nvmlReturn_t;
 
-#[unsupported("the programs on a device run on several machines, where their process ids mean nothing")]
+#[local] #[cx]
 fn nvmlSystemGetProcessName(pid: u32, name: *mut c_char, length: u32) -> nvmlReturn_t;

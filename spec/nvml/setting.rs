@@ -1,7 +1,8 @@
 //! Settings of a device.
 
-#[unsupported("processors and memory of the server mean nothing to this machine")]
-fn nvmlDeviceClearCpuAffinity(device: nvmlDevice_t) -> nvmlReturn_t;
+#[cx] #[is(anywhere(device))]
+#[family(affinity)]
+fn nvmlDeviceClearCpuAffinity(#[handle] device: nvmlDevice_t) -> nvmlReturn_t;
 
 #[unsupported("a GPU that others may share is set by its server alone")]
 fn nvmlDeviceClearEccErrorCounts(
@@ -97,8 +98,9 @@ fn nvmlDeviceSetClockOffsets(device: nvmlDevice_t, info: *mut nvmlClockOffset_t)
 #[unsupported("a GPU that others may share is set by its server alone")]
 fn nvmlDeviceSetComputeMode(device: nvmlDevice_t, mode: nvmlComputeMode_t) -> nvmlReturn_t;
 
-#[unsupported("processors and memory of the server mean nothing to this machine")]
-fn nvmlDeviceSetCpuAffinity(device: nvmlDevice_t) -> nvmlReturn_t;
+#[cx] #[is(anywhere(device))]
+#[family(affinity)]
+fn nvmlDeviceSetCpuAffinity(#[handle] device: nvmlDevice_t) -> nvmlReturn_t;
 
 #[unsupported("a GPU that others may share is set by its server alone")]
 fn nvmlDeviceSetDefaultAutoBoostedClocksEnabled(

@@ -90,9 +90,9 @@ fn nvmlSystemGetCudaDriverVersion(#[out] cudaDriverVersion: *mut i32) -> nvmlRet
 #[is(nvmlSystemGetCudaDriverVersion)]
 fn nvmlSystemGetCudaDriverVersion_v2(cudaDriverVersion: *mut i32) -> nvmlReturn_t;
 
-#[unsupported("the server does not tell this of itself")]
+#[asked]
 fn nvmlSystemGetDriverBranch(
-    branchInfo: *mut nvmlSystemDriverBranchInfo_t,
+    #[versioned] branchInfo: *mut nvmlSystemDriverBranchInfo_t,
     length: u32,
 ) -> nvmlReturn_t;
 

@@ -239,7 +239,7 @@ class Server:
     def __enter__(self):
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
-                [self.busbar, "serve", "--listen", "127.0.0.1:0", *self.flags],
+                [self.busbar, "serve", "--drain", "0s", "--listen", "127.0.0.1:0", *self.flags],
                 stdout=subprocess.PIPE, stderr=log, text=True, env=self.env)
         for line in self.process.stdout:
             if line.startswith("busbar: listening on "):

@@ -15,7 +15,7 @@ const OLDEST_GLIBC: &str = "2.28";
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 /// What is built: the package, the file that comes of it, and its place in the tree.
-const PARTS: [(&str, &str, &str); 5] = [
+const PARTS: [(&str, &str, &str); 7] = [
     ("busbar", "busbar", "bin/busbar"),
     ("busbar-shim-cuda", "libcuda.so", "lib/cuda/libcuda.so.1"),
     (
@@ -27,6 +27,12 @@ const PARTS: [(&str, &str, &str); 5] = [
         "busbar-shim-opencl",
         "libbusbar_opencl.so",
         "lib/opencl/libbusbar_opencl.so",
+    ),
+    ("busbar-shim-nccl", "libnccl.so", "lib/nccl/libnccl.so.2"),
+    (
+        "busbar-fakenccl",
+        "libfakenccl.so",
+        "lib/fakedev/libnccl.so.2",
     ),
     (
         "busbar-fakedev",

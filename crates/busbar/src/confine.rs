@@ -3,75 +3,11 @@
 //! A worker runs code for a client through a vendor's library, and on a CPU device the client's own
 //! machine code. What it does not need it should not have, so that a flaw there is worth little.
 
-use crate::folder::Folder;
 use busbar_worker::signals;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-
-/// A user that workers run as.
-#[derive(Clone, Debug)]
-pub struct User {
-    /// What it is called.
-    pub name: String,
-    /// Its number.
-    pub uid: u32,
-    gid: u32,
-    groups: Vec<u32>,
-    /// Its home folder.
-    pub home: PathBuf,
-}
-
-impl User {
-    /// Looks a user up by name.
-    pub fn find(name: &str) -> Option<Self> {
-        let c = CString::new(name).ok()?;
-        // SAFETY: a C string; what comes back is the C library's, read before its next call, which
-        // no other thread makes this early.
-        unsafe {
-            let p = libc::getpwnam(c.as_ptr());
-            if p.is_null() {
-                return None;
-            }
-            let (uid, gid) = ((*p).pw_uid, (*p).pw_gid);
-            let home = CStr::from_ptr((*p).pw_dir).to_string_lossy().into_owned();
-            let mut groups = vec![0; 256];
-            let mut n = groups.len() as i32;
-            if libc::getgrouplist(c.as_ptr(), gid, groups.as_mut_ptr(), &raw mut n) < 0 {
-                groups = vec![gid];
-            } else {
-                groups.truncate(n.max(0) as usize);
-            }
-            Some(Self {
-                name: name.into(),
-                uid,
-                gid,
-                groups,
-                home: home.into(),
-            })
-        }
-    }
-
-    /// Becomes this user, for good. Async-signal-safe: it runs between fork and exec.
-    pub fn become_it(&self) -> io::Result<()> {
-        let check = |rc: i32| match rc {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        };
-        // SAFETY: plain system calls; the list of groups is as long as said.
-        unsafe {
-            check(libc::setgroups(self.groups.len(), self.groups.as_ptr()))?;
-            check(libc::setresgid(self.gid, self.gid, self.gid))?;
-            check(libc::setresuid(self.uid, self.uid, self.uid))
-        }
-    }
-
-    /// Gives a folder to this user.
-    pub fn own(&self, folder: &Folder) -> io::Result<()> {
-        folder.give(self.uid, self.gid)
-    }
-}
 
 /// Marks every descriptor but the standard ones to be closed by the next exec: what the server was
 /// started with is none of a worker's business. Async-signal-safe.
@@ -152,19 +88,21 @@ pub fn landlock() -> Result<i64, String> {
     match unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, VERSION) } {
         abi if abi >= 1 => Ok(abi),
         _ => Err(
-            "this kernel has no Landlock, which --sandbox takes (Linux 5.13, and `landlock` in the \
-             kernel's list of security modules): leave --sandbox out, and give workers a user of \
-             their own with --worker-user"
+            "this kernel has no Landlock: Linux 5.13, and `landlock` in its list of security \
+             modules"
                 .into(),
         ),
     }
 }
 
 /// Lets this process, from now on, write only below the folders `writable`, read only there and
-/// below `readable` (those that exist), make no socket but a local one, none of the calls that
-/// [`crate::filter`] names, and signal only itself, as far as the kernel can see to it.
-pub fn sandbox(writable: &[PathBuf], readable: &[PathBuf]) -> Result<(), String> {
-    let (rules, size) = rules(landlock()?);
+/// below `readable` (those that exist), and signal only itself, as far as the kernel can see to it.
+/// It may use TCP only in a `network` of its own.
+pub fn sandbox(writable: &[PathBuf], readable: &[PathBuf], network: bool) -> Result<(), String> {
+    let (mut rules, size) = rules(landlock()?);
+    if network {
+        rules.net = 0;
+    }
     // SAFETY: a pointer to a live structure of that size; the descriptor that comes is ours.
     let set = unsafe {
         let fd = libc::syscall(libc::SYS_landlock_create_ruleset, &raw const rules, size, 0);
@@ -184,7 +122,7 @@ pub fn sandbox(writable: &[PathBuf], readable: &[PathBuf]) -> Result<(), String>
     if unsafe { libc::syscall(libc::SYS_landlock_restrict_self, set.as_raw_fd(), 0) } != 0 {
         return Err(failed("cannot restrict this process"));
     }
-    crate::filter::install().map_err(|e| format!("cannot take system calls away: {e}"))
+    Ok(())
 }
 
 /// What is to be restricted, as far as a version of the kernel's interface knows it, and the bytes
@@ -250,16 +188,17 @@ pub fn writable() -> Vec<PathBuf> {
     all
 }
 
-/// Where a worker reads besides: the system's programs and libraries, and those that it was given.
-pub fn readable(libraries: &[Option<&str>]) -> Vec<PathBuf> {
-    let system = [
-        "/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/proc", "/sys", "/run",
-        "/nix", "/var/lib", "/gnu",
-    ];
-    let mut all: Vec<_> = system.map(PathBuf::from).into();
+/// What a worker reads of the system: its programs, libraries and settings.
+pub const SYSTEM: [&str; 13] = [
+    "/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/proc", "/sys", "/run", "/nix",
+    "/var/lib", "/gnu",
+];
+
+/// What it reads besides: the folders of the libraries that it was given, and of its own program.
+pub fn given(libraries: &[Option<&str>]) -> Vec<PathBuf> {
     let folder = |p: &Path| Some(p.canonicalize().ok()?.parent()?.to_path_buf());
     let given = libraries.iter().flatten();
-    all.extend(given.filter_map(|l| folder(Path::new(l))));
+    let mut all: Vec<_> = given.filter_map(|l| folder(Path::new(l))).collect();
     all.extend(std::env::current_exe().ok().and_then(|p| folder(&p)));
     for list in ["LD_LIBRARY_PATH", "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES"] {
         let value = std::env::var_os(list).unwrap_or_default();
@@ -289,8 +228,9 @@ mod tests {
     /// What a confined process can still do, one letter each.
     fn confined(allowed: &str, secret: &str, port: u16) -> String {
         harden();
-        let have = sandbox(&[allowed.into(), "/dev".into()], &readable(&[]));
-        if have.is_err() {
+        let readable = SYSTEM.map(PathBuf::from);
+        let have = sandbox(&[allowed.into(), "/dev".into()], &readable, false);
+        if have.is_err() || crate::filter::install(false).is_err() {
             return "no Landlock".into();
         }
         let inside = std::fs::write(Path::new(allowed).join("x"), "x").is_ok();
@@ -350,13 +290,5 @@ mod tests {
             }
             None => panic!("{text}{}", String::from_utf8_lossy(&out.stderr)),
         }
-    }
-
-    #[test]
-    fn users_are_found_by_name() {
-        let root = User::find("root").expect("every system has root");
-        assert_eq!((root.uid, root.gid), (0, 0));
-        assert!(root.groups.contains(&0));
-        assert!(User::find("nobody-of-that-name").is_none());
     }
 }

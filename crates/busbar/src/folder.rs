@@ -213,26 +213,10 @@ impl Folder {
         }
         Ok(here)
     }
-
-    /// Gives it to a user, if it is not that user's already: only what root made or could have made
-    /// is root's to give.
-    pub fn give(&self, uid: u32, gid: u32) -> io::Result<()> {
-        if self.status()?.st_uid == uid {
-            return Ok(());
-        }
-        if !self.certain || !is_ours(self.status()?.st_uid) {
-            return Err(io::Error::other(
-                "it belongs to another user, or lies in a folder that others can write to; make it \
-                 and give it to the workers' user yourself",
-            ));
-        }
-        let (fd, flags) = (self.fd.as_raw_fd(), libc::AT_EMPTY_PATH);
-        // SAFETY: an open folder and an empty C string.
-        check(unsafe { libc::fchownat(fd, c"".as_ptr(), uid, gid, flags) }).map(drop)
-    }
 }
 
-fn is_ours(uid: u32) -> bool {
+/// Whether it is root's or this process's user's.
+pub fn is_ours(uid: u32) -> bool {
     // SAFETY: no preconditions.
     uid == 0 || uid == unsafe { libc::geteuid() }
 }
@@ -325,28 +309,5 @@ mod tests {
         mode(&at("new"), 0o700);
         mode(&at("new/state"), 0o770);
         assert!(Folder::private(&at("new/state")).is_err());
-    }
-
-    #[test]
-    fn only_what_is_certain_is_given_away() {
-        // SAFETY: no preconditions.
-        if unsafe { libc::geteuid() } != 0 {
-            return;
-        }
-        let home = tempfile::tempdir().unwrap();
-        let cache = home.path().join("cache");
-        let owner = || fs::metadata(&cache).unwrap().uid();
-        Folder::make(&cache).unwrap().give(1234, 1234).unwrap();
-        assert_eq!(owner(), 1234);
-        let again = Folder::make(&cache).unwrap();
-        again.give(1234, 1234).unwrap();
-        assert!(again.give(1235, 1235).is_err(), "it is somebody's");
-        // A folder of root's that somebody else has put there.
-        let theirs = home.path().join("theirs");
-        fs::create_dir_all(theirs.join("cache")).unwrap();
-        std::os::unix::fs::chown(&theirs, Some(1234), Some(1234)).unwrap();
-        let moved = Folder::make(&theirs.join("cache")).unwrap();
-        assert!(moved.give(1234, 1234).is_err());
-        assert_eq!(fs::metadata(theirs.join("cache")).unwrap().uid(), 0);
     }
 }

@@ -6,10 +6,11 @@ use anyhow::{Context, Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
 use busbar_control::hello::{Hello, Intent};
-use busbar_control::size;
-use busbar_control::status::Grant;
+use busbar_control::status::{Grant, Listed};
+use busbar_control::{share, size};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Address;
+use clap::builder::FalseyValueParser;
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ const SETTLE_TIME: Duration = Duration::from_secs(2);
   busbar run -- python train.py                             # share a GPU
   busbar run --server gpu-host --gpus 2 -- python train.py  # have two to oneself
   busbar run -m 16GiB -- python train.py                    # have a part of one, and no more
+  busbar run -p 0.25 -m 16GiB -- python train.py            # and a quarter of its time
+  busbar run --nccl -- torchrun --nproc_per_node 2 train.py # ranks on the GPUs of a server
   BUSBAR_SERVER=gpu-host busbar run -- bash                 # a shell whose programs see the GPU
   BUSBAR_STATS=1 busbar run -- ./program                    # what was called, and what waited
   BUSBAR_LOG=warn busbar run -- ./program                   # what was refused, and why")]
@@ -45,6 +48,34 @@ pub struct Args {
     #[arg(short, long, value_name = "SIZE", env = "BUSBAR_MEMORY", value_parser = size::parse)]
     #[arg(conflicts_with = "gpus")]
     memory: Option<u64>,
+    /// NCCL's collectives run at the server: for ranks that talk to each other, as `torchrun`
+    /// starts them. The program must want no newer NCCL than 2.28
+    #[arg(long, env = "BUSBAR_NCCL", value_parser = FalseyValueParser::new())]
+    nccl: bool,
+    /// Have this share of one GPU's time promised to each process of the program: 0.25, 25%. What
+    /// others leave is the program's, too
+    #[arg(short = 'p', long, value_name = "SHARE", env = "BUSBAR_SHARE")]
+    #[arg(value_parser = share::parse, conflicts_with = "gpus")]
+    share: Option<u32>,
+    /// Have the part on N different GPUs
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "N",
+        env = "BUSBAR_PARTS",
+        conflicts_with = "gpus"
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
+    parts: Option<u32>,
+    /// Go first: programs with a lower priority wait while this one has work, but for what they are
+    /// promised
+    #[arg(
+        long,
+        value_name = "N",
+        env = "BUSBAR_PRIORITY",
+        allow_hyphen_values = true
+    )]
+    priority: Option<i32>,
     /// The program and its arguments; `bash` gives a shell whose programs see the accelerators
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -56,6 +87,8 @@ pub(crate) struct Shims {
     pub cuda: PathBuf,
     /// The OpenCL driver, when this tree has it.
     pub opencl: Option<PathBuf>,
+    /// `libnccl.so.2`, likewise.
+    pub nccl: Option<PathBuf>,
 }
 
 /// The folders of `LD_LIBRARY_PATH` that are not Busbar's own: it may have been set by
@@ -88,7 +121,19 @@ pub(crate) fn shims() -> Result<Shims> {
         );
     }
     let opencl = Some(lib.join("opencl/libbusbar_opencl.so")).filter(|p| p.exists());
-    Ok(Shims { cuda, opencl })
+    let nccl = Some(lib.join("nccl/libnccl.so.2")).filter(|p| p.exists());
+    Ok(Shims { cuda, opencl, nccl })
+}
+
+/// The libraries to be loaded ahead of a program's: ours, and those that it was to have before.
+fn preloads(ours: &Path) -> OsString {
+    let before = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    let before = before.to_string_lossy();
+    let mut all = vec![ours.to_string_lossy()];
+    // The loader takes both marks between names.
+    let names = before.split([':', ' ']).filter(|n| !n.is_empty());
+    all.extend(names.filter(|n| Path::new(n) != ours).map(Into::into));
+    all.join(":").into()
 }
 
 /// Runs the program. Returns only when it could not be started.
@@ -101,11 +146,9 @@ pub fn run(a: Args) -> Result<()> {
              that it prints (`busbar login busbar://...`)"
         );
     }
-    // The libraries live in the program and complain of nothing there.
-    if let Ok(v) = std::env::var("BUSBAR_LOG")
-        && busbar_client::log::parse(&v).is_none()
-    {
-        bail!("BUSBAR_LOG={v}: say LEVEL or LEVEL:FILE, with error, warn, info or debug");
+    let log = std::env::var("BUSBAR_LOG").unwrap_or_default();
+    if busbar_client::log::parse(&log).is_none() {
+        bail!("BUSBAR_LOG={log}: say LEVEL or LEVEL:FILE, with error, warn, info, debug or off");
     }
     let shims = shims()?;
     let path = program::find(&a.command[0])?;
@@ -115,10 +158,25 @@ pub fn run(a: Args) -> Result<()> {
         // SAFETY: there is no other thread yet.
         unsafe { std::env::set_var("BUSBAR_MEMORY", format!("{}KiB", bytes.div_ceil(1024))) };
     }
+    let parts = [
+        ("BUSBAR_SHARE", a.share.map(share::show)),
+        ("BUSBAR_PARTS", a.parts.map(|n| n.to_string())),
+        ("BUSBAR_PRIORITY", a.priority.map(|n| n.to_string())),
+    ];
+    for (name, value) in &parts {
+        if let Some(value) = value {
+            // SAFETY: as above.
+            unsafe { std::env::set_var(name, value) };
+        }
+    }
+    if a.memory.is_some() && a.parts.is_some_and(|n| n > 1) {
+        bail!("-m is memory of one GPU: leave -n away, or -m");
+    }
     // A program that has just ended gives its part back in a moment.
     let deadline = Instant::now() + SETTLE_TIME;
     while let Err(e) = look(&servers, a.gpus.is_none()) {
-        if a.memory.is_none() || Instant::now() > deadline {
+        let promised = a.memory.is_some() || a.share.is_some() || a.parts.is_some();
+        if !promised || Instant::now() > deadline {
             return Err(e);
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -126,13 +184,17 @@ pub fn run(a: Args) -> Result<()> {
     if let Some(note) = note {
         eprintln!("busbar: {note}");
     }
-    let lease = match a.gpus {
-        None => None,
-        Some(n) => Some(reserve(&config, &servers[0], n, &a.command)?),
+    let leases = match a.gpus {
+        None => Vec::new(),
+        Some(n) => reserve_all(&config, n, &a.command)?,
     };
 
     let mut c = Command::new(&a.command[0]);
     c.args(&a.command[1..]);
+    if log.is_empty() {
+        // The libraries live in the program and say nothing there unasked.
+        c.env("BUSBAR_LOG", "lost");
+    }
     // As it was said where there is more in it, for it may be nowhere else.
     if config
         .lines
@@ -140,6 +202,15 @@ pub fn run(a: Args) -> Result<()> {
         .all(|s| s.key.is_empty() && s.token.is_empty())
     {
         c.env("BUSBAR_SERVER", servers.join(","));
+    }
+    if !leases.is_empty() && leases.len() < servers.len() {
+        // Of the others it has nothing.
+        let of = leases.iter().map(|l| {
+            let known = config.lines.iter().find(|s| s.address == l.server);
+            let line = known.filter(|s| !s.key.is_empty()).map(|s| s.line());
+            line.unwrap_or_else(|| l.server.clone())
+        });
+        c.env("BUSBAR_SERVER", of.collect::<Vec<_>>().join(","));
     }
     let mut dirs = other_folders();
     if let Some(driver) = &shims.opencl {
@@ -150,16 +221,29 @@ pub fn run(a: Args) -> Result<()> {
     }
     dirs.insert(0, shims.cuda.clone());
     c.env("LD_LIBRARY_PATH", std::env::join_paths(dirs)?);
+    // Programs say where their own copy of NCCL lies, so that no path comes before it.
+    // A newer program lacks functions with ours and would not start, so this has to be asked for.
+    if a.nccl {
+        let Some(nccl) = &shims.nccl else {
+            bail!("--nccl: this tree of Busbar has no lib/nccl/libnccl.so.2");
+        };
+        c.env("LD_PRELOAD", preloads(nccl));
+    }
     // Triton looks for the driver by itself, in the loader's cache first, where a driver may be
     // listed that is gone.
     c.env("TRITON_LIBCUDA_PATH", &shims.cuda);
-    let Some((lease, _conn)) = lease else {
+    if leases.is_empty() {
         // Nothing is left to do here: the program takes this process's place, and so its signals,
         // its terminal and its exit status are its own.
         return Err(program::not_started(&path, &c.exec()));
+    }
+    let said = |l: &Held| match leases.len() {
+        1 => l.lease.clone(),
+        _ => format!("{}={}", l.server, l.lease),
     };
-    c.env("BUSBAR_LEASE", lease);
-    // The lease ends with this process, so the program is told when this process is killed.
+    let said: Vec<_> = leases.iter().map(said).collect();
+    c.env("BUSBAR_LEASE", said.join(","));
+    // The leases end with this process, so the program is told when this process is killed.
     // SAFETY: prctl is safe between fork and exec.
     unsafe {
         c.pre_exec(
@@ -209,6 +293,54 @@ fn look(servers: &[String], shares: bool) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A lease at a server, for as long as its connection is there.
+struct Held {
+    server: String,
+    lease: String,
+    _conn: Arc<dyn Connection>,
+}
+
+/// Reserves GPUs, of the first servers that have them: all, or none.
+fn reserve_all(config: &Config, n: u32, command: &[OsString]) -> Result<Vec<Held>> {
+    let (mut left, mut leases) = (n, Vec::new());
+    let one = config.servers.len() == 1;
+    for server in &config.servers {
+        let free = match one {
+            // It knows best, and says who has them.
+            true => n,
+            false => {
+                let idle = |d: &Listed| {
+                    d.device.api == "cuda" && d.yours && d.lease.is_none() && d.used_by == 0
+                };
+                status::ask(server)?
+                    .devices
+                    .iter()
+                    .filter(|d| idle(d))
+                    .count() as u32
+            }
+        };
+        let wanted = left.min(free);
+        if wanted == 0 {
+            continue;
+        }
+        let (lease, conn) = reserve(config, server, wanted, command)?;
+        leases.push(Held {
+            server: server.clone(),
+            lease,
+            _conn: conn,
+        });
+        left -= wanted;
+    }
+    if left > 0 {
+        bail!(
+            "{} of {n} GPUs are idle at {}; `busbar devices` shows who has the others",
+            n - left,
+            config.servers.join(",")
+        );
+    }
+    Ok(leases)
 }
 
 /// Reserves GPUs; the lease lasts as long as the connection.

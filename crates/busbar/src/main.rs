@@ -1,9 +1,11 @@
 //! The one binary: a server for machines with accelerators, and everything a user types.
 
+mod audit;
 mod confine;
 mod doctor;
 mod filter;
 mod folder;
+mod isolation;
 mod launch;
 mod login;
 mod opencl;
@@ -38,11 +40,13 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Offer this machine's accelerators to other machines
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Make, list and revoke the tokens that this machine's server takes
     Token(token::Args),
     /// Check a file that says what tenants may do
     Policy(policy::Args),
+    /// Check the file in which a server has noted sessions, leases and refusals
+    Audit(audit::Args),
     /// Get to know a server, by the line that it printed
     Login(login::Args),
     /// Run a program on the accelerators of a server
@@ -51,6 +55,8 @@ enum Command {
     Devices(status::Args),
     /// List the sessions of each server
     Ps(status::PsArgs),
+    /// Change what a running session has of its devices
+    Set(status::SetArgs),
     /// Find out why it does not work
     Doctor(doctor::Args),
     /// Emulate a network link between two programs on this machine
@@ -79,13 +85,15 @@ fn main() {
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     }
     let done = match command {
-        Command::Serve(a) => serve::run(a),
+        Command::Serve(a) => serve::run(*a),
         Command::Run(a) => launch::run(a),
         Command::Token(a) => token::run(a),
         Command::Policy(a) => policy::run(&a),
+        Command::Audit(a) => audit::run(&a),
         Command::Login(a) => login::run(a),
         Command::Devices(a) => status::devices(&a),
         Command::Ps(a) => status::ps(&a),
+        Command::Set(a) => status::set(a),
         Command::Doctor(a) => doctor::run(&a),
         Command::Link(a) => match busbar_relay::run(&a) {
             Ok(false) => std::process::exit(busbar_relay::cli::NOT_KEPT_UP),

@@ -1,25 +1,32 @@
 //! `busbar serve`: listens, checks who comes, and gives each session a worker process of its own.
 
 mod budget;
+mod cells;
 mod config;
 mod connection;
 mod door;
+mod drain;
 mod greeting;
 mod identity;
 mod keeper;
 mod monitor;
+mod notify;
 mod reception;
 mod refusals;
 mod revoke;
 mod rules;
 mod signals;
+mod spawner;
 mod state;
+mod timekeeper;
 mod turns;
 mod voices;
 mod workers;
 
 pub use config::Args;
 
+use crate::audit::Audit;
+use crate::isolation::Part;
 use crate::vault::Vault;
 use anyhow::{Result, anyhow};
 use busbar_client::servers;
@@ -29,10 +36,12 @@ use busbar_transport::tls::Fingerprint;
 use config::Config;
 use identity::Identities;
 use rules::Rules;
+use serde_json::json;
 use signals::Signals;
 use state::Server;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 use turns::Turns;
@@ -116,18 +125,24 @@ pub fn run(args: Args) -> Result<()> {
     config::start_log(config.json_logs);
     // Without a policy there is nothing to read again, and a terminal that goes takes its server
     // along.
-    let held = config.policy.as_ref().map(|_| libc::SIGHUP);
-    let signals = Signals::hold(held.as_slice());
+    let mut held = vec![libc::SIGTERM];
+    held.extend(config.policy.as_ref().map(|_| libc::SIGHUP));
+    let signals = Signals::hold(&held);
     let vault = || Vault::open(config.state_dir.as_deref());
     let vault = config.tls.then(vault).transpose()?;
     let tls = vault.as_ref().map(|v| config.own(v)).transpose()?;
-    let listener = TcpListener::bind(&config.listen).map_err(|e| {
-        anyhow!(
-            "cannot listen on {}: {e}; is another server running there?",
-            config.listen
-        )
-    })?;
+    let bind = || {
+        TcpListener::bind(&config.listen).map_err(|e| {
+            anyhow!(
+                "cannot listen on {}: {e}; is another server running there?",
+                config.listen
+            )
+        })
+    };
+    let listener = notify::listener()?.map_or_else(bind, Ok)?;
     config::allow_many_files();
+    let audit = config.audit.as_deref().map(Audit::open).transpose()?;
+    let audit = audit.unwrap_or_default();
     let workers = Workers::new(&config)?;
     if let Some(dir) = &config.cache_dir
         && let Err(e) = workers.open_store()
@@ -139,7 +154,9 @@ pub fn run(args: Args) -> Result<()> {
             "the cache cannot be written to: programs send their modules in each session again"
         );
     }
-    if config.sandbox
+    let isolation = workers.isolation();
+    if isolation.has(Part::Landlock)
+        && !isolation.has(Part::Folders)
         && let Some(dir) = config
             .cache_dir
             .as_deref()
@@ -150,7 +167,7 @@ pub fn run(args: Args) -> Result<()> {
     {
         tracing::warn!(
             cache = %dir.display(),
-            "workers in a sandbox can write where the cache is: give another --cache-dir"
+            "workers can write where the cache is: give another --cache-dir"
         );
     }
     let found = workers.probe()?;
@@ -165,6 +182,8 @@ pub fn run(args: Args) -> Result<()> {
         _ => None,
     };
     let identities = Identities::new(&config, vault)?;
+    let always = config.turns == config::Turns::Always;
+    let time = timekeeper::Timekeeper::start(config.kernel_limit, always)?;
     let server = Arc::new(Server {
         pool,
         rules,
@@ -178,12 +197,17 @@ pub fn run(args: Args) -> Result<()> {
         ended: Mutex::default(),
         workers,
         monitor: monitor::Monitor::default(),
+        time,
         started: Instant::now(),
         greeting: greeting::Greetings::default(),
-        refusals: refusals::Refusals::default(),
+        refusals: refusals::Refusals::new(audit.clone()),
+        audit,
         busy: Arc::default(),
+        told_to_end: AtomicU32::new(0),
     });
-    server.workers.keep_spare();
+    if let Some(first) = server.identities.first() {
+        server.workers.keep_spare(&first);
+    }
     if server.has_gpus() {
         // NVML takes its time to start; the first who asks for the status need not wait for it.
         let s = server.clone();
@@ -192,13 +216,26 @@ pub fn run(args: Args) -> Result<()> {
             .name("monitor".into())
             .spawn(read)?;
     }
+    let line = server.workers.isolation().line(server.config.isolation);
+    tracing::info!("{line}");
+    let note = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "address": local.to_string(),
+        "isolation": line,
+    });
+    server
+        .audit
+        .note("server begins", note)
+        .map_err(anyhow::Error::msg)?;
     tracing::info!(address = %local, "listening");
     // Whoever does not read it does without.
     let _ = writeln!(std::io::stdout(), "busbar: listening on {local}");
     if let Some(line) = greeting {
         let _ = writeln!(std::io::stdout(), "{line}");
     }
+    let _ = writeln!(std::io::stdout(), "busbar: {line}");
     signals.heed(&server)?;
+    notify::say("READY=1");
     if server.identities.asks() || server.rules.any() {
         let s = server.clone();
         std::thread::Builder::new()

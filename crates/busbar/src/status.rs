@@ -4,10 +4,10 @@ use crate::login;
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
-use busbar_control::hello::{HOLDINGS, with_port};
+use busbar_control::hello::{Change, HOLDINGS, Hello, Intent, with_port};
 use busbar_control::holding::list;
-use busbar_control::size;
-use busbar_control::status::{Listed, Status};
+use busbar_control::status::{Listed, Session, Status, Time};
+use busbar_control::{share, size};
 use serde_json::json;
 use std::thread::JoinHandle;
 
@@ -132,6 +132,7 @@ pub fn devices(a: &Args) -> Result<()> {
             device: d,
             used_by,
             promised,
+            promised_share,
             lease,
             ..
         } in &v.devices
@@ -145,6 +146,10 @@ pub fn devices(a: &Args) -> Result<()> {
             let used = match promised {
                 0 => used,
                 n => format!("{used}, {} promised", size::show(*n)),
+            };
+            let used = match promised_share {
+                0 => used,
+                n => format!("{used}, {} of its time promised", share::show(*n)),
             };
             println!(
                 "{server:<24} {:<7} {:>2}  {:<40} {:>10}  {used}",
@@ -160,11 +165,97 @@ pub fn devices(a: &Args) -> Result<()> {
     })
 }
 
+/// What a session has had of its devices' time, in hundredths: of the last second and minute.
+fn had(s: &Session) -> String {
+    let of = |time: &Option<Time>| match time {
+        None => "-".into(),
+        Some(t) => format!("{}/{}", t.second.div_ceil(10), t.minute.div_ceil(10)),
+    };
+    let all: Vec<String> = s.time.iter().map(of).collect();
+    all.join(",")
+}
+
+/// How long it has waited for it.
+fn waited(s: &Session) -> String {
+    let ms = s.time.iter().flatten().map(|t| t.waited_ms).sum::<u64>();
+    format!("{:.1} s", ms as f64 / 1000.0)
+}
+
+/// Flags of `busbar set`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  busbar set 0123456789ab -p 0.5 -m 24GiB   # half of its GPU's time, and 24 GiB
+  busbar set 0123456789ab -p none           # as much as others have")]
+pub struct SetArgs {
+    /// The session, as `busbar ps` names it
+    session: String,
+    /// The server that it is at [default: the one of the last `busbar login`]
+    #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
+    server: Option<String>,
+    /// Talk in clear to servers whose key is not known: everybody on the way reads and changes it
+    #[arg(long)]
+    plaintext: bool,
+    /// Have this share of its devices' time promised to it, or `none`
+    #[arg(short = 'p', long, value_name = "SHARE", value_parser = or_none(share::parse))]
+    share: Option<u32>,
+    /// Have this much device memory promised to it, or `none`
+    #[arg(short, long, value_name = "SIZE", value_parser = or_none(size::parse))]
+    memory: Option<u64>,
+    /// Go first: others with a lower priority wait while it has work
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    priority: Option<i32>,
+}
+
+/// Reads an amount, or that there is none.
+fn or_none<T: Default>(
+    parse: fn(&str) -> Result<T, String>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| match text {
+        "none" => Ok(T::default()),
+        text => parse(text),
+    }
+}
+
+/// `busbar set`.
+pub fn set(a: SetArgs) -> Result<()> {
+    let change = Change {
+        share: a.share,
+        priority: a.priority,
+        memory: a.memory,
+    };
+    if change == Change::default() {
+        bail!("say what is to change: -p SHARE, -m SIZE or --priority N");
+    }
+    let config = login::choose(a.server.as_deref(), a.plaintext, true)?;
+    let server = match config.servers.as_slice() {
+        [] => with_port("127.0.0.1"),
+        [one] => one.clone(),
+        _ => bail!("a session is at one server: say which with --server"),
+    };
+    let hello = Hello {
+        session: a.session,
+        change,
+        ..Hello::new(Intent::Set)
+    };
+    hello::ask(&config, &server, hello).map_err(anyhow::Error::msg)
+}
+
 /// `busbar ps`.
 pub fn ps(a: &PsArgs) -> Result<()> {
     let header = format!(
-        "{:<24} {:<12} {:<7} {:<8} {:>8} {:>9} {:>9}  {:<20} {:>7}  PROGRAM",
-        "SERVER", "SESSION", "API", "DEVICES", "SECONDS", "MEMORY", "OF", "USER@HOST", "PID"
+        "{:<24} {:<12} {:<7} {:<8} {:>8} {:>9} {:>9} {:>5} {:>9} {:>8}  {:<20} {:>7}  PROGRAM",
+        "SERVER",
+        "SESSION",
+        "API",
+        "DEVICES",
+        "SECONDS",
+        "MEMORY",
+        "OF",
+        "SHARE",
+        "1S/60S %",
+        "WAITED",
+        "USER@HOST",
+        "PID"
     );
     show(&a.servers, &[HOLDINGS], &header, |server, v| {
         for s in &v.sessions {
@@ -172,13 +263,17 @@ pub fn ps(a: &PsArgs) -> Result<()> {
             let devices: Vec<_> = s.devices.iter().map(ToString::to_string).collect();
             let lost = if s.connected { "" } else { " (link lost)" };
             println!(
-                "{server:<24} {:<12} {:<7} {:<8} {:>8} {:>9} {:>9}  {who:<20} {:>7}  {}{lost}",
+                "{server:<24} {:<12} {:<7} {:<8} {:>8} {:>9} {:>9} {:>5} {:>9} {:>8}  {who:<20} \
+                 {:>7}  {}{lost}",
                 s.session,
                 s.api,
                 devices.join(","),
                 s.seconds,
                 size::show(s.holding.bytes()),
                 s.memory_limit.map_or("-".into(), size::show),
+                s.share.map_or("-".into(), share::show),
+                had(s),
+                waited(s),
                 s.pid,
                 s.program,
             );

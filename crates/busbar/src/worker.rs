@@ -1,13 +1,14 @@
 //! `busbar worker`: the process behind one session, and the probe that lists devices.
 
-use crate::confine;
+use crate::isolation::Part;
+use crate::isolation::cell::{self, Entry, Plan};
+use crate::{confine, filter};
 use anyhow::{Result, anyhow, bail};
 use busbar_control::store::Answer;
 use busbar_store::Store;
 use busbar_transport::handover;
 use busbar_worker::apis::APIS;
-use busbar_worker::run::Options;
-use busbar_worker::scratch::Scratch;
+use busbar_worker::run::{Given, Options};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,66 +40,81 @@ pub struct Args {
     /// The OpenCL library to load
     #[arg(long)]
     opencl_library: Option<String>,
+    /// The NCCL to load
+    #[arg(long)]
+    nccl_library: Option<String>,
     /// The NVML to load
     #[arg(long)]
     nvml_library: Option<String>,
     /// Print readings of the GPUs as JSON for each line on stdin
     #[arg(long)]
     readings: bool,
-    /// Write only where a worker must, and open no TCP connections
+    /// The descriptor of the socket where a client of this host hands memory over
     #[arg(long)]
-    sandbox: bool,
+    door_fd: Option<i32>,
+    /// Make a cell, and keep it (JSON)
+    #[arg(long)]
+    cell: Option<String>,
+    /// Enter a cell first of all (JSON)
+    #[arg(long)]
+    enter: Option<String>,
 }
 
 /// Serves one session, or probes.
 pub fn run(a: Args) -> Result<()> {
     confine::keep_to_itself();
+    if let (Some(plan), Some(control)) = (&a.cell, a.control_fd) {
+        let plan: Plan = serde_json::from_str(plan)?;
+        return Ok(cell::keep(&plan, &ours(control))?);
+    }
+    let entry: Option<Entry> = a.enter.as_deref().map(serde_json::from_str).transpose()?;
+    let options = Options {
+        confined: entry.as_ref().is_some_and(|e| e.have.confines()),
+        cuda_library: a.cuda_library,
+        opencl_library: a.opencl_library,
+        nccl_library: a.nccl_library,
+    };
+    let control = a.control_fd.map(ours);
+    if let (Some(folder), Some(control)) = (&a.store, &control) {
+        return keep_store(folder, a.store_limit, entry.as_ref(), control);
+    }
+    // A driver's helper may have to make device files, with rights that nothing started from here
+    // can get any more: the server has seen to that.
+    match &entry {
+        Some(entry) => {
+            let ways: Vec<_> = entry.ways.iter().map(|fd| ours(*fd)).collect();
+            let libraries = [
+                &options.cuda_library,
+                &options.opencl_library,
+                &options.nccl_library,
+                &a.nvml_library,
+            ];
+            let libraries = libraries.map(Option::as_deref);
+            let entered = entry.enter(&ways, &libraries, options.nccl_library.is_some());
+            entered.map_err(|why| anyhow!("no isolation, so no worker: {why}"))?;
+        }
+        None if a.probe.is_empty() => confine::harden(),
+        None => {}
+    }
     if a.readings {
-        confine::give_up_rights();
         busbar_worker::nvml::serve(a.nvml_library.as_deref());
         return Ok(());
     }
-    let options = Options {
-        sandboxed: a.sandbox,
-        cuda_library: a.cuda_library,
-        opencl_library: a.opencl_library,
-    };
     if !a.probe.is_empty() {
         println!("{}", busbar_worker::apis::probe(&a.probe, &options));
         return Ok(());
     }
-    let Some(control) = a.control_fd.map(ours) else {
+    let Some(control) = control else {
         bail!("`busbar worker` is started by `busbar serve`")
     };
-    if let Some(folder) = &a.store {
-        return keep_store(folder, a.store_limit, a.sandbox, &control);
-    }
-    // After the probe, not before: a driver's helper may have to make device files, with rights
-    // that nothing started from here can get any more.
-    confine::harden();
-    let scratch = match a.sandbox {
-        true => Some(Scratch::new()?),
-        false => None,
+    let given = Given {
+        store: a.store_fd.map(ours),
+        door: a.door_fd.map(ours),
     };
-    if let Some(scratch) = &scratch {
-        // What a compiler for the processor keeps is run by whoever finds it.
-        // SAFETY: there is no other thread yet.
-        unsafe { std::env::set_var("POCL_CACHE_DIR", scratch.path()) };
-        let libraries = [&options.cuda_library, &options.opencl_library].map(Option::as_deref);
-        let writable = confine::writable();
-        for folder in &writable {
-            // What does not exist cannot be allowed, and could not be made afterwards.
-            let _ = std::fs::create_dir_all(folder);
-        }
-        let done = confine::sandbox(&writable, &confine::readable(&libraries));
-        done.map_err(|why| anyhow!("no sandbox, so no worker: {why}"))?;
-    }
-    let store = a.store_fd.map(ours);
     let warm = || busbar_worker::apis::warm(&a.warm, &options);
-    if let Err(why) = busbar_worker::run::run(control, &options, store, APIS, warm) {
+    if let Err(why) = busbar_worker::run::run(control, &options, given, APIS, warm) {
         bail!("worker: {why}");
     }
-    drop(scratch);
     // Exit handlers of a vendor's library may take long or hang, and the kernel frees all there is.
     // SAFETY: _exit has no preconditions; nothing is buffered.
     unsafe { libc::_exit(0) }
@@ -112,14 +128,26 @@ fn ours(fd: i32) -> OwnedFd {
 
 /// Keeps the store for the workers that the server names, until the server is gone. First of all
 /// says whether it can.
-fn keep_store(folder: &Path, limit: u64, sandbox: bool, control: &OwnedFd) -> Result<()> {
+fn keep_store(folder: &Path, limit: u64, entry: Option<&Entry>, control: &OwnedFd) -> Result<()> {
     confine::give_up_rights();
-    let mut opened = busbar_store::try_writing(folder).map_err(|e| e.to_string());
-    if opened.is_ok() && sandbox {
-        opened = confine::sandbox(&[folder.into()], &confine::readable(&[]));
-    }
-    let open = || Store::open(folder, limit).map_err(|e| e.to_string());
-    let store = opened.and_then(|()| open());
+    let confined = || {
+        let Some(entry) = entry else { return Ok(()) };
+        cell::drop_rights();
+        if entry.have.has(Part::Landlock) {
+            let system = confine::SYSTEM.map(PathBuf::from);
+            confine::sandbox(&[folder.into()], &system, false)?;
+        }
+        match entry.have.has(Part::Calls) {
+            true => filter::install(false).map_err(|e| e.to_string()),
+            false => Ok(()),
+        }
+    };
+    let text = |e: std::io::Error| e.to_string();
+    let made = std::fs::create_dir_all(folder).map_err(text);
+    let store = made
+        .and_then(|()| confined())
+        .and_then(|()| busbar_store::try_writing(folder).map_err(text))
+        .and_then(|()| Store::open(folder, limit).map_err(text));
     let error = store.as_ref().err().cloned();
     handover::send(control, &Answer { error }.to_json(), None)?;
     if let Ok(store) = store {

@@ -134,6 +134,11 @@ impl Channel {
         self.inner.watch.on_wake(f);
     }
 
+    /// Wakes those who work on what is received, for something else.
+    pub fn rouse(&self) {
+        self.inner.watch.rouse_others();
+    }
+
     /// Whether the session is over, and why.
     pub fn closed(&self) -> Option<Closed> {
         if !self.inner.is_over() {

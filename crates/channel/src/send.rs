@@ -48,11 +48,11 @@ struct Part {
 
 /// Writes the header of a record of `len` bytes into the place that was left for it.
 #[inline]
-fn head(record: &mut [u8], len: usize, op: u16, call: u32, aux: u32) {
+fn head(record: &mut [u8], len: usize, op: u32, call: u32, aux: u32) {
     let h = record::Header {
         len: len as u32,
-        op,
-        api: 0,
+        op: op as u16,
+        api: (op >> 16) as u16,
         call,
         aux,
     };
@@ -62,11 +62,12 @@ fn head(record: &mut [u8], len: usize, op: u16, call: u32, aux: u32) {
 impl Channel {
     /// Queues one record, which is sent soon. `fields` appends the payload. Returns once the record
     /// is queued, which waits only while more than the window's worth of bytes is not acknowledged,
-    /// and the calling thread's lane is full besides.
+    /// and the calling thread's lane is full besides. An `op` of more than 16 bits has the number
+    /// of its API above them.
     #[inline]
     pub fn push(
         &self,
-        op: u16,
+        op: impl Into<u32>,
         call: u32,
         aux: u32,
         fields: impl FnOnce(&mut Vec<u8>),
@@ -80,12 +81,12 @@ impl Channel {
     #[inline]
     pub fn put(
         &self,
-        op: u16,
+        op: impl Into<u32>,
         call: u32,
         aux: u32,
         fields: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Closed> {
-        let inner = &*self.inner;
+        let (inner, op) = (&*self.inner, op.into());
         inner.check()?;
         let staged = inner.lanes.put(|buf| {
             let start = buf.len();
@@ -145,7 +146,7 @@ impl Channel {
         fields(&mut body);
         let len = body.len() + n;
         debug_assert!(len <= limits::MAX_FRAME_BODY);
-        head(&mut body, len, op, call, aux);
+        head(&mut body, len, op.into(), call, aux);
         let mut keep = None;
         let in_place = n >= BORROW_FROM && Switch::Borrow.on();
         let borrowed = match bulk {

@@ -161,6 +161,11 @@ impl Watch {
             return;
         }
         // Others may sleep while the receiving thread does not, and need not wait for it to wake.
+        self.rouse_others();
+    }
+
+    /// Wakes those who work on what is received.
+    pub(crate) fn rouse_others(&self) {
         if let Some(f) = self.on_wake.get() {
             f();
         }
@@ -222,9 +227,7 @@ impl Watch {
         self.asleep.store(false, Ordering::Relaxed);
         self.alarm.silence();
         self.touch();
-        if let Some(f) = self.on_wake.get() {
-            f();
-        }
+        self.rouse_others();
         done
     }
 }

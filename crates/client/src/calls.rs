@@ -1,11 +1,9 @@
 //! Calls that were made and not yet answered.
 
-use crate::lock::lock;
+use crate::prelude::*;
 use busbar_channel::gate::{Gate, Wait};
 use busbar_channel::{look, patience};
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 /// An answer: the API's result code and the reply message's bytes.
 #[derive(Debug, Default)]

@@ -17,12 +17,14 @@ fn chunk<T>(empty: fn() -> T) -> Box<[T; CHUNK]> {
     all.try_into().ok().expect("as many as were taken")
 }
 
-impl<T> Chunks<T> {
+impl<T> Default for Chunks<T> {
     /// A table without pieces.
-    pub const fn new() -> Self {
+    fn default() -> Self {
         Self([const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS])
     }
+}
 
+impl<T> Chunks<T> {
     /// The entry of `id`, if its piece was made.
     #[inline]
     pub fn get(&self, id: u32) -> Option<&T> {
@@ -56,11 +58,6 @@ impl<T> Chunks<T> {
 pub struct Side<T: 'static>(Chunks<AtomicPtr<T>>);
 
 impl<T> Side<T> {
-    /// An empty table.
-    pub const fn new() -> Self {
-        Self(Chunks::new())
-    }
-
     /// What is known of `id`.
     #[inline]
     pub fn get(&self, id: u32) -> Option<&'static T> {
@@ -81,6 +78,6 @@ impl<T> Side<T> {
 
 impl<T> Default for Side<T> {
     fn default() -> Self {
-        Self::new()
+        Self(Chunks::default())
     }
 }

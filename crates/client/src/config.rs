@@ -7,7 +7,7 @@
 pub use crate::env::var;
 use crate::servers::{Server, Servers};
 pub use crate::shared::Sharing;
-use busbar_control::size;
+use busbar_control::{share, size};
 use busbar_transport::Dialer;
 use busbar_transport::stream::Route;
 use busbar_transport::tcp::Address;
@@ -34,11 +34,19 @@ pub struct Config {
     pub token_file: Option<String>,
     /// `BUSBAR_PLAINTEXT`: 1 for talking in clear to servers whose key is not known.
     pub plaintext: bool,
-    /// `BUSBAR_LEASE`: the lease that `busbar run` holds for its programs.
+    /// `BUSBAR_LEASE`: the lease that `busbar run` holds for its programs; of several servers, each
+    /// one's as `HOST:PORT=LEASE`, with commas.
     pub lease: String,
     /// `BUSBAR_MEMORY`: the bytes of device memory that a session is to have for itself; 0 for a
     /// share of what is free.
     pub memory: u64,
+    /// `BUSBAR_SHARE`: the thousandths of a device's time that are to be promised to a session; 0
+    /// for as much as others have.
+    pub share: u32,
+    /// `BUSBAR_PRIORITY`: who goes first, the higher.
+    pub priority: i32,
+    /// `BUSBAR_PARTS`: on how many devices a session is to have its part; 0 for one.
+    pub parts: u32,
     /// `BUSBAR_CONNECT_TIMEOUT` in seconds: how long to try to reach a server at first.
     pub connect_timeout: Duration,
     /// `BUSBAR_RESUME_TIMEOUT` in seconds: how long to try to get a lost link back.
@@ -83,8 +91,26 @@ impl Config {
                 0
             }),
         };
+        let mut number = |name: &str| match var(name).as_str() {
+            "" => 0,
+            text => text.trim().parse::<i32>().unwrap_or_else(|_| {
+                mistake = Some(format!("{name}: `{text}` is no number"));
+                0
+            }),
+        };
+        let (priority, parts) = (number("BUSBAR_PRIORITY"), number("BUSBAR_PARTS"));
+        let share = match var("BUSBAR_SHARE").as_str() {
+            "" => 0,
+            text => share::parse(text).unwrap_or_else(|e| {
+                mistake = Some(format!("BUSBAR_SHARE: {e}"));
+                0
+            }),
+        };
         Self {
             memory,
+            share,
+            priority,
+            parts: parts.clamp(0, 64) as u32,
             servers: lines.iter().map(|s| s.address.clone()).collect(),
             lines,
             mistake,
@@ -108,6 +134,18 @@ impl Config {
             side_at_once: var("BUSBAR_SIDE") == "1",
             all_pointers: var("BUSBAR_POINTERS") == "all",
         }
+    }
+
+    /// The lease at a server; empty without one.
+    pub fn lease_at(&self, server: &str) -> &str {
+        let mut all = self
+            .lease
+            .split(',')
+            .filter_map(|l| match l.rsplit_once('=') {
+                Some((of, lease)) => (of == server).then_some(lease),
+                None => Some(l),
+            });
+        all.next().unwrap_or_default()
     }
 
     /// The token that the environment names, or why it cannot be read.

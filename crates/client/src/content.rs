@@ -1,11 +1,9 @@
 //! Module images and program sources, offered by hash and sent only when the server lacks them.
 
-use crate::lock::lock;
+use crate::prelude::*;
 use busbar_channel::{Bulk, Channel, Closed};
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::OP_CONTENT;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
 
 /// The name of a piece of content: its BLAKE3 hash.
 pub type Hash = [u8; 32];

@@ -1,9 +1,10 @@
 //! Opening and resuming connections: the client's half of the hello.
 
 use crate::config::Config;
+use crate::prelude::*;
 use busbar_channel::{recv_hello, send_hello};
 use busbar_control::hello::{
-    ClientInfo, Hello, Intent, PATIENCE, PROTOCOL_MAX, PROTOCOL_MIN, Refusal, Welcome,
+    ClientInfo, Hello, Intent, NEWS, PATIENCE, PROTOCOL_MAX, PROTOCOL_MIN, Refusal, Welcome,
 };
 use busbar_control::status::Status;
 use busbar_transport::tcp::Address;
@@ -11,8 +12,6 @@ use busbar_transport::{Connection, Dialer};
 use busbar_wire::frame::Kind;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// How long a server has for the first byte of its answer, however long it took to reach it.
 const LEAST_WAIT: Duration = Duration::from_secs(1);
@@ -122,10 +121,23 @@ pub fn connect(
 /// Asks a server what it has, and what of it this program sees. What else is asked for, and what
 /// need not be exact, is said by `features`.
 pub fn status(config: &Config, server: &str, features: &[&str]) -> Result<Status, String> {
-    let mut hello = introduce(config, server, Hello::new(Intent::Status))?;
-    hello
-        .features
-        .extend(features.iter().map(|f| f.to_string()));
+    let mut hello = Hello::new(Intent::Status);
+    hello.features = features.iter().map(|f| f.to_string()).collect();
+    ask(config, server, hello)
+}
+
+/// As [`status`], with a hello that says what is asked for.
+pub fn tell(config: &Config, server: &str, hello: Hello) -> Result<Status, String> {
+    ask(config, server, hello)
+}
+
+/// Asks a server for a document.
+pub fn ask<T: serde::de::DeserializeOwned>(
+    config: &Config,
+    server: &str,
+    hello: Hello,
+) -> Result<T, String> {
+    let hello = introduce(config, server, hello)?;
     let timeout = config.connect_timeout.max(Duration::from_millis(1));
     let route = config.route(Address::new(server))?;
     let (_, welcome) = connect(&route, &hello, timeout).map_err(|e| e.to_string())?;
@@ -135,10 +147,13 @@ pub fn status(config: &Config, server: &str, features: &[&str]) -> Result<Status
 /// A hello for a server with who we are and what we may.
 pub fn introduce(config: &Config, server: &str, mut hello: Hello) -> Result<Hello, String> {
     hello.token = config.server(server)?.token;
-    hello.lease = config.lease.clone();
+    hello.lease = config.lease_at(server).into();
     hello.memory = config.memory;
+    hello.share = config.share;
+    hello.priority = config.priority;
+    hello.devices = config.parts;
     hello.off = config.off.clone();
-    hello.features.push(PATIENCE.into());
+    hello.features.extend([PATIENCE, NEWS].map(String::from));
     hello.client = whoami();
     Ok(hello)
 }

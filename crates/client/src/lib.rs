@@ -6,7 +6,8 @@
 //! memory, [`calls`] matches answers to those who wait, [`content`] sends module images only to
 //! servers that lack them, [`stats`] counts, [`log`] writes where the user asked and nowhere else,
 //! `tokens` keep what the server may ask for, `threads` start quietly, `stdio` writes what devices
-//! print. Each forwarded API is a folder: [`cuda`], [`opencl`]; [`nvml`] only answers questions.
+//! print. Each forwarded API is a folder: [`cuda`], [`opencl`], [`nccl`], which is a [`guest`] in
+//! the session of CUDA; [`nvml`] only answers questions.
 
 // What runs inside somebody else's program prints nothing unasked and never ends it.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::exit)]
@@ -17,10 +18,13 @@ pub mod config;
 mod content;
 pub mod cuda;
 mod env;
+pub mod guest;
 pub mod hello;
 pub mod log;
+pub mod nccl;
 pub mod nvml;
 pub mod opencl;
+mod prelude;
 mod replace;
 mod ring;
 pub mod servers;

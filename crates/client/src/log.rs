@@ -1,18 +1,22 @@
 //! Logs, only where the user asked for them: a shim lives in somebody else's program and owns
 //! neither its stdout nor its stderr.
 //!
-//! `BUSBAR_LOG=LEVEL` (`error`, `warn`, `info`, `debug`) writes to stderr; `BUSBAR_LOG=LEVEL:FILE`
-//! appends to a file.
+//! `BUSBAR_LOG=LEVEL` (`lost`, `error`, `warn`, `info`, `debug`) writes to stderr;
+//! `BUSBAR_LOG=LEVEL:FILE` appends to a file. `lost` is what `busbar run` asks for unless its user
+//! says otherwise: one line in the life of a process, when its session is lost.
 
 use std::fs::File;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// How much a line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
+    /// A session is over, and its program had not ended it.
+    Lost = 1,
     /// Something failed.
-    Error = 1,
+    Error,
     /// Something is not as the program may expect.
     Warn,
     /// What an operator wants to know.
@@ -26,10 +30,11 @@ pub fn parse(value: &str) -> Option<(u8, &str)> {
     let (level, path) = value.split_once(':').unwrap_or((value, ""));
     let level = match level {
         "" | "0" | "off" => 0,
-        "error" => 1,
-        "warn" => 2,
-        "info" => 3,
-        "debug" | "1" => 4,
+        "lost" => 1,
+        "error" => 2,
+        "warn" => 3,
+        "info" => 4,
+        "debug" | "1" => 5,
         _ => return None,
     };
     Some((level, path))
@@ -38,6 +43,8 @@ pub fn parse(value: &str) -> Option<(u8, &str)> {
 struct Target {
     level: u8,
     file: Option<Mutex<File>>,
+    /// Somebody who asked for lost sessions alone has heard of one.
+    told: AtomicBool,
 }
 
 fn target() -> &'static Target {
@@ -55,7 +62,11 @@ fn target() -> &'static Target {
                     .map(Mutex::new)
             })
             .flatten();
-        Target { level, file }
+        Target {
+            level,
+            file,
+            told: AtomicBool::new(false),
+        }
     })
 }
 
@@ -67,8 +78,12 @@ pub fn enabled(level: Level) -> bool {
 /// Writes one line. Use the [`crate::log!`] macro.
 pub fn write(level: Level, line: std::fmt::Arguments<'_>) {
     let t = target();
-    let name = ["", "error", "warn", "info", "debug"][level as usize];
-    let text = format!("busbar[{}] {name}: {line}\n", std::process::id());
+    let name = ["", "", " error", " warn", " info", " debug"][level as usize];
+    let only = t.level == Level::Lost as u8;
+    if only && t.told.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let text = format!("busbar[{}]{name}: {line}\n", std::process::id());
     match &t.file {
         Some(f) => {
             let _ = f
@@ -90,4 +105,17 @@ macro_rules! log {
             $crate::log::write($crate::log::Level::$level, format_args!($($arg)*));
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn a_level_may_have_a_file() {
+        assert_eq!(parse("off"), Some((0, "")));
+        assert_eq!(parse("lost"), Some((1, "")));
+        assert_eq!(parse("debug:/tmp/a:b"), Some((5, "/tmp/a:b")));
+        assert_eq!(parse("loud"), None);
+    }
 }

@@ -6,14 +6,10 @@
 //! thread), the bytes take the connection.
 
 use crate::calls::Answer;
-use crate::lock::lock;
+use crate::prelude::*;
 use crate::session::Session;
 use crate::threads::quietly;
 use busbar_wire::codec::Request;
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
 
 /// The most bytes of a piece.
 const PIECE: usize = 2 << 20;

@@ -109,6 +109,15 @@ impl Server {
     }
 }
 
+/// The most servers that a program has CUDA devices of.
+pub const MOST_SERVERS: usize = 16;
+
+/// The PCI domain of a device of so manieth a server, as a program sees it: libraries know a device
+/// by where it is on the bus. Domains are numbers of a machine's firmware, and small.
+pub fn domain(server: usize, own: u32) -> u32 {
+    own | (server << 12) as u32
+}
+
 /// The list.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

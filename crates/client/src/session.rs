@@ -4,6 +4,7 @@ use crate::calls::{Answer, Calls};
 use crate::config::Config;
 use crate::content::{Hash, Offers};
 use crate::hello::{self, Failure};
+use crate::prelude::*;
 use crate::shared::{Neighbour, Sharing};
 use crate::side;
 use crate::socket;
@@ -15,13 +16,11 @@ use busbar_control::hello::{BUSY, Hello, Intent, SHARED_MEMORY, SIDE_CONNECTION,
 use busbar_transport::{Connection, Dialer};
 use busbar_wire::codec::{Request, Writer};
 use busbar_wire::record::{
-    Header, Notice, OP_GOODBYE, OP_MEMORY_IN, OP_MEMORY_OUT, OP_MIRROR_IN, OP_MIRROR_OUT, Records,
+    Header, Heard, Notice, OP_GOODBYE, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_OUT,
+    OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT, Records,
 };
 use busbar_wire::{limits, record};
 use std::io::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
 /// What an API does with what its worker says unasked. Called on the receiving thread: it must not
 /// block and must not make a waiting call.
@@ -35,6 +34,8 @@ pub trait Handler: Send + Sync {
     fn output(&self, text: &[u8]);
     /// The driver has something to say on stderr.
     fn complaint(&self, _text: &[u8]) {}
+    /// Word for an API beside the session's own.
+    fn word(&self, _body: &[u8]) {}
     /// The session is over, and why.
     fn closed(&self, why: &str);
 }
@@ -45,6 +46,10 @@ struct Shared {
     handler: Arc<dyn Handler>,
     closed: OnceLock<Closed>,
     channel: OnceLock<Channel>,
+    /// Where the worker is, for people to read.
+    server: String,
+    /// The program ends the session itself.
+    leaving: AtomicBool,
 }
 
 fn log_wait(w: &LongWait) {
@@ -126,7 +131,7 @@ impl Session {
             pause: Duration::from_millis(5),
             connected: true,
         };
-        let session = Self::over(conn, welcome, Box::new(keeper), op_name, handler)
+        let session = Self::over(conn, server, welcome, Box::new(keeper), op_name, handler)
             .map(|s| Self { neighbour, ..s })
             .map_err(|e| Failure::Unreachable(format!("cannot start a session's threads: {e}")))?;
         if let Some(aside) = aside {
@@ -135,9 +140,10 @@ impl Session {
         Ok(session)
     }
 
-    /// A session over a connection whose hello is done.
+    /// A session over a connection to a server whose hello is done.
     pub fn over(
         conn: Arc<dyn Connection>,
+        server: &str,
         welcome: Welcome,
         keeper: Box<dyn Keeper>,
         op_name: fn(u16) -> &'static str,
@@ -149,6 +155,8 @@ impl Session {
             handler,
             closed: OnceLock::new(),
             channel: OnceLock::new(),
+            server: server.into(),
+            leaving: AtomicBool::new(false),
         });
         let sink = Box::new(Receiver {
             shared: shared.clone(),
@@ -187,22 +195,23 @@ impl Session {
         self.queue_raw(R::OP, scope, |out| msg.encode(&mut Writer::new(out)))
     }
 
-    /// Queues a record whose payload `fields` writes.
+    /// Queues a record whose payload `fields` writes. An `op` of more than 16 bits has the number
+    /// of its API above them.
     #[inline]
     pub fn queue_raw(
         &self,
-        op: u16,
+        op: impl Into<u32>,
         scope: u32,
         fields: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Closed> {
-        let mut len = 0;
+        let (mut len, op) = (0, op.into());
         self.channel.push(op, 0, scope, |out| {
             let start = out.len();
             fields(out);
             len = out.len() - start;
         })?;
         if let Some(s) = self.stats {
-            s.queued(op, len + record::HEADER);
+            s.queued(op as u16, len + record::HEADER);
         }
         Ok(())
     }
@@ -245,7 +254,7 @@ impl Session {
     /// As [`Session::call`], for a record whose payload `fields` writes.
     pub fn call_raw(
         &self,
-        op: u16,
+        op: impl Into<u32>,
         scope: u32,
         place: Option<(*mut u8, usize)>,
         fields: impl FnOnce(&mut Vec<u8>),
@@ -260,12 +269,13 @@ impl Session {
     /// says nothing about that.
     fn ask(
         &self,
-        op: u16,
+        op: impl Into<u32>,
         scope: u32,
         place: Option<(*mut u8, usize)>,
         fields: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Answer, Closed> {
-        let start = Instant::now();
+        let (start, op) = (Instant::now(), op.into());
+        let name = (self.op_name)(op as u16);
         let (id, waiter) = self
             .shared
             .calls
@@ -280,17 +290,17 @@ impl Session {
         if let Err(e) = pushed {
             // The receiver may be ending the call at this moment: take the answer either way.
             self.shared.calls.answer(id, Answer::default());
-            waiter.wait((self.op_name)(op));
+            waiter.wait(name);
             return Err(e);
         }
         self.channel.flush();
         let expecting = self.channel.expect();
-        let answer = waiter.wait((self.op_name)(op));
+        let answer = waiter.wait(name);
         drop(expecting);
         Calls::recycle(waiter);
         if let Some(s) = self.stats {
-            s.queued(op, len + record::HEADER);
-            s.waited(op, start.elapsed());
+            s.queued(op as u16, len + record::HEADER);
+            s.waited(op as u16, start.elapsed());
         }
         answer.ok_or_else(|| self.over_why())
     }
@@ -339,39 +349,35 @@ impl Session {
         self.ask(OP_MEMORY_OUT, scope, Some(place), piece(src, to.len()))
     }
 
-    /// Has several pieces of the device's memory, each behind the one before, in one round trip.
-    /// None of a piece that the worker cannot read.
-    pub fn memory_out_all(
+    /// Has the worker tell of changes of the device's memory from now on, which the program has at
+    /// an address. `to` gets the bytes of now, if they are wanted.
+    pub fn memory_open(
         &self,
-        mut wanted: Vec<(u32, u64, usize)>,
-    ) -> Result<Vec<Option<Vec<u8>>>, Closed> {
-        let Some((scope, src, len)) = wanted.pop() else {
-            return Ok(Vec::new());
+        (src, len): (u64, usize),
+        (host, heard): (u64, Heard),
+        to: Option<&mut [u8]>,
+    ) -> Result<Answer, Closed> {
+        let fields = |out: &mut Vec<u8>| {
+            piece(src, len)(out);
+            out.extend_from_slice(&host.to_le_bytes());
+            out.push(heard as u8);
         };
-        let (tx, rx) = std::sync::mpsc::channel();
-        for (scope, src, len) in &wanted {
-            let mut to = vec![0; *len];
-            let place = Some((to.as_mut_ptr(), to.len()));
-            let tx = tx.clone();
-            let then = move |answer: Option<Answer>| {
-                let read = answer.is_some_and(|a| a.status == 0);
-                // Nobody listens any more when the session is over.
-                let _ = tx.send(Some(to).filter(|_| read));
-            };
-            let id = self.shared.calls.open_async(place, then);
-            let id = id.ok_or_else(|| self.over_why())?;
-            self.channel
-                .push(OP_MEMORY_OUT, id, *scope, piece(*src, *len))?;
-            if let Some(s) = self.stats {
-                s.queued(OP_MEMORY_OUT, record::HEADER + 2 * size_of::<u64>());
+        match to {
+            Some(to) => {
+                let place = (to.as_mut_ptr(), to.len());
+                self.ask(OP_MEMORY_OPEN, 0, Some(place), fields)
+            }
+            None => {
+                let sent = self.ahead(OP_MEMORY_OPEN, 0, &[], fields);
+                sent.map(|()| Answer::default())
             }
         }
-        drop(tx);
-        let mut last = vec![0; len];
-        let answer = self.memory_out(scope, src, &mut last)?;
-        let mut all: Vec<_> = rx.iter().collect();
-        all.push(Some(last).filter(|_| answer.status == 0));
-        Ok(all)
+    }
+
+    /// Asks what devices have changed, of `all` or of what is watched: the word comes first.
+    pub fn memory_look(&self, all: bool) -> Result<Answer, Closed> {
+        let op = if all { OP_MEMORY_LOOK } else { OP_MEMORY_WATCH };
+        self.ask(op, 0, None, |_| {})
     }
 
     /// Sends a message whose answer (with bulk bytes for `place`) comes later: `then` runs on the
@@ -460,11 +466,18 @@ impl Session {
 
     /// Ends the session in good order: what is queued still runs.
     pub fn close(&self) {
-        if self.closed().is_none() {
+        if self.channel.closed().is_none() {
+            self.shared.leaving.store(true, Ordering::Release);
             self.channel.leave();
             let _ = self.channel.push(OP_GOODBYE, 0, 0, |_| {});
             self.channel
                 .close("the program ended", Duration::from_secs(2));
+        } else {
+            // A call fails before the reason is told: a program that ends by that is told, too.
+            let until = Instant::now() + Duration::from_secs(1);
+            while self.closed().is_none() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
         if let Some(s) = self.stats {
             let c = self.channel.counters();
@@ -587,7 +600,13 @@ impl Sink for Receiver {
     }
 
     fn closed(&mut self, why: &Closed) {
-        crate::log!(Info, "session closed: {why}");
+        match self.shared.leaving.load(Ordering::Acquire) {
+            true => crate::log!(Info, "session closed: {why}"),
+            false => {
+                let server = &self.shared.server;
+                crate::log!(Lost, "the session with {server} is over: {why}");
+            }
+        }
         let _ = self.shared.closed.set(why.clone());
         self.shared.handler.closed(&why.0);
         self.shared.calls.end();
@@ -632,6 +651,11 @@ impl Receiver {
                     .map_err(|_| "a hash of the wrong length")?;
                 self.send_content(hash);
             }
+            Notice::News => {
+                let text = busbar_control::text::one_line(&String::from_utf8_lossy(payload), 300);
+                crate::log!(Warn, "{text}");
+            }
+            Notice::Word => self.shared.handler.word(payload),
             Notice::Goodbye => return Err(String::from_utf8_lossy(payload).into_owned()),
         }
         Ok(())

@@ -1,11 +1,10 @@
 //! Opening a session's second connection, for copies that one stream is too slow for.
 
 use crate::hello;
+use crate::prelude::*;
 use busbar_channel::Channel;
 use busbar_control::hello::{Hello, Intent, SIDE_CONNECTION, Welcome};
 use busbar_transport::Dialer;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// Knows how to open one.
 #[derive(Clone)]

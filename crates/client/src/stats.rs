@@ -1,9 +1,8 @@
 //! `BUSBAR_STATS=1`: calls, round trips, bytes and time waited, by call, printed at exit.
 
+use crate::prelude::*;
 use std::fmt::Write;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Counters of one kind of call.
 #[derive(Default)]

@@ -17,14 +17,6 @@ pub struct Tokens<T> {
 }
 
 impl<T> Tokens<T> {
-    /// No tokens.
-    pub const fn new() -> Self {
-        Self {
-            next: 1,
-            live: BTreeMap::new(),
-        }
-    }
-
     fn add(&mut self, what: T, once: bool) -> u64 {
         let token = self.next;
         self.next += 1;
@@ -72,7 +64,8 @@ impl<T> Tokens<T> {
 
 impl<T> Default for Tokens<T> {
     fn default() -> Self {
-        Self::new()
+        let (next, live) = (1, BTreeMap::new());
+        Self { next, live }
     }
 }
 
@@ -89,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_token_is_good_as_often_as_was_promised() {
-        let mut t = Tokens::new();
+        let mut t = Tokens::default();
         let (a, b) = (t.once('a'), t.often('b'));
         assert_eq!(t.redeem(a), Ok(('a', true)));
         assert!(t.redeem(a).is_err(), "once");
@@ -102,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_number_that_was_never_given_stands_for_nothing() {
-        let mut t = Tokens::new();
+        let mut t = Tokens::default();
         let given: Vec<_> = (0..100).map(|i| t.once(i)).collect();
         for forged in [0, 101, 1 << 32, u64::MAX, std::ptr::from_ref(&t) as u64] {
             assert!(t.redeem(forged).is_err() && t.get(forged).is_none());

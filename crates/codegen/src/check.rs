@@ -156,6 +156,7 @@ fn exports(api: &Api, names: &HashMap<&str, &Item>) -> Result<()> {
         if let Some(suffix) = &c.item.per_thread {
             variants.insert(format!("{}{suffix}", c.item.name));
         }
+        variants.extend(api.alias(&c.item.name));
     }
     let known = |e: &str| names.contains_key(e) || variants.contains(e);
     let missing: Vec<_> = api.exports.iter().filter(|e| !known(e)).cloned().collect();

@@ -81,6 +81,7 @@ impl Api {
             };
             let kind = self.kind(&to.elem).ok();
             match (&p.mark, kind) {
+                _ if matches!(call.item.class, Class::Asked(_)) => {}
                 (Some(Mark::New), Some(kind)) => add(Act::Creates, kind, &a.field),
                 (Some(Mark::Out(_) | Mark::CStr | Mark::InRef), None) => {}
                 (Some(_), None) => bail!("parameter `{}` is not a handle of an object", p.name),

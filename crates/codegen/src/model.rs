@@ -30,6 +30,11 @@ pub struct Config {
     pub coverage: Option<String>,
     /// The crate that exports the C symbols.
     pub shim: Option<String>,
+    /// What stands before the second name of each function that is exported under two.
+    pub alias: Option<String>,
+    /// Whether a worker loads the library, though nothing of this API travels.
+    #[serde(default)]
+    pub loaded: bool,
     /// The type of the worker's state in `crate::<api>`; without one, no dispatch is written.
     pub worker_state: Option<String>,
     /// Result codes.
@@ -39,6 +44,10 @@ pub struct Config {
     /// C handle type = kind of object.
     #[serde(default)]
     pub handles: BTreeMap<String, String>,
+    /// Where a client may have several servers: the type of an argument = the function of a call
+    /// that finds the one that the argument is of.
+    #[serde(default)]
+    pub whose: BTreeMap<String, String>,
     /// The kind of object that each record is executed in.
     pub scope: Option<String>,
     /// A word in the names of lines that change an object: such a line says what changes.
@@ -239,8 +248,12 @@ impl Call {
 
     /// Whether the client's side is hand-written.
     pub fn client_by_hand(&self) -> bool {
-        self.is_function()
-            && (self.item.by_hand_client || matches!(self.item.class, Class::Local | Class::Custom))
+        let by_hand = match self.item.class {
+            Class::Local | Class::Custom => true,
+            Class::Asked(_) => self.item.begin.is_some(),
+            _ => self.item.by_hand_client,
+        };
+        self.is_function() && by_hand
     }
 
     /// Whether the worker's side is hand-written.
@@ -290,6 +303,12 @@ impl Api {
     /// knows by other ways.
     pub fn travels(&self) -> bool {
         self.calls().any(Call::travels)
+    }
+
+    /// The second name that a function is exported under.
+    pub fn alias(&self, name: &str) -> Option<String> {
+        let alias = format!("{}{name}", self.config.alias.as_ref()?);
+        self.exports.contains(&alias).then_some(alias)
     }
 
     /// All lines.

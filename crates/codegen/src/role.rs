@@ -61,7 +61,9 @@ impl Api {
                 target()?;
                 (Role::Address, Wire::Number("u64"))
             }
-            Mark::Gives(_) | Mark::Takes => bail!("that is for lines without a message"),
+            Mark::Versioned | Mark::Gives(_) | Mark::Takes => {
+                bail!("that is for lines without a message")
+            }
         })
     }
 

@@ -38,6 +38,9 @@ pub enum Class {
     Local,
     /// Hand-written, with messages of its own.
     Custom,
+    /// The server calls the function of its own library and tells what it says; `true` where that
+    /// is only right for whoever has a whole device.
+    Asked(bool),
     /// Refused, for this reason.
     Unsupported(String),
     /// Does what another function of the API does, or a hand-written one of the family, with these
@@ -67,6 +70,8 @@ pub enum Mark {
     Out(bool),
     /// That many values come back.
     OutArray(Count),
+    /// A structure whose first word says its version and size. For what the server is asked.
+    Versioned,
     /// A structure goes in.
     InRef,
     /// That many values go in; `true` when the pointer may be null.
@@ -406,6 +411,11 @@ fn class_of(word: &str, attr: &Attribute) -> Result<Option<Class>> {
         "cached" => Class::Cached,
         "local" => Class::Local,
         "custom" => Class::Custom,
+        "asked" => Class::Asked(match &attr.meta {
+            syn::Meta::List(_) if attr.parse_args::<Ident>()? == "whole" => true,
+            syn::Meta::List(_) => bail!("`asked` knows the word `whole`"),
+            _ => false,
+        }),
         "unsupported" => {
             let reason = attr.parse_args::<LitStr>()?.value();
             if reason.is_empty() {
@@ -554,6 +564,7 @@ fn param_mark(attr: &Attribute) -> Result<Mark> {
         "del" => Mark::Del,
         "out" => Mark::Out(optional),
         "out_array" => Mark::OutArray(next()?),
+        "versioned" => Mark::Versioned,
         "in_ref" => Mark::InRef,
         "in_array" => Mark::InArray(next()?, optional),
         "handle_array" => Mark::HandleArray(next()?),

@@ -14,6 +14,27 @@ pub enum Order {
     Attach(Box<Attach>),
     /// Say what the session holds.
     Tell,
+    /// Say a sentence to the session's client.
+    News {
+        /// The sentence.
+        text: String,
+    },
+    /// On what the session's turns are said, which comes along; before its first connection.
+    Board,
+    /// What wakes the server when the session wants a turn, or hands one over; likewise.
+    Bell,
+    /// A device is no longer the session's alone.
+    Shared,
+    /// The session may have so many bytes of device memory from now on.
+    Memory {
+        /// `None` for as many as there are.
+        most: Option<u64>,
+    },
+    /// Its work has no end, and others have waited for long enough: end the session.
+    Endless {
+        /// Why.
+        why: String,
+    },
     /// End the session, and say so to its client.
     End {
         /// Why.
@@ -43,6 +64,29 @@ pub struct Attach {
     /// What it takes to go on with the connection, where it is encrypted.
     #[serde(default)]
     pub keys: Hidden,
+    /// Where the client's process is; what it takes to see its end comes along.
+    #[serde(default)]
+    pub place: Place,
+}
+
+/// Where a client's process is, as the server sees it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// On another host, or in a container of its own.
+    #[default]
+    Elsewhere,
+    /// It has ended.
+    Gone,
+    /// On this host.
+    Here {
+        /// A descriptor of its `/proc/PID/stat` comes along.
+        stat: bool,
+        /// Then one of its `/proc/PID/maps`.
+        maps: bool,
+        /// Then one that is readable once it has ended.
+        end: bool,
+    },
 }
 
 /// Bytes that nobody is to see: no message shows them, and their memory is cleared when they go.

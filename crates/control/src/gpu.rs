@@ -178,6 +178,51 @@ numbers! {
     InforomChecksum = "inforom_checksum",
 }
 
+/// A question that the server's NVML is to answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Question {
+    /// The function's name.
+    pub function: String,
+    /// UUID of the GPU it is about; empty for none.
+    pub gpu: String,
+    /// Its arguments in order.
+    pub args: Vec<Arg>,
+}
+
+/// An argument of a function, as it goes in or comes back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arg {
+    /// The GPU.
+    Gpu,
+    /// A number.
+    Value(u64),
+    /// What is where a pointer points, in hexadecimal digits; absent for a null pointer.
+    Bytes(Option<String>),
+}
+
+/// What the function said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// What it returned.
+    pub code: u32,
+    /// What is behind its pointers now, in their order; of null nothing.
+    pub bytes: Vec<String>,
+}
+
+/// Bytes as hexadecimal digits.
+pub fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Bytes of hexadecimal digits.
+pub fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |b: u8| char::from(b).to_digit(16);
+    let byte = |p: &[u8]| Some((digit(p[0])? << 4 | digit(*p.get(1)?)?) as u8);
+    text.as_bytes().chunks(2).map(byte).collect()
+}
+
 /// How one GPU reaches another, as NVML numbers it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

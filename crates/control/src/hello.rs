@@ -2,6 +2,7 @@
 //!
 //! Missing fields of both take their defaults.
 
+use crate::gpu::Question;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,8 @@ pub const PROTOCOL_MAX: u32 = 2;
 pub const SHARED_MEMORY: &str = "shared-memory";
 /// The ability to wait for the welcome for as long as pings come.
 pub const PATIENCE: &str = "patience";
+/// The ability to take sentences for the client's log.
+pub const NEWS: &str = "news";
 /// The feature of a session that may have a second connection.
 pub const SIDE_CONNECTION: &str = "side-connection";
 /// Whoever asks for the status wants to know what sessions hold, too.
@@ -40,6 +43,20 @@ pub enum Intent {
     Status,
     /// Reserve devices for the programs of one `busbar run`; the lease lasts as this connection.
     Lease,
+    /// Change what a running session has.
+    Set,
+}
+
+/// What is to change of a session; what is not said stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(default)]
+pub struct Change {
+    /// The thousandths of its devices' time that are promised to it; 0 for none.
+    pub share: Option<u32>,
+    /// Who goes first, the higher.
+    pub priority: Option<i32>,
+    /// The bytes of device memory that are promised to it; 0 for none.
+    pub memory: Option<u64>,
 }
 
 /// Who asks. Shown to people; the process fields also let a server on the same host see at once
@@ -100,8 +117,19 @@ pub struct Hello {
     /// Open and status: the bytes of device memory that a session is to have for itself, of one
     /// device; 0 for what is free of all of them.
     pub memory: u64,
-    /// Lease: how many devices to reserve.
+    /// Open and status: the thousandths of a device's time that are to be promised to a session; 0
+    /// for as much of the rest as others have.
+    pub share: u32,
+    /// Likewise, who goes first, the higher.
+    pub priority: i32,
+    /// Lease: how many devices to reserve. Open: on how many devices the session is to have its
+    /// part; 0 for one.
     pub devices: u32,
+    /// Status: nothing is asked for but this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ask: Option<Question>,
+    /// Set: what is to change.
+    pub change: Change,
     /// Who asks.
     pub client: ClientInfo,
 }
@@ -114,7 +142,7 @@ pub const BUSY: &str = "busy";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// One word a program can match: `hello`, `version`, `token`, `tls`, `no_device`, `taken`,
-    /// `lease`, `api`, `session`, `limit`, `memory`, `policy`, `internal`, [`BUSY`].
+    /// `lease`, `api`, `session`, `limit`, `memory`, `share`, `policy`, `internal`, [`BUSY`].
     pub code: String,
     /// One sentence that says what to do.
     pub message: String,

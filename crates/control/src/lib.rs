@@ -13,6 +13,7 @@ pub mod device;
 pub mod gpu;
 pub mod hello;
 pub mod holding;
+pub mod share;
 pub mod size;
 pub mod status;
 pub mod store;

@@ -1,7 +1,7 @@
 //! What a server has, who uses it, and what it gives to whom.
 
 use crate::device::Device;
-use crate::gpu::Gpus;
+use crate::gpu::{Gpus, Said};
 use crate::holding::Holding;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,9 @@ pub struct Status {
     pub missing: Vec<(String, String)>,
     /// What NVML says of its GPUs.
     pub gpus: Gpus,
+    /// What its NVML said to the one question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub said: Option<Said>,
 }
 
 /// A device that a server offers.
@@ -48,6 +51,9 @@ pub struct Listed {
     /// The bytes of its memory that are promised to sessions.
     #[serde(default)]
     pub promised: u64,
+    /// The thousandths of its time that are.
+    #[serde(default)]
+    pub promised_share: u32,
     /// Who has leased it, if anyone has.
     #[serde(default)]
     pub lease: Option<String>,
@@ -96,6 +102,9 @@ pub struct Session {
     /// See `host`.
     #[serde(default)]
     pub pid: i32,
+    /// Whether its process is one of the asking program's machine, where `pid` means it.
+    #[serde(default)]
+    pub here: bool,
     /// See `host`.
     #[serde(default)]
     pub program: String,
@@ -112,12 +121,35 @@ pub struct Session {
     /// See `memory_limit`.
     #[serde(default)]
     pub promised: bool,
+    /// The thousandths of its devices' time that are promised to it, if any are.
+    #[serde(default)]
+    pub share: Option<u32>,
+    /// Who goes first, the higher.
+    #[serde(default)]
+    pub priority: i32,
+    /// What it has had of the time of each of its devices; `None` of one without turns.
+    #[serde(default)]
+    pub time: Vec<Option<Time>>,
     /// How long it has lasted.
     #[serde(default)]
     pub seconds: u64,
     /// What it holds, if that was asked for.
     #[serde(default, flatten)]
     pub holding: Holding,
+}
+
+/// What a session has had of a device's time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Time {
+    /// Of the last second, in thousandths.
+    pub second: u32,
+    /// Of the last minute.
+    pub minute: u32,
+    /// In all, in ms.
+    pub used_ms: u64,
+    /// How long it has waited for its turn, in ms.
+    pub waited_ms: u64,
 }
 
 /// A lease, as others see it.

@@ -1,8 +1,8 @@
 //! The page on the wire format, held against the code; and documents of other releases.
 
-use busbar_control::attach::{Attach, Hidden, Report};
+use busbar_control::attach::{Attach, Hidden, Place, Report};
 use busbar_control::device::{Device, Found};
-use busbar_control::gpu::{Gpu, Gpus, Link, Number};
+use busbar_control::gpu::{Gpu, Gpus, Link, Number, Question, Said};
 use busbar_control::hello::{Hello, Refusal, Welcome};
 use busbar_control::read;
 use busbar_control::status::{Grant, Lease, Listed, Session, Status};
@@ -65,10 +65,14 @@ fn the_page_names_every_field_of_hello_and_welcome() {
         ..Welcome::default()
     };
     let mut names = BTreeSet::new();
-    keys(&json_of(&Hello::default()), &mut names);
+    let hello = Hello {
+        ask: Some(Question::default()),
+        ..Hello::default()
+    };
+    keys(&json_of(&hello), &mut names);
     keys(&json_of(&welcome), &mut names);
     assert!(names.len() > 20);
-    let page = tables(&page(), &["hello", "welcome"]);
+    let page = tables(&page(), &["hello", "ask", "welcome"]);
     let missing: Vec<_> = names.difference(&page).collect();
     assert!(missing.is_empty(), "docs/wire-format.md lacks {missing:?}");
 }
@@ -96,6 +100,10 @@ fn full() -> Status {
         sessions: vec![session],
         leases: vec![Lease::default()],
         missing: vec![("opencl".into(), "none".into())],
+        said: Some(Said {
+            code: 0,
+            bytes: vec!["00ff".into()],
+        }),
         ..Status::default()
     }
 }
@@ -106,7 +114,7 @@ fn the_page_names_every_field_of_status_and_grant_and_no_other() {
     keys(&json_of(&full()), &mut names);
     keys(&json_of(&Grant::default()), &mut names);
     let page = page();
-    let tables = tables(&page, &["status", "device", "session", "lease"]);
+    let tables = tables(&page, &["status", "said", "device", "session", "lease"]);
     assert_eq!(tables, names, "docs/wire-format.md and the code");
 }
 
@@ -151,6 +159,7 @@ fn a_field_that_one_cannot_do_without_is_missed_in_one_sentence() {
         memory: None,
         resume_seconds: 60,
         keys: Hidden::default(),
+        place: Place::default(),
     };
     let said = [
         (without(&Grant::default(), "lease"), "lease"),

@@ -1,7 +1,7 @@
 //! The file.
 
 use crate::policy::{Policy, Rules};
-use busbar_control::size;
+use busbar_control::{share, size};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use std::collections::BTreeMap;
@@ -60,6 +60,9 @@ trait Limited<'de>: Sized {
     fn number(_: i64) -> Option<Self> {
         None
     }
+    fn part(_: f64) -> Option<Self> {
+        None
+    }
     fn list<A: serde::de::SeqAccess<'de>>(_: A) -> Result<Option<Self>, A::Error> {
         Ok(None)
     }
@@ -99,6 +102,26 @@ impl Limited<'_> for Memory {
     }
 }
 
+/// A share of a device's time.
+struct Share(u32);
+
+impl Limited<'_> for Share {
+    const WHAT: &'static str = "a share of a device's time, 0.25, or \"unlimited\"";
+    fn part(part: f64) -> Option<Self> {
+        share::of(part).map(Self)
+    }
+    fn number(n: i64) -> Option<Self> {
+        share::of(n as f64).map(Self)
+    }
+}
+
+impl Limited<'_> for i32 {
+    const WHAT: &'static str = "a number, or \"unlimited\"";
+    fn number(n: i64) -> Option<Self> {
+        n.try_into().ok()
+    }
+}
+
 /// An API, by its name.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -128,6 +151,11 @@ impl<'de, T: Limited<'de>> Visitor<'de> for Reader<T> {
         T::number(n).map(Limit::To).ok_or_else(wrong)
     }
 
+    fn visit_f64<E: Error>(self, part: f64) -> Result<Self::Value, E> {
+        let wrong = || E::invalid_value(serde::de::Unexpected::Float(part), &self);
+        T::part(part).map(Limit::To).ok_or_else(wrong)
+    }
+
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
         match text {
             UNLIMITED => Ok(Limit::Unlimited),
@@ -149,18 +177,6 @@ impl<'de, T: Limited<'de>> Deserialize<'de> for Limit<T> {
     }
 }
 
-/// A key that no server heeds: whoever writes it relies on something that is not so.
-struct Unheeded;
-
-impl<'de> Deserialize<'de> for Unheeded {
-    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
-        Err(D::Error::custom(
-            "this release enforces no shares of a device's time and no priorities, so it takes no \
-             limit of them: leave the key out",
-        ))
-    }
-}
-
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct Entry {
@@ -172,10 +188,8 @@ struct Entry {
     leases: Option<Limit<u64>>,
     memory: Option<Limit<Memory>>,
     opens_per_minute: Option<Limit<u64>>,
-    #[serde(rename = "share")]
-    _share: Option<Unheeded>,
-    #[serde(rename = "priority")]
-    _priority: Option<Unheeded>,
+    share: Option<Limit<Share>>,
+    priority: Option<Limit<i32>>,
 }
 
 impl Entry {
@@ -201,6 +215,10 @@ impl Entry {
             memory: self
                 .memory
                 .map_or(others.memory, |l| l.most().map(|Memory(n)| n)),
+            share: self
+                .share
+                .map_or(others.share, |l| l.most().map(|Share(n)| n)),
+            priority: or(self.priority, &others.priority),
             opens: or(self.opens_per_minute, &others.opens),
         }
     }
@@ -289,8 +307,10 @@ mod tests {
                 (2, 10),
                 "an amount of memory",
             ),
-            ("[tenant.a]\nshare = 0.5", (2, 9), "leave the key out"),
-            ("[tenant.a]\npriority = 3", (2, 12), "leave the key out"),
+            ("[tenant.a]\nshare = 1.5", (2, 9), "0.25"),
+            ("[tenant.a]\nshare = \"much\"", (2, 9), "0.25"),
+            ("[tenant.a]\npriority = 0.5", (2, 12), "a number"),
+            ("[tenant.a]\nsessions = 0.5", (2, 12), "a number"),
             (
                 "[tenant.\"\"]\ncpu = true",
                 (1, 9),

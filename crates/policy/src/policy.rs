@@ -1,6 +1,6 @@
 //! Questions, and answers.
 
-use busbar_control::size;
+use busbar_control::{share, size};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -21,6 +21,10 @@ pub struct Rules {
     pub leases: Option<u64>,
     /// The most bytes of device memory of one session.
     pub memory: Option<u64>,
+    /// The most thousandths of a device's time that one session is promised.
+    pub share: Option<u32>,
+    /// The highest priority of a session.
+    pub priority: Option<i32>,
     /// The most sessions and leases that it opens in a minute.
     pub opens: Option<u64>,
 }
@@ -36,6 +40,8 @@ impl Default for Rules {
             sessions: None,
             leases: None,
             memory: None,
+            share: None,
+            priority: None,
             opens: None,
         }
     }
@@ -70,6 +76,10 @@ pub enum What {
     Leases(u64, u64),
     /// Ask for more device memory than this.
     Memory(u64),
+    /// Be promised more of a device's time than this, in thousandths.
+    Share(u32),
+    /// Have a higher priority than this.
+    Priority(i32),
     /// Open more than so many in a minute; after so many seconds it may again.
     Opens(u64, u64),
 }
@@ -79,7 +89,12 @@ impl Forbidden {
     pub fn may_pass(&self) -> bool {
         match self.what {
             What::Sessions(most) | What::Leases(most, _) => most > 0,
-            What::Api(_) | What::Devices(_) | What::Memory(_) | What::Opens(..) => false,
+            What::Api(_)
+            | What::Devices(_)
+            | What::Memory(_)
+            | What::Share(_)
+            | What::Priority(_)
+            | What::Opens(..) => false,
         }
     }
 }
@@ -113,6 +128,15 @@ impl fmt::Display for Forbidden {
                 f,
                 "may ask for {} of device memory: ask for less with -m (BUSBAR_MEMORY)",
                 size::show(*most)
+            ),
+            What::Share(most) => write!(
+                f,
+                "may ask for {} of a device's time: ask for less with -p (BUSBAR_SHARE)",
+                share::show(*most)
+            ),
+            What::Priority(most) => write!(
+                f,
+                "may have priority {most} at most: ask for less with --priority (BUSBAR_PRIORITY)"
             ),
             What::Opens(0, _) => write!(f, "may open nothing: {ASK} if it should"),
             What::Opens(n, again) => write!(
@@ -199,6 +223,19 @@ impl Policy {
         }
     }
 
+    /// Whether a session of a tenant may be promised so much of a device's time, with a priority.
+    pub fn time(&self, tenant: &str, share: Option<u32>, priority: i32) -> Result<(), Forbidden> {
+        let rules = self.of(tenant);
+        match (rules.share, share) {
+            (Some(most), Some(n)) if n > most => return Err(Self::no(tenant, What::Share(most))),
+            _ => {}
+        }
+        match rules.priority {
+            Some(most) if priority > most.max(0) => Err(Self::no(tenant, What::Priority(most))),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether a tenant that has so many devices reserved may have some more.
     pub fn may_lease(&self, tenant: &str, has: u64, more: u64) -> Result<(), Forbidden> {
         match self.of(tenant).leases {
@@ -220,12 +257,16 @@ mod tests {
         cpu = false
         leases = 0
         memory = "1.5GiB"
+        share = 0.25
+        priority = 2
 
         [tenant.lab]
         api = ["cuda"]
         devices = [0, 2]
         sessions = "unlimited"
         memory = "unlimited"
+        share = "unlimited"
+        priority = "unlimited"
         leases = 3
 
         [tenant."ops@home"]
@@ -272,6 +313,16 @@ mod tests {
         assert_eq!(p.memory("x", Some(7)), Ok(Some(7)));
         let said = p.memory("x", Some(1 << 31)).unwrap_err().to_string();
         assert!(said.contains("1.5 GiB of device memory"), "{said}");
+        assert_eq!(p.time("lab", Some(1000), 99), Ok(()));
+        assert_eq!(p.time("x", Some(250), 2), Ok(()));
+        assert_eq!(p.time("x", None, -5), Ok(()));
+        let said = p.time("x", Some(251), 0).unwrap_err().to_string();
+        assert!(
+            said.contains("may ask for 0.25 of a device's time"),
+            "{said}"
+        );
+        let said = p.time("x", None, 3).unwrap_err().to_string();
+        assert!(said.contains("priority 2 at most"), "{said}");
         let said = Policy::sees_none("lab", "opencl").to_string();
         assert!(said.contains("may use no opencl device"), "{said}");
     }

@@ -9,14 +9,18 @@
 
 #![forbid(unsafe_code)]
 
+pub mod timeshare;
+
 use busbar_control::device::Device;
+use busbar_control::hello::Change;
 use busbar_control::hello::Refusal;
-use busbar_control::size;
 use busbar_control::status::{self, Listed};
+use busbar_control::{share, size};
 use busbar_policy::{Forbidden, Policy, Rates};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
+use timeshare::{Part, Share};
 
 /// Whoever asks for something.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,6 +33,19 @@ pub struct Asker<'a> {
     pub admin: bool,
     /// The device memory that a session is to have for itself, of one device.
     pub memory: Option<u64>,
+    /// The thousandths of a device's time.
+    pub share: Option<Share>,
+    /// Who goes first, the higher.
+    pub priority: i32,
+    /// On how many devices, if the session is to have a part.
+    pub parts: usize,
+}
+
+impl Asker<'_> {
+    /// Whether a part is asked for, of devices of its own choice.
+    fn asks(&self) -> bool {
+        self.memory.is_some() || self.share.is_some() || self.parts > 1
+    }
 }
 
 /// What a session gets.
@@ -40,6 +57,10 @@ pub struct Placing {
     pub memory: Option<u64>,
     /// Whether those are promised to it.
     pub promised: bool,
+    /// What it has of their time.
+    pub part: Part,
+    /// Whose turns its own are among, for each device: a number, and whether it is a processor.
+    pub places: Vec<(usize, bool)>,
     /// Its lease, as others see it.
     pub lease: Option<String>,
 }
@@ -79,6 +100,24 @@ pub enum Refused {
         /// The most that any has without promises.
         all: u64,
     },
+    /// No device has as much time that is not promised.
+    Late {
+        /// What was asked for, in thousandths.
+        wanted: Share,
+        /// The most that a device has.
+        free: Share,
+    },
+    /// There are not as many devices with such a part.
+    Few {
+        /// How many were asked for.
+        wanted: usize,
+        /// How many there are.
+        free: usize,
+        /// How many there are without promises.
+        all: usize,
+    },
+    /// No session of that name is the asker's.
+    NoSession(String),
     /// The tenant may not.
     Forbidden(Forbidden),
 }
@@ -89,8 +128,13 @@ impl Refused {
         match self {
             Self::Taken { wanted, all, .. } => wanted <= all,
             Self::Full { wanted, all, .. } => wanted <= all,
+            Self::Late { .. } => true,
+            Self::Few { wanted, all, .. } => wanted <= all,
             Self::Forbidden(f) => f.may_pass(),
-            Self::NoDevice { .. } | Self::UnknownLease | Self::TooManySessions(_) => false,
+            Self::NoDevice { .. }
+            | Self::UnknownLease
+            | Self::TooManySessions(_)
+            | Self::NoSession(_) => false,
         }
     }
 }
@@ -159,6 +203,27 @@ impl fmt::Display for Refused {
                     size::show(*free)
                 )
             }
+            Self::Late { wanted, free } => write!(
+                f,
+                "{} of a device's time wanted, and no device has more than {} that is not promised \
+                 to others: ask for less with -p (BUSBAR_SHARE), or try later",
+                share::show(*wanted),
+                share::show(*free)
+            ),
+            Self::Few { wanted, free, all } => {
+                let then = match wanted > all {
+                    true => "ask for fewer with -n (BUSBAR_PARTS)",
+                    false => "ask for fewer with -n (BUSBAR_PARTS) or for less, or try later",
+                };
+                write!(
+                    f,
+                    "parts of {wanted} devices wanted, and {free} has or have room for them: {then}"
+                )
+            }
+            Self::NoSession(name) => write!(
+                f,
+                "there is no session `{name}` that is yours: `busbar ps` lists those that are"
+            ),
             Self::Forbidden(why) => why.fmt(f),
         }
     }
@@ -174,6 +239,8 @@ impl From<Refused> for Refusal {
             Refused::UnknownLease => "lease",
             Refused::TooManySessions(_) => "limit",
             Refused::Full { .. } => "memory",
+            Refused::Late { .. } | Refused::Few { .. } => "share",
+            Refused::NoSession(_) => "session",
             Refused::Forbidden(_) => "policy",
         };
         Self::new(code, r.to_string())
@@ -198,6 +265,8 @@ struct Placed {
     memory: Option<u64>,
     /// Whether that is promised to it, of its one device.
     promised: bool,
+    /// What it has of its devices' time.
+    part: Part,
 }
 
 /// A device of the pool.
@@ -346,27 +415,63 @@ impl Pool {
         said.unwrap_or(asker.memory)
     }
 
-    /// What of a device's memory is promised, through whatever API.
-    fn promised(&self, place: usize) -> u64 {
-        let same = |p: usize| match (self.places[p].leader, self.places[place].leader) {
-            (Some(a), Some(b)) => a == b,
-            _ => p == place,
-        };
-        let all = self.sessions.values().filter(|s| s.promised);
-        let here = all.filter(|s| s.devices.iter().any(|p| same(*p)));
-        here.filter_map(|s| s.memory).sum()
+    /// The sessions on a device, through whatever API, but for one.
+    fn on<'a>(&'a self, place: usize, but: &'a str) -> impl Iterator<Item = &'a Placed> {
+        let of = self.clock(place);
+        let others = self.sessions.iter().filter(move |(name, _)| *name != but);
+        let all = others.map(|(_, s)| s);
+        all.filter(move |s| s.devices.iter().any(|p| self.clock(*p) == of))
     }
 
-    /// The first of these devices that has as much memory to promise.
-    fn room(&self, devices: &[usize], wanted: u64) -> Result<usize, Refused> {
+    /// The number of the device whose time is a device's, however it is reached.
+    fn clock(&self, place: usize) -> usize {
+        self.places[place].leader.unwrap_or(place)
+    }
+
+    /// What of a device's memory is promised to others than one session.
+    fn promised(&self, place: usize, but: &str) -> u64 {
+        let all = self.on(place, but).filter(|s| s.promised);
+        all.filter_map(|s| s.memory).sum()
+    }
+
+    /// What of its time is, in thousandths.
+    fn promised_share(&self, place: usize, but: &str) -> Share {
+        self.on(place, but).filter_map(|s| s.part.share).sum()
+    }
+
+    /// The first of these devices that have as much to promise as somebody asks for, beside what
+    /// others than one session have.
+    fn room(&self, devices: &[usize], asker: &Asker<'_>, but: &str) -> Result<Vec<usize>, Refused> {
+        let (wanted, time) = (asker.memory.unwrap_or(0), asker.share.unwrap_or(0));
         let all = |p: usize| self.places[p].device.memory;
-        let free = |p: usize| all(p).saturating_sub(self.promised(p));
-        let found = devices.iter().copied().find(|p| free(*p) >= wanted);
-        found.ok_or_else(|| Refused::Full {
-            wanted,
-            free: devices.iter().map(|p| free(*p)).max().unwrap_or(0),
-            all: devices.iter().map(|p| all(*p)).max().unwrap_or(0),
-        })
+        let free = |p: usize| all(p).saturating_sub(self.promised(p, but));
+        let left = |p: usize| share::WHOLE.saturating_sub(self.promised_share(p, but));
+        let (mut fits, parts) = (devices.to_vec(), asker.parts.max(1));
+        fits.retain(|p| free(*p) >= wanted);
+        if fits.is_empty() {
+            return Err(Refused::Full {
+                wanted,
+                free: devices.iter().map(|p| free(*p)).max().unwrap_or(0),
+                all: devices.iter().map(|p| all(*p)).max().unwrap_or(0),
+            });
+        }
+        let most = fits.iter().map(|p| left(*p)).max().unwrap_or(0);
+        fits.retain(|p| left(*p) >= time);
+        if fits.is_empty() {
+            return Err(Refused::Late {
+                wanted: time,
+                free: most,
+            });
+        }
+        if fits.len() < parts {
+            return Err(Refused::Few {
+                wanted: parts,
+                free: fits.len(),
+                all: devices.len(),
+            });
+        }
+        fits.truncate(parts);
+        Ok(fits)
     }
 
     /// Whether nobody has any use of a device, through whatever API.
@@ -497,8 +602,13 @@ impl Pool {
         let theirs = self.sessions.values().filter(|s| s.tenant == asker.tenant);
         self.policy.may_open(asker.tenant, theirs.count() as u64)?;
         let memory = self.policy.memory(asker.tenant, asker.memory)?;
-        if let Some(wanted) = asker.memory {
-            devices = vec![self.room(&devices, wanted)?];
+        let part = Part {
+            share: asker.share,
+            priority: asker.priority,
+        };
+        self.policy.time(asker.tenant, part.share, part.priority)?;
+        if asker.asks() {
+            devices = self.room(&devices, asker, "")?;
         }
         let placed = Placed {
             lease: Some(asker.lease.to_string()).filter(|l| !l.is_empty()),
@@ -506,6 +616,7 @@ impl Pool {
             devices,
             memory,
             promised: asker.memory.is_some(),
+            part,
         };
         self.sessions.insert(session.into(), placed);
         Ok(self.placed(session))
@@ -516,21 +627,73 @@ impl Pool {
     pub fn forbids(&self, asker: &Asker<'_>) -> Option<Refused> {
         let may = self.policy.may_open(asker.tenant, 0);
         let memory = || self.policy.memory(asker.tenant, asker.memory);
-        if let Err(no) = may.and_then(|()| memory()) {
+        let time = |_| {
+            let Asker {
+                tenant,
+                share,
+                priority,
+                ..
+            } = *asker;
+            self.policy.time(tenant, share, priority)
+        };
+        if let Err(no) = may.and_then(|()| memory()).and_then(time) {
             return Some(no.into());
         }
         let mut why = None;
         for api in ["cuda", "opencl"] {
             let seen = self.seen(api, asker);
-            match seen.and_then(|seen| self.room(&seen, asker.memory.unwrap_or(0))) {
+            match seen.and_then(|seen| self.room(&seen, asker, "")) {
                 Err(Refused::NoDevice { .. }) => {}
                 // Memory is asked of GPUs, where there are some.
-                Err(no @ Refused::Full { .. }) => return Some(no),
+                Err(no @ (Refused::Full { .. } | Refused::Late { .. } | Refused::Few { .. })) => {
+                    return Some(no);
+                }
                 Err(no @ Refused::Forbidden(_)) => why = why.or(Some(no)),
                 _ => return None,
             }
         }
         why
+    }
+
+    /// Changes what a running session has, and says what that is.
+    pub fn set(
+        &mut self,
+        session: &str,
+        asker: &Asker<'_>,
+        change: Change,
+    ) -> Result<Placing, Refused> {
+        let unknown = || Refused::NoSession(session.into());
+        let p = self.sessions.get(session).ok_or_else(unknown)?;
+        if !self.shows(asker, &p.tenant) {
+            return Err(unknown());
+        }
+        let part = Part {
+            share: match change.share {
+                None => p.part.share,
+                said => said.filter(|n| *n > 0),
+            },
+            priority: change.priority.unwrap_or(p.part.priority),
+        };
+        let memory = match change.memory {
+            None => p.memory.filter(|_| p.promised),
+            said => said.filter(|n| *n > 0),
+        };
+        let most = self.policy.memory(&p.tenant, memory)?;
+        self.policy.time(&p.tenant, part.share, part.priority)?;
+        let wanted = Asker {
+            memory,
+            share: part.share,
+            parts: p.devices.len(),
+            ..Asker::default()
+        };
+        // A promise is one of certain devices.
+        if memory.is_some() || part.share.is_some() {
+            self.room(&p.devices, &wanted, session)?;
+        }
+        if let Some(p) = self.sessions.get_mut(session) {
+            (p.part, p.memory, p.promised) = (part, most, memory.is_some());
+        }
+        Ok(self.placed(session))
     }
 
     /// A session is over.
@@ -544,7 +707,8 @@ impl Pool {
         let list = |(i, p): (usize, &Place)| Listed {
             device: p.device.clone(),
             used_by: self.load(i),
-            promised: self.promised(i),
+            promised: self.promised(i, ""),
+            promised_share: self.promised_share(i, ""),
             lease: self.held(i).map(|l| self.holder(asker, l)),
             yours: !none
                 && self
@@ -578,6 +742,12 @@ impl Pool {
             devices: self.ordinals(&p.devices),
             memory: p.memory,
             promised: p.promised,
+            part: p.part,
+            places: p
+                .devices
+                .iter()
+                .map(|d| (self.clock(*d), self.places[*d].device.kind == "cpu"))
+                .collect(),
             lease: lease.map(String::from),
         }
     }

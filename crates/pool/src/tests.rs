@@ -336,3 +336,69 @@ fn memory_is_promised_once() {
     let said = p.forbids(&with(1025)).unwrap().to_string();
     assert!(said.contains("1.0 KiB of device memory"), "{said}");
 }
+
+#[test]
+fn time_is_promised_once() {
+    let mut p = Pool::new(twins(), None, 100).unwrap();
+    let with = |share, parts| Asker {
+        share: Some(share),
+        parts,
+        ..Asker::default()
+    };
+    let free = p.open("free", "cuda", &of("")).unwrap();
+    assert_eq!((free.devices, free.part.share), (vec![0, 1], None));
+    let a = p.open("a", "cuda", &with(600, 0)).unwrap();
+    assert_eq!((a.devices, a.part.share), (vec![0], Some(600)));
+    // OpenCL reaches the same device by another number, and its turns are among the same.
+    assert_eq!(p.open("z", "opencl", &with(1000, 0)).unwrap().devices, [0]);
+    assert_eq!(p.open("y", "opencl", &with(1000, 0)).unwrap().devices, [1]);
+    let b = p.open("b", "opencl", &with(400, 0)).unwrap();
+    assert_eq!((b.devices, b.places), (vec![2], a.places));
+    p.close("z");
+    p.close("y");
+    assert_eq!(p.open("c", "cuda", &with(300, 0)).unwrap().devices, [1]);
+    let few = p.open("d", "cuda", &with(100, 2)).unwrap_err();
+    let said = Refused::Few {
+        wanted: 2,
+        free: 1,
+        all: 2,
+    };
+    assert_eq!((few.clone(), few.may_pass()), (said, true));
+    assert!(!p.open("d", "cuda", &with(100, 3)).unwrap_err().may_pass());
+    let late = p.open("d", "cuda", &with(701, 0)).unwrap_err();
+    let said = Refused::Late {
+        wanted: 701,
+        free: 700,
+    };
+    assert_eq!((late.clone(), late.may_pass()), (said, true));
+    assert!(
+        late.to_string().contains("0.701 of a device's time"),
+        "{late}"
+    );
+    p.close("b");
+    assert_eq!(p.open("d", "cuda", &with(400, 2)).unwrap().devices, [0, 1]);
+    let promised: Vec<_> = p
+        .devices(&of(""))
+        .iter()
+        .map(|d| d.promised_share)
+        .collect();
+    assert_eq!(promised[..2], [1000, 700]);
+    // What a session has is not in its own way.
+    let change = |share| Change {
+        share: Some(share),
+        ..Change::default()
+    };
+    p.close("d");
+    assert!(p.set("a", &of(""), change(1000)).is_ok());
+    assert!(p.set("a", &of(""), change(0)).unwrap().part.share.is_none());
+    assert!(p.set("c", &of(""), change(1000)).is_ok());
+    assert!(matches!(
+        p.set("free", &of(""), change(1)),
+        Err(Refused::Few { .. })
+    ));
+    let other = tenant("other");
+    assert_eq!(
+        p.set("a", &other, change(1)).unwrap_err(),
+        Refused::NoSession("a".into())
+    );
+}

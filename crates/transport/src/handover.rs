@@ -43,9 +43,33 @@ fn set_time(socket: &OwnedFd, which: i32, d: Duration) -> io::Result<()> {
 
 /// Longest message.
 const MOST: usize = 256 << 10;
+/// The most descriptors that come with a message.
+const MOST_FDS: usize = 8;
 
-/// Sends one message, with a descriptor when there is one.
-pub fn send(to: &OwnedFd, message: &[u8], fd: Option<&OwnedFd>) -> io::Result<()> {
+/// Sends one message, with a descriptor when there is one, or some.
+pub fn send<'a>(
+    to: &OwnedFd,
+    message: &[u8],
+    fds: impl IntoIterator<Item = &'a OwnedFd>,
+) -> io::Result<()> {
+    put(to, message, fds, 0)
+}
+
+/// Sends one message if there is room for it: a side that reads nothing keeps nobody waiting.
+pub fn send_now(to: &OwnedFd, message: &[u8]) -> io::Result<()> {
+    put(to, message, None, libc::MSG_DONTWAIT)
+}
+
+fn put<'a>(
+    to: &OwnedFd,
+    message: &[u8],
+    fds: impl IntoIterator<Item = &'a OwnedFd>,
+    how: i32,
+) -> io::Result<()> {
+    let fds: Vec<i32> = fds.into_iter().map(AsRawFd::as_raw_fd).collect();
+    if fds.len() > MOST_FDS {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     if message.len() > MOST {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -62,22 +86,22 @@ pub fn send(to: &OwnedFd, message: &[u8], fd: Option<&OwnedFd>) -> io::Result<()
     let mut m: libc::msghdr = unsafe { std::mem::zeroed() };
     m.msg_iov = &raw mut part;
     m.msg_iovlen = 1;
-    if let Some(fd) = fd {
+    if !fds.is_empty() {
         m.msg_control = space.as_mut_ptr().cast();
-        // SAFETY: the control buffer is larger than one descriptor's message, and aligned.
+        let bytes = size_of_val(&fds[..]);
+        // SAFETY: the control buffer is larger than a message of the most descriptors, and aligned.
         unsafe {
-            m.msg_controllen = libc::CMSG_SPACE(4) as usize;
+            m.msg_controllen = libc::CMSG_SPACE(bytes as u32) as usize;
             let c = libc::CMSG_FIRSTHDR(&raw const m);
             (*c).cmsg_level = libc::SOL_SOCKET;
             (*c).cmsg_type = libc::SCM_RIGHTS;
-            (*c).cmsg_len = libc::CMSG_LEN(4) as usize;
-            libc::CMSG_DATA(c)
-                .cast::<i32>()
-                .write_unaligned(fd.as_raw_fd());
+            (*c).cmsg_len = libc::CMSG_LEN(bytes as u32) as usize;
+            let place = libc::CMSG_DATA(c);
+            std::ptr::copy_nonoverlapping(fds.as_ptr().cast(), place, bytes);
         }
     }
     // SAFETY: every pointer in `m` is to a live local.
-    let n = unsafe { libc::sendmsg(to.as_raw_fd(), &raw const m, libc::MSG_NOSIGNAL) };
+    let n = unsafe { libc::sendmsg(to.as_raw_fd(), &raw const m, libc::MSG_NOSIGNAL | how) };
     if n < 0 {
         Err(io::Error::last_os_error())
     } else {
@@ -85,8 +109,18 @@ pub fn send(to: &OwnedFd, message: &[u8], fd: Option<&OwnedFd>) -> io::Result<()
     }
 }
 
-/// Receives one message; `None` when the other side is gone.
+/// Receives one message and its descriptor; `None` when the other side is gone.
 pub fn recv(from: &OwnedFd) -> io::Result<Option<(Vec<u8>, Option<OwnedFd>)>> {
+    let one = |(bytes, mut fds): (_, Vec<_>)| (bytes, fds.pop());
+    Ok(receive(from, 1)?.map(one))
+}
+
+/// Receives one message and all its descriptors; `None` when the other side is gone.
+pub fn recv_all(from: &OwnedFd) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
+    receive(from, MOST_FDS)
+}
+
+fn receive(from: &OwnedFd, most: usize) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
     let mut bytes = vec![0u8; MOST];
     let mut part = libc::iovec {
         iov_base: bytes.as_mut_ptr().cast(),
@@ -98,9 +132,9 @@ pub fn recv(from: &OwnedFd) -> io::Result<Option<(Vec<u8>, Option<OwnedFd>)>> {
     m.msg_iov = &raw mut part;
     m.msg_iovlen = 1;
     m.msg_control = space.as_mut_ptr().cast();
-    // One descriptor fits: of more, which nobody would close, the kernel gives none.
+    // So many fit: of more, which nobody would close, the kernel gives none.
     // SAFETY: plain arithmetic.
-    m.msg_controllen = unsafe { libc::CMSG_LEN(4) } as usize;
+    m.msg_controllen = unsafe { libc::CMSG_LEN(4 * most as u32) } as usize;
     let n = loop {
         // SAFETY: every pointer in `m` is to a live local.
         let n = unsafe { libc::recvmsg(from.as_raw_fd(), &raw mut m, libc::MSG_CMSG_CLOEXEC) };
@@ -115,15 +149,18 @@ pub fn recv(from: &OwnedFd) -> io::Result<Option<(Vec<u8>, Option<OwnedFd>)>> {
             _ => return Err(e),
         }
     };
-    let mut fd = None;
+    let mut fds = Vec::new();
     // SAFETY: the kernel filled the control buffer; the macros walk it within its length, and each
     // SCM_RIGHTS message carries descriptors that are now ours.
     unsafe {
         let mut c = libc::CMSG_FIRSTHDR(&raw const m);
         while !c.is_null() {
             if (*c).cmsg_level == libc::SOL_SOCKET && (*c).cmsg_type == libc::SCM_RIGHTS {
-                let n = libc::CMSG_DATA(c).cast::<i32>().read_unaligned();
-                fd = Some(OwnedFd::from_raw_fd(n));
+                let bytes = (*c).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+                for i in 0..bytes / 4 {
+                    let n = libc::CMSG_DATA(c).cast::<i32>().add(i).read_unaligned();
+                    fds.push(OwnedFd::from_raw_fd(n));
+                }
             }
             c = libc::CMSG_NXTHDR(&raw const m, c);
         }
@@ -132,12 +169,36 @@ pub fn recv(from: &OwnedFd) -> io::Result<Option<(Vec<u8>, Option<OwnedFd>)>> {
         return Ok(None);
     }
     bytes.truncate(n);
-    Ok(Some((bytes, fd)))
+    Ok(Some((bytes, fds)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_descriptors_come_in_their_order() {
+        let (a, b) = pair().unwrap();
+        let files: Vec<_> = (0..3).map(|_| pair().unwrap().0).collect();
+        send(&a, b"three", &files).unwrap();
+        let (text, came) = recv_all(&b).unwrap().unwrap();
+        assert_eq!((text.as_slice(), came.len()), (&b"three"[..], 3));
+        let number = |fd: &OwnedFd| {
+            let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+            std::fs::read_link(link).unwrap()
+        };
+        assert!(files.iter().zip(&came).all(|(x, y)| number(x) == number(y)));
+        assert!(send(&a, b"many", std::iter::repeat_n(&files[0], 9)).is_err());
+    }
+
+    #[test]
+    fn a_side_that_does_not_read_keeps_nobody_waiting() {
+        let (a, _b) = pair().unwrap();
+        // So long would take some seconds for each message.
+        set_time(&a, libc::SO_SNDTIMEO, Duration::from_secs(3600)).unwrap();
+        let sent = (0..1 << 20).find_map(|_| send_now(&a, b"{}").err());
+        assert_eq!(sent.unwrap().kind(), io::ErrorKind::WouldBlock);
+    }
 
     #[test]
     fn of_many_descriptors_none_is_left_over() {

@@ -6,7 +6,8 @@
 //! [`fault`] around either to break it on purpose. A connection is used by one sending and one
 //! receiving thread at a time; `shutdown` may come from any thread and makes both return an error
 //! at once. [`shared`] is memory between processes of one host, and [`handover`] how one of them
-//! gives another a connection. [`lock`] is how every crate takes locks.
+//! gives another a connection; over a [`baton`] they agree on turns. [`lock`] is how every crate
+//! takes locks.
 //!
 //! The traits ask for no more than an RDMA queue pair can do: whole slices are sent, bytes are
 //! received in order, and memory can be registered ahead ([`Connection::register`]). What a slice
@@ -14,6 +15,7 @@
 //! of what it sends in place, or copies what is not registered.
 
 mod alarm;
+pub mod baton;
 pub mod fault;
 pub mod handover;
 pub mod lock;

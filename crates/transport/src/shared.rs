@@ -108,6 +108,11 @@ impl Segment {
         Ok(Self { fd })
     }
 
+    /// The memory, for another process.
+    pub fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
+
     /// Maps its first `len` bytes at `at`, where nothing may lie yet.
     pub fn map(&self, at: u64, len: u64) -> io::Result<()> {
         self.map_part(at, 0, len)
@@ -235,9 +240,32 @@ impl Door {
         Ok(Self { socket, name })
     }
 
+    /// One that another process has opened for this one.
+    pub fn taken_over(socket: OwnedFd) -> io::Result<Self> {
+        // SAFETY: an all-zero address is valid, and both pointers are to live values.
+        let (a, len) = unsafe {
+            let mut a: libc::sockaddr_un = std::mem::zeroed();
+            let mut len = size_of::<libc::sockaddr_un>() as u32;
+            let place = (&raw mut a).cast();
+            check(libc::getsockname(socket.as_raw_fd(), place, &raw mut len))?;
+            (a, len as usize)
+        };
+        let begin = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1;
+        let name = a.sun_path.get(1..).zip(len.checked_sub(begin));
+        let name = name.and_then(|(all, n)| all.get(..n));
+        let name = name.ok_or(bad("not a door"))?;
+        let name = name.iter().map(|c| char::from(*c as u8)).collect();
+        Ok(Self { socket, name })
+    }
+
     /// Its name, for those who may use it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its socket, for another process to take over.
+    pub fn into_socket(self) -> OwnedFd {
+        self.socket
     }
 
     /// Waits for the next caller and what it offers. An error concerns that caller alone, unless it
@@ -389,6 +417,8 @@ mod tests {
     fn both_sides_see_one_memory() {
         let door = Door::open().unwrap();
         let name = door.name().to_string();
+        let door = Door::taken_over(door.into_socket()).unwrap();
+        assert_eq!(door.name(), name);
         let taker = std::thread::spawn(move || {
             let (offer, caller) = door.next().unwrap();
             assert_eq!((offer.number, offer.len, offer.proof), (7, LEN, [3; PROOF]));

@@ -26,14 +26,23 @@ pub enum Word {
     LogLine = 2,
     /// A mirror is gone; the payload is its number, a `u32`.
     MirrorGone = 3,
+    /// What devices have changed in memory that is open to the program; the payload is a
+    /// `MemoryTold`.
+    MemoryTold = 4,
 }
 
 impl Word {
     /// What a status means.
     pub fn from_status(status: i32) -> Result<Self, WireError> {
-        [Self::Run, Self::Gone, Self::LogLine, Self::MirrorGone]
-            .into_iter()
-            .find(|w| *w as i32 == status)
-            .ok_or(WireError::BadValue("kind of callback"))
+        [
+            Self::Run,
+            Self::Gone,
+            Self::LogLine,
+            Self::MirrorGone,
+            Self::MemoryTold,
+        ]
+        .into_iter()
+        .find(|w| *w as i32 == status)
+        .ok_or(WireError::BadValue("kind of callback"))
     }
 }

@@ -103,6 +103,10 @@ pub enum Notice {
     NeedContent = 6,
     /// The session ends; the payload says why.
     Goodbye = 7,
+    /// A sentence for the client's log.
+    News = 8,
+    /// Word for an API beside the session's own; the payload is one of its messages.
+    Word = 9,
 }
 
 impl Notice {
@@ -116,6 +120,8 @@ impl Notice {
             5 => Self::Output,
             6 => Self::NeedContent,
             7 => Self::Goodbye,
+            8 => Self::News,
+            9 => Self::Word,
             _ => return Err(WireError::BadValue("kind of notice")),
         })
     }
@@ -188,3 +194,41 @@ pub const OP_MIRROR_IN: u16 = 0xff07;
 /// Reserved op: a call for all bytes of such a place, which come as chunks. Executed as
 /// `OP_MEMORY_IN` is. Payload: u32 number.
 pub const OP_MIRROR_OUT: u16 = 0xff08;
+/// Reserved op: from now on the client is told what devices change of such bytes, and has those of
+/// now, which come as chunks if it is a call. Executed as `OP_MEMORY_IN` is. Payload: u64 address,
+/// u64 length, u64 the program's address of the first byte, u8 [`Heard`].
+pub const OP_MEMORY_OPEN: u16 = 0xff09;
+/// Reserved op: a call that is answered once the client has been told what devices have changed of
+/// what is [`Heard::Watched`]. Executed as `OP_MEMORY_IN` is. Empty payload.
+pub const OP_MEMORY_WATCH: u16 = 0xff0a;
+/// Reserved op: as `OP_MEMORY_WATCH`, of all; answered with `CUDA_ERROR_NOT_READY` where that is
+/// too much for once, and the next such call goes on. Empty payload.
+pub const OP_MEMORY_LOOK: u16 = 0xff0b;
+/// Reserved op: a call of an API beside the session's own that is not for the queue: what it is to
+/// end may hold the queue up. Payload: that API's message.
+pub const OP_AT_ONCE: u16 = 0xff0c;
+
+/// When a client is told what devices have changed of the program's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Heard {
+    /// Ahead of every word that work is over.
+    WithAnswers = 0,
+    /// When it asks, as it does while work is under way.
+    Watched = 1,
+    /// When it asks, as it does where the program hears that work is over.
+    AtWaits = 2,
+}
+
+impl Heard {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::WithAnswers, Self::Watched, Self::AtWaits];
+
+    /// What a byte means.
+    pub fn from_byte(byte: u8) -> Result<Self, WireError> {
+        Self::ALL
+            .into_iter()
+            .find(|h| *h as u8 == byte)
+            .ok_or(WireError::BadValue("when changes are told"))
+    }
+}

@@ -4,12 +4,10 @@
 //! and when it has run. The executor may sit in a call that waits for that very stream, so nothing
 //! here waits for the executor, nor for what a stream does; the executor may wait for this.
 
-use crate::lock::{lock, wait};
+use crate::prelude::*;
 use crate::staging::Lent;
 use busbar_wire::record::Header;
 use busbar_wire::session::Execution;
-use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// A record's payload, where it has landed.
 pub enum Payload {

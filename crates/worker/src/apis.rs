@@ -1,11 +1,22 @@
 //! The APIs this build offers, by name.
 
-use crate::Open;
+use crate::Offered;
 use crate::run::Options;
 use busbar_control::device::{Device, Found};
 
-/// Names, and the code that opens a session of each.
-pub const APIS: &[(&str, Open)] = &[("cuda", crate::cuda::open), ("opencl", crate::opencl::open)];
+/// What a session may be of.
+pub const APIS: &[Offered] = &[
+    Offered {
+        name: "cuda",
+        open: crate::cuda::open,
+        beside: |with| vec![Box::new(crate::nccl::Nccl::new(with))],
+    },
+    Offered {
+        name: "opencl",
+        open: crate::opencl::open,
+        beside: |_| Vec::new(),
+    },
+];
 
 /// The devices of the APIs named, as JSON of [`Found`].
 pub fn probe(apis: &[String], options: &Options) -> String {

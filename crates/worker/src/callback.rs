@@ -1,11 +1,7 @@
 //! Functions of the client's program that something here waits for.
 
-use crate::lock::lock;
 use crate::outbox::Outbox;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use crate::prelude::*;
 
 /// Where bytes go that a callback asks for: address and length. Written only while it is under way.
 #[derive(Clone, Copy)]

@@ -2,15 +2,11 @@
 //! them for every later session. What was made here, such as built programs, is kept beside them
 //! under the hash of all that it was made from.
 
-use crate::lock::lock;
 use crate::outbox::Outbox;
+use crate::prelude::*;
 use busbar_control::store::Name;
 use busbar_store::{LONGEST, Link};
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
 
 /// The name of a piece of content.
 pub type Hash = [u8; 32];

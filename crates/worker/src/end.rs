@@ -2,10 +2,8 @@
 //! a call of the driver's that does not return; but nothing is cut short that goes on.
 
 use crate::intake::Queue;
+use crate::prelude::*;
 use busbar_channel::gate::{Gate, Wait};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 /// How long the executor may take for one frame or one step of the end.
 #[derive(Clone, Copy)]

@@ -1,23 +1,21 @@
 //! From the connection to the executor's queue.
 
 use crate::ahead::{Ahead, Payload};
+use crate::at_once::AtOnce;
 use crate::callback::Callbacks;
 use crate::content::Content;
-use crate::lock::lock;
 use crate::outbox::Outbox;
+use crate::prelude::*;
 use crate::staging::{Arena, Lent, SLAB};
 use busbar_channel::{Closed, PEEK, Sink};
 use busbar_transport::Memory;
 use busbar_wire::record::{
-    self, Header, OP_CALLBACK_BYTES, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE, OP_MEMORY_IN,
-    OP_MEMORY_OUT, OP_MIRROR_IN, OP_MIRROR_OUT, Records,
+    self, Header, OP_AT_ONCE, OP_CALLBACK_BYTES, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE,
+    OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_OUT, OP_MEMORY_WATCH, OP_MIRROR_IN,
+    OP_MIRROR_OUT, Records,
 };
 use busbar_wire::session::Execution;
 use std::cell::Cell;
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// A frame that waits for the executor.
 pub(crate) struct Frame {
@@ -209,6 +207,8 @@ pub struct Ends {
     pub ahead: Ahead,
     /// Where bulk records land.
     pub incoming: Arena,
+    /// Calls that do not wait in the queue.
+    pub at_once: AtOnce,
 }
 
 pub(crate) struct Intake {
@@ -348,10 +348,12 @@ impl Sink for Intake {
                     self.ends.ahead.then(move || callbacks.done(n));
                     ahead = true;
                 }
-                OP_MEMORY_IN | OP_MEMORY_OUT | OP_MIRROR_IN | OP_MIRROR_OUT => {
+                OP_MEMORY_IN | OP_MEMORY_OUT | OP_MEMORY_OPEN | OP_MEMORY_WATCH
+                | OP_MEMORY_LOOK | OP_MIRROR_IN | OP_MIRROR_OUT => {
                     self.ends.ahead.push(h, Payload::Bytes(payload.to_vec()))?;
                     ahead = true;
                 }
+                OP_AT_ONCE => self.ends.at_once.call(h.call, payload)?,
                 OP_GOODBYE => {
                     self.goodbye = true;
                     let before = h_offset(body, payload);

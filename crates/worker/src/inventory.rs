@@ -1,11 +1,9 @@
 //! What a session has, for whoever asks while the executor is at work: numbers of objects, and
 //! device memory, and of the host's what is page-locked.
 
-use crate::lock::lock;
 use crate::memory::Gate;
+use crate::prelude::*;
 use busbar_control::holding::Holding;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 /// How many objects of one kind there are. The default counts for nobody.
 #[derive(Clone, Default, Debug)]

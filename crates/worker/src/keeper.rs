@@ -1,7 +1,7 @@
 //! A session without a connection: how long it is kept, and what it goes on with. ADR 0003 has the
 //! reasons.
 
-use crate::lock::lock;
+use crate::prelude::*;
 use crate::process::Process;
 use crate::welcome::{answer, welcome};
 use busbar_channel::{Ending, Keeper, Lost, Verdict};
@@ -10,8 +10,6 @@ use busbar_transport::Connection;
 use busbar_transport::handover;
 use busbar_transport::stream::Stream;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
 
 /// How long a client elsewhere whose connection was closed has to show that it lives, beside the
 /// round trips that it needs for that. If it does not, its memory must be free within a second.
@@ -141,7 +139,7 @@ impl Keeper for Wait {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use busbar_control::attach::Hidden;
+    use busbar_control::attach::{Hidden, Place};
     use busbar_control::hello::Hello;
 
     #[test]
@@ -159,6 +157,7 @@ mod tests {
             memory: None,
             resume_seconds: 60,
             keys: Hidden::default(),
+            place: Place::Elsewhere,
         };
         let put = |epoch| {
             let (mut taken, fd) = (false, std::fs::File::open("/dev/null").unwrap());

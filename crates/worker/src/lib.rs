@@ -9,13 +9,16 @@
 //! session without one is kept, and `process` sees a client of this host end; folders of a moment
 //! are [`scratch`], and `named` keeps what a library's callbacks are about;
 //! what a client's ids stand for, and what dies with what, is in [`objects`]; device memory passes
-//! [`memory`]'s gate, and [`inventory`] tells the server what there is.
-//! Each forwarded API is a folder: [`cuda`], [`opencl`]; nothing else in Busbar loads a vendor's
+//! [`memory`]'s gate, work for a device waits for its [`turn`], and [`inventory`] tells the server
+//! what there is.
+//! Each forwarded API is a folder: [`cuda`], [`opencl`], and [`nccl`] beside that of CUDA, some of
+//! whose calls are made [`at_once`]; nothing else in Busbar loads a vendor's
 //! library.
 
 pub mod ahead;
 mod answer;
 pub mod apis;
+pub mod at_once;
 pub mod callback;
 pub mod complain;
 pub mod content;
@@ -28,17 +31,20 @@ pub mod inventory;
 mod keeper;
 pub mod memory;
 mod named;
+pub mod nccl;
 pub mod nvml;
 pub mod objects;
 pub mod opencl;
 pub mod outbox;
+mod prelude;
 mod printed;
-mod process;
+pub mod process;
 pub mod run;
 pub mod scratch;
 pub mod shared;
 pub mod signals;
 pub mod staging;
+pub mod turn;
 mod welcome;
 
 use busbar_control::hello::Refusal;
@@ -47,7 +53,7 @@ use busbar_wire::WireError;
 use busbar_wire::record::Header;
 
 /// One forwarded API, as the executor sees it. All methods are called on the executor's thread.
-pub trait Api {
+pub trait Api: std::any::Any {
     /// Executes one record. The payload lies in `hold`'s memory when it came as bulk, and then
     /// [`staging::Hold::take`] keeps that memory for as long as a copy out of it runs.
     ///
@@ -58,6 +64,16 @@ pub trait Api {
         payload: &[u8],
         hold: &mut staging::Hold<'_>,
     ) -> Result<(), WireError>;
+
+    /// As [`Api::execute`], of an API that is beside the session's own, which is `host`.
+    fn execute_beside(
+        &mut self,
+        _host: &mut dyn Api,
+        _h: &Header,
+        _payload: &[u8],
+    ) -> Result<(), WireError> {
+        Err(WireError::BadValue("API of a record"))
+    }
 
     /// The queue is empty, or some records have been executed: a chance to look after copies in
     /// progress. Returns whether it wants to be called again soon.
@@ -90,10 +106,32 @@ pub struct Setup {
     pub shared: Option<shared::Offers>,
     /// What the session has, for whoever asks.
     pub inventory: inventory::Inventory,
+    /// What work for its devices passes.
+    pub turn: turn::Turn,
     /// Physical device ordinals that the session may use; `None` for all.
     pub devices: Option<Vec<u32>>,
     /// The vendor library to load instead of the system's.
     pub library: Option<String>,
+}
+
+/// What an API gets that is beside another in a session.
+pub struct Beside {
+    /// Where answers go.
+    pub outbox: outbox::Outbox,
+    /// Who makes calls that do not wait in the queue.
+    pub at_once: at_once::AtOnce,
+    /// The vendor library to load instead of those that are found.
+    pub library: Option<String>,
+}
+
+/// An API that a session may be of.
+pub struct Offered {
+    /// What the client calls it.
+    pub name: &'static str,
+    /// Opens it.
+    pub open: Open,
+    /// The APIs beside it, in the order of their numbers from 1 on.
+    pub beside: fn(Beside) -> Vec<Box<dyn Api>>,
 }
 
 /// Makes an API ready. A refusal is what the client's user reads.

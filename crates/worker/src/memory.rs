@@ -9,10 +9,8 @@
 
 #![forbid(unsafe_code)]
 
-use crate::lock::lock;
+use crate::prelude::*;
 use busbar_control::holding::Memory;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What memory is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

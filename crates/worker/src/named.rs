@@ -3,10 +3,8 @@
 //! A library may call a function later than its owner thinks, or say a node's data when its graph
 //! is long gone. A number finds nothing then; an address would.
 
-use crate::lock::lock;
-use std::collections::BTreeMap;
+use crate::prelude::*;
 use std::ffi::c_void;
-use std::sync::{Mutex, MutexGuard};
 
 /// Things by number; no number comes twice.
 pub struct Named<T>(Mutex<(usize, BTreeMap<usize, T>)>);

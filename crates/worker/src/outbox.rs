@@ -1,12 +1,11 @@
 //! What a worker says to its client. Cheap to clone; any thread may speak.
 
+use crate::prelude::*;
 use busbar_channel::{Bulk, Channel, Closed};
 use busbar_wire::Writer;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::Notice;
 use std::any::Any;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 /// How long a client may take to hear that its session is over.
 const LAST_WORD: Duration = Duration::from_millis(200);
@@ -133,6 +132,11 @@ impl Outbox {
         let _ = self.say(Notice::Callback, call, status, fields);
     }
 
+    /// As [`Outbox::callback`], of nothing that is to run: what is behind it is sent with it.
+    pub fn put_word(&self, status: i32, fields: impl FnOnce(&mut Writer<'_>)) {
+        let _ = self.put(Notice::Callback, 0, status, fields);
+    }
+
     /// Passes on what the device printed.
     pub fn output(&self, text: &[u8]) {
         for piece in text.chunks(BULK_CHUNK) {
@@ -147,9 +151,19 @@ impl Outbox {
         }
     }
 
+    /// Says something for an API beside the session's own.
+    pub fn word(&self, fields: impl FnOnce(&mut Writer<'_>)) {
+        let _ = self.say(Notice::Word, 0, 0, fields);
+    }
+
     /// Asks for content by hash.
     pub fn need_content(&self, hash: &[u8; 32]) {
         let _ = self.say(Notice::NeedContent, 0, 0, |w| w.raw(hash));
+    }
+
+    /// Says a sentence for the client's log.
+    pub fn news(&self, text: &str) {
+        let _ = self.say(Notice::News, 0, 0, |w| w.raw(text.as_bytes()));
     }
 
     /// Says why the session ends.

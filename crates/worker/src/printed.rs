@@ -2,13 +2,12 @@
 //! message as its stderr; both belong on the client's, ahead of the answer of the call that waited
 //! for the kernel.
 
-use crate::lock::lock;
 use crate::outbox::Outbox;
+use crate::prelude::*;
 use busbar_control::text::one_line;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex};
 
 /// The longest line of stderr that is put together before it goes on as it is.
 const LONGEST: usize = 64 << 10;

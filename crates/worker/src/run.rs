@@ -1,6 +1,7 @@
 //! A worker's life: wait for a session, execute its records, give everything back, exit.
 
 use crate::ahead::Ahead;
+use crate::at_once::AtOnce;
 use crate::callback::Callbacks;
 use crate::content::Content;
 use crate::end::{Patience, Progress};
@@ -9,44 +10,56 @@ use crate::intake::{Body, Ended, Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT
 use crate::inventory::Inventory;
 use crate::keeper::{Newest, Wait};
 use crate::outbox::Outbox;
+use crate::prelude::*;
 use crate::process::Process;
 use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
+use crate::turn::Turn;
 use crate::welcome::{answer, welcome};
-use crate::{Api, Open, Setup, signals};
+use crate::{Api, Beside, Offered, Setup, signals};
 use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Keeper};
 use busbar_control::attach::{Attach, Order, Report};
-use busbar_control::hello::{Intent, Refusal, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
+use busbar_control::hello::{Intent, NEWS, Refusal, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
 use busbar_transport::Connection;
+use busbar_transport::baton::Board;
 use busbar_transport::handover;
+use busbar_transport::shared::Door;
 use busbar_transport::stream::Stream;
 use busbar_wire::record::{Header, Records};
 use busbar_wire::{WireError, record};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// What the server decides for all its workers.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Whether this process can do nothing to others.
-    pub sandboxed: bool,
+    pub confined: bool,
     /// The CUDA driver to load instead of the system's.
     pub cuda_library: Option<String>,
     /// The OpenCL library to load instead of the system's.
     pub opencl_library: Option<String>,
+    /// The NCCL to load instead of the one that is found.
+    pub nccl_library: Option<String>,
+}
+
+/// What the server gives a worker beside its session.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// Leads to the process that keeps content between sessions.
+    pub store: Option<OwnedFd>,
+    /// Where a client of this host hands memory over: [`busbar_transport::shared::Door`].
+    pub door: Option<OwnedFd>,
 }
 
 /// Runs a worker for the server at the other end of `control`. Returns when its session is over.
-/// `store` leads to the process that keeps content between sessions.
 /// `apis` maps names to the code that opens them; `warm` prepares what can be prepared before
 /// anybody asks.
 pub fn run(
     control: OwnedFd,
     options: &Options,
-    store: Option<OwnedFd>,
-    apis: &[(&str, Open)],
+    given: Given,
+    apis: &[Offered],
     warm: impl FnOnce(),
 ) -> Result<(), String> {
     abort_on_panic();
@@ -58,21 +71,35 @@ pub fn run(
         let _ = handover::send(&control, &r.to_json(), None);
     };
     say(&Report::Ready);
-    let first = handover::recv(&control).map_err(|e| format!("control socket: {e}"))?;
-    let Some((attach, fd)) = first else {
-        return Ok(());
+    let (mut board, mut bell) = (None, None);
+    let (attach, mut fds) = loop {
+        let next = handover::recv_all(&control).map_err(|e| format!("control socket: {e}"))?;
+        let Some((said, fds)) = next else {
+            return Ok(());
+        };
+        match busbar_control::read("what the server says", &said)? {
+            Order::Attach(attach) => break (attach, fds),
+            Order::Board => board = fds.into_iter().next(),
+            Order::Bell => bell = fds.into_iter().next(),
+            _ => return Err("the server says nothing of a session".into()),
+        }
     };
-    let Order::Attach(attach) = busbar_control::read("what the server says", &attach)? else {
-        return Err("the server says nothing of a session".into());
-    };
-    let fd = fd.ok_or("the server sent no connection")?;
-    let conn = Stream::take_over(fd, &attach.keys.0)
+    let turn = Turn::default();
+    if let (Some(board), Some(bell)) = (board, bell) {
+        let board = Board::adopt(board).map_err(|e| format!("the board of turns: {e}"))?;
+        turn.obey(board, bell, attach.devices.len());
+    }
+    if fds.is_empty() {
+        return Err("the server sent no connection".into());
+    }
+    let conn = Stream::take_over(fds.remove(0), &attach.keys.0)
         .map_err(|e| format!("the client's connection: {e}"))?;
+    let client = Process::taken_over(attach.place, fds, attach.hello.client.clone());
     let inventory = Inventory::default();
-    let shared = (&outbox, &inventory);
-    let opened = open(&attach, &conn, options, store, apis, shared);
+    let shared = (&outbox, &inventory, &turn);
+    let opened = open(&attach, &conn, options, given, apis, shared);
     let Session {
-        mut api,
+        mut apis,
         ends,
         welcome,
     } = match opened {
@@ -88,7 +115,14 @@ pub fn run(
     };
     say(&Report::Attached);
     answer(&conn, &welcome);
-    let served = attend(*attach, conn, ends, &mut *api, (&control, &inventory));
+    let served = attend(
+        &attach,
+        client,
+        conn,
+        ends,
+        &mut apis,
+        (&control, &inventory, turn),
+    );
     say(&Report::Holds(inventory.holding()));
     let result = served.map_err(|e| format!("the server's worker cannot work ({e}): try later"));
     let why = result.as_ref().unwrap_or_else(|why| why).clone();
@@ -108,7 +142,8 @@ fn abort_on_panic() {
 
 /// A session that is ready for its client.
 struct Session {
-    api: Box<dyn Api>,
+    /// The session's own, and those beside it.
+    apis: Vec<Box<dyn Api>>,
     ends: Ends,
     welcome: Welcome,
 }
@@ -118,12 +153,12 @@ fn open(
     attach: &Attach,
     conn: &dyn Connection,
     options: &Options,
-    store: Option<OwnedFd>,
-    apis: &[(&str, Open)],
-    (outbox, inventory): (&Outbox, &Inventory),
+    given: Given,
+    apis: &[Offered],
+    (outbox, inventory, turn): (&Outbox, &Inventory, &Turn),
 ) -> Result<Session, Refusal> {
     let name = attach.hello.api.as_str();
-    let Some((_, open)) = apis.iter().find(|(n, _)| *n == name) else {
+    let Some(offered) = apis.iter().find(|a| a.name == name) else {
         let why = format!("this server does not offer `{name}`");
         return Err(Refusal::new("api", why));
     };
@@ -135,25 +170,25 @@ fn open(
     let ends = Ends {
         outbox: outbox.clone(),
         content: Content::new(
-            store.filter(|_| Switch::Content.on()),
-            options.sandboxed,
+            given.store.filter(|_| Switch::Content.on()),
+            options.confined,
             outbox.clone(),
         ),
         callbacks: Callbacks::default(),
         ahead: Ahead::default(),
         incoming: Arena::new(SLABS_IN).map_err(no_memory)?,
+        at_once: AtOnce::default(),
     };
     let outgoing = Arena::new(SLABS_OUT).map_err(no_memory)?;
-    let shared = shares(attach)
-        .then(|| Offers::open(&attach.secret))
-        .and_then(Result::ok);
+    let door = given.door.filter(|_| shares(attach));
+    let shared = door.and_then(|d| Offers::open(Door::taken_over(d).ok()?, &attach.secret).ok());
     let welcome = first_welcome(attach, conn, shared.as_ref());
     let library = match name {
         "cuda" => &options.cuda_library,
         _ => &options.opencl_library,
     };
     inventory.gate.limit(attach.memory);
-    let api = open(Setup {
+    let api = (offered.open)(Setup {
         shared,
         outbox: outbox.clone(),
         content: ends.content.clone(),
@@ -162,22 +197,35 @@ fn open(
         incoming: ends.incoming.clone(),
         outgoing,
         inventory: inventory.clone(),
+        turn: turn.clone(),
         devices: Some(attach.devices.clone()),
         library: library.clone(),
     })?;
-    Ok(Session { api, ends, welcome })
+    let beside = Beside {
+        outbox: outbox.clone(),
+        at_once: ends.at_once.clone(),
+        library: options.nccl_library.clone(),
+    };
+    let mut apis = vec![api];
+    apis.extend((offered.beside)(beside));
+    Ok(Session {
+        apis,
+        ends,
+        welcome,
+    })
 }
 
 /// Serves a session whose client has been welcomed, over this connection and those that follow it.
 fn attend(
-    attach: Attach,
+    attach: &Attach,
+    client: Process,
     conn: Stream,
     ends: Ends,
-    api: &mut dyn Api,
-    (control, inventory): (&Arc<OwnedFd>, &Inventory),
+    apis: &mut [Box<dyn Api>],
+    (control, inventory, turn): (&Arc<OwnedFd>, &Inventory, Turn),
 ) -> std::io::Result<String> {
     let newest = Arc::new(Newest::default());
-    let client = Arc::new(Process::find(attach.hello.client));
+    let client = Arc::new(client);
     let keep = Duration::from_secs(attach.resume_seconds);
     let keeper = Wait::new(newest.clone(), client.clone(), keep, &conn, control.clone());
     let outbox = ends.outbox.clone();
@@ -191,6 +239,8 @@ fn attend(
         let ears = Ears {
             control: control.clone(),
             inventory: inventory.clone(),
+            news: attach.hello.features.iter().any(|f| f == NEWS),
+            turn,
             newest,
             channel: channel.clone(),
             outbox,
@@ -202,7 +252,8 @@ fn attend(
     };
     let ended = last_word(control.clone(), inventory.clone());
     let ends = (ends, Some(ended));
-    serve(Arc::new(conn), Box::new(keeper), ends, &mut [api], listen)
+    let mut apis: Vec<_> = apis.iter_mut().map(|api| &mut **api).collect();
+    serve(Arc::new(conn), Box::new(keeper), ends, &mut apis, listen)
 }
 
 /// What is called when the client's side is over: whether the client said goodbye, why, and how far
@@ -284,6 +335,9 @@ pub fn serve(
 struct Ears {
     control: Arc<OwnedFd>,
     inventory: Inventory,
+    /// Whether the client takes news.
+    news: bool,
+    turn: Turn,
     newest: Arc<Newest>,
     channel: Channel,
     outbox: Outbox,
@@ -297,6 +351,17 @@ impl Ears {
                     let holds = Report::Holds(self.inventory.holding());
                     let _ = handover::send(&self.control, &holds.to_json(), None);
                 }
+                Ok(Order::News { text }) if self.news => self.outbox.news(&text),
+                Ok(Order::News { .. }) => {}
+                Ok(Order::Shared) => self.channel.rouse(),
+                Ok(Order::Endless { why }) => {
+                    let said = Report::Ended { why: why.clone() };
+                    let _ = handover::send(&self.control, &said.to_json(), None);
+                    self.turn.end();
+                    self.outbox.leave(&why);
+                }
+                Ok(Order::Board | Order::Bell) => {}
+                Ok(Order::Memory { most }) => self.inventory.gate.limit(most),
                 Ok(Order::End { why }) => {
                     let said = Report::Ended { why: why.clone() };
                     let _ = handover::send(&self.control, &said.to_json(), None);
@@ -363,14 +428,23 @@ const DOZE: Duration = Duration::from_millis(1);
 
 /// The APIs whose records a session carries, by the number that a record has: the first is the one
 /// that the session was opened for.
-pub type Apis<'a> = [&'a mut dyn Api];
+pub type Apis<'a> = [&'a mut (dyn Api + 'static)];
 
-/// Whose a record is. This is the only place where that is decided.
+/// Has the API execute a record whose it is. This is the only place where that is decided.
 #[inline]
-fn whose<'a, 'b>(apis: &'a mut Apis<'b>, h: &Header) -> Result<&'a mut (dyn Api + 'b), WireError> {
-    match apis.get_mut(usize::from(h.api)) {
-        Some(api) => Ok(&mut **api),
-        None => Err(WireError::BadValue("API of a record")),
+fn dispatch(
+    apis: &mut Apis<'_>,
+    h: &Header,
+    payload: &[u8],
+    hold: &mut Hold<'_>,
+) -> Result<(), WireError> {
+    match (apis, h.api) {
+        ([own, ..], 0) => own.execute(h, payload, hold),
+        ([own, beside @ ..], n) => match beside.get_mut(usize::from(n) - 1) {
+            Some(api) => api.execute_beside(&mut **own, h, payload),
+            None => Err(WireError::BadValue("API of a record")),
+        },
+        ([], _) => Err(WireError::BadValue("API of a record")),
     }
 }
 
@@ -460,7 +534,7 @@ fn records(
         if h.call != 0 {
             channel.asked();
         }
-        whose(apis, &h)?.execute(&h, payload, &mut Hold { slab: &mut slab })?;
+        dispatch(apis, &h, payload, &mut Hold { slab: &mut slab })?;
     }
     Ok(())
 }
@@ -474,6 +548,15 @@ mod tests {
 
     impl Api for Named {
         fn execute(&mut self, _: &Header, _: &[u8], _: &mut Hold<'_>) -> Result<(), WireError> {
+            Err(WireError::BadValue(self.0))
+        }
+
+        fn execute_beside(
+            &mut self,
+            _: &mut dyn Api,
+            _: &Header,
+            _: &[u8],
+        ) -> Result<(), WireError> {
             Err(WireError::BadValue(self.0))
         }
 
@@ -497,8 +580,7 @@ mod tests {
                 call,
                 aux,
             };
-            let done =
-                whose(apis, &h).and_then(|api| api.execute(&h, &[], &mut Hold { slab: &mut None }));
+            let done = dispatch(apis, &h, &[], &mut Hold { slab: &mut None });
             done.expect_err("each says its name").to_string()
         };
         assert_eq!(said(&mut apis, 0), WireError::BadValue("own").to_string());

@@ -4,12 +4,10 @@
 //! socket that only this network namespace has, with the session's secret. It waits here under the
 //! number that its owner gave it, until a record of the session asks for it.
 
-use crate::lock::lock;
+use crate::prelude::*;
 use busbar_control::hello::SHARED_PROOF;
 use busbar_transport::shared::{Door, PROOF, Segment};
-use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex};
 
 /// Segments that wait to be asked for. A client hands one over right before it asks.
 const MOST_WAITING: usize = 64;
@@ -28,9 +26,8 @@ fn proof(secret: &str) -> [u8; PROOF] {
 }
 
 impl Offers {
-    /// Opens a door for the session with this secret.
-    pub fn open(secret: &str) -> io::Result<Self> {
-        let door = Door::open()?;
+    /// Takes what comes through a door, for the session with this secret.
+    pub fn open(door: Door, secret: &str) -> io::Result<Self> {
         let offers = Self {
             waiting: Arc::default(),
             name: door.name().into(),
@@ -84,7 +81,7 @@ mod tests {
 
     #[test]
     fn only_the_sessions_own_client_hands_memory_over() {
-        let offers = Offers::open("secret").unwrap();
+        let offers = Offers::open(Door::open().unwrap(), "secret").unwrap();
         let s = Segment::new(8192).unwrap();
         assert!(hand_over(offers.name(), 1, 8192, &proof("another"), &s).is_err());
         assert!(offers.take(1).is_none());
@@ -97,7 +94,7 @@ mod tests {
 
     #[test]
     fn segments_that_nobody_asks_for_are_bounded() {
-        let offers = Offers::open("secret").unwrap();
+        let offers = Offers::open(Door::open().unwrap(), "secret").unwrap();
         let s = Segment::new(4096).unwrap();
         let hand = |i| hand_over(offers.name(), i, 4096, &proof("secret"), &s);
         for i in 0..MOST_WAITING as u64 {

@@ -3,10 +3,7 @@
 //! An arena is one piece of memory, cut into slabs, that lives as long as its session, so that an
 //! API can register it with its driver once and copy from and to it asynchronously ever after.
 
-use crate::lock::lock;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use crate::prelude::*;
 
 /// Bytes of a slab: a bulk record with its fields.
 pub const SLAB: usize = busbar_wire::limits::BULK_CHUNK + 4096;

@@ -37,6 +37,26 @@ functions! {
     cuDevicePrimaryCtxRetain(out: &mut usize, device: i32);
     cuCtxSetCurrent(context: usize);
     cuCtxSynchronize();
+    cuCtxGetDevice(out: &mut i32);
+    cuCtxPushCurrent_v2(context: usize);
+    cuCtxPopCurrent_v2(out: &mut usize);
+    cuCtxEnablePeerAccess(peer: usize, flags: u32);
+    cuDeviceCanAccessPeer(out: &mut i32, device: i32, peer: i32);
+    cuDeviceGetPCIBusId(out: &mut [u8; 16], len: i32, device: i32);
+    cuDeviceGetByPCIBusId(out: &mut i32, place: *const c_char);
+    cuPointerGetAttribute(out: &mut u32, which: i32, address: u64);
+    cuMemcpy(dst: u64, src: u64, n: usize);
+    cuMemcpyAsync(dst: u64, src: u64, n: usize, stream: usize);
+    cuMemcpyPeer(dst: u64, dst_context: usize, src: u64, src_context: usize, n: usize);
+    cuMemcpyPeerAsync(
+        dst: u64, dst_context: usize, src: u64, src_context: usize, n: usize, stream: usize,
+    );
+    cuEventElapsedTime(out: &mut f32, start: usize, end: usize);
+    cuLibraryLoadData(
+        out: &mut usize, image: *const c_void, keys: *mut c_void, values: *mut c_void, n: u32,
+        library_keys: *mut c_void, library_values: *mut c_void, library_n: u32,
+    );
+    cuLibraryGetKernel(out: &mut usize, library: usize, name: *const c_char);
     cuMemAlloc_v2(out: &mut u64, size: usize);
     cuMemFree_v2(address: u64);
     cuMemGetInfo_v2(free: &mut usize, total: &mut usize);

@@ -32,6 +32,20 @@ pub fn threads(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
 }
 
+/// The names of a process's threads, sorted.
+pub fn thread_names(pid: u32) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten();
+    let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
+    let mut all: Vec<_> = tasks.flatten().filter_map(name).collect();
+    for n in &mut all {
+        n.truncate(n.trim_end().len());
+    }
+    all.sort();
+    all
+}
+
 /// A process's resident memory in KiB.
 pub fn resident_kib(pid: u32) -> u64 {
     status_kib(pid, "VmRSS:")

@@ -3,6 +3,8 @@
 //! Each buffer belongs to one stream at a time, and moves to another only behind an event, so that
 //! what the calls compute does not depend on how streams overlap.
 
+pub mod apart;
+pub mod devices;
 mod host;
 mod program;
 

@@ -73,7 +73,13 @@ fn debug_tree() -> Tree {
     let target = target();
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet"]);
-    for package in ["busbar", "busbar-shim-cuda", "busbar-fakedev"] {
+    for package in [
+        "busbar",
+        "busbar-shim-cuda",
+        "busbar-shim-nccl",
+        "busbar-fakedev",
+        "busbar-fakenccl",
+    ] {
         build.args(["-p", package]);
     }
     if let Some(folder) = target.parent() {
@@ -96,6 +102,8 @@ fn debug_tree() -> Tree {
     };
     link("busbar", "bin/busbar");
     link("libcuda.so", "lib/cuda/libcuda.so.1");
+    link("libnccl.so", "lib/nccl/libnccl.so.2");
     link("libfakedev.so", "lib/fakedev/libcuda.so.1");
+    link("libfakenccl.so", "lib/fakedev/libnccl.so.2");
     Tree::at(&root)
 }

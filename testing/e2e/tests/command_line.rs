@@ -2,7 +2,7 @@
 //! status that the README names.
 
 use busbar_e2e::proc::Watchdog;
-use busbar_e2e::program::{Running, clear};
+use busbar_e2e::program::{Running, clear, printed};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
 use std::io::{Read, Write};
@@ -290,6 +290,18 @@ fn a_tree_without_its_shim() {
         125,
         &["libcuda.so.1 is missing", "cargo xtask dist"],
     );
+}
+
+#[test]
+fn collectives_have_to_be_asked_for() {
+    let server = Server::start();
+    let preloaded = |args: &[&str]| {
+        let all = [args, &["--", "sh", "-c", "echo :$LD_PRELOAD:"]].concat();
+        printed(run(&server.address, &all).env("LD_PRELOAD", ""))
+    };
+    assert_eq!(preloaded(&[]), "::\n");
+    let text = preloaded(&["--nccl"]);
+    assert!(text.ends_with("/nccl/libnccl.so.2:\n"), "{text}");
 }
 
 #[test]

@@ -299,6 +299,28 @@ fn kernels_launch_graphs_and_change_them() {
 }
 
 #[test]
+fn a_function_of_a_kernel_is_its_contexts() {
+    let text = same_both_ways("kernels");
+    assert!(text.contains("kernel: [0, 0, 0]"), "{text}");
+    assert!(
+        text.contains("first is current, first: [0, 400, 0]"),
+        "{text}"
+    );
+    assert!(
+        text.contains("first is current, second: [400, 0, 400]"),
+        "{text}"
+    );
+}
+
+#[test]
+fn nvml_tells_of_the_programs_own_process() {
+    let server = Server::start();
+    let text = printed(remote(&server, Path::new(PROGRAM)).arg("processes"));
+    assert!(text.contains("67108864 bytes more"), "{text}");
+    assert!(text.contains("_v3: 7\n1 and [0, 0, 0]"), "{text}");
+}
+
+#[test]
 fn functions_have_their_memory_while_the_driver_waits_for_them() {
     let text = same_both_ways("functions");
     assert_eq!(text.matches("[7, 5, 9, 5]").count(), 2, "{text}");
@@ -473,5 +495,42 @@ fn a_program_talks_to_kernels_that_run_through_host_memory() {
         let mut program = remote(&server, Path::new(PROGRAM));
         let got = printed(program.arg("talks").env("BUSBAR_SHM", shared));
         assert_eq!(wanted, got, "shared memory: {shared}");
+    }
+}
+
+#[test]
+fn what_kernels_wrote_is_there_when_the_program_hears_that_they_are_done() {
+    let text = same_both_ways("hears");
+    assert_eq!(text.matches("20 heard, 20 kept").count(), 9, "{text}");
+}
+
+#[test]
+fn a_program_that_hears_of_a_stream_asks_nothing_more() {
+    let server = Server::start();
+    let trips = |rounds: u64| {
+        let mut c = remote(&server, Path::new(PROGRAM));
+        c.args(["steady", &rounds.to_string()]);
+        let out = finished(c.env("BUSBAR_SHM", "0").env("BUSBAR_STATS", "1"));
+        let said = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert_eq!(said, format!("heard: {rounds}\n"));
+        let v = stats(&out);
+        let calls = v["by_call"].as_array().expect("a list").clone();
+        let trips = calls.into_iter().map(move |c| {
+            let name = c["call"].as_str().expect("a name").to_string();
+            (name, c["round_trips"].as_u64().expect("a counter"))
+        });
+        // While work is under way a thread of the client's looks, as often as it gets to it.
+        let own = trips.filter(|(name, _)| name != "(shadowed memory, watched)");
+        own.collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let (few, many) = (trips(20), trips(120));
+    for (name, n) in &many {
+        let more = n - few.get(name).copied().unwrap_or(0);
+        let wanted = if name == "cuStreamSynchronize" {
+            100
+        } else {
+            0
+        };
+        assert_eq!(more, wanted, "{name}: {few:?} {many:?}");
     }
 }

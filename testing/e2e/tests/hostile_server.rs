@@ -71,7 +71,7 @@ fn refused((said, log): &(String, String), sentence: &str) {
     assert!(!said.contains("secret"), "{said}");
     assert!(said.contains("too often 0"), "{said}");
     assert!(!said.contains("error 0"), "the session goes on: {said}");
-    let told = log.lines().filter(|l| l.contains("the session is over"));
+    let told = log.lines().filter(|l| l.contains(" is over: "));
     let told: Vec<_> = told.collect();
     assert_eq!(told.len(), 1, "{log}");
     assert!(told[0].contains(sentence), "{}", told[0]);

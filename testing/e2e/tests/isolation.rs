@@ -1,5 +1,6 @@
 //! What a worker has given up, and what its server does not let near it.
 
+use busbar_e2e::guarded::Guarded;
 use busbar_e2e::program::{Running, native, printed, remote};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
@@ -86,11 +87,89 @@ fn a_worker_has_given_up_what_it_does_not_need() {
     assert!(client.finish().1.success());
 }
 
+/// What a server says that it has of isolation, and of the parts that a test is about those that
+/// this machine lacks.
+fn lacks(server: &Server, wanted: &[&str]) -> bool {
+    let log = server.log();
+    let line = log.lines().find_map(|l| l.split_once("isolation best: "));
+    let (_, line) = line.unwrap_or_else(|| panic!("it says nothing of isolation: {log}"));
+    let has = line.split("; missing").next().unwrap_or_default();
+    let has: Vec<_> = has.split(", ").map(str::trim).collect();
+    let missing: Vec<_> = wanted.iter().filter(|w| !has.contains(w)).collect();
+    if !missing.is_empty() {
+        eprintln!("not tested: this machine has no {missing:?}: {line}");
+    }
+    !missing.is_empty()
+}
+
+fn namespace(pid: u64, name: &str) -> String {
+    let link = std::fs::read_link(format!("/proc/{pid}/ns/{name}")).expect("it lives");
+    link.display().to_string()
+}
+
+/// The user of a process.
+fn user(pid: u64) -> u32 {
+    let status = proc_file(pid, "status");
+    let ids: Vec<_> = field(&status, "Uid:").split_whitespace().collect();
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    ids[0].parse().expect("a number")
+}
+
 #[test]
-fn a_sandboxed_worker_does_its_work() {
-    let mut o = Options::default();
-    o.args.push("--sandbox".into());
-    let server = o.start();
+fn a_worker_has_nothing_of_the_machine_but_what_its_driver_needs() {
+    let server = Server::start();
+    let mut client = Running::start(remote(&server, program()).args(["hold", "1"]));
+    client.line_with("holding");
+    let (w, of_server) = (worker(&server), u64::from(server.pid()));
+    let status = proc_file(w, "status");
+    assert_eq!(field(&status, "CapEff:"), "0000000000000000");
+    assert_eq!(field(&status, "CapPrm:"), "0000000000000000");
+    assert_eq!(field(&status, "NoNewPrivs:"), "1");
+    if !lacks(&server, &["users"]) {
+        assert!((2_000_000_000..=2_000_065_535).contains(&user(w)));
+        assert_eq!(field(&status, "CapBnd:"), "0000000000000000");
+    }
+    if !lacks(&server, &["system calls"]) {
+        assert_eq!(field(&status, "Seccomp:"), "2");
+    }
+    for (part, name) in [("processes", "pid"), ("ipc", "ipc"), ("network", "net")] {
+        if !lacks(&server, &[part]) {
+            assert_ne!(namespace(w, name), namespace(of_server, name), "{part}");
+        }
+    }
+    if is_root() && !lacks(&server, &["folders"]) {
+        let root = Path::new("/proc").join(w.to_string()).join("root");
+        let names = |at: &str| -> Vec<String> {
+            let all = std::fs::read_dir(root.join(at)).expect("a folder");
+            all.flatten()
+                .map(|f| f.file_name().to_string_lossy().into_owned())
+                .collect()
+        };
+        for hidden in ["home", "root", "mnt", "srv", "boot", "media"] {
+            assert!(!names("").contains(&hidden.into()), "{:?}", names(""));
+        }
+        assert!(
+            !root
+                .join(server.path("log").strip_prefix("/").unwrap())
+                .exists()
+        );
+        let devices = names("dev");
+        let known = [
+            "null", "zero", "full", "random", "urandom", "shm", "fd", "dri", "kfd",
+        ];
+        let odd = |d: &&String| !known.contains(&d.as_str()) && !d.starts_with("nvidia");
+        assert_eq!(devices.iter().find(odd), None, "{devices:?}");
+        assert!(
+            std::fs::write(root.join("usr/busbar"), "x").is_err(),
+            "read only"
+        );
+    }
+    if is_root() && !lacks(&server, &["limits"]) {
+        let groups = proc_file(w, "cgroup");
+        assert!(groups.contains(&format!("busbar-{of_server}")), "{groups}");
+        assert_eq!(proc_file(w, "oom_score_adj").trim(), "500");
+    }
+    client.goes_on_holding();
     let args = ["random", "4", "100"];
     assert_eq!(
         printed(remote(&server, program()).args(args)),
@@ -99,34 +178,166 @@ fn a_sandboxed_worker_does_its_work() {
 }
 
 #[test]
-fn workers_run_as_the_user_they_are_told_to() {
-    let wanted = Options::default().arg("--worker-user", "nobody");
+fn tenants_share_no_user_and_no_namespace_and_one_tenants_programs_do() {
+    let guarded = Guarded::start();
+    let mut held = Vec::new();
+    for (name, tenant) in [
+        ("ann", "lab"),
+        ("ann2", "lab"),
+        ("eve", "other"),
+        ("ann", ""),
+    ] {
+        if !tenant.is_empty() {
+            let line = guarded.line(name, &["--tenant", tenant]);
+            std::fs::write(guarded.path(name), line.line()).expect("a file");
+        }
+        let line = std::fs::read_to_string(guarded.path(name)).expect("a line");
+        guarded.login(&line.parse().expect("it is one"));
+        let mut client = Running::start(&mut guarded.run(PROGRAM, &["hold", "1"]));
+        client.line_with("holding");
+        held.push(client);
+    }
+    let admin = guarded.line("root", &["--admin"]);
+    guarded.login(&admin);
+    let sessions = guarded.wait_for_sessions(4);
+    let of = |token: &str| -> Vec<u64> {
+        let theirs = sessions.iter().filter(|s| s["token"] == token);
+        theirs.filter_map(|s| s["worker_pid"].as_u64()).collect()
+    };
+    let (ann, ann2, eve) = (of("ann"), of("ann2"), of("eve"));
+    assert_eq!(
+        (ann.len(), ann2.len(), eve.len()),
+        (2, 1, 1),
+        "{sessions:?}"
+    );
+    let server = &guarded.server;
+    if !lacks(server, &["users"]) {
+        assert_eq!(user(ann[0]), user(ann[1]));
+        assert!(user(ann[0]) != user(eve[0]) && user(ann[0]) != user(ann2[0]));
+    }
+    for (part, name) in [("processes", "pid"), ("ipc", "ipc"), ("network", "net")] {
+        if !lacks(server, &[part]) {
+            assert_eq!(namespace(ann[0], name), namespace(ann[1], name), "{part}");
+            assert_ne!(namespace(ann[0], name), namespace(eve[0], name), "{part}");
+            assert_ne!(namespace(ann[0], name), namespace(ann2[0], name), "{part}");
+        }
+    }
+    if !lacks(server, &["folders"]) {
+        assert_ne!(namespace(ann[0], "mnt"), namespace(ann[1], "mnt"));
+    }
+    held.into_iter().for_each(Running::goes_on_holding);
+    // With the last session its cell goes, and all that is in it.
+    guarded.wait_for_sessions(0);
+    assert!(!std::path::Path::new(&format!("/proc/{}", eve[0])).exists());
+}
+
+#[test]
+fn a_server_that_is_not_root_isolates_with_what_it_may() {
     if !is_root() {
         return;
     }
-    // Somewhere that user can get at the binaries.
+    const NOBODY: u32 = 65534;
     let folder = tempfile::Builder::new()
         .prefix("busbar-user")
         .tempdir()
         .expect("a folder");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(folder.path(), mode).expect("it is ours");
+    let busbar = folder.path().join("busbar");
+    std::fs::copy(&tree().busbar, &busbar).expect("room");
     let library = folder.path().join("libcuda.so.1");
     std::fs::copy(tree().fakedev_library(), &library).expect("room");
-    let cache = folder.path().join("cache");
-    let server = wanted
-        .arg("--cuda-library", library.to_str().expect("a path"))
-        .arg("--cache-dir", cache.to_str().expect("a path"))
-        .start();
+    let mut c = std::process::Command::new(&busbar);
+    busbar_e2e::program::clear(&mut c);
+    c.args(["serve", "--listen", "127.0.0.1:0", "--api", "cuda"])
+        .arg("--cuda-library")
+        .arg(&library)
+        .arg("--cache-dir")
+        .arg(folder.path().join("cache"))
+        .current_dir("/")
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null());
+    std::os::unix::process::CommandExt::uid(&mut c, NOBODY);
+    let mut server = c.spawn().expect("it starts");
+    let out = server.stdout.take().expect("a pipe");
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(out));
+    let mut line = || lines.next().expect("it says so").expect("text");
+    let address = line();
+    let address = address.strip_prefix("busbar: listening on ").expect("it");
+    let said = line();
+    let args = ["random", "4", "100"];
+    let got = printed(busbar_e2e::program::remote_at(address, program()).args(args));
+    let _ = (server.kill(), server.wait());
+    assert_eq!(got, printed(native(program()).args(args)));
+    assert!(
+        said.contains("isolation best") && said.contains("missing: "),
+        "{said}"
+    );
+    assert!(said.contains("the server is not root"), "{said}");
+}
+
+#[test]
+fn off_is_off() {
+    let server = Options::default().arg("--isolation", "off").start();
     let mut client = Running::start(remote(&server, program()).args(["hold", "1"]));
     client.line_with("holding");
-    let status = proc_file(worker(&server), "status");
-    let ids: Vec<_> = field(&status, "Uid:").split_whitespace().collect();
-    assert!(ids.iter().all(|id| *id == ids[0] && *id != "0"), "{ids:?}");
-    assert_eq!(field(&status, "CapEff:"), "0000000000000000");
-    assert!(client.finish().1.success());
-    let args = ["random", "4", "100"];
-    printed(remote(&server, program()).args(args));
-    let kept = std::fs::read_dir(&cache).expect("it was made").count();
-    assert!(kept > 0, "the store is in use");
+    let w = worker(&server);
+    for name in ["pid", "ipc", "net", "mnt"] {
+        assert_eq!(namespace(w, name), namespace(server.pid().into(), name));
+    }
+    assert!(server.log().contains("isolation off"));
+    client.goes_on_holding();
+}
+
+/// Takes a right away for good, from this process and what it starts.
+fn without(right: i32) -> std::io::Result<()> {
+    // SAFETY: a plain system call.
+    match unsafe { libc::prctl(libc::PR_CAPBSET_DROP, right, 0, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+#[test]
+fn root_without_all_rights_isolates_with_those_it_has() {
+    const SYS_ADMIN: i32 = 21;
+    const SETUID: i32 = 7;
+    if !is_root() {
+        return;
+    }
+    for (right, missing) in [(SYS_ADMIN, "folders ("), (SETUID, "users (")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let library = folder.path().join("libcuda.so.1");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), mode).expect("it is ours");
+        std::fs::copy(tree().fakedev_library(), &library).expect("room");
+        let mut c = std::process::Command::new(&tree().busbar);
+        busbar_e2e::program::clear(&mut c);
+        c.args(["serve", "--listen", "127.0.0.1:0", "--api", "cuda"])
+            .arg("--cuda-library")
+            .arg(&library)
+            .arg("--cache-dir")
+            .arg(folder.path().join("cache"));
+        // SAFETY: a system call alone between fork and exec.
+        unsafe {
+            std::os::unix::process::CommandExt::pre_exec(&mut c, move || without(right));
+        }
+        let mut server = Running::start(c.stderr(std::process::Stdio::null()));
+        let address = server.line_with("busbar: listening on ");
+        let address = address.split(' ').next_back().expect("an address");
+        let said = server.line();
+        let args = ["random", "4", "100"];
+        let got = printed(busbar_e2e::program::remote_at(address, program()).args(args));
+        assert_eq!(got, printed(native(program()).args(args)));
+        let (has, lacks) = said
+            .split_once("; missing: ")
+            .expect("something is missing");
+        assert!(lacks.contains(missing), "{said}");
+        assert!(
+            has.contains("landlock") || lacks.contains("landlock"),
+            "{said}"
+        );
+        server.kill();
+    }
 }

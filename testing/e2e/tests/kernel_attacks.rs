@@ -68,10 +68,8 @@ fn a_kernel_cannot_forge_cut_or_flood_the_log() {
 }
 
 #[test]
-fn a_kernel_in_a_sandbox_has_no_sockets_and_sees_no_other_process() {
-    let server = Server::start_with(|c| {
-        c.arg("--sandbox");
-    });
+fn a_kernel_has_no_sockets_and_sees_no_other_process() {
+    let server = Server::start();
     let server_pid = server.pid().to_string();
     let results = calls(
         &server,
@@ -104,7 +102,7 @@ fn kept(store: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_kernel_in_a_sandbox_cannot_change_what_other_sessions_run() {
+fn a_kernel_cannot_change_what_other_sessions_run() {
     // Not in /tmp, where compilers write; the tree may lie there.
     let home = std::env::var("HOME").expect("a home");
     let base = [opencl::tree().to_path_buf(), home.into()]
@@ -118,7 +116,6 @@ fn a_kernel_in_a_sandbox_cannot_change_what_other_sessions_run() {
     let store = tempfile::tempdir_in(&base).expect("a folder");
     let other = tempfile::tempdir_in(&base).expect("a folder");
     let server = Server::start_with(|c| {
-        c.arg("--sandbox");
         c.arg("--cache-dir").arg(store.path());
     });
     let honest = opencl::compile("opencl_faults");

@@ -45,6 +45,8 @@ fn what_is_promised_is_promised_once() {
     let out = finished(&mut run(&server, "3GB", &["work", "1"]));
     assert!(String::from_utf8_lossy(&out.stderr).contains("say 16GiB, 1.5GiB or 512MiB"));
     printed(&mut run(&server, "700MiB", &["work", "1"]));
+    // Its session may end a moment after its process.
+    server.wait_for_sessions(1);
     let session = server.sessions().remove(0);
     assert_eq!(session["memory_limit"], 1288490189u64 / 1024 * 1024 + 1024);
     assert_eq!(session["promised"], true);

@@ -132,7 +132,7 @@ fn a_server_that_is_told_to_end_tells_its_clients() {
         }
         let said = until("the session's end", || {
             let text = std::fs::read_to_string(&log).unwrap_or_default();
-            text.contains("session closed").then_some(text)
+            text.contains(" is over: ").then_some(text)
         });
         assert!(!said.contains("was lost"), "{said}");
         for w in workers {

@@ -1,7 +1,8 @@
 //! A simulated NVML for the devices of `libfakedev.so`: what a server's monitoring process loads in
 //! tests (`--nvml-library PATH`), and what the same questions are asked of natively.
 //!
-//! `FAKEDEV_DEVICES` is the number of devices (1). Live values differ between devices and are the
+//! `FAKEDEV_DEVICES` is the number of devices (1); with `FAKENVML_GROWS` there is a byte more in
+//! use each time somebody looks. Live values differ between devices and are the
 //! same at every question, so that a native and a remote run can be compared; only the energy
 //! grows.
 
@@ -29,7 +30,11 @@ fn count() -> usize {
 }
 
 fn used(d: Device) -> u64 {
-    (100 + d as u64) * MIB
+    let more = match std::env::var_os("FAKENVML_GROWS") {
+        Some(_) => LOOKED.fetch_add(1, Ordering::Relaxed),
+        None => 0,
+    };
+    (100 + d as u64) * MIB + more
 }
 
 fn valid(d: Device) -> bool {
@@ -124,8 +129,10 @@ numbers! {
     nvmlDeviceGetVirtualizationMode(_d) = 1;
     nvmlDeviceGetDefaultEccMode(_d) = 1;
     nvmlDeviceGetInforomConfigurationChecksum(d) = 0xabc0 + d;
+    nvmlDeviceGetIrqNum(d) = 40 + d;
 }
 
+static LOOKED: AtomicU64 = AtomicU64::new(0);
 static ENERGY: AtomicU64 = AtomicU64::new(1_000_000);
 
 #[rustfmt::skip]
@@ -197,6 +204,44 @@ api! {
         put(out, info)
     };
     fn nvmlDeviceGetMigMode(_d: Device, now: *mut u32, next: *mut u32) put(now, 0) | put(next, 0);
+    fn nvmlSystemGetDriverBranch(out: *mut [u32; 21], _length: u32) {
+        if (*out)[0] != (84 | 1 << 24) {
+            return 25;
+        }
+        put_text(out.cast::<c_char>().add(4), 80, "r580_00")
+    };
+    fn nvmlDeviceGetInforomVersion(d: Device, object: u32, out: *mut c_char, room: u32)
+        if object < 3 { put_text(out, room, &format!("5.{d}")) } else { INVALID_ARGUMENT };
+    fn nvmlDeviceGetRepairStatus(d: Device, out: *mut [u32; 3]) {
+        if (*out)[0] != (12 | 1 << 24) {
+            return 25;
+        }
+        put(out, [(*out)[0], d as u32 - 1, 1])
+    };
+    fn nvmlDeviceGetRemappedRows(d: Device, a: *mut u32, b: *mut u32, c: *mut u32, e: *mut u32)
+        put(a, d as u32) | put(b, 2) | put(c, 0) | put(e, 1);
+    fn nvmlDeviceGetSupportedGraphicsClocks(d: Device, _memory: u32, n: *mut u32, out: *mut u32) {
+        let room = *n;
+        *n = 3;
+        if room < 3 || out.is_null() {
+            return INSUFFICIENT_SIZE;
+        }
+        put(out.cast(), [1980, 1965, 1000 + d as u32])
+    };
+    // Id, scope, time, latency, type and result, value.
+    fn nvmlDeviceGetFieldValues(d: Device, n: i32, out: *mut [u64; 5]) {
+        if out.is_null() || n < 0 {
+            return INVALID_ARGUMENT;
+        }
+        for i in 0..n as usize {
+            let [field, ..] = *out.add(i);
+            let (known, id) = (field as u32 != 7, field & 0xffff_ffff);
+            let result = u64::from(if known { SUCCESS } else { NOT_SUPPORTED });
+            let value = [field, 17, 3, 3 | result << 32, 100 * id + d as u64];
+            put(out.add(i), value);
+        }
+        SUCCESS
+    };
     // An error in one question must not spoil the others.
     fn nvmlDeviceGetFanSpeed(_d: Device, _out: *mut u32) NOT_SUPPORTED;
     fn nvmlDeviceGetPciInfo_v3(d: Device, out: *mut [u32; 17]) {

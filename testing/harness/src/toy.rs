@@ -279,6 +279,7 @@ impl Pair {
                 callbacks,
                 ahead: busbar_worker::ahead::Ahead::default(),
                 incoming: busbar_worker::staging::Arena::new(8).expect("memory for staging"),
+                at_once: busbar_worker::at_once::AtOnce::default(),
             };
             let open = |c: &busbar_channel::Channel| {
                 let _ = opened.set(c.clone());
@@ -302,6 +303,7 @@ impl Pair {
         let welcome = Welcome::default();
         let session = Session::over(
             client.0,
+            "toy",
             welcome,
             Box::new(client.1),
             name_of,

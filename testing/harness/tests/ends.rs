@@ -61,7 +61,7 @@ fn a_lost_worker_ends_every_waiting_call() {
 fn what_breaks_the_protocol_is_named_to_the_client() {
     let l = link(1, STEADY);
     let pair = Pair::start(l.client, l.worker, None);
-    pair.session.queue_raw(0x7777, 0, |_| {}).unwrap();
+    pair.session.queue_raw(0x7777_u16, 0, |_| {}).unwrap();
     let e = pair.session.call(0, &Sum { nonce: 1 }, None).unwrap_err();
     assert!(e.to_string().contains("0x7777"), "{e}");
     assert!(pair.worker_ended().contains("0x7777"));
@@ -72,7 +72,7 @@ fn bytes_after_the_last_field_end_the_session() {
     let l = link(1, STEADY);
     let pair = Pair::start(l.client, l.worker, None);
     let more = |out: &mut Vec<u8>| out.extend_from_slice(&[0; 9]);
-    pair.session.queue_raw(4, 0, more).unwrap();
+    pair.session.queue_raw(4_u16, 0, more).unwrap();
     assert!(pair.session.call(0, &Sum { nonce: 1 }, None).is_err());
     assert!(pair.worker_ended().contains("after its last field"));
 }
@@ -298,7 +298,7 @@ fn what_is_received_is_not_yet_executed() {
     let worker = end("worker", b, &execution);
     let mut marks = Vec::new();
     for _ in 0..3 {
-        client.push(1, 0, 0, |_| {}).unwrap();
+        client.push(1_u16, 0, 0, |_| {}).unwrap();
         client.drain().unwrap();
         marks.push(client.mark());
     }
@@ -306,7 +306,7 @@ fn what_is_received_is_not_yet_executed() {
     execution.stages[0].leave(2);
     // Each frame that it sends brings the client the word.
     while !client.executed(marks[1]) {
-        worker.push(1, 0, 0, |_| {}).unwrap();
+        worker.push(1_u16, 0, 0, |_| {}).unwrap();
         worker.drain().unwrap();
     }
     assert!(client.executed(marks[0]) && !client.executed(marks[2]));

@@ -41,6 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("busbar-shim-cuda", &["abi", "client"]),
     ("busbar-shim-opencl", &["abi", "client"]),
     ("busbar-shim-nvml", &["abi", "client"]),
+    ("busbar-shim-nccl", &["abi", "client"]),
     ("xtask", &["codegen"]),
 ];
 /// Only these load a library that is not theirs.

@@ -9,4 +9,5 @@
     clippy::unnecessary_cast
 )]
 pub mod cuda;
+pub mod nccl;
 pub mod nvml;

@@ -34,4 +34,29 @@ impl Budget {
             at: now,
         }
     }
+
+    /// Takes one, if there is one.
+    pub(crate) fn spend(&mut self, now: Instant, allowance: Allowance) -> bool {
+        let some = self.now(now, allowance) >= 1.0;
+        if some {
+            *self = self.spent(now, allowance);
+        }
+        some
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn lines_that_were_spent_come_back_with_time() {
+        let (begin, two) = (Instant::now(), (2.0, 0.5));
+        let mut budget = Budget::full(two, begin);
+        let at = |s| begin + Duration::from_secs(s);
+        let said = [0, 0, 0, 1, 2, 3, 9, 9, 9].map(|s| budget.spend(at(s), two));
+        let wanted = [true, true, false, false, true, false, true, true, false];
+        assert_eq!(said, wanted);
+    }
 }

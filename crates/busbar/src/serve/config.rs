@@ -1,15 +1,28 @@
 //! The server's settings: flags over file over defaults.
 
-use crate::confine::{self, User};
 use crate::folder::Folder;
+use crate::isolation::Level;
 use crate::vault::Vault;
 use anyhow::{Context, Result, bail};
 use busbar_control::hello::with_port;
 use busbar_transport::tls;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::io::ErrorKind;
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// When sessions on one device take turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Turns {
+    /// While one of them has a share or a priority
+    #[default]
+    Asked,
+    /// Always
+    Always,
+}
 
 /// Flags of `busbar serve`.
 #[derive(clap::Args)]
@@ -67,6 +80,9 @@ pub struct Args {
     /// OpenCL loader or driver to load instead of the system's libOpenCL.so.1
     #[arg(long, value_name = "PATH")]
     opencl_library: Option<PathBuf>,
+    /// NCCL to load instead of the loader's libnccl.so.2, or that of a Python installation
+    #[arg(long, value_name = "PATH")]
+    nccl_library: Option<PathBuf>,
     /// NVML to load instead of the system's libnvidia-ml.so.1
     #[arg(long, value_name = "PATH")]
     nvml_library: Option<PathBuf>,
@@ -83,14 +99,26 @@ pub struct Args {
     /// The most sessions at a time [default: 1024]
     #[arg(long, value_name = "N")]
     max_sessions: Option<usize>,
-    /// The user that workers run as; the server must be root [default: the server's user]
-    #[arg(long, value_name = "NAME")]
-    worker_user: Option<String>,
-    /// Let workers read only the system's folders, write only to the cache, /dev, /tmp and their
-    /// compilers' caches, and open no TCP connections (Linux's Landlock; a kernel that has none of
-    /// it is an error)
-    #[arg(long)]
-    sandbox: bool,
+    /// What keeps sessions of one tenant from others and from this machine [default: best]
+    #[arg(long, value_name = "LEVEL")]
+    isolation: Option<Level>,
+    /// The first and the last number of the users that workers run as, where the server is root;
+    /// nothing else may use them [default: 2000000000-2000065535]
+    #[arg(long, value_name = "FIRST-LAST")]
+    worker_uids: Option<String>,
+    /// Note each session, lease and refusal in this file, as `busbar audit` checks it
+    #[arg(long, value_name = "FILE")]
+    audit: Option<PathBuf>,
+    /// How long sessions may go on after a SIGTERM (90s, 5m, 1h) [default: 5m]
+    #[arg(long, value_name = "TIME")]
+    drain: Option<String>,
+    /// When sessions on one GPU take turns [default: asked]
+    #[arg(long, value_name = "WHEN")]
+    turns: Option<Turns>,
+    /// Where there are turns, how long one kernel may keep others waiting before its session is
+    /// ended: 30s, 10m, or `off` [default: 30m]
+    #[arg(long, value_name = "TIME")]
+    kernel_limit: Option<String>,
     /// Write logs as JSON lines
     #[arg(long)]
     json: bool,
@@ -117,13 +145,18 @@ struct File {
     policy: Option<PathBuf>,
     cuda_library: Option<PathBuf>,
     opencl_library: Option<PathBuf>,
+    nccl_library: Option<PathBuf>,
     nvml_library: Option<PathBuf>,
     cache_dir: Option<PathBuf>,
     cache_size: Option<u64>,
     resume_timeout: Option<u64>,
     max_sessions: Option<usize>,
-    worker_user: Option<String>,
-    sandbox: bool,
+    isolation: Option<Level>,
+    worker_uids: Option<String>,
+    audit: Option<PathBuf>,
+    drain: Option<String>,
+    turns: Option<Turns>,
+    kernel_limit: Option<String>,
     json_logs: bool,
 }
 
@@ -141,13 +174,20 @@ pub(crate) struct Config {
     pub policy: Option<PathBuf>,
     pub cuda_library: Option<PathBuf>,
     pub opencl_library: Option<PathBuf>,
+    pub nccl_library: Option<PathBuf>,
     pub nvml_library: Option<PathBuf>,
     pub cache_dir: Option<PathBuf>,
     pub cache_limit: u64,
     pub resume_seconds: u64,
     pub max_sessions: usize,
-    pub worker_user: Option<User>,
-    pub sandbox: bool,
+    pub isolation: Level,
+    pub worker_uids: (u32, u32),
+    pub audit: Option<PathBuf>,
+    pub drain: Duration,
+    /// When sessions on one device take turns.
+    pub turns: Turns,
+    /// How long one kernel may keep others waiting.
+    pub kernel_limit: Option<Duration>,
     pub json_logs: bool,
 }
 
@@ -172,18 +212,13 @@ impl Config {
         {
             bail!("there is no API `{bad}`: choose from cuda, opencl");
         }
-        let worker_user = worker_user(a.worker_user.or(file.worker_user))?;
-        let cache_dir = a.cache_dir.or(file.cache_dir);
-        let cache_dir = match &worker_user {
-            Some(_) => Some(cache_dir.unwrap_or_else(|| "/var/cache/busbar".into())),
-            None => cache_dir.or_else(default_cache),
+        let worker_uids = match a.worker_uids.or(file.worker_uids) {
+            Some(text) => uids(&text)?,
+            None => UIDS,
         };
+        let cache_dir = a.cache_dir.or(file.cache_dir).or_else(default_cache);
         if let Some(dir) = &cache_dir {
-            check_cache(dir, worker_user.as_ref())?;
-        }
-        let sandbox = a.sandbox || file.sandbox;
-        if sandbox {
-            confine::landlock().map_err(anyhow::Error::msg)?;
+            check_cache(dir)?;
         }
         let exists = |what: &str, p: Option<PathBuf>| match p {
             Some(p) if !p.exists() => bail!("{what} {} does not exist", p.display()),
@@ -225,6 +260,8 @@ impl Config {
                 "the OpenCL library",
                 a.opencl_library.or(file.opencl_library),
             )?,
+            nccl_library: exists("NCCL", a.nccl_library.or(file.nccl_library))?
+                .or_else(busbar_worker::nccl::installed),
             nvml_library: exists("the NVML library", a.nvml_library.or(file.nvml_library))?,
             cache_dir,
             cache_limit: a
@@ -233,9 +270,16 @@ impl Config {
                 .unwrap_or(4096)
                 .saturating_mul(1 << 20),
             resume_seconds: a.resume_timeout.or(file.resume_timeout).unwrap_or(60),
-            worker_user,
-            sandbox,
+            isolation: a.isolation.or(file.isolation).unwrap_or_default(),
+            worker_uids,
+            audit: a.audit.or(file.audit),
+            drain: match a.drain.or(file.drain) {
+                Some(text) => time(&text)?,
+                None => Duration::from_secs(300),
+            },
             max_sessions: a.max_sessions.or(file.max_sessions).unwrap_or(1024),
+            turns: a.turns.or(file.turns).unwrap_or_default(),
+            kernel_limit: kernel_limit(a.kernel_limit.or(file.kernel_limit).as_deref())?,
             json_logs: a.json || file.json_logs,
         })
     }
@@ -255,16 +299,27 @@ impl Config {
             ("devices", json!(self.devices)),
             ("cuda_library", json!(self.cuda_library)),
             ("opencl_library", json!(self.opencl_library)),
+            ("nccl_library", json!(self.nccl_library)),
             ("nvml_library", json!(self.nvml_library)),
             ("cache_dir", json!(self.cache_dir)),
             ("cache_size", json!(self.cache_limit >> 20)),
             ("resume_timeout", json!(self.resume_seconds)),
             ("max_sessions", json!(self.max_sessions)),
+            ("isolation", json!(self.isolation)),
+            ("turns", json!(self.turns)),
             (
-                "worker_user",
-                json!(self.worker_user.as_ref().map(|u| &u.name)),
+                "kernel_limit",
+                match self.kernel_limit {
+                    Some(d) => json!(format!("{}s", d.as_secs())),
+                    None => json!("off"),
+                },
             ),
-            ("sandbox", json!(self.sandbox)),
+            (
+                "worker_uids",
+                json!(format!("{}-{}", self.worker_uids.0, self.worker_uids.1)),
+            ),
+            ("audit", json!(self.audit)),
+            ("drain", json!(format!("{}s", self.drain.as_secs()))),
             ("json_logs", json!(self.json_logs)),
         ];
         if self.json_logs {
@@ -303,6 +358,18 @@ impl Config {
     }
 }
 
+/// How long a kernel may keep others waiting.
+fn kernel_limit(text: Option<&str>) -> Result<Option<Duration>> {
+    match text {
+        None => Ok(Some(Duration::from_secs(1800))),
+        Some("off") => Ok(None),
+        Some(text) => match time(text) {
+            Ok(d) if !d.is_zero() => Ok(Some(d)),
+            _ => bail!("--kernel-limit {text}: say 30s, 10m or off"),
+        },
+    }
+}
+
 /// What is wrong with a configuration file, and where, in one line.
 fn mistake(path: &Path, text: &str, e: &toml::de::Error) -> anyhow::Error {
     let before = e.span().and_then(|s| text.get(..s.start));
@@ -317,39 +384,57 @@ fn mistake(path: &Path, text: &str, e: &toml::de::Error) -> anyhow::Error {
     )
 }
 
-/// Looks up the user that workers are to run as.
-fn worker_user(name: Option<String>) -> Result<Option<User>> {
-    let Some(name) = name else { return Ok(None) };
-    // SAFETY: no preconditions.
-    if unsafe { libc::geteuid() } != 0 {
-        bail!("--worker-user takes a server that runs as root");
-    }
-    match User::find(&name) {
-        Some(u) => Ok(Some(u)),
-        None => bail!("there is no user `{name}` for workers to run as"),
+/// A time with its unit.
+fn time(text: &str) -> Result<Duration> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit());
+    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+    let unit = match unit.trim() {
+        "" | "s" => Some(1),
+        "m" => Some(60),
+        "h" => Some(3600),
+        _ => None,
+    };
+    let seconds = number.parse::<u64>().ok().zip(unit);
+    match seconds.and_then(|(n, unit)| n.checked_mul(unit)) {
+        Some(n) if n <= 30 * 86400 => Ok(Duration::from_secs(n)),
+        _ => bail!("{text} is no time of up to 30 days: say 90s, 5m or 1h"),
     }
 }
 
-/// Makes the cache of workers that run as a user of their own theirs; where root's own use it, it
-/// must be a folder that only root can write to. The server itself opens nothing in it.
-fn check_cache(dir: &Path, user: Option<&User>) -> Result<()> {
+/// Users that no system gives to anybody.
+const UIDS: (u32, u32) = (2_000_000_000, 2_000_065_535);
+
+/// A range of users.
+fn uids(text: &str) -> Result<(u32, u32)> {
+    let number = |t: &str| t.trim().parse::<u32>().ok();
+    let ends = text.split_once('-').map(|(a, b)| (number(a), number(b)));
+    match ends {
+        Some((Some(first), Some(last))) if 0 < first && first <= last && last < u32::MAX => {
+            Ok((first, last))
+        }
+        _ => bail!("{text} is no range of users that nobody has: say 2000000000-2000065535"),
+    }
+}
+
+/// Root's cache must be a folder that only root can write to. The server itself opens nothing in
+/// it.
+fn check_cache(dir: &Path) -> Result<()> {
     let cannot = || format!("cannot use {} as the cache", dir.display());
-    if let Some(u) = user {
-        let given = Folder::make(dir).and_then(|f| u.own(&f));
-        return given.with_context(cannot);
-    }
     // SAFETY: no preconditions.
-    if unsafe { libc::geteuid() } == 0
-        && let Ok(f) = Folder::make(dir)
-        && !f.guarded(false).with_context(cannot)?
-    {
-        bail!(
-            "others than root can write to the cache {}: choose a folder of root's, or let workers \
-             run as another user with --worker-user",
-            dir.display()
-        );
+    if unsafe { libc::geteuid() } != 0 {
+        return Ok(());
     }
-    Ok(())
+    match Folder::make(dir) {
+        Ok(f) if !f.guarded(false).with_context(cannot)? => bail!(
+            "others than root can write to the cache {}: choose a folder of root's",
+            dir.display()
+        ),
+        // A link on the way that others could have made.
+        Err(e) if e.kind() == ErrorKind::Other => Err(e).with_context(cannot),
+        // Where none can be made the server does without.
+        _ => Ok(()),
+    }
 }
 
 /// Raises the limit of open files as far as it goes: each session takes some.

@@ -1,5 +1,6 @@
 //! One connection, from its hello to the worker that takes it over.
 
+use super::budget::{Allowance, Budget};
 use super::greeting::Guest;
 use super::identity::Who;
 use super::reception::{ANSWER_TIME, Known, answer, take_in};
@@ -8,9 +9,10 @@ use super::state::{Server, SessionEntry};
 use super::workers::Worker;
 use busbar_channel::send_hello;
 use busbar_channel::switches::Switch;
-use busbar_control::attach::{Attach, Hidden, Order, Report};
+use busbar_control::attach::{Attach, Hidden, Order, Place, Report};
+use busbar_control::gpu::{Question, Said};
 use busbar_control::hello::{
-    BUSY, HOLDINGS, Hello, Intent, LAST_READINGS, PATIENCE, Refusal, Welcome,
+    BUSY, ClientInfo, HOLDINGS, Hello, Intent, LAST_READINGS, PATIENCE, Refusal, Welcome,
 };
 use busbar_control::holding::{self, Holding};
 use busbar_control::status::{self, Grant, Session, Status};
@@ -21,9 +23,13 @@ use busbar_transport::tls::Handed;
 use busbar_transport::{Connection, handover};
 use busbar_wire::frame::Kind;
 use busbar_wire::limits::MAX_WELCOME;
+use busbar_worker::nvml::is_of_the_whole;
+use busbar_worker::process::Process;
+use serde_json::json;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -42,6 +48,8 @@ const MOST_BUSY: usize = 1024;
 const KEPT_FOR_OLD: usize = 256;
 /// The longest reason of a session's end that is kept.
 const MOST_WHY: usize = 1000;
+/// Lines of the log that say whether a session has its connection: a worker may say so for ever.
+const COMINGS: Allowance = (100.0, 1.0);
 
 /// Serves one connection; runs on a thread of its own.
 pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
@@ -60,6 +68,11 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
     if is_patient(hello) && send_hello(conn, Kind::Ping, &[]).is_err() {
         return;
     }
+    if matches!(hello.intent, Intent::Open | Intent::Lease) && server.drains() {
+        let text = "the server is being shut down and takes nothing new: try another one, or this \
+                    one later";
+        return refuse(conn, Refusal::new("draining", text));
+    }
     let Some(busy) = Busy::enter(&server.busy, hello.intent) else {
         let text = "the server is busy with other clients; try later";
         return refuse(conn, Refusal::new(BUSY, text));
@@ -72,6 +85,7 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
             answer(conn, &Welcome::with(known.protocol, &said));
         }
         Intent::Lease => lease(server, &known, refuse),
+        Intent::Set => set(server, &known, refuse),
     }
 }
 
@@ -88,7 +102,7 @@ impl Busy {
     fn enter(all: &Arc<AtomicUsize>, intent: Intent) -> Option<Self> {
         let most = match intent {
             Intent::Resume | Intent::Side => MOST_BUSY + KEPT_FOR_OLD,
-            Intent::Open | Intent::Status | Intent::Lease => MOST_BUSY,
+            Intent::Open | Intent::Status | Intent::Lease | Intent::Set => MOST_BUSY,
         };
         let place = Self(all.clone());
         (all.fetch_add(1, Ordering::AcqRel) < most).then_some(place)
@@ -131,6 +145,12 @@ fn asker<'a>(who: &'a Who, hello: &'a Hello) -> Asker<'a> {
         lease: &hello.lease,
         admin: who.admin,
         memory: Some(hello.memory).filter(|n| *n > 0),
+        share: Some(hello.share).filter(|n| *n > 0),
+        priority: hello.priority,
+        parts: match hello.intent {
+            Intent::Lease => 0,
+            _ => hello.devices as usize,
+        },
     }
 }
 
@@ -165,7 +185,10 @@ fn give(server: &Arc<Server>, conn: &Stream, hello: &Hello, who: &Who) -> Result
         !conn.hung_up() && (!tell || send_hello(conn, Kind::Ping, &[]).is_ok())
     };
     let network = Network::of_peer(&conn.peer());
-    match server.workers.take(spare_wanted, network, still_wanted) {
+    match server
+        .workers
+        .take(who, spare_wanted, network, still_wanted)
+    {
         Ok(worker) => Ok(Given {
             session,
             secret,
@@ -206,6 +229,27 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
         Err(r) => return refuse(&conn, r),
     };
     let (peer, encrypted) = (conn.peer(), conn.is_encrypted());
+    let note = json!({
+        "session": session,
+        "api": hello.api,
+        "tenant": who.tenant,
+        "token": who.name,
+        "peer": peer,
+        "encrypted": encrypted,
+        "host": hello.client.host,
+        "user": hello.client.user,
+        "program": hello.client.program,
+        "pid": hello.client.pid,
+        "devices": placing.devices,
+        "memory": placing.memory,
+        "worker": worker.pid,
+    });
+    if let Err(why) = server.audit.note("session begins", note) {
+        lock(&server.pool).close(&session);
+        worker.kill();
+        return refuse(&conn, Refusal::new("internal", why));
+    }
+    let (place, fds) = Process::find(hello.client.clone(), conn.ends()).hand_over();
     let attach = Attach {
         hello: without_lease(&hello),
         session: session.clone(),
@@ -215,6 +259,7 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
         memory: placing.memory,
         resume_seconds: server.config.resume_seconds,
         keys: Hidden::default(),
+        place,
     };
     let _ = worker.session.set(session.clone());
     tracing::info!(
@@ -229,6 +274,13 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
         worker = worker.pid,
         "session opens"
     );
+    // Before others find the worker: it is told this first of all.
+    let joined = server
+        .time
+        .join(&session, placing.part, &placing.places, &worker);
+    if let Err(e) = joined {
+        tracing::warn!(session, error = %e, "the session has its devices without turns");
+    }
     let entry = SessionEntry {
         api: hello.api,
         secret,
@@ -246,21 +298,27 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
     drop(busy);
     let _ = conn.send_timeout(None);
     let handed = conn.hand_over();
-    if hand(&worker, attach, &handed).is_err() {
+    if hand(&worker, attach, &handed, &fds).is_err() {
         worker.kill();
     }
     // For a worker that dies before it has said a word to its client.
     watch(server, &session, &worker, Some(handed));
 }
 
-/// Hands a connection to a worker.
-fn hand(worker: &Worker, attach: Attach, handed: &Handed) -> std::io::Result<()> {
+/// Hands a connection to a worker, with what tells of its client's process.
+fn hand(
+    worker: &Worker,
+    attach: Attach,
+    handed: &Handed,
+    process: &[OwnedFd],
+) -> std::io::Result<()> {
     let attach = Attach {
         keys: Hidden(handed.keys.clone()),
         ..attach
     };
     let order = Order::Attach(Box::new(attach)).to_json();
-    handover::send(&worker.control, &order, Some(&handed.fd))
+    let fds = std::iter::once(&handed.fd).chain(process);
+    handover::send(&worker.control, &order, fds)
 }
 
 /// Follows a session to its end, then frees what it held. `unanswered` is its connection, which a
@@ -272,6 +330,7 @@ fn watch(
     mut unanswered: Option<Handed>,
 ) {
     let mut why = None;
+    let mut lines = Budget::full(COMINGS, Instant::now());
     while let Some(report) = worker.report() {
         if !matches!(report, Report::Ready) {
             unanswered = None;
@@ -280,7 +339,9 @@ fn watch(
             Report::Ready => {}
             Report::Attached | Report::Detached => {
                 let connected = matches!(report, Report::Attached);
-                tracing::info!(session, connected, "session's connection");
+                if lines.spend(Instant::now(), COMINGS) {
+                    tracing::info!(session, connected, "session's connection");
+                }
                 if let Some(s) = lock(&server.sessions).get_mut(session) {
                     s.connected = connected;
                 }
@@ -298,10 +359,14 @@ fn watch(
             }
         }
     }
+    server.time.leave(session);
     let crashed = worker.finish();
     // What it said itself tells more than how it went.
     let why = why.or(crashed).unwrap_or_else(|| "the worker ended".into());
     tracing::info!(session, why, "session ended");
+    let _ = server
+        .audit
+        .note("session ends", json!({ "session": session, "why": why }));
     if let Some(Ok(conn)) = unanswered.map(Handed::take) {
         let _ = conn.send_timeout(Some(ANSWER_TIME));
         let text = format!("the session ended as it began: {why}; the server's log may say more");
@@ -354,9 +419,10 @@ fn resume(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal))
         memory: placing.memory,
         resume_seconds: server.config.resume_seconds,
         keys: Hidden::default(),
+        place: Place::default(),
     };
     let handed = conn.hand_over();
-    if hand(&worker, attach, &handed).is_ok() {
+    if hand(&worker, attach, &handed, &[]).is_ok() {
         return;
     }
     // The worker is just ending, and why is known in a moment.
@@ -400,6 +466,18 @@ fn lease(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream, Refusal))
         Err(r) => return refuse(conn, r.into()),
     };
     let shown = status::shown(&name).to_string();
+    let note = json!({
+        "lease": shown,
+        "tenant": tenant,
+        "token": known.who.name,
+        "peer": conn.peer(),
+        "holder": holder,
+        "devices": devices,
+    });
+    if let Err(why) = server.audit.note("lease begins", note) {
+        lock(&server.pool).end_lease(&name);
+        return refuse(conn, Refusal::new("internal", why));
+    }
     tracing::info!(lease = shown, holder, ?devices, "lease begins");
     let grant = Grant {
         lease: name.clone(),
@@ -409,6 +487,34 @@ fn lease(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream, Refusal))
     hold(conn, || server.identities.over(&known.who).is_none());
     lock(&server.pool).end_lease(&name);
     tracing::info!(lease = shown, "lease ended");
+    let _ = server.audit.note("lease ends", json!({ "lease": shown }));
+}
+
+/// Changes what a running session has.
+fn set(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream, Refusal)) {
+    let Known { conn, hello, .. } = known;
+    let asker = asker(&known.who, hello);
+    let name = &hello.session;
+    let change = || lock(&server.pool).set(name, &asker, hello.change);
+    let placing = match settled(change) {
+        Ok(placing) => placing,
+        Err(r) => return refuse(conn, r.into()),
+    };
+    server.time.set(name, placing.part);
+    let worker = lock(&server.sessions).get(name).map(|s| s.worker.clone());
+    if let Some(worker) = worker {
+        let most = placing.memory;
+        worker.tell(&Order::Memory { most });
+    }
+    tracing::info!(
+        session = name,
+        token = known.who.name,
+        share = placing.part.share,
+        priority = placing.part.priority,
+        memory = placing.memory,
+        "session is changed"
+    );
+    answer(conn, &Welcome::with(known.protocol, &()));
 }
 
 /// Waits until a connection ends, or its client is not let in any more.
@@ -434,7 +540,7 @@ fn ask_workers(server: &Server) {
             .collect()
     };
     for (_, _, worker) in &asked {
-        let _ = handover::send(&worker.control, &Order::Tell.to_json(), None);
+        worker.tell(&Order::Tell);
     }
     let sessions = lock(&server.sessions);
     let waits = |all: &mut HashMap<String, SessionEntry>| {
@@ -444,9 +550,32 @@ fn ask_workers(server: &Server) {
     drop(server.told.wait_timeout_while(sessions, LONG, waits));
 }
 
+/// Where a client's process id means it.
+fn place(c: &ClientInfo) -> (&str, u64) {
+    (&c.boot_id, c.pid_namespace)
+}
+
+/// What NVML says to a question about a device that whoever asks sees, or about none.
+fn said(server: &Server, question: &Question, asker: &Asker<'_>) -> Option<Said> {
+    let pool = lock(&server.pool);
+    let all = pool.devices(asker);
+    let sees = all.iter().any(|d| d.yours && d.device.uuid == question.gpu);
+    let part = pool.part(asker).is_some() && is_of_the_whole(&question.function);
+    drop(pool);
+    let may = (question.gpu.is_empty() || sees) && !part;
+    may.then(|| server.monitor.ask(question)).flatten()
+}
+
 /// Everything `busbar devices` and `busbar ps` show, as whoever asks sees it.
 fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
     let asker = asker(who, hello);
+    if let Some(question) = &hello.ask {
+        let said = said(server, question, &asker);
+        return Status {
+            said,
+            ..Status::default()
+        };
+    }
     let asked = |feature| hello.features.iter().any(|f| f == feature);
     let holdings = asked(HOLDINGS);
     if holdings || lock(&server.pool).part(&asker).is_some() {
@@ -475,11 +604,15 @@ fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
                 host: s.client.host.clone(),
                 user: s.client.user.clone(),
                 pid: s.client.pid,
+                here: place(&s.client) == place(&hello.client),
                 program: s.client.program.clone(),
                 worker_pid: s.worker.pid,
                 lease: placing.lease,
                 memory_limit: placing.memory,
                 promised: placing.promised,
+                share: placing.part.share,
+                priority: placing.part.priority,
+                time: server.time.had(name),
                 seconds: s.since.elapsed().as_secs(),
                 holding: if holdings {
                     s.holding.clone()
@@ -496,8 +629,7 @@ fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
         .retain(|uuid, _| devices.iter().any(|d| d.device.uuid == *uuid));
     if let Some(part) = pool.part(&asker) {
         let same = |s: &SessionEntry| {
-            let (a, b) = (&s.client, &hello.client);
-            (a.pid, &a.boot_id, a.pid_namespace) == (b.pid, &b.boot_id, b.pid_namespace)
+            s.client.pid == hello.client.pid && place(&s.client) == place(&hello.client)
         };
         let ours = sessions.values().filter(|s| same(s));
         let used = ours.map(|s| s.holding.bytes()).sum::<u64>();
@@ -516,6 +648,7 @@ fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
         leases: pool.leases(&asker),
         missing: server.missing.clone(),
         gpus,
+        said: None,
     };
     drop((pool, sessions));
     status.fit(MAX_WELCOME);

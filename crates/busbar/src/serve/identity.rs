@@ -16,7 +16,7 @@ use std::sync::RwLock;
 const SCHEME: &str = "busbar://";
 
 /// By what somebody is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 enum Proof {
     /// By nothing: none is asked for.
     #[default]
@@ -30,7 +30,7 @@ enum Proof {
 }
 
 /// Somebody.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Who {
     proof: Proof,
     /// The token's name, or the certificate's.
@@ -157,25 +157,26 @@ impl Identities {
         self.refresh();
         let (hash, table) = (blake3::hash(token.as_bytes()), read(&self.table));
         if table.file == Some(hash) {
-            return Ok(Who {
-                proof: Proof::File(hash),
-                name: "token-file".into(),
-                tenant: "default".into(),
-                admin: false,
-            });
+            return Ok(of_file(hash));
         }
         let Some((_, t)) = table.tokens.iter().find(|(h, _)| *h == hash) else {
             return Err(no("the server knows another token"));
         };
         match t.over() {
             Some(why) => Err(no(&why)),
-            None => Ok(Who {
-                proof: Proof::Token(hash),
-                name: t.name.clone(),
-                tenant: t.tenant.clone(),
-                admin: t.admin,
-            }),
+            None => Ok(of_token(hash, t)),
         }
+    }
+
+    /// Who is likely to come first, if anybody is.
+    pub(super) fn first(&self) -> Option<Who> {
+        if !self.asks() {
+            return Some(Who::default());
+        }
+        let table = read(&self.table);
+        let mut tokens = table.tokens.iter().filter(|(_, t)| t.over().is_none());
+        let token = || tokens.next().map(|(hash, t)| of_token(*hash, t));
+        table.file.map(of_file).or_else(token)
     }
 
     /// Why somebody who was let in is so no more.
@@ -190,6 +191,24 @@ impl Identities {
                 None => Some(format!("the token `{}` was revoked", who.name)),
             },
         }
+    }
+}
+
+fn of_file(hash: Hash) -> Who {
+    Who {
+        proof: Proof::File(hash),
+        name: "token-file".into(),
+        tenant: "default".into(),
+        admin: false,
+    }
+}
+
+fn of_token(hash: Hash, t: &Token) -> Who {
+    Who {
+        proof: Proof::Token(hash),
+        name: t.name.clone(),
+        tenant: t.tenant.clone(),
+        admin: t.admin,
     }
 }
 

@@ -1,10 +1,11 @@
 //! What the GPUs are doing: readings from the process that asks NVML, at most one set a second.
 
 use super::workers::Workers;
-use busbar_control::gpu::Gpus;
+use busbar_control::gpu::{Gpus, Question, Said};
 use busbar_transport::lock::lock;
+use serde::de::DeserializeOwned;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
@@ -36,6 +37,15 @@ pub(crate) struct Monitor {
     state: Mutex<State>,
 }
 
+impl State {
+    fn silent(&mut self) {
+        tracing::warn!("the process that reads the GPUs does not answer");
+        self.helper = None;
+        self.last.gpus.clear();
+        self.rest = Some(Instant::now() + PAUSE);
+    }
+}
+
 impl Drop for Helper {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -45,12 +55,7 @@ impl Drop for Helper {
 
 impl Helper {
     fn start(workers: &Workers) -> Option<Self> {
-        let mut child = workers
-            .readings()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .ok()?;
+        let mut child = workers.readings()?;
         let ask = child.stdin.take()?;
         let out = BufReader::new(child.stdout.take()?);
         let (send, lines) = sync_channel(1);
@@ -71,8 +76,8 @@ impl Helper {
         Some(helper)
     }
 
-    fn ask(&mut self) -> Option<Gpus> {
-        self.ask.write_all(b"\n").ok()?;
+    fn ask<T: DeserializeOwned>(&mut self, question: &str) -> Option<T> {
+        writeln!(self.ask, "{question}").ok()?;
         let line = self.lines.recv_timeout(PATIENCE).ok()?;
         serde_json::from_str(&line).ok()
     }
@@ -91,7 +96,7 @@ impl Monitor {
         if s.helper.is_none() {
             s.helper = Helper::start(workers);
         }
-        match s.helper.as_mut().and_then(Helper::ask) {
+        match s.helper.as_mut().and_then(|h| h.ask::<Gpus>("")) {
             Some(g) => {
                 if !g.missing.is_empty() && s.last.missing != g.missing {
                     tracing::info!(why = g.missing, "no readings of GPUs");
@@ -99,13 +104,19 @@ impl Monitor {
                 s.last = g;
                 s.rest = Some(Instant::now() + FRESH);
             }
-            None => {
-                tracing::warn!("the process that reads the GPUs does not answer");
-                s.helper = None;
-                s.last.gpus.clear();
-                s.rest = Some(Instant::now() + PAUSE);
-            }
+            None => s.silent(),
         }
         s.last.clone()
+    }
+
+    /// What NVML says to a question of a client's.
+    pub fn ask(&self, question: &Question) -> Option<Said> {
+        let text = serde_json::to_string(question).ok()?;
+        let mut s = lock(&self.state);
+        let answer = s.helper.as_mut()?.ask::<Option<Said>>(&text);
+        if answer.is_none() {
+            s.silent();
+        }
+        answer.flatten()
     }
 }

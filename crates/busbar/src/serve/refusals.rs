@@ -5,9 +5,11 @@
 //! the next line says how many were left out.
 
 use super::budget::{Allowance, Budget};
+use crate::audit::Audit;
 use busbar_control::hello::Refusal;
 use busbar_control::text::one_line;
 use busbar_transport::lock::lock;
+use serde_json::json;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
@@ -82,19 +84,28 @@ impl State {
 }
 
 /// Keeps count of refusals.
-#[derive(Default)]
-pub(crate) struct Refusals(Mutex<State>);
+pub(crate) struct Refusals {
+    state: Mutex<State>,
+    audit: Audit,
+}
 
 impl Refusals {
+    pub(super) fn new(audit: Audit) -> Self {
+        let state = Mutex::default();
+        Self { state, audit }
+    }
+
     /// Logs that a client was refused, unless the log has heard enough of its like.
     pub(crate) fn log(&self, peer: &str, r: &Refusal) {
-        let mut state = lock(&self.0);
+        let mut state = lock(&self.state);
         let line = state.line(Network::of_peer(peer), Instant::now());
         drop(state);
         let Some(left_out) = line else { return };
         let left_out = Some(left_out).filter(|n| *n > 0);
         let why = one_line(&r.message, LONGEST);
         tracing::info!(peer, code = r.code, why, left_out, "refused");
+        let note = json!({ "peer": peer, "code": r.code, "why": why, "left_out": left_out });
+        let _ = self.audit.note("refused", note);
     }
 }
 

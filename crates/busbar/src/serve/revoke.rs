@@ -2,7 +2,6 @@
 
 use super::state::Server;
 use busbar_control::attach::Order;
-use busbar_transport::handover;
 use busbar_transport::lock::lock;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ pub(super) fn run(server: &Arc<Server>) {
             match told.get(&name) {
                 None => {
                     tracing::info!(session = name, why, "session is ended");
-                    let _ = handover::send(&worker.control, &Order::End { why }.to_json(), None);
+                    worker.tell(&Order::End { why });
                     told.insert(name, Instant::now());
                 }
                 // Whatever keeps it, it has no right to go on.

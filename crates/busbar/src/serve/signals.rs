@@ -1,6 +1,7 @@
 //! Signals that the server heeds, in a thread of their own.
 
 use super::state::Server;
+use super::{drain, notify};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
@@ -23,17 +24,24 @@ impl Signals {
         Self(set)
     }
 
-    /// Does what signals say, for as long as the server runs.
+    /// Does what signals say, for as long as the server runs: SIGHUP reads the policy again, the
+    /// first SIGTERM lets sessions run to their end, and the second one ends them.
     pub(super) fn heed(self, server: &Arc<Server>) -> std::io::Result<()> {
         let s = server.clone();
         let run = move || {
             loop {
                 let mut signal = 0;
                 // SAFETY: a whole set and a live number.
-                if unsafe { libc::sigwait(&raw const self.0, &raw mut signal) } == 0
-                    && signal == libc::SIGHUP
-                {
-                    s.rules.refresh(&s.pool, true);
+                if unsafe { libc::sigwait(&raw const self.0, &raw mut signal) } != 0 {
+                    continue;
+                }
+                match signal {
+                    libc::SIGHUP => {
+                        notify::say(&notify::reloading());
+                        s.rules.refresh(&s.pool, true);
+                        notify::say("READY=1");
+                    }
+                    _ => drain::told_to_end(&s),
                 }
             }
         };

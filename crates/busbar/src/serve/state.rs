@@ -6,15 +6,17 @@ use super::identity::{Identities, Who};
 use super::monitor::Monitor;
 use super::refusals::Refusals;
 use super::rules::Rules;
+use super::timekeeper::Timekeeper;
 use super::turns::Turns;
 use super::workers::{Worker, Workers};
+use crate::audit::Audit;
 use busbar_control::hello::ClientInfo;
 use busbar_control::holding::Holding;
 use busbar_pool::Pool;
 use busbar_transport::lock::lock;
 use busbar_transport::tls;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
@@ -56,15 +58,26 @@ pub(crate) struct Server {
     pub ended: Mutex<VecDeque<(String, String)>>,
     pub workers: Workers,
     pub monitor: Monitor,
+    /// Whose turn each device is.
+    pub time: Arc<Timekeeper>,
     pub started: Instant,
     pub greeting: Greetings,
     /// What the log says of clients that are refused.
     pub refusals: Refusals,
+    /// Where all of this is noted.
+    pub audit: Audit,
+    /// How often it was told to end; from the first time on it only waits for its sessions.
+    pub told_to_end: AtomicU32,
     /// Clients that are known and being served, other than by a worker.
     pub busy: Arc<AtomicUsize>,
 }
 
 impl Server {
+    /// Whether nothing new is taken any more.
+    pub(crate) fn drains(&self) -> bool {
+        self.told_to_end.load(Ordering::Acquire) > 0
+    }
+
     /// Whether there is something for NVML to read.
     pub(crate) fn has_gpus(&self) -> bool {
         lock(&self.pool).has("cuda")

@@ -3,35 +3,63 @@
 use super::refusals::Network;
 use busbar_transport::lock::lock;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+
+/// Whose turn it is to be: a tenant, where one is known, and a network.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Asks {
+    tenant: u64,
+    network: Network,
+}
+
+impl Asks {
+    /// Somebody who is known.
+    pub(crate) fn of(tenant: &str, network: Network) -> Self {
+        let tenant = BuildHasherDefault::<DefaultHasher>::default().hash_one(tenant);
+        Self { tenant, network }
+    }
+}
+
+impl From<Network> for Asks {
+    fn from(network: Network) -> Self {
+        Self { tenant: 0, network }
+    }
+}
 
 #[derive(Default)]
 struct Line {
     free: usize,
     next: u64,
-    waiting: BTreeMap<u64, Network>,
+    waiting: BTreeMap<u64, Asks>,
     /// Whoever has a place and may not know.
     called: HashSet<u64>,
-    /// How many places clients of each network have.
-    taken: HashMap<Network, usize>,
+    /// Who has places.
+    taken: Vec<Asks>,
 }
 
 impl Line {
-    /// Gives free places to those who wait: of the networks with the fewest places, to whoever has
-    /// waited longest.
+    /// Gives free places to those who wait: of the tenants with the fewest places, and of their
+    /// networks with the fewest, to whoever has waited longest.
     fn call(&mut self) {
-        while self.free > 0 {
-            let places = |(number, network): &(&u64, &Network)| {
-                (self.taken.get(network).copied().unwrap_or(0), **number)
+        while self.free > 0 && !self.waiting.is_empty() {
+            let (mut tenants, mut networks) = (HashMap::new(), HashMap::new());
+            for t in &self.taken {
+                *tenants.entry(t.tenant).or_insert(0usize) += 1;
+                *networks.entry(*t).or_insert(0usize) += 1;
+            }
+            let places = |(number, a): &(&u64, &Asks)| {
+                let of_tenant = tenants.get(&a.tenant).copied().unwrap_or(0);
+                (of_tenant, networks.get(a).copied().unwrap_or(0), **number)
             };
-            let Some((&number, &network)) = self.waiting.iter().min_by_key(places) else {
+            let Some((&number, &asks)) = self.waiting.iter().min_by_key(places) else {
                 return;
             };
             self.waiting.remove(&number);
             self.called.insert(number);
             self.free -= 1;
-            *self.taken.entry(network).or_default() += 1;
+            self.taken.push(asks);
         }
     }
 }
@@ -41,7 +69,7 @@ impl Line {
 pub(crate) struct Turns(Arc<(Mutex<Line>, Condvar)>);
 
 /// A place; free again when this is dropped.
-pub(crate) struct Turn(Turns, Network);
+pub(crate) struct Turn(Turns, Asks);
 
 impl Turns {
     pub(crate) fn new(places: usize) -> Self {
@@ -65,24 +93,25 @@ impl Turns {
         (cores / 4).max(1)
     }
 
-    /// Waits for a place for a client of that network; `None` once it is no longer wanted, which is
+    /// Waits for a place for somebody; `None` once it is no longer wanted, which is
     /// asked `every` so often, and before a place is used.
     pub(crate) fn wait(
         &self,
-        network: Network,
+        asks: impl Into<Asks>,
         every: Duration,
         still_wanted: impl Fn() -> bool,
     ) -> Option<Turn> {
         let (line, changed) = &*self.0;
+        let asks = asks.into();
         let mut l = lock(line);
         let number = l.next;
         l.next += 1;
-        l.waiting.insert(number, network);
+        l.waiting.insert(number, asks);
         l.call();
         loop {
             if l.called.remove(&number) {
                 drop(l);
-                let turn = Turn(self.clone(), network);
+                let turn = Turn(self.clone(), asks);
                 return still_wanted().then_some(turn);
             }
             let (next, timer) = match changed.wait_timeout(l, every) {
@@ -107,11 +136,8 @@ impl Drop for Turn {
         let (line, changed) = &*self.0.0;
         let mut l = lock(line);
         l.free += 1;
-        if let Some(n) = l.taken.get_mut(&self.1) {
-            *n -= 1;
-            if *n == 0 {
-                l.taken.remove(&self.1);
-            }
+        if let Some(at) = l.taken.iter().position(|t| *t == self.1) {
+            l.taken.swap_remove(at);
         }
         l.call();
         changed.notify_all();
@@ -149,6 +175,37 @@ mod tests {
         assert!(turns.wait(HERE, soon, || false).is_none(), "nobody waits");
         let line = lock(&turns.0.0);
         assert!(line.waiting.is_empty() && line.called.is_empty());
+    }
+
+    #[test]
+    fn a_tenant_with_many_networks_does_not_keep_others_waiting() {
+        let turns = Turns::new(3);
+        let of = |tenant, n| Asks::of(tenant, Network::V4([n; 3]));
+        let mut held: Vec<_> = (0..3)
+            .map(|n| turns.wait(of("many", n), LONG, || true))
+            .collect();
+        std::thread::scope(|s| {
+            let (told, tell) = std::sync::mpsc::channel();
+            // The others have waited longer, from networks that have nothing yet.
+            let many: Vec<_> = (3..9).map(|n| of("many", n)).collect();
+            for asks in many.into_iter().chain([of("one", 0)]) {
+                let (t, told) = (turns.clone(), told.clone());
+                s.spawn(move || {
+                    let turn = t.wait(asks, LONG, || true);
+                    // The first one counts.
+                    let _ = told.send(asks.tenant);
+                    drop(turn);
+                });
+                let waits = || lock(&turns.0.0).waiting.values().any(|a| *a == asks);
+                while !waits() {
+                    std::thread::yield_now();
+                }
+            }
+            held.pop();
+            let first = tell.recv().expect("one has its turn");
+            assert!(first == of("one", 0).tenant, "it has none yet");
+            drop(held);
+        });
     }
 
     /// In which order clients of these networks get the one place.
@@ -193,7 +250,7 @@ mod tests {
             let (told, tell) = std::sync::mpsc::channel();
             let t = turns.clone();
             s.spawn(move || drop(tell_of(&t, one, &told)));
-            while !lock(&turns.0.0).waiting.values().any(|n| *n == one) {
+            while !lock(&turns.0.0).waiting.values().any(|a| a.network == one) {
                 std::thread::yield_now();
             }
             held.pop();

@@ -1,24 +1,31 @@
 //! Worker processes: starting them, keeping one ready, noticing their end.
 
+use super::cells::{Cell, Cells};
 use super::config::Config;
+use super::identity::Who;
 use super::keeper::Keeper;
 use super::refusals::Network;
-use super::turns::Turns;
+use super::spawner::{Inside, Spawner, with_descriptors};
+use super::turns::{Asks, Turns};
 use super::voices::{Named, Voices};
-use crate::confine::{self, User};
+use crate::confine;
+use crate::isolation::Have;
+use crate::isolation::cell::Entry;
+use crate::isolation::limits::Limited;
 use crate::launch;
 use anyhow::{Context, Result, bail};
-use busbar_control::attach::{Report, scratch_prefix};
+use busbar_control::attach::{Order, Report, scratch_prefix};
 use busbar_control::device::Found;
 use busbar_transport::handover;
 use busbar_transport::lock::lock;
+use busbar_transport::shared::Door;
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -29,6 +36,8 @@ const READY_TIME: Duration = Duration::from_secs(60);
 
 /// How often is asked whether a worker is still wanted.
 const LOOK: Duration = Duration::from_millis(100);
+/// The most workers that wait for a session.
+const MOST_SPARE: usize = 4;
 const GONE: &str = "the client went away while it waited for a worker";
 
 /// A running worker.
@@ -38,6 +47,11 @@ pub(crate) struct Worker {
     pub pid: u32,
     /// The number of its user.
     uid: u32,
+    /// Who it is for.
+    owner: Who,
+    /// Where it runs, and what it may take; both go after it.
+    _cell: Option<Arc<Cell>>,
+    _limited: Option<Limited>,
     /// The session that it serves.
     pub session: Named,
     /// It has said that it can serve one.
@@ -49,11 +63,13 @@ pub(crate) struct Worker {
 pub(crate) struct Workers {
     args: Vec<String>,
     apis: Vec<String>,
-    spare: Arc<Mutex<Option<Worker>>>,
+    /// Workers that are ready for a next session, at most one for each owner; that of whoever came
+    /// last is the last.
+    spares: Arc<Mutex<VecDeque<Worker>>>,
     /// Whether a spare one is being started.
     sparing: Arc<AtomicBool>,
     turns: Turns,
-    user: Option<User>,
+    cells: Cells,
     spawner: Spawner,
     voices: Voices,
     keeper: Keeper,
@@ -74,8 +90,13 @@ fn sweep(process: u32, user: u32) {
     }
 }
 
-/// A command to start, and where what became of it goes.
-type Order = (Command, Sender<std::io::Result<Child>>);
+/// Why there is no worker, and what to do, if that is the system's word.
+fn without(e: anyhow::Error) -> anyhow::Error {
+    match e.downcast::<std::io::Error>() {
+        Ok(e) => not_started(e),
+        Err(e) => e,
+    }
+}
 
 /// Why there is no worker, and what to do.
 fn not_started(e: std::io::Error) -> anyhow::Error {
@@ -94,40 +115,20 @@ fn not_started(e: std::io::Error) -> anyhow::Error {
     anyhow::anyhow!("the server cannot start a worker process: {e} ({hint})")
 }
 
-/// The one thread that starts workers. It lasts as long as the server: a worker is killed when the
-/// *thread* that started it ends.
-#[derive(Clone)]
-struct Spawner(Sender<Order>);
-
-impl Spawner {
-    fn start() -> Result<Self> {
-        let (tx, rx) = channel::<Order>();
-        let run = move || {
-            for (mut c, back) in rx {
-                let _ = back.send(c.spawn());
-            }
-        };
-        std::thread::Builder::new()
-            .name("spawner".into())
-            .stack_size(256 << 10)
-            .spawn(run)
-            .context("cannot start a thread")?;
-        Ok(Self(tx))
-    }
-
-    fn spawn(&self, c: Command) -> std::io::Result<Child> {
-        let (tx, rx) = channel();
-        let gone = |_| std::io::Error::other("the thread that starts workers is gone");
-        self.0.send((c, tx)).map_err(|_| gone(()))?;
-        rx.recv().map_err(|_| gone(()))?
-    }
-}
-
 impl Worker {
     /// The next thing that it says, once it does; nothing when it is gone or makes no sense.
     pub fn report(&self) -> Option<Report> {
         let (said, _) = handover::recv(&self.control).ok()??;
         busbar_control::read("a worker's report", &said).ok()
+    }
+
+    /// Tells it something. One that does not listen, and whose socket is full of what it was told,
+    /// is told nothing more: nobody waits for it.
+    pub fn tell(&self, order: &Order) {
+        if let Err(e) = handover::send_now(&self.control, &order.to_json()) {
+            let why = e.to_string();
+            tracing::debug!(worker = self.pid, why, "a worker does not listen");
+        }
     }
 
     /// Waits for the process to end and says how it did when that was not in good order.
@@ -185,58 +186,47 @@ impl Workers {
         };
         path("--cuda-library", &c.cuda_library);
         path("--opencl-library", &c.opencl_library);
+        path("--nccl-library", &c.nccl_library);
         path("--nvml-library", &c.nvml_library);
-        if c.sandbox {
-            args.push("--sandbox".into());
-        }
+        let spawner = Spawner::start()?;
+        let cells = Cells::new(c, spawner.clone(), command)?;
         Ok(Self {
             args,
             apis: c.apis.clone(),
-            spare: Arc::default(),
+            spares: Arc::default(),
             sparing: Arc::default(),
             turns: Turns::new(Turns::of_this_machine()),
-            user: c.worker_user.clone(),
-            spawner: Spawner::start()?,
+            cells,
+            spawner,
             voices: Voices::start().context("cannot start a thread")?,
             keeper: Keeper::new(c),
         })
     }
 
-    fn command(&self) -> Command {
-        let mut c = Command::new("/proc/self/exe");
-        c.arg0("busbar")
-            .arg("worker")
-            .args(&self.args)
-            .stdin(Stdio::null());
-        // SAFETY: only async-signal-safe calls between fork and exec.
-        unsafe {
-            c.pre_exec(|| {
-                confine::take_all_signals();
-                Ok(())
-            });
-        }
-        // A server that was itself started through `busbar run` must not loop back to a shim.
-        for (k, _) in std::env::vars_os() {
-            if k.to_string_lossy().starts_with("BUSBAR_") {
-                c.env_remove(k);
-            }
-        }
-        if std::env::var_os("LD_LIBRARY_PATH").is_some()
-            && let Ok(path) = std::env::join_paths(launch::other_folders())
-        {
-            c.env("LD_LIBRARY_PATH", path);
-        }
-        c
+    /// What keeps sessions apart.
+    pub fn isolation(&self) -> &Have {
+        self.cells.have()
+    }
+
+    /// A command that does the server's own work, in the server's own cell.
+    fn helper(&self) -> Result<(Command, Inside)> {
+        let mut c = command();
+        c.args(&self.args);
+        let own = self.cells.own().map(|cell| cell.admit(&mut c));
+        let (keep, inside) = own.transpose()?.unwrap_or((Vec::new(), Inside::Here));
+        with_descriptors(&mut c, keep);
+        Ok((c, inside))
     }
 
     /// Lists the devices. Done in a process of its own: a vendor's library that crashes or hangs
     /// while it looks for devices must not take the server along.
     pub fn probe(&self) -> Result<Found> {
+        let (mut c, inside) = self.helper()?;
+        c.arg(format!("--probe={}", self.apis.join(",")))
+            .stdout(Stdio::piped());
         let mut child = self
-            .command()
-            .arg(format!("--probe={}", self.apis.join(",")))
-            .stdout(Stdio::piped())
-            .spawn()
+            .spawner
+            .spawn(c, inside)
             .context("cannot start the device probe")?;
         let deadline = Instant::now() + Duration::from_secs(60);
         while child.try_wait()?.is_none() {
@@ -259,86 +249,111 @@ impl Workers {
         busbar_control::read("the device probe", line.as_bytes()).map_err(anyhow::Error::msg)
     }
 
-    /// The process that reads the GPUs, ready to be started.
-    pub fn readings(&self) -> Command {
-        let mut c = self.as_user(&[]);
+    /// Starts the process that reads the GPUs.
+    pub fn readings(&self) -> Option<Child> {
+        let (mut c, inside) = self.helper().ok()?;
         c.arg("--readings");
-        c
+        c.stdin(Stdio::piped()).stdout(Stdio::piped());
+        self.spawner.spawn(c, inside).ok()
     }
 
     /// Has the store opened before the first worker needs it. An error says why there is none.
     pub fn open_store(&self) -> Result<(), String> {
-        self.keeper.open(|fd| self.as_user(&[fd]))
+        self.keeper.open(|fd| self.store(fd))
     }
 
-    /// A command that runs as the workers' user, with no descriptors but the standard ones and
-    /// these.
-    fn as_user(&self, keep: &[i32]) -> Command {
-        let mut c = self.command();
-        let (user, keep) = (self.user.clone(), keep.to_vec());
-        if let Some(u) = &user {
-            // Vendors' libraries keep caches there.
-            c.env("HOME", &u.home).env_remove("XDG_CACHE_HOME");
+    /// What keeps the store: as the server's user, for what it keeps is that user's, and with no
+    /// more rights than that takes.
+    fn store(&self, fd: i32) -> Command {
+        let mut c = command();
+        let have = self.cells.have();
+        if !have.parts.is_empty() {
+            let entry = Entry {
+                have: have.clone(),
+                ..Entry::default()
+            };
+            let entry = serde_json::to_string(&entry).unwrap_or_default();
+            c.arg(format!("--enter={entry}"));
         }
-        // SAFETY: only async-signal-safe calls between fork and exec.
-        unsafe {
-            c.pre_exec(move || {
-                confine::close_the_rest();
-                if let Some(u) = &user {
-                    u.become_it()?;
-                }
-                match keep
-                    .iter()
-                    .all(|fd| libc::fcntl(*fd, libc::F_SETFD, 0) == 0)
-                {
-                    true => Ok(()),
-                    false => Err(std::io::Error::last_os_error()),
-                }
-            });
-        }
+        with_descriptors(&mut c, vec![fd]);
         c
     }
 
-    fn start(&self) -> Result<Worker> {
+    fn start(&self, owner: &Who) -> Result<Worker> {
+        let cell = self.cells.of(owner).map_err(without)?;
+        let limited = self.cells.limited()?;
         let (ours, theirs) = handover::pair().map_err(not_started)?;
-        let fd = theirs.as_raw_fd();
-        let store = self.keeper.connect(|fd| self.as_user(&[fd]));
-        let keep: Vec<_> = std::iter::once(fd)
-            .chain(store.as_ref().map(|s| s.as_raw_fd()))
-            .collect();
-        let mut c = self.as_user(&keep);
-        c.arg(format!("--control-fd={fd}"));
-        c.args(
-            store
-                .as_ref()
-                .map(|s| format!("--store-fd={}", s.as_raw_fd())),
-        );
+        let store = self.keeper.connect(|fd| self.store(fd));
+        let door = Door::open().ok().map(Door::into_socket);
+        let mut c = command();
+        c.args(&self.args);
+        let mut keep = vec![theirs.as_raw_fd()];
+        c.arg(format!("--control-fd={}", theirs.as_raw_fd()));
+        for (flag, fd) in [("--store-fd", &store), ("--door-fd", &door)] {
+            if let Some(fd) = fd {
+                c.arg(format!("{flag}={}", fd.as_raw_fd()));
+                keep.push(fd.as_raw_fd());
+            }
+        }
         c.arg(format!("--warm={}", self.apis.join(",")));
+        let admitted = cell.as_ref().map(|cell| cell.admit(&mut c));
+        let admitted = admitted.transpose().map_err(without)?;
+        let (ways, inside) = admitted.unwrap_or((Vec::new(), Inside::Here));
+        keep.extend(ways);
+        with_descriptors(&mut c, keep);
         // Nothing a tenant prints may mix with the server's own stdout.
         c.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = self.spawner.spawn(c).map_err(not_started)?;
+        let mut child = self.spawner.spawn(c, inside).map_err(not_started)?;
         let (pid, session) = (child.id(), Named::default());
         if let Some(pipe) = child.stderr.take() {
             self.voices.hear(pipe.into(), pid, session.clone());
         }
+        let held = limited.as_ref().map_or(Ok(()), |l| l.hold(pid));
+        if let Err(why) = held {
+            let _ = (child.kill(), child.wait());
+            bail!("the server cannot limit a worker process: {why}");
+        }
+        let user = cell.as_ref().and_then(|c| c.user());
         Ok(Worker {
             control: ours,
             child: Mutex::new(child),
             pid,
             // SAFETY: no preconditions.
-            uid: self
-                .user
-                .as_ref()
-                .map_or(unsafe { libc::geteuid() }, |u| u.uid),
+            uid: user.unwrap_or_else(|| unsafe { libc::geteuid() }),
+            owner: owner.clone(),
+            _cell: cell,
+            _limited: limited,
             session,
             ready: AtomicBool::new(false),
         })
     }
 
-    /// A worker for a new session of a client of that network: the spare one if it is ready and
-    /// wanted, else a fresh one. Asks all the time whether it is still wanted.
+    /// The spare worker of an owner, if it lives.
+    fn spare(&self, owner: &Who) -> Option<Worker> {
+        let mut spares = lock(&self.spares);
+        // One that died while it waited (a driver that was updated, a lack of memory) is no use.
+        spares.retain(|w| !w.ended());
+        let at = spares.iter().position(|w| w.owner == *owner)?;
+        spares.remove(at)
+    }
+
+    /// Keeps a worker as a spare one, and ends those that are too many.
+    fn keep(&self, w: Worker) {
+        let mut spares = lock(&self.spares);
+        if !spares.iter().any(|other| other.owner == w.owner) {
+            spares.push_back(w);
+        }
+        let many = spares.len().saturating_sub(MOST_SPARE);
+        let old: Vec<_> = spares.drain(..many).collect();
+        drop(spares);
+        old.iter().for_each(Worker::kill);
+    }
+
+    /// A worker for a new session of that owner, by a client of that network: a spare one if it is
+    /// ready and wanted, else a fresh one. Asks all the time whether it is still wanted.
     pub fn take(
         &self,
+        owner: &Who,
         spare_wanted: bool,
         network: Network,
         still_wanted: impl Fn() -> bool,
@@ -346,23 +361,17 @@ impl Workers {
         if !still_wanted() {
             bail!(GONE);
         }
-        // One that died while it waited (a driver that was updated, a lack of memory) is no use.
-        let spare = || {
-            lock(&self.spare)
-                .take_if(|_| spare_wanted)
-                .filter(|w| !w.ended())
-        };
+        let spare = || spare_wanted.then(|| self.spare(owner)).flatten();
         let (w, turn) = match spare() {
             Some(w) => (w, None),
             None => {
-                let turn = self
-                    .turns
-                    .wait(network, LOOK, &still_wanted)
-                    .context(GONE)?;
-                (spare().map_or_else(|| self.start(), Ok)?, Some(turn))
+                let asks = Asks::of(&owner.tenant, network);
+                let turn = self.turns.wait(asks, LOOK, &still_wanted);
+                let turn = turn.context(GONE)?;
+                (spare().map_or_else(|| self.start(owner), Ok)?, Some(turn))
             }
         };
-        self.keep_spare();
+        self.keep_spare(owner);
         let deadline = Instant::now() + READY_TIME;
         handover::recv_timeout(&w.control, Some(LOOK))?;
         while !w.ready.load(Ordering::Relaxed) {
@@ -381,10 +390,7 @@ impl Workers {
             }
             if !still_wanted() {
                 // It has cost what it costs: the next client gets it.
-                match &mut *lock(&self.spare) {
-                    none @ None => *none = Some(w),
-                    Some(_) => w.kill(),
-                }
+                self.keep(w);
                 bail!(GONE);
             }
         }
@@ -393,17 +399,16 @@ impl Workers {
         Ok(w)
     }
 
-    /// Starts a worker ahead of need, from a thread of its own.
-    pub fn keep_spare(&self) {
-        if lock(&self.spare).is_some() || self.sparing.swap(true, Ordering::AcqRel) {
+    /// Starts a worker ahead of need, for whoever came last, from a thread of its own.
+    pub fn keep_spare(&self, owner: &Who) {
+        let has = lock(&self.spares).iter().any(|w| w.owner == *owner);
+        if has || self.sparing.swap(true, Ordering::AcqRel) {
             return;
         }
-        let me = self.clone();
+        let (me, owner) = (self.clone(), owner.clone());
         let run = move || {
-            if lock(&me.spare).is_none()
-                && let Ok(w) = me.start()
-            {
-                *lock(&me.spare) = Some(w);
+            if let Ok(w) = me.start(&owner) {
+                me.keep(w);
             }
             me.sparing.store(false, Ordering::Release);
         };
@@ -415,4 +420,37 @@ impl Workers {
             self.sparing.store(false, Ordering::Release);
         }
     }
+}
+
+/// What every process of the server's is started with.
+fn command() -> Command {
+    let mut c = Command::new("/proc/self/exe");
+    c.arg0("busbar").arg("worker").stdin(Stdio::null());
+    // SAFETY: only async-signal-safe calls between fork and exec.
+    unsafe {
+        c.pre_exec(|| {
+            confine::take_all_signals();
+            Ok(())
+        });
+    }
+    // A server that was itself started through `busbar run` must not loop back to a shim.
+    for (k, _) in std::env::vars_os() {
+        // What a service manager has told the server is not for them either.
+        let k_text = k.to_string_lossy();
+        let service = [
+            "NOTIFY_SOCKET",
+            "LISTEN_FDS",
+            "LISTEN_PID",
+            "LISTEN_FDNAMES",
+        ];
+        if k_text.starts_with("BUSBAR_") || service.contains(&&*k_text) {
+            c.env_remove(k);
+        }
+    }
+    if std::env::var_os("LD_LIBRARY_PATH").is_some()
+        && let Ok(path) = std::env::join_paths(launch::other_folders())
+    {
+        c.env("LD_LIBRARY_PATH", path);
+    }
+    c
 }

@@ -2,21 +2,27 @@
 //! exit. Every call of the program's begins here.
 
 use super::call::{Client, Cx, decode, thread};
-use super::engine::{callback, logs, output};
+use super::engine::{callback, load, logs, output};
+use super::state::space::Share;
 use super::state::{State, devices};
 use crate::config::Config;
 use crate::hello::Failure;
-use crate::lock::lock;
+use crate::prelude::*;
+use crate::servers::MOST_SERVERS;
 use crate::session::{Handler, Session};
 use busbar_abi::cuda::*;
 use busbar_channel::switches::Switch;
 use busbar_wire::codec::Reader;
+use busbar_wire::generated::collectives;
+use busbar_wire::generated::cuda::contract::OTHERS_DEVICE;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use busbar_wire::record::{OP_MEMORY_IN, OP_MEMORY_OUT, OP_MIRROR_IN, OP_MIRROR_OUT};
-use std::collections::BTreeSet;
+use busbar_wire::record::{
+    OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_OUT, OP_MEMORY_WATCH, OP_MIRROR_IN,
+    OP_MIRROR_OUT,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Once, OnceLock};
+use std::sync::Once;
+use std::sync::atomic::AtomicPtr;
 
 const NEW: u32 = 0;
 const READY: u32 = 1;
@@ -47,13 +53,22 @@ static PROCESS: Process = Process {
 #[inline]
 fn client() -> Result<&'static Client> {
     if let Some(c) = thread::bound() {
-        return Ok(c);
+        return if c.many && is_over() {
+            Err(absent())
+        } else {
+            Ok(c)
+        };
     }
     // SAFETY: null, or a client, which lives as long as the process.
     match unsafe { PROCESS.client.load(Ordering::Acquire).as_ref() } {
         Some(c) => Ok(c),
         None => Err(absent()),
     }
+}
+
+/// Whether the process has ended its sessions, or left them to its parent.
+fn is_over() -> bool {
+    matches!(PROCESS.stage.load(Ordering::Acquire), FORKED | ENDED)
 }
 
 #[cold]
@@ -112,20 +127,37 @@ pub fn enter_local() -> Result<Cx> {
     Ok(cx)
 }
 
-/// Runs a call's body: its result becomes the C result, and no panic passes into the program.
+/// Runs a call's body: its result becomes the C result, and no panic passes into the program. A
+/// call that turns out to be for another client is begun again with that one.
 #[inline]
-pub fn guard(f: impl FnOnce() -> Result<()>) -> CUresult {
-    match catch_unwind(AssertUnwindSafe(f)) {
+pub fn guard(f: impl Fn() -> Result<()>) -> CUresult {
+    match catch_unwind(AssertUnwindSafe(&f)) {
         Ok(Ok(())) => CUDA_SUCCESS,
-        Ok(Err(e)) => {
-            log_is_told();
-            e
-        }
-        Err(_) => {
-            crate::log!(Error, "a bug in Busbar: a call panicked");
-            CUDA_ERROR_UNKNOWN
-        }
+        Ok(Err(e)) => failed(e, &f),
+        Err(_) => panicked(),
     }
+}
+
+#[cold]
+fn failed(mut e: CUresult, f: &dyn Fn() -> Result<()>) -> CUresult {
+    if let Some(there) = thread::take_elsewhere() {
+        let again = || catch_unwind(AssertUnwindSafe(f));
+        match thread::elsewhere(there, again) {
+            Ok(Ok(())) => return CUDA_SUCCESS,
+            Ok(Err(other)) => e = other,
+            Err(_) => return panicked(),
+        }
+        // No client has all of its objects.
+        thread::take_elsewhere();
+    }
+    log_is_told();
+    e
+}
+
+#[cold]
+fn panicked() -> CUresult {
+    crate::log!(Error, "a bug in Busbar: a call panicked");
+    CUDA_ERROR_UNKNOWN
 }
 
 /// A call fails: who listens to the driver's log hears of it before the program does.
@@ -156,7 +188,7 @@ pub fn init() -> Result<()> {
         ENDED => Some(Err(CUDA_ERROR_DEINITIALIZED)),
         _ => None,
     };
-    if thread::bound().is_some() {
+    if thread::bound().is_some_and(|c| !c.many) {
         return Ok(());
     }
     // Before the lock: in the child of a fork its holder may not exist.
@@ -198,63 +230,140 @@ pub fn bind(client: Option<&'static Client>) {
     thread::bind(client);
 }
 
-/// Opens a session with the first server of a configuration. The client lives as long as the
-/// process.
+/// Opens a session with each server of a configuration, and says which the first is. The clients
+/// live as long as the process. Servers that cannot be used are left out, and the log says why.
 pub fn open(config: &Config) -> Result<&'static Client> {
-    let Some(server) = config.servers.first() else {
+    let of = config.servers.len();
+    refuse_if(of > MOST_SERVERS, CUDA_ERROR_NO_DEVICE).inspect_err(|_| {
+        crate::log!(
+            Error,
+            "a program has devices of {MOST_SERVERS} servers at most"
+        );
+    })?;
+    let (mut found, mut why) = (Vec::new(), CUDA_ERROR_NO_DEVICE);
+    for server in 0..of {
+        match connect(config, Share { server, of }) {
+            Ok(one) => found.push(one),
+            Err(e) if found.is_empty() => why = e,
+            Err(_) => {}
+        }
+    }
+    if of == 0 {
         crate::log!(
             Error,
             "BUSBAR_SERVER is not set: start the program with `busbar run`"
         );
-        return Err(CUDA_ERROR_NO_DEVICE);
+    }
+    refuse_if(found.is_empty(), why)?;
+    let all = found
+        .iter_mut()
+        .flat_map(|f| std::mem::take(&mut f.devices));
+    let all: Vec<_> = all.collect();
+    let primary = |server| {
+        let mut all = found.iter();
+        let one = all.find(|f| f.events.state.spaces.share.server == server);
+        one.map_or(0, |f| f.events.state.handles.create(Kind::Context, 0))
     };
+    let visible = devices::visible(all, primary);
+    let visible = visible.and_then(|v| match v.is_empty() {
+        true => Err(CUDA_ERROR_NO_DEVICE),
+        false => Ok(v),
+    });
+    let visible = visible.inspect_err(|_| {
+        // A session that nobody will use must not hold anything at the server.
+        found.iter().for_each(|f| f.session.close());
+    })?;
+    let driver_version = found.iter().map(|f| f.driver_version).min().unwrap_or(0);
+    let (mut clients, mut selected) = (Vec::new(), Ok(()));
+    for f in found {
+        let server = f.events.state.spaces.share.server;
+        let devices = visible.iter().filter(|d| d.server == server).cloned();
+        let client: &'static Client = Box::leak(Box::new(Client {
+            session: f.session,
+            server,
+            many: of > 1,
+            twin: load::twin,
+            gates: Mutex::default(),
+            helpers: Mutex::default(),
+            all: OnceLock::new(),
+            devices: devices.collect(),
+            driver_version,
+            state: f.events.state,
+            answers: Default::default(),
+            ring: OnceLock::new(),
+            jobs: Mutex::default(),
+            reads: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            guest: OnceLock::new(),
+        }));
+        // The program's ordinals are the same at each server, whose own devices some of them are.
+        let last = client.devices.last().map_or(0, |d| d.ordinal + 1);
+        let position = |dev| {
+            let mut all = client.devices.iter();
+            let found = all.find(|d| d.ordinal == dev);
+            found.map_or(OTHERS_DEVICE, |d| d.position)
+        };
+        let devices = (0..last).map(position).collect();
+        let m = msg::SelectDevices { devices };
+        selected = selected.and(client.session.queue(0, &m));
+        let _ = f.events.client.set(client);
+        clients.push(client);
+    }
+    let all: &'static [&'static Client] = Box::leak(clients.into_boxed_slice());
+    for c in all {
+        let _ = c.all.set(all);
+    }
+    selected.map_err(|_| CUDA_ERROR_SYSTEM_NOT_READY)?;
+    Ok(all[0])
+}
+
+/// A session that was opened.
+struct Found {
+    session: Session,
+    events: Arc<Events>,
+    devices: Vec<devices::Device>,
+    driver_version: i32,
+}
+
+/// Opens a session with one server.
+fn connect(config: &Config, share: Share) -> Result<Found> {
     let state: &'static State = Box::leak(Box::new(State {
         all_pointers: config.all_pointers,
-        ..State::default()
+        ..State::of(share)
     }));
     let events = Arc::new(Events {
         state,
         client: OnceLock::new(),
     });
+    let server = &config.servers[share.server];
     let opened = Session::open(config, server, "cuda", name_of, events.clone());
     let session = opened.map_err(|e| {
-        crate::log!(Error, "{e}");
+        match share.of {
+            1 => crate::log!(Error, "{e}"),
+            _ => crate::log!(Error, "no CUDA devices from {server}: {e}"),
+        }
         match e {
             Failure::Refused(r) if r.code == "no_device" => CUDA_ERROR_NO_DEVICE,
             Failure::Refused(r) if r.code == "taken" => CUDA_ERROR_DEVICE_UNAVAILABLE,
             _ => CUDA_ERROR_SYSTEM_NOT_READY,
         }
     })?;
-    let (devices, driver_version) = match introduce(&session, state) {
-        Ok(x) => x,
+    match introduce(&session, share.server) {
+        Ok((devices, driver_version)) => Ok(Found {
+            session,
+            events,
+            devices,
+            driver_version,
+        }),
         Err(e) => {
-            // A session that nobody will use must not hold anything at the server.
             session.close();
-            return Err(e);
+            Err(e)
         }
-    };
-    let select = msg::SelectDevices {
-        devices: devices.iter().map(|d| d.position).collect(),
-    };
-    let selected = session.queue(0, &select);
-    let client: &'static Client = Box::leak(Box::new(Client {
-        session,
-        devices,
-        driver_version,
-        state,
-        answers: Default::default(),
-        ring: OnceLock::new(),
-        jobs: Mutex::default(),
-        reads: Mutex::default(),
-        waiting: AtomicUsize::new(0),
-    }));
-    let _ = events.client.set(client);
-    selected.map_err(|_| CUDA_ERROR_SYSTEM_NOT_READY)?;
-    Ok(client)
+    }
 }
 
 /// Asks the worker for its devices, and which driver it has.
-fn introduce(session: &Session, state: &State) -> Result<(Vec<devices::Device>, i32)> {
+fn introduce(session: &Session, server: usize) -> Result<(Vec<devices::Device>, i32)> {
     let answer = session.call(0, &msg::OpenCuda {}, None).map_err(|e| {
         crate::log!(Error, "{e}");
         CUDA_ERROR_SYSTEM_NOT_READY
@@ -263,10 +372,8 @@ fn introduce(session: &Session, state: &State) -> Result<(Vec<devices::Device>, 
         return Err(answer.status);
     }
     let reply = decode::<msg::OpenCudaReply<'_>>(&answer.body)?;
-    let all = devices::parse(reply.devices).map_err(|_| CUDA_ERROR_UNKNOWN)?;
-    let devices = devices::visible(all, || state.handles.create(Kind::Context, 0))?;
-    refuse_if(devices.is_empty(), CUDA_ERROR_NO_DEVICE)?;
-    Ok((devices, reply.driver as i32))
+    let all = devices::parse(reply.devices, server).map_err(|_| CUDA_ERROR_UNKNOWN)?;
+    Ok((all, reply.driver as i32))
 }
 
 /// In the child of a fork: the session is the parent's, whose threads and socket are not ours.
@@ -276,6 +383,7 @@ extern "C" fn forked() {
             .client
             .store(std::ptr::null_mut(), Ordering::Release);
         PROCESS.stage.store(FORKED, Ordering::Release);
+        thread::leave();
         crate::socket::abandon();
     }
 }
@@ -286,7 +394,7 @@ extern "C" fn ended() {
     let client = PROCESS.client.swap(std::ptr::null_mut(), Ordering::AcqRel);
     // SAFETY: as in `client`.
     if let Some(c) = unsafe { client.as_ref() } {
-        c.session.close();
+        c.all().iter().for_each(|c| c.session.close());
     }
 }
 
@@ -294,9 +402,14 @@ fn name_of(op: u16) -> &'static str {
     match op {
         OP_MEMORY_IN => "(shadowed memory, sent)",
         OP_MEMORY_OUT => "(shadowed memory, asked for)",
+        OP_MEMORY_OPEN => "(shadowed memory, opened)",
+        OP_MEMORY_WATCH => "(shadowed memory, watched)",
+        OP_MEMORY_LOOK => "(shadowed memory, looked at)",
         OP_MIRROR_IN => "(memory of a graph, sent)",
         OP_MIRROR_OUT => "(memory of a graph, asked for)",
-        _ => msg::name(op).unwrap_or("?"),
+        _ => msg::name(op)
+            .or_else(|| collectives::name(op))
+            .unwrap_or("?"),
     }
 }
 
@@ -337,11 +450,18 @@ impl Handler for Events {
         output::complain(self.state, text);
     }
 
-    fn closed(&self, why: &str) {
-        // A program that ends has asked for it.
-        if PROCESS.stage.load(Ordering::Acquire) != ENDED {
-            crate::log!(Error, "the session is over: {why}");
+    fn word(&self, body: &[u8]) {
+        if let Some(listener) = self.client.get().and_then(|c| c.guest.get()) {
+            // SAFETY: the guest's function; the bytes are there while it runs.
+            unsafe { listener(body.as_ptr(), body.len()) };
         }
+    }
+
+    fn closed(&self, _: &str) {
         self.state.contexts.lose_session();
+        if let Some(listener) = self.client.get().and_then(|c| c.guest.get()) {
+            // SAFETY: as above; null is the end of the session.
+            unsafe { listener(std::ptr::null(), 0) };
+        }
     }
 }

@@ -65,6 +65,27 @@ pub unsafe fn put_text(out: *mut c_char, room: u32, text: &str) -> Result {
     Ok(())
 }
 
+/// Stores a list where there is room for `*count`; that says how many there are.
+///
+/// # Safety
+/// `count` is null or valid, and `out` is null or has room for so many.
+pub unsafe fn put_list<T: Copy>(list: &[T], count: *mut u32, out: *mut T) -> Result {
+    refuse_if(count.is_null(), NVML_ERROR_INVALID_ARGUMENT)?;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let room = count.replace(list.len() as u32);
+        if (room as usize) < list.len() {
+            return Err(NVML_ERROR_INSUFFICIENT_SIZE);
+        }
+        refuse_if(
+            out.is_null() && !list.is_empty(),
+            NVML_ERROR_INVALID_ARGUMENT,
+        )?;
+        out.copy_from(list.as_ptr(), list.len());
+    }
+    Ok(())
+}
+
 /// Checks that a structure of the program is of the version that it should be.
 ///
 /// # Safety

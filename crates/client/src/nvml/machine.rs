@@ -8,9 +8,9 @@ use crate::config::Config;
 use crate::hello;
 use busbar_abi::nvml::*;
 use busbar_control::device;
-use busbar_control::gpu::{Gpus, Link, Number, plain_uuid};
-use busbar_control::hello::LAST_READINGS;
-use busbar_control::status::Status;
+use busbar_control::gpu::{Gpus, Link, Number, Question, Said, plain_uuid};
+use busbar_control::hello::{HOLDINGS, Hello, Intent, LAST_READINGS};
+use busbar_control::status::{Session, Status};
 use std::collections::BTreeMap;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -31,6 +31,8 @@ pub struct Facts {
     pub uuid: String,
     /// PCI domain, bus and device.
     pub pci: Option<[u32; 3]>,
+    /// Its number at the server.
+    pub ordinal: u32,
     /// Compute capability.
     pub compute: Option<[u32; 2]>,
     /// Multiprocessors.
@@ -89,11 +91,33 @@ fn now() -> u64 {
 }
 
 /// What the server says, or why it says nothing.
-fn ask(features: &[&str]) -> Result<Status, String> {
+fn tell(hello: Hello) -> Result<Status, String> {
     let config = Config::from_env();
     let server = config.servers.first();
     let server = server.ok_or("BUSBAR_SERVER names no server")?;
-    hello::status(&config, server, features)
+    hello::tell(&config, server, hello)
+}
+
+/// The sessions that this program may see, and what they hold.
+pub fn sessions() -> Result<Vec<Session>> {
+    let mut hello = Hello::new(Intent::Status);
+    hello.features = vec![HOLDINGS.into(), LAST_READINGS.into()];
+    let status = tell(hello).map_err(|why| {
+        crate::log!(Warn, "NVML: {why}");
+        NVML_ERROR_GPU_IS_LOST
+    })?;
+    Ok(status.sessions)
+}
+
+/// Has the server's NVML answer a question. An older server does not know how.
+pub fn ask(question: Question) -> Result<Said> {
+    let mut hello = Hello::new(Intent::Status);
+    hello.ask = Some(question);
+    let status = tell(hello).map_err(|why| {
+        crate::log!(Warn, "NVML: {why}");
+        NVML_ERROR_GPU_IS_LOST
+    })?;
+    status.said.ok_or(NVML_ERROR_NOT_SUPPORTED)
 }
 
 /// What a server says of this program's GPUs.
@@ -114,6 +138,7 @@ fn machine(status: Status) -> Machine {
             facts: Facts {
                 name: d.name,
                 pci: d.pci,
+                ordinal: d.ordinal,
                 compute: d.compute,
                 processors: d.processors,
                 uuid,
@@ -182,6 +207,11 @@ impl Gpu {
     }
 }
 
+/// What the server said is old from now on.
+pub fn refresh_now() {
+    PROCESS.asked.store(0, Ordering::Release);
+}
+
 /// Asks the server again when what it said is old. One thread asks; the others go on with what
 /// there is. The claim is the time itself, so that one who is gone, as after a fork, holds nobody
 /// up for long.
@@ -197,7 +227,7 @@ fn refresh() {
     let Some(m) = current().filter(|_| claim.is_ok()) else {
         return;
     };
-    match ask(&[]) {
+    match tell(Hello::new(Intent::Status)) {
         Ok(status) => {
             let known = status.gpus;
             let none = BTreeMap::new();
@@ -235,7 +265,9 @@ pub fn init(without_gpus: bool) -> Result {
     if PROCESS.users.fetch_update(order, fetch, one_more).is_ok() {
         return Ok(());
     }
-    let status = ask(&[LAST_READINGS]).map_err(|why| {
+    let mut hello = Hello::new(Intent::Status);
+    hello.features.push(LAST_READINGS.into());
+    let status = tell(hello).map_err(|why| {
         crate::log!(Warn, "NVML: {why}");
         NVML_ERROR_DRIVER_NOT_LOADED
     })?;

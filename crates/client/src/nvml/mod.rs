@@ -9,6 +9,7 @@
 // Functions of the API keep their C names.
 #![allow(non_snake_case)]
 
+mod ask;
 mod entry;
 pub mod generated;
 mod life;

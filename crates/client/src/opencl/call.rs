@@ -7,7 +7,7 @@ use super::state::object::{Body, Death, Owner};
 use super::state::svm::Allocations;
 use super::state::told::{Due, Failures, Listeners};
 use super::state::{Job, Result, bodies};
-use crate::lock::lock;
+use crate::prelude::*;
 use crate::ring::Ring;
 use crate::session::CHUNK;
 use crate::tokens::Tokens;
@@ -19,9 +19,7 @@ use busbar_wire::WireError;
 use busbar_wire::codec::{Asks, Message, Reader, Request};
 use busbar_wire::generated::opencl as wire;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock};
 
 pub use super::state::object::{Object, Ref};
 

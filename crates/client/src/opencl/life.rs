@@ -5,14 +5,12 @@ use super::arguments::Made;
 use super::call::{Client, Function, Hub, Server};
 use super::engine::describe;
 use super::state::Result;
-use crate::lock::lock;
+use crate::prelude::*;
 use crate::{Session, config::Config};
 use busbar_abi::opencl::{CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES, CL_SUCCESS, Handle};
 use busbar_wire::generated::opencl as wire;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
 
 /// What a process has one of.
 struct Life {

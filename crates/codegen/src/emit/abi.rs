@@ -2,7 +2,7 @@
 
 use crate::abi::Module;
 use crate::file::{ALLOW, Files, put, rust};
-use crate::model::{Api, Call};
+use crate::model::{Api, Call, type_text};
 use crate::spec::{Class, Sort};
 use std::fmt::Write as _;
 
@@ -30,7 +30,7 @@ pub fn emit(api: &Api, files: &mut Files) {
         .modules
         .iter()
         .map(|m| m.name.as_str())
-        .chain(api.travels().then_some("driver"));
+        .chain(loaded(api).then_some("driver"));
     for m in modules.clone() {
         let _ = writeln!(s, "mod {m};");
     }
@@ -51,7 +51,7 @@ pub fn emit(api: &Api, files: &mut Files) {
             rust(&about, &module(api, m)),
         );
     }
-    if !api.travels() {
+    if !loaded(api) {
         // Nobody loads the library.
         return;
     }
@@ -62,7 +62,7 @@ pub fn emit(api: &Api, files: &mut Files) {
         rust(&about, &driver(api)),
     );
     for f in &api.families {
-        let calls: Vec<_> = f.calls.iter().filter(in_table).collect();
+        let calls: Vec<_> = f.calls.iter().filter(|c| in_table(api, c)).collect();
         if !calls.is_empty() {
             let about = format!("Functions of the library: {}, {}.", api.config.name, f.name);
             let text = functions(api, &calls);
@@ -151,7 +151,17 @@ fn module(api: &Api, m: &Module) -> String {
     s
 }
 
-fn in_table(c: &&Call) -> bool {
+/// Whether a worker loads the library.
+fn loaded(api: &Api) -> bool {
+    api.travels() || api.config.loaded
+}
+
+fn in_table(api: &Api, c: &Call) -> bool {
+    let code = api.config.result.as_ref().map(|r| r.ty.as_str());
+    let other = c.item.result.as_ref().map(|ty| type_text(ty).0);
+    if other.is_some_and(|ty| Some(ty.as_str()) != code) {
+        return false;
+    }
     let refused = matches!(c.item.class, Class::Unsupported(_));
     c.item.sort == Sort::Function && !refused && !c.item.unexported
 }
@@ -162,7 +172,7 @@ fn driver(api: &Api) -> String {
     for f in api
         .families
         .iter()
-        .filter(|f| f.calls.iter().any(|c| in_table(&c)))
+        .filter(|f| f.calls.iter().any(|c| in_table(api, c)))
     {
         let _ = writeln!(s, "mod {0};\npub use {0}::*;", f.name);
     }
@@ -171,7 +181,7 @@ fn driver(api: &Api) -> String {
     );
     let names: Vec<_> = api
         .calls()
-        .filter(in_table)
+        .filter(|c| in_table(api, c))
         .map(|c| c.item.name.as_str())
         .collect();
     for n in &names {

@@ -9,8 +9,10 @@ use std::fmt::Write as _;
 pub const THEIRS: &str = "// SAFETY: the program's pointer; the API asks that it be valid.\n";
 
 /// Whether an entry point uses this argument.
-pub fn uses(c: &Call, a: &Arg) -> bool {
-    is_named(c, a) || c.item.begin.is_some() && is_marked(c, a)
+pub fn uses(api: &Api, c: &Call, a: &Arg) -> bool {
+    is_named(c, a)
+        || c.item.begin.is_some() && says_whose(api, c, a)
+        || c.item.begin.is_some() && is_marked(c, a)
 }
 
 /// Whether an entry point hands this argument on.
@@ -152,10 +154,30 @@ fn known_here(expression: &str, per_thread: bool) -> String {
     out
 }
 
+/// Which of several clients a call is for, where an argument says so before anything is looked up.
+/// A stream says more; and of two such arguments, say the ends of a copy, each may be another's.
+pub fn whose(api: &Api, c: &Call) -> String {
+    let said = c.args.iter().find(|a| says_whose(api, c, a));
+    said.map_or_else(String::new, |a| {
+        format!("let cx = cx.{}({});\n", api.config.whose[&a.ty], a.name)
+    })
+}
+
+/// Whether this argument says that.
+fn says_whose(api: &Api, c: &Call, a: &Arg) -> bool {
+    let stream = api.config.stream.as_ref().map(|s| &s.ty);
+    let more = |o: &Arg| Some(&o.ty) == stream || o.ty == a.ty && o.name != a.name;
+    let p = c.item.params.iter().find(|p| p.name == a.name);
+    api.config.whose.contains_key(&a.ty)
+        && p.is_some_and(|p| p.mark.is_none())
+        && !c.args.iter().any(more)
+}
+
 /// A call that begins before its hand-written function, which is told of it.
 pub fn emit(api: &Api, c: &Call, begin: &Begin, per_thread: bool, s: &mut String) {
     let told = Told::of(api, c, per_thread);
     let _ = writeln!(s, "life::guard(|| {{\nlet cx = life::{}()?;", begin.enter);
+    s.push_str(&whose(api, c));
     if begin.context {
         s.push_str("cx.need_context()?;\n");
     }

@@ -1,5 +1,6 @@
 //! Entry points: `crates/client/src/<api>/generated`, and their exports in the shim.
 
+use super::asked;
 use super::begin::{self, THEIRS};
 use crate::file::{ALLOW, Files, put, rust};
 use crate::model::{Api, Arg, Call, Family, ResultConfig, Role, type_text};
@@ -35,7 +36,7 @@ pub fn emit(api: &Api, files: &mut Files) {
                 &procs(api),
             ),
         );
-    } else {
+    } else if api.calls().any(|c| c.item.begin.is_some()) {
         let ResultConfig {
             ty, invalid_value, ..
         } = result;
@@ -212,6 +213,12 @@ fn family(api: &Api, result: &ResultConfig, f: &Family) -> String {
          use std::ffi::{{c_char, c_void}};\n{kind}\n",
         api.name
     );
+    if f.calls
+        .iter()
+        .any(|c| matches!(c.item.class, Class::Asked(_)))
+    {
+        let _ = writeln!(s, "use crate::{}::ask;", api.name);
+    }
     if f.calls.iter().any(names_engine) {
         let _ = writeln!(s, "use crate::{}::engine;", api.name);
     }
@@ -295,7 +302,7 @@ fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
     }
     for (variant, per_thread) in &variants {
         let about = if refused.is_some() { ": refused" } else { "" };
-        let params = params(&c.args, |a| refused.is_none() && begin::uses(c, a));
+        let params = params(&c.args, |a| refused.is_none() && begin::uses(api, c, a));
         let _ = writeln!(
             s,
             "/// `{variant}`{about}.\n\
@@ -321,6 +328,9 @@ fn returns(c: &Call, result: &ResultConfig) -> String {
 fn body(api: &Api, c: &Call, per_thread: bool, s: &mut String) {
     if let Some(begin) = &c.item.begin {
         return begin::emit(api, c, begin, per_thread, s);
+    }
+    if let Class::Asked(_) = c.item.class {
+        return asked::entry(api, c, s);
     }
     let mut args: Vec<String> = c.args.iter().map(|a| a.name.clone()).collect();
     let call = match &c.item.class {
@@ -348,7 +358,7 @@ fn body(api: &Api, c: &Call, per_thread: bool, s: &mut String) {
         }
         _ => {
             let mut inner = String::new();
-            forward(c, per_thread, &mut inner);
+            forward(api, c, per_thread, &mut inner);
             let _ = writeln!(s, "life::guard(|| {{\n{inner}}})");
             return;
         }
@@ -394,8 +404,9 @@ struct Parts {
     after: String,
 }
 
-fn forward(c: &Call, per_thread: bool, s: &mut String) {
+fn forward(api: &Api, c: &Call, per_thread: bool, s: &mut String) {
     s.push_str("let cx = life::enter()?;\n");
+    s.push_str(&begin::whose(api, c));
     let mut parts = Parts::default();
     for a in &c.args {
         if let Some(role) = &a.role {
@@ -643,13 +654,15 @@ fn exports(api: &Api, result: &ResultConfig, f: &Family) -> String {
             Sort::Function => {
                 let args: Vec<_> = c.args.iter().map(|a| a.name.as_str()).collect();
                 let suffixes = std::iter::once("").chain(c.item.per_thread.as_deref());
-                for suffix in suffixes {
+                let second = api.alias(name).map(|a| (a, name.clone()));
+                let first = suffixes.map(|s| (format!("{name}{s}"), format!("{name}{s}")));
+                for (exported, name) in first.chain(second) {
                     let _ = writeln!(
                         s,
                         "// SAFETY: the name is the API's own.\n#[unsafe(no_mangle)]\n\
-                         pub unsafe extern \"C\" fn {name}{suffix}({}) -> {} {{\n\
+                         pub unsafe extern \"C\" fn {exported}({}) -> {} {{\n\
                          // SAFETY: the arguments are the program's.\n\
-                         unsafe {{ client::{name}{suffix}({}) }}\n}}\n",
+                         unsafe {{ client::{name}({}) }}\n}}\n",
                         params(&c.args, |_| true),
                         returns(c, result),
                         args.join(", ")

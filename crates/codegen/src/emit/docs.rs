@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The classes, and what they mean.
-const CLASSES: [(&str, &str); 10] = [
+const CLASSES: [(&str, &str); 11] = [
     (
         "queued",
         "sent, not waited for; an error surfaces at a later call",
@@ -19,6 +19,10 @@ const CLASSES: [(&str, &str); 10] = [
     ("waits", "sent, and its reply waited for"),
     ("cached", "asked once for each set of arguments"),
     ("local", "answered from what the client knows"),
+    (
+        "asked",
+        "the server asks its own library, and tells what that says",
+    ),
     (
         "custom",
         "hand-written on both sides, with messages of its own",
@@ -88,6 +92,7 @@ fn class(api: &Api, c: &Call) -> &'static str {
         Class::Waits => "waits",
         Class::Cached => "cached",
         Class::Local => "local",
+        Class::Asked(_) => "asked",
         Class::Custom => "custom",
         Class::Unsupported(_) => "unsupported",
         Class::Is(..) if target.is_none() => "shared",

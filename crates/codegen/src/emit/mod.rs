@@ -1,6 +1,7 @@
 //! The writers: one module per place that generated code goes to.
 
 mod abi;
+mod asked;
 mod begin;
 mod client;
 mod contract;
@@ -25,6 +26,7 @@ pub fn api(api: &Api, files: &mut Files) {
         abi::emit(api, files);
         client::emit(api, files);
     }
+    asked::emit(api, files);
     if api.config.worker_state.is_some() {
         worker::emit(api, files);
         library::emit(api, files);

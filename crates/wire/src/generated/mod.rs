@@ -3,6 +3,7 @@
 
 #![allow(missing_docs, clippy::module_inception)]
 
+pub mod collectives;
 pub mod cuda;
 pub mod opencl;
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::state::mapped::in_ranges;
 impl Cuda {
     /// An address from the client, if it may go to the driver. Null may: it means nothing anywhere.
     #[inline]
-    pub(crate) fn address(&self, va: CUdeviceptr) -> Result<CUdeviceptr> {
+    pub fn address(&self, va: CUdeviceptr) -> Result<CUdeviceptr> {
         let known = || self.given.has(va) || self.shared.twins.has(va);
         if in_ranges(va) || va == 0 || known() || of_device(self.driver, va) {
             Ok(va)
@@ -22,7 +22,7 @@ impl Cuda {
     }
 
     /// Puts the machine's own ordinal where the program's was.
-    pub(crate) fn locate(&self, at: &mut CUmemLocation) -> Result {
+    pub fn locate(&self, at: &mut CUmemLocation) -> Result {
         if at.r#type == CU_MEM_LOCATION_TYPE_DEVICE {
             at.id = self.device(at.id)?;
         }
@@ -30,7 +30,7 @@ impl Cuda {
     }
 
     /// A texture or surface object from the client, if it is one of the session's.
-    pub(crate) fn object(&self, object: u64) -> Result<u64> {
+    pub fn object(&self, object: u64) -> Result<u64> {
         if self.given.objects.contains(&object) {
             Ok(object)
         } else {
@@ -39,7 +39,7 @@ impl Cuda {
     }
 
     /// Checks the addresses of memory operations of a stream.
-    pub(crate) fn operations(&self, all: &[CUstreamBatchMemOpParams]) -> Result {
+    pub fn operations(&self, all: &[CUstreamBatchMemOpParams]) -> Result {
         for op in all {
             match op.u[0] as u32 {
                 CU_STREAM_MEM_OP_BARRIER | CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES => {}
@@ -54,7 +54,7 @@ impl Cuda {
 
     /// An attribute of a stream or node, unless it is one whose value is an event: only a launch
     /// puts the driver's handle in the place of the client's id.
-    pub(crate) fn attribute(&self, id: CUlaunchAttributeID) -> Result<CUlaunchAttributeID> {
+    pub fn attribute(&self, id: CUlaunchAttributeID) -> Result<CUlaunchAttributeID> {
         match id {
             CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT
             | CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT => Err(CUDA_ERROR_INVALID_VALUE),
@@ -63,7 +63,7 @@ impl Cuda {
     }
 
     /// Remembers a texture or surface object. One that is destroyed is the driver's to refuse.
-    pub(super) fn gave_object(&mut self, object: u64) {
+    pub fn gave_object(&mut self, object: u64) {
         self.given.objects.insert(object);
     }
 }
@@ -102,7 +102,7 @@ impl End {
 }
 
 /// Checks that the source of a copy is on a device.
-pub(super) fn check_source(w: &Cuda, c: &CUDA_MEMCPY3D) -> Result {
+pub fn check_source(w: &Cuda, c: &CUDA_MEMCPY3D) -> Result {
     End {
         kind: c.srcMemoryType,
         device: c.srcDevice,
@@ -115,7 +115,7 @@ pub(super) fn check_source(w: &Cuda, c: &CUDA_MEMCPY3D) -> Result {
 }
 
 /// Checks that the destination of a copy is on a device.
-pub(super) fn check_destination(w: &Cuda, c: &CUDA_MEMCPY3D) -> Result {
+pub fn check_destination(w: &Cuda, c: &CUDA_MEMCPY3D) -> Result {
     End {
         kind: c.dstMemoryType,
         device: c.dstDevice,

@@ -60,7 +60,7 @@ fn create(
     Ok(())
 }
 
-pub(super) fn cu_array_create_v2(w: &mut Cuda, m: msg::CuArrayCreateV2) -> Result<(), Fail> {
+pub fn cu_array_create_v2(w: &mut Cuda, m: msg::CuArrayCreateV2) -> Result<(), Fail> {
     let d: CUDA_ARRAY_DESCRIPTOR = plain(&m.p_allocate_array)?;
     let mut shape: CUDA_ARRAY3D_DESCRIPTOR = busbar_abi::zeroed();
     (shape.Width, shape.Height) = (d.Width, d.Height);
@@ -71,7 +71,7 @@ pub(super) fn cu_array_create_v2(w: &mut Cuda, m: msg::CuArrayCreateV2) -> Resul
     })
 }
 
-pub(super) fn cu_array3_d_create_v2(w: &mut Cuda, m: msg::CuArray3DCreateV2) -> Result<(), Fail> {
+pub fn cu_array3_d_create_v2(w: &mut Cuda, m: msg::CuArray3DCreateV2) -> Result<(), Fail> {
     let d: CUDA_ARRAY3D_DESCRIPTOR = plain(&m.p_allocate_array)?;
     create(w, &m, (&d, 1), |driver, raw| {
         // SAFETY: as above.
@@ -79,10 +79,7 @@ pub(super) fn cu_array3_d_create_v2(w: &mut Cuda, m: msg::CuArray3DCreateV2) -> 
     })
 }
 
-pub(super) fn cu_mipmapped_array_create(
-    w: &mut Cuda,
-    m: msg::CuMipmappedArrayCreate,
-) -> Result<(), Fail> {
+pub fn cu_mipmapped_array_create(w: &mut Cuda, m: msg::CuMipmappedArrayCreate) -> Result<(), Fail> {
     let d: CUDA_ARRAY3D_DESCRIPTOR = plain(&m.p_mipmapped_array_desc)?;
     create(w, &m, (&d, m.num_mipmap_levels), |driver, raw| {
         // SAFETY: as above.

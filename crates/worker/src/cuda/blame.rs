@@ -6,11 +6,9 @@
 
 use super::prelude::*;
 use crate::outbox::Outbox;
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 /// Whether a result means that a context is lost.
-pub(super) fn is_fatal(rc: CUresult) -> bool {
+pub fn is_fatal(rc: CUresult) -> bool {
     matches!(
         rc,
         CUDA_ERROR_ECC_UNCORRECTABLE
@@ -44,12 +42,12 @@ struct Shared {
 
 /// The session's contexts, and which of them are lost. Cheap to clone; any thread may ask.
 #[derive(Clone)]
-pub(super) struct Blame {
+pub struct Blame {
     shared: Arc<Shared>,
 }
 
 impl Blame {
-    pub(super) fn new(driver: &'static Driver, outbox: Outbox) -> Self {
+    pub fn new(driver: &'static Driver, outbox: Outbox) -> Self {
         let shared = Shared {
             driver,
             outbox,
@@ -61,12 +59,12 @@ impl Blame {
     }
 
     /// A context is there, under an id of the client's.
-    pub(super) fn add(&self, context: u64, id: u32) {
+    pub fn add(&self, context: u64, id: u32) {
         self.lock().insert(context, Known { id, lost: 0 });
     }
 
     /// A context is gone.
-    pub(super) fn remove(&self, context: u64) {
+    pub fn remove(&self, context: u64) {
         self.lock().remove(&context);
     }
 
@@ -77,7 +75,7 @@ impl Blame {
 
     /// A call has failed with `rc` while `near` was current. Tells the client which contexts are
     /// lost, if that is what it means; says whether the client knows of the failure now.
-    pub(super) fn failed(&self, rc: CUresult, op: u16, near: u64) -> bool {
+    pub fn failed(&self, rc: CUresult, op: u16, near: u64) -> bool {
         if !is_fatal(rc) {
             return false;
         }
@@ -99,6 +97,14 @@ impl Blame {
             found = true;
         }
         found || contexts.values().any(|k| k.lost != 0)
+    }
+
+    /// Every context is lost, whatever the driver says of it.
+    pub fn lose_all(&self, rc: CUresult) {
+        for k in self.lock().values_mut().filter(|k| k.lost == 0) {
+            k.lost = rc;
+            self.tell(k, 0);
+        }
     }
 
     /// The error that has lost a context; 0 for none.

@@ -2,7 +2,6 @@
 
 use super::prelude::*;
 use std::ffi::CStr;
-use std::time::Instant;
 
 /// Room for each of the compiler's logs.
 const LOG: usize = 64 << 10;
@@ -12,7 +11,7 @@ const MOST_OPTIONS: usize = 256;
 
 /// Options of the compiler, with our own buffers for its logs.
 #[derive(Default)]
-pub(super) struct Compile {
+pub struct Compile {
     keys: Vec<CUjit_option>,
     values: Vec<*mut c_void>,
     info: Vec<u8>,
@@ -22,7 +21,7 @@ pub(super) struct Compile {
 
 impl Compile {
     /// From the client's options: u32 key and u32 value, each.
-    pub(super) fn new(options: &[u8]) -> Result<Self> {
+    pub fn new(options: &[u8]) -> Result<Self> {
         let mut c = Self::without_logs(options)?;
         if options.is_empty() {
             return Ok(c);
@@ -38,7 +37,7 @@ impl Compile {
     }
 
     /// The same, where the logs are another's.
-    pub(super) fn without_logs(options: &[u8]) -> Result<Self> {
+    pub fn without_logs(options: &[u8]) -> Result<Self> {
         let mut c = Self::default();
         let (pairs, []) = options.as_chunks::<8>() else {
             return Err(CUDA_ERROR_INVALID_VALUE);
@@ -61,23 +60,23 @@ impl Compile {
     }
 
     /// The arrays that the driver wants; compiling begins now.
-    pub(super) fn arrays(&mut self) -> (&mut Vec<CUjit_option>, &mut Vec<*mut c_void>) {
+    pub fn arrays(&mut self) -> (&mut Vec<CUjit_option>, &mut Vec<*mut c_void>) {
         self.started = Some(Instant::now());
         (&mut self.keys, &mut self.values)
     }
 
     /// What the compiler had to say.
-    pub(super) fn info(&self) -> &[u8] {
+    pub fn info(&self) -> &[u8] {
         CStr::from_bytes_until_nul(&self.info).map_or(&[], CStr::to_bytes)
     }
 
     /// What the compiler found wrong.
-    pub(super) fn errors(&self) -> &[u8] {
+    pub fn errors(&self) -> &[u8] {
         CStr::from_bytes_until_nul(&self.errors).map_or(&[], CStr::to_bytes)
     }
 
     /// How long it has taken.
-    pub(super) fn wall_ms(&self) -> f32 {
+    pub fn wall_ms(&self) -> f32 {
         self.started
             .map_or(0.0, |t| t.elapsed().as_secs_f32() * 1e3)
     }

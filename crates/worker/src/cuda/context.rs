@@ -5,7 +5,6 @@ use super::done::{Events, Job};
 use super::prelude::*;
 use super::session::CONTEXT;
 use crate::done::Bereft;
-use std::time::Duration;
 
 /// The most threads that run at a time on the current device.
 fn threads(d: &Driver) -> Result<u64> {
@@ -21,7 +20,7 @@ fn threads(d: &Driver) -> Result<u64> {
     Ok(each.max(0) as u64 * processors.max(0) as u64)
 }
 
-pub(super) fn cu_ctx_set_limit(w: &mut Cuda, m: msg::CuCtxSetLimit) -> Result {
+pub fn cu_ctx_set_limit(w: &mut Cuda, m: msg::CuCtxSetLimit) -> Result {
     let bytes = match m.limit {
         CU_LIMIT_PRINTF_FIFO_SIZE | CU_LIMIT_MALLOC_HEAP_SIZE => m.value,
         // Every thread that may run has one.
@@ -30,7 +29,7 @@ pub(super) fn cu_ctx_set_limit(w: &mut Cuda, m: msg::CuCtxSetLimit) -> Result {
     };
     let charge = w.charge(Use::Heap, bytes)?;
     // SAFETY: numbers, which the driver checks.
-    check(unsafe { w.driver.cuCtxSetLimit(m.limit, m.value as usize) })?;
+    check(unsafe { w.cuCtxSetLimit(m.limit, m.value as usize) })?;
     if bytes > 0 {
         let key = (Kind::Context, w.record.aux);
         w.handles.charge(key, 1 + m.limit, charge.into());
@@ -38,16 +37,16 @@ pub(super) fn cu_ctx_set_limit(w: &mut Cuda, m: msg::CuCtxSetLimit) -> Result {
     Ok(())
 }
 
-pub(super) fn primary_retain(w: &mut Cuda, m: msg::PrimaryRetain) -> Result {
+pub fn primary_retain(w: &mut Cuda, m: msg::PrimaryRetain) -> Result {
     let dev = w.device(m.device)?;
     let charge = w.primary(dev)?;
     let mut ctx: CUcontext = std::ptr::null_mut();
     // SAFETY: a pointer to a live handle.
     unsafe {
         if m.flags != 0 {
-            w.driver.cuDevicePrimaryCtxSetFlags_v2(dev, m.flags);
+            w.cuDevicePrimaryCtxSetFlags_v2(dev, m.flags);
         }
-        check(w.driver.cuDevicePrimaryCtxRetain(&mut ctx, dev))?;
+        check(w.cuDevicePrimaryCtxRetain(&mut ctx, dev))?;
     }
     w.made_of(&m, ctx as u64, charge);
     super::copy::register(w, ctx as u64);
@@ -90,9 +89,9 @@ fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result {
         if reset != 0 {
             // Whoever else had retained it has it no more.
             w.retained.remove(&dev);
-            w.driver.cuDevicePrimaryCtxReset_v2(dev)
+            w.cuDevicePrimaryCtxReset_v2(dev)
         } else {
-            w.driver.cuDevicePrimaryCtxRelease_v2(dev)
+            w.cuDevicePrimaryCtxRelease_v2(dev)
         }
     };
     w.completer.abandon(left, CUDA_ERROR_CONTEXT_IS_DESTROYED);
@@ -100,7 +99,7 @@ fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result {
     check(rc)
 }
 
-pub(super) fn primary_release(w: &mut Cuda, m: msg::PrimaryRelease) -> Result {
+pub fn primary_release(w: &mut Cuda, m: msg::PrimaryRelease) -> Result {
     over(release(w, m.context, m.device, m.reset))
 }
 
@@ -109,7 +108,7 @@ fn over(ended: Result) -> Result {
     ended.or_else(|rc| if is_fatal(rc) { Ok(()) } else { Err(rc) })
 }
 
-pub(super) fn primary_release_now(w: &mut Cuda, m: msg::PrimaryReleaseNow) -> Result<Answered> {
+pub fn primary_release_now(w: &mut Cuda, m: msg::PrimaryReleaseNow) -> Result<Answered> {
     let ended = release(w, m.context, m.device, m.reset);
     Ok(gone(w, ended))
 }
@@ -121,12 +120,12 @@ fn gone(w: &Cuda, ended: Result) -> Answered {
     Answered
 }
 
-pub(super) fn context_create(w: &mut Cuda, m: msg::ContextCreate) -> Result {
+pub fn context_create(w: &mut Cuda, m: msg::ContextCreate) -> Result {
     let dev = w.device(m.device)?;
     let charge = w.charge(Use::Context, CONTEXT)?;
     let mut ctx: CUcontext = std::ptr::null_mut();
     // SAFETY: a pointer to a live handle. The new context becomes current here, too.
-    check(unsafe { w.driver.cuCtxCreate_v2(&mut ctx, m.flags, dev) })?;
+    check(unsafe { w.cuCtxCreate_v2(&mut ctx, m.flags, dev) })?;
     w.made_of(&m, ctx as u64, charge);
     super::copy::register(w, ctx as u64);
     w.current = m.context;
@@ -138,22 +137,22 @@ fn destroy(w: &mut Cuda, context: u32) -> Result {
     let left = leave(w, context);
     forget(w, context);
     // SAFETY: a live context, which is not used again.
-    let rc = unsafe { w.driver.cuCtxDestroy_v2(ctx as CUcontext) };
+    let rc = unsafe { w.cuCtxDestroy_v2(ctx as CUcontext) };
     w.completer.abandon(left, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     check(rc)
 }
 
-pub(super) fn context_destroy(w: &mut Cuda, m: msg::ContextDestroy) -> Result {
+pub fn context_destroy(w: &mut Cuda, m: msg::ContextDestroy) -> Result {
     over(destroy(w, m.context))
 }
 
-pub(super) fn context_destroy_now(w: &mut Cuda, m: msg::ContextDestroyNow) -> Result<Answered> {
+pub fn context_destroy_now(w: &mut Cuda, m: msg::ContextDestroyNow) -> Result<Answered> {
     let ended = destroy(w, m.context);
     Ok(gone(w, ended))
 }
 
 /// Waits for a context on a thread of its own.
-pub(super) fn context_synchronize(w: &mut Cuda, m: msg::ContextSynchronize) -> Result<Answered> {
+pub fn context_synchronize(w: &mut Cuda, m: msg::ContextSynchronize) -> Result<Answered> {
     let ctx = w.handle(Kind::Context, m.context);
     let ctx = ctx.map_err(|_| CUDA_ERROR_INVALID_CONTEXT)?;
     w.completer.answer_after(Job::Context(ctx, w.record.call));

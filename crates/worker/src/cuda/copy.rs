@@ -9,12 +9,10 @@ use super::state::mirrors::Room;
 use busbar_channel::switches::Switch;
 use busbar_wire::generated::cuda::contract::MOST_READ;
 use busbar_wire::limits::BULK_CHUNK;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 /// Makes the staging memory known to the driver, on a thread of its own: it takes some milliseconds
 /// that a program need not wait for. Until it is done copies are slower and nothing else.
-pub(super) fn register(w: &Cuda, context: u64) {
+pub fn register(w: &Cuda, context: u64) {
     if !Switch::Staging.on() {
         return;
     }
@@ -37,7 +35,7 @@ pub(super) fn register(w: &Cuda, context: u64) {
     }
 }
 
-pub(super) fn copy_in(w: &mut Cuda, m: msg::CopyIn<'_>) -> Result {
+pub fn copy_in(w: &mut Cuda, m: msg::CopyIn<'_>) -> Result {
     let (kept, p) = kept(w, m.data);
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
@@ -45,7 +43,7 @@ pub(super) fn copy_in(w: &mut Cuda, m: msg::CopyIn<'_>) -> Result {
         let n = m.data.len();
         // SAFETY: the record's bytes, which live through the call; page-locked ones the driver may
         // go on reading, so they are kept until the copy is done.
-        check(unsafe { w.driver.cuMemcpyHtoDAsync_v2(dst, p.cast(), n, stream) })
+        check(unsafe { w.cuMemcpyHtoDAsync_v2(dst, p.cast(), n, stream) })
     });
     has_read(w, kept, m.stream, rc)
 }
@@ -111,26 +109,23 @@ fn await_bytes(
     const AT_LEAST: u32 = 0;
     // SAFETY: a live stream, and a word that lives until the stream has gone on: the caller keeps
     // the memory until the copy behind it is done.
-    let rc = unsafe { w.driver.cuStreamWaitValue32_v2(stream, place, 1, AT_LEAST) };
+    let rc = unsafe { w.cuStreamWaitValue32_v2(stream, place, 1, AT_LEAST) };
     if rc != CUDA_SUCCESS {
         let data = Box::into_raw(Box::new(Awaited {
             room: room.clone(),
             word: awaited.word.clone(),
         }));
         // SAFETY: a live stream; the data is what the function expects.
-        check(unsafe {
-            w.driver
-                .cuLaunchHostFunc(stream, Some(wait_here), data.cast())
-        })
-        // SAFETY: it was not taken, so nobody else has it.
-        .inspect_err(|_| drop(unsafe { Box::from_raw(data) }))?;
+        check(unsafe { w.cuLaunchHostFunc(stream, Some(wait_here), data.cast()) })
+            // SAFETY: it was not taken, so nobody else has it.
+            .inspect_err(|_| drop(unsafe { Box::from_raw(data) }))?;
     }
     let done = Then::Release(Kept::Shared(awaited));
     w.completer.after(stream, context, done);
     Ok(room)
 }
 
-pub(super) fn copy_in_later(w: &mut Cuda, m: msg::CopyInLater<'_>) -> Result<(), Fail> {
+pub fn copy_in_later(w: &mut Cuda, m: msg::CopyInLater<'_>) -> Result<(), Fail> {
     let promised = w.promises.take(m.token, true);
     let (mut c, len) = shape(m.shape)?;
     let stream = w.stream(m.stream)? as CUstream;
@@ -148,7 +143,16 @@ pub(super) fn copy_in_later(w: &mut Cuda, m: msg::CopyInLater<'_>) -> Result<(),
     Ok(())
 }
 
-pub(super) fn copy_out(w: &mut Cuda, m: msg::CopyOut) -> Result<Answered> {
+/// What no bytes come for: the word behind them is what the stream waits for.
+pub fn stream_gate(w: &mut Cuda, m: msg::StreamGate) -> Result<(), Fail> {
+    let promised = w.promises.take(m.token, true);
+    w.stream(m.stream)?;
+    let here = w.here(m.stream);
+    await_bytes(w, here, promised, size_of::<u32>()).map(drop)?;
+    Ok(())
+}
+
+pub fn copy_out(w: &mut Cuda, m: msg::CopyOut) -> Result<Answered> {
     let (stream, ctx) = w.here(m.stream);
     let rc = attempt(|| {
         w.stream(m.stream)?;
@@ -159,10 +163,7 @@ pub(super) fn copy_out(w: &mut Cuda, m: msg::CopyOut) -> Result<Answered> {
             let len = (m.len - done).min(BULK_CHUNK as u64) as usize;
             let (at, kept) = staging_out(w)?;
             // SAFETY: it holds that many bytes, and is kept until they are sent.
-            check(unsafe {
-                w.driver
-                    .cuMemcpyDtoHAsync_v2(at as *mut c_void, m.src + done, len, stream)
-            })?;
+            check(unsafe { w.cuMemcpyDtoHAsync_v2(at as *mut c_void, m.src + done, len, stream) })?;
             let piece = Staged { at, kept, len };
             done = send(w, (stream, ctx), (done, m.len), piece);
         }
@@ -171,16 +172,16 @@ pub(super) fn copy_out(w: &mut Cuda, m: msg::CopyOut) -> Result<Answered> {
     Ok(answered(w, (stream, ctx), m.len, rc))
 }
 
-pub(super) fn settle(w: &mut Cuda, m: msg::Settle) -> Result {
+pub fn settle(w: &mut Cuda, m: msg::Settle) -> Result {
     let stream = w.stream(m.stream)? as CUstream;
     let context = w.handle(Kind::Context, w.record.aux)?;
     let here = (w.current, context);
     match w.settled.mark(w.driver, here, (m.stream, stream)) {
         // There is no memory for an event, but what is over needs no mark.
         // SAFETY: a live stream of the current context.
-        Err(CUDA_ERROR_OUT_OF_MEMORY) => check(unsafe { w.driver.cuStreamSynchronize(stream) }),
+        Err(CUDA_ERROR_OUT_OF_MEMORY) => check(unsafe { w.cuStreamSynchronize(stream) }),
         marked => marked,
     }
 }
 
-pub(super) use super::copy_rows::*;
+pub use super::copy_rows::*;

@@ -7,14 +7,14 @@ use super::room::{kept, staging_out};
 use busbar_wire::limits::BULK_CHUNK;
 
 /// What a client says of a box, and how many bytes it has.
-pub(super) fn shape(bytes: &[u8]) -> Result<(CUDA_MEMCPY3D, usize), WireError> {
+pub fn shape(bytes: &[u8]) -> Result<(CUDA_MEMCPY3D, usize), WireError> {
     let c: CUDA_MEMCPY3D = plain(bytes)?;
     let bytes = c.WidthInBytes.checked_mul(c.Height);
     let bytes = bytes.and_then(|n| n.checked_mul(c.Depth));
     Ok((c, bytes.ok_or(WireError::BadValue("number of bytes"))?))
 }
 
-pub(super) fn array(w: &mut Cuda, id: u32) -> Result<CUarray> {
+pub fn array(w: &mut Cuda, id: u32) -> Result<CUarray> {
     if id == 0 {
         Ok(std::ptr::null_mut())
     } else {
@@ -28,7 +28,7 @@ const HOST: CUmemorytype = CU_MEMORYTYPE_HOST as _;
 ///
 /// # Safety
 /// As many bytes as the box has are readable at `packed` for as long as the driver reads them.
-pub(super) unsafe fn from_packed(
+pub unsafe fn from_packed(
     w: &Cuda,
     c: &mut CUDA_MEMCPY3D,
     packed: u64,
@@ -39,12 +39,12 @@ pub(super) unsafe fn from_packed(
     (c.srcXInBytes, c.srcY, c.srcZ, c.srcLOD) = (0, 0, 0, 0);
     (c.srcPitch, c.srcHeight) = (c.WidthInBytes, c.Height);
     // SAFETY: passed on to the caller; the destination is checked.
-    check(unsafe { w.driver.cuMemcpy3DAsync_v2(c, stream) })
+    check(unsafe { w.cuMemcpy3DAsync_v2(c, stream) })
 }
 
 /// The end of a copy from the memory that its record came in, if that was kept: it stays until the
 /// copy is done.
-pub(super) fn has_read(w: &mut Cuda, kept: Option<Kept>, stream: u32, rc: CUresult) -> Result {
+pub fn has_read(w: &mut Cuda, kept: Option<Kept>, stream: u32, rc: CUresult) -> Result {
     if let Some(kept) = kept
         && rc == CUDA_SUCCESS
     {
@@ -56,7 +56,7 @@ pub(super) fn has_read(w: &mut Cuda, kept: Option<Kept>, stream: u32, rc: CUresu
 
 /// Sends a piece of a copy's bytes from `offset` on once it has come. Returns where the next one
 /// begins.
-pub(super) fn send(
+pub fn send(
     w: &Cuda,
     (stream, ctx): (CUstream, u64),
     (offset, all): (u64, u64),
@@ -74,12 +74,7 @@ pub(super) fn send(
 }
 
 /// The answer to a copy of `len` bytes, of which the last piece brings it along.
-pub(super) fn answered(
-    w: &Cuda,
-    (stream, ctx): (CUstream, u64),
-    len: u64,
-    rc: CUresult,
-) -> Answered {
+pub fn answered(w: &Cuda, (stream, ctx): (CUstream, u64), len: u64, rc: CUresult) -> Answered {
     match rc {
         CUDA_SUCCESS if len > 0 => {}
         CUDA_SUCCESS => w.completer.after(stream, ctx, reply(w.record.call)),
@@ -88,7 +83,7 @@ pub(super) fn answered(
     Answered
 }
 
-pub(super) fn copy_in_rows(w: &mut Cuda, m: msg::CopyInRows<'_>) -> Result<(), Fail> {
+pub fn copy_in_rows(w: &mut Cuda, m: msg::CopyInRows<'_>) -> Result<(), Fail> {
     let (mut c, bytes) = shape(m.shape)?;
     if bytes != m.data.len() {
         return Err(WireError::BadValue("number of bytes").into());
@@ -105,7 +100,7 @@ pub(super) fn copy_in_rows(w: &mut Cuda, m: msg::CopyInRows<'_>) -> Result<(), F
     Ok(has_read(w, kept, m.stream, rc)?)
 }
 
-pub(super) fn copy_out_rows(w: &mut Cuda, m: msg::CopyOutRows<'_>) -> Result<Answered, WireError> {
+pub fn copy_out_rows(w: &mut Cuda, m: msg::CopyOutRows<'_>) -> Result<Answered, WireError> {
     let (whole, bytes) = shape(m.shape)?;
     let (stream, ctx) = w.here(m.stream);
     let rc = attempt(|| {
@@ -143,7 +138,7 @@ pub(super) fn copy_out_rows(w: &mut Cuda, m: msg::CopyOutRows<'_>) -> Result<Ans
                 (c.dstPitch, c.dstHeight) = (width, rows);
                 (c.Height, c.Depth) = (rows, 1);
                 // SAFETY: it holds that many rows, and is kept until they are sent.
-                check(unsafe { w.driver.cuMemcpy3DAsync_v2(&c, stream) })?;
+                check(unsafe { w.cuMemcpy3DAsync_v2(&c, stream) })?;
                 let len = rows * width;
                 let piece = Staged { at, kept, len };
                 offset = send(w, (stream, ctx), (offset, m.len), piece);
@@ -155,7 +150,7 @@ pub(super) fn copy_out_rows(w: &mut Cuda, m: msg::CopyOutRows<'_>) -> Result<Ans
     Ok(answered(w, (stream, ctx), m.len, rc))
 }
 
-pub(super) fn copy_rows_on_device(w: &mut Cuda, m: msg::CopyRowsOnDevice<'_>) -> Result<(), Fail> {
+pub fn copy_rows_on_device(w: &mut Cuda, m: msg::CopyRowsOnDevice<'_>) -> Result<(), Fail> {
     let (mut c, _) = shape(m.shape)?;
     let stream = w.stream(m.stream)? as CUstream;
     c.srcArray = array(w, m.src_array)?;
@@ -164,7 +159,7 @@ pub(super) fn copy_rows_on_device(w: &mut Cuda, m: msg::CopyRowsOnDevice<'_>) ->
     check_destination(w, &c)?;
     if m.peer == 0 {
         // SAFETY: live arrays, or addresses that the driver checks.
-        return Ok(check(unsafe { w.driver.cuMemcpy3DAsync_v2(&c, stream) })?);
+        return Ok(check(unsafe { w.cuMemcpy3DAsync_v2(&c, stream) })?);
     }
     // The same but for the contexts; no end is on the host.
     let mut p: CUDA_MEMCPY3D_PEER = busbar_abi::member(&c);
@@ -172,5 +167,5 @@ pub(super) fn copy_rows_on_device(w: &mut Cuda, m: msg::CopyRowsOnDevice<'_>) ->
     p.srcContext = w.handle(Kind::Context, m.src_context)? as CUcontext;
     p.dstContext = w.handle(Kind::Context, m.dst_context)? as CUcontext;
     // SAFETY: as above, and live contexts.
-    Ok(check(unsafe { w.driver.cuMemcpy3DPeerAsync(&p, stream) })?)
+    Ok(check(unsafe { w.cuMemcpy3DPeerAsync(&p, stream) })?)
 }

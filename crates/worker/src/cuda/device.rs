@@ -96,7 +96,7 @@ pub fn probe(library: Option<&str>) -> Result<Vec<Device>, String> {
 }
 
 /// Of a session that may have a part, that is all there is.
-pub(super) fn cu_device_total_mem_v2(
+pub fn cu_device_total_mem_v2(
     w: &mut Cuda,
     m: msg::CuDeviceTotalMemV2,
 ) -> Result<msg::CuDeviceTotalMemV2Reply> {
@@ -104,7 +104,7 @@ pub(super) fn cu_device_total_mem_v2(
     Ok(msg::CuDeviceTotalMemV2Reply { bytes })
 }
 
-pub(super) fn open_cuda(w: &mut Cuda, _m: msg::OpenCuda) -> Result<Encoded> {
+pub fn open_cuda(w: &mut Cuda, _m: msg::OpenCuda) -> Result<Encoded> {
     let d = w.driver;
     let mut list = Vec::new();
     let mut out = Writer::new(&mut list);
@@ -126,28 +126,31 @@ pub(super) fn open_cuda(w: &mut Cuda, _m: msg::OpenCuda) -> Result<Encoded> {
     }))
 }
 
-pub(super) fn select_devices(w: &mut Cuda, m: msg::SelectDevices) -> Result<(), WireError> {
-    let pick = |i: &u32| w.allowed.get(*i as usize).copied();
+pub fn select_devices(w: &mut Cuda, m: msg::SelectDevices) -> Result<(), WireError> {
+    let pick = |i: &u32| match *i {
+        msg::contract::OTHERS_DEVICE => Some(-1),
+        i => w.allowed.get(i as usize).copied(),
+    };
     let chosen: Option<Vec<i32>> = m.devices.iter().map(pick).collect();
     w.devices = chosen.ok_or(WireError::BadValue("device"))?;
     Ok(())
 }
 
-pub(super) fn cu_device_get_by_pci_bus_id(
+pub fn cu_device_get_by_pci_bus_id(
     w: &mut Cuda,
     m: msg::CuDeviceGetByPCIBusId<'_>,
 ) -> Result<msg::CuDeviceGetByPCIBusIdReply, Fail> {
     let id = answer::text(m.pci_bus_id)?;
     let mut here = 0;
     // SAFETY: a pointer to a live number, and a string.
-    check(unsafe { w.driver.cuDeviceGetByPCIBusId(&mut here, id.as_ptr()) })?;
+    check(unsafe { w.cuDeviceGetByPCIBusId(&mut here, id.as_ptr()) })?;
     // The program counts only the devices that it sees.
     let seen = w.devices.iter().position(|d| *d == here);
     let dev = seen.ok_or(CUDA_ERROR_INVALID_DEVICE)? as i32;
     Ok(msg::CuDeviceGetByPCIBusIdReply { dev })
 }
 
-pub(super) fn chip_layout(w: &mut Cuda, m: msg::ChipLayout) -> Result<Encoded> {
+pub fn chip_layout(w: &mut Cuda, m: msg::ChipLayout) -> Result<Encoded> {
     let found = layout(w.driver, w.device(m.device)?).filter(|(a, _)| !a.is_empty());
     let (a, b) = found.ok_or(CUDA_ERROR_NOT_SUPPORTED)?;
     Ok(Encoded::of(&msg::ChipLayoutReply {
@@ -156,7 +159,7 @@ pub(super) fn chip_layout(w: &mut Cuda, m: msg::ChipLayout) -> Result<Encoded> {
     }))
 }
 
-pub(super) fn error_text(w: &mut Cuda, m: msg::ErrorText) -> Result<Encoded> {
+pub fn error_text(w: &mut Cuda, m: msg::ErrorText) -> Result<Encoded> {
     type Ask = unsafe fn(&Driver, CUresult, *mut *const c_char) -> CUresult;
     let ask = |f: Ask| {
         let mut text = std::ptr::null();

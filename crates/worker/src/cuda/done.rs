@@ -5,38 +5,34 @@ use super::blame::Blame;
 use super::driver::relax;
 use super::prelude::*;
 use crate::done::{self, Bereft, Done, Pace, Probe};
-use crate::lock::{lock, wait};
 use crate::memory::Charge;
 use crate::outbox::Outbox;
 use crate::printed::Printed;
 use crate::staging::Lent;
 use busbar_channel::{patience, spare_core};
 use std::any::Any;
-use std::collections::HashMap;
-use std::sync::{Condvar, Mutex};
-use std::time::Duration;
 
 /// An event of the driver's, in a context. Handles are numbers here: they pass between threads.
 #[derive(Clone, Copy)]
-pub(super) struct Event {
+pub struct Event {
     event: u64,
     context: u64,
 }
 
 /// What keeps page-locked memory: a slab, or something in its place.
-pub(super) type Lodging = Result<Lent, Arc<dyn Any + Send + Sync>>;
+pub type Lodging = Result<Lent, Arc<dyn Any + Send + Sync>>;
 
 /// Bytes in page-locked memory.
-pub(super) struct Staged {
+pub struct Staged {
     /// Where they are.
-    pub(super) at: u64,
+    pub at: u64,
     /// What keeps them there.
-    pub(super) kept: Lodging,
-    pub(super) len: usize,
+    pub kept: Lodging,
+    pub len: usize,
 }
 
 /// What is kept until work that uses it is done: only dropped then.
-pub(super) enum Kept {
+pub enum Kept {
     /// Staging memory.
     Slab(#[allow(dead_code, reason = "held, not read")] Lent),
     /// What others may have, too.
@@ -44,7 +40,7 @@ pub(super) enum Kept {
 }
 
 /// What to wait for on a thread.
-pub(super) enum Job {
+pub enum Job {
     /// All work of a context; the call that is answered then.
     Context(u64, u32),
     /// All work of a context's stream.
@@ -56,17 +52,17 @@ pub(super) enum Job {
 }
 
 /// A mapping to undo, unless its size is 0, and the call that is answered then.
-pub(super) struct Free {
+pub struct Free {
     /// The context whose work may still use it.
-    pub(super) context: u64,
+    pub context: u64,
     /// Where it begins.
-    pub(super) va: u64,
+    pub va: u64,
     /// Its length.
-    pub(super) size: u64,
+    pub size: u64,
     /// The call.
-    pub(super) call: u32,
+    pub call: u32,
     /// What it takes until then.
-    pub(super) charge: Option<Charge>,
+    pub charge: Option<Charge>,
 }
 
 #[derive(Default)]
@@ -86,11 +82,13 @@ const CLOSING: Duration = Duration::from_millis(100);
 const MOST_FREES: usize = 1 << 14;
 
 /// CUDA's side of the engine.
-pub(super) struct Events {
+pub struct Events {
     driver: &'static Driver,
     outbox: Outbox,
     blame: Blame,
     printed: Printed,
+    /// Has the client told what devices have changed of the program's memory.
+    tell: Box<dyn Fn() + Send + Sync>,
     /// Events that are free, by context.
     free: Mutex<HashMap<u64, Vec<u64>>>,
     frees: Mutex<Frees>,
@@ -98,27 +96,29 @@ pub(super) struct Events {
 }
 
 /// The engine of a session.
-pub(super) type Completer = Done<Events>;
+pub type Completer = Done<Events>;
 /// What happens when an entry's time has come.
-pub(super) type Then = done::Then<Events>;
+pub type Then = done::Then<Events>;
 
 /// A call is answered, without fields.
-pub(super) fn reply(call: u32) -> Then {
+pub fn reply(call: u32) -> Then {
     Then::Answer { call, answer: () }
 }
 
 impl Events {
-    pub(super) fn new(
+    pub fn new(
         driver: &'static Driver,
         outbox: Outbox,
         blame: Blame,
         printed: Printed,
+        tell: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         Self {
             driver,
             outbox,
             blame,
             printed,
+            tell: Box::new(tell),
             free: Mutex::default(),
             frees: Mutex::default(),
             freed: Condvar::new(),
@@ -240,6 +240,10 @@ impl Probe for Events {
         self.outbox.put_reply(call, rc, |_| {});
     }
 
+    fn before_word(&self) {
+        (self.tell)();
+    }
+
     fn flush(&self) {
         self.outbox.flush();
     }
@@ -302,7 +306,7 @@ impl Done<Events> {
     }
 
     /// Answers a call once what it waits for is over.
-    pub(super) fn answer_after(&self, job: Job) {
+    pub fn answer_after(&self, job: Job) {
         if let Err(Job::Context(_, call) | Job::Stream(_, _, call) | Job::Event(_, _, call)) =
             self.wait(job)
         {
@@ -312,7 +316,7 @@ impl Done<Events> {
 
     /// A context is about to go, and its events with it: what waits for them is to be given to
     /// [`Done::abandon`] when it has gone.
-    pub(super) fn leave_context(&self, context: u64) -> Bereft<Events> {
+    pub fn leave_context(&self, context: u64) -> Bereft<Events> {
         let left = self.leave(|e| e.context == context);
         soon_free(self.probe()).remove(&context);
         left
@@ -320,7 +324,7 @@ impl Done<Events> {
 
     /// Takes on memory to unmap; it comes back when there is no thread for it, or too much to do
     /// for that.
-    pub(super) fn unmap_later(&self, f: Free) -> Option<Free> {
+    pub fn unmap_later(&self, f: Free) -> Option<Free> {
         let mut frees = lock(&self.probe().frees);
         if frees.left >= MOST_FREES {
             return Some(f);
@@ -343,7 +347,7 @@ impl Done<Events> {
     /// Waits until all such memory is unmapped. A wait for a context would void a capture that
     /// begins meanwhile; and to free memory is to wait for the device, so a program expects no
     /// less.
-    pub(super) fn settle_frees(&self) {
+    pub fn settle_frees(&self) {
         let mut frees = lock(&self.probe().frees);
         while frees.left > 0 {
             frees = wait(&self.probe().freed, frees);
@@ -352,7 +356,7 @@ impl Done<Events> {
 
     /// The session is over: what its program has freed is no longer counted, unless the device is
     /// still at work, and what has been printed is passed on.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         let frees = lock(&self.probe().frees);
         let left = |f: &mut Frees| f.left > 0;
         drop(self.probe().freed.wait_timeout_while(frees, CLOSING, left));

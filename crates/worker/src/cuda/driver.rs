@@ -4,7 +4,7 @@ use busbar_abi::Plain;
 use busbar_abi::cuda::*;
 
 /// The driver, loaded once per process.
-pub(crate) fn load(path: Option<&str>) -> Result<&'static Driver, String> {
+pub fn load(path: Option<&str>) -> Result<&'static Driver, String> {
     static LOADED: std::sync::OnceLock<Result<Driver, String>> = std::sync::OnceLock::new();
     LOADED
         .get_or_init(|| {
@@ -32,7 +32,7 @@ pub(crate) fn load(path: Option<&str>) -> Result<&'static Driver, String> {
 }
 
 /// A result code's name, for people.
-pub(crate) fn name_of(rc: CUresult) -> String {
+pub fn name_of(rc: CUresult) -> String {
     error_name(rc).map_or_else(
         || format!("error {rc}"),
         |n| n.to_string_lossy().into_owned(),
@@ -51,17 +51,17 @@ pub fn check(rc: CUresult) -> Result {
 
 /// Every capture is relaxed here: this process's threads serve many of the program's, and what one
 /// of those may not do during a capture is not for the others to suffer from.
-pub(super) const RELAXED: CUstreamCaptureMode = CU_STREAM_CAPTURE_MODE_RELAXED;
+pub const RELAXED: CUstreamCaptureMode = CU_STREAM_CAPTURE_MODE_RELAXED;
 
 /// Makes calls of the calling thread harmless to captures that are under way.
-pub(super) fn relax(d: &Driver) {
+pub fn relax(d: &Driver) {
     let mut mode = RELAXED;
     // SAFETY: a pointer to a live number. Before its first capture no thread minds if this fails.
     unsafe { d.cuThreadExchangeStreamCaptureMode(&mut mode) };
 }
 
 /// Whether the driver says that an address is a device's, or of memory that moves by itself.
-pub(super) fn of_device(d: &Driver, va: u64) -> bool {
+pub fn of_device(d: &Driver, va: u64) -> bool {
     let mut kind: CUmemorytype = 0;
     let which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE as _;
     // SAFETY: a pointer to room for the attribute, a number.
@@ -71,7 +71,7 @@ pub(super) fn of_device(d: &Driver, va: u64) -> bool {
 }
 
 /// Whether the driver calls what lies at an address managed memory: 1 if so.
-pub(super) fn is_managed(d: &Driver, va: u64) -> u32 {
+pub fn is_managed(d: &Driver, va: u64) -> u32 {
     let mut managed = 0u32;
     let which = CU_POINTER_ATTRIBUTE_IS_MANAGED as _;
     // SAFETY: a pointer to room for the attribute, a boolean.
@@ -82,12 +82,12 @@ pub(super) fn is_managed(d: &Driver, va: u64) -> u32 {
 }
 
 /// Whether the driver says that a stream captures, or has a capture that was voided.
-pub(super) fn is_capturing(d: &Driver, stream: CUstream) -> bool {
+pub fn is_capturing(d: &Driver, stream: CUstream) -> bool {
     capture_status(d, stream).is_ok_and(|s| s != CU_STREAM_CAPTURE_STATUS_NONE)
 }
 
 /// Whether the driver says that a stream has no capture.
-pub(super) fn has_no_capture(d: &Driver, stream: CUstream) -> bool {
+pub fn has_no_capture(d: &Driver, stream: CUstream) -> bool {
     capture_status(d, stream).is_ok_and(|s| s == CU_STREAM_CAPTURE_STATUS_NONE)
 }
 
@@ -99,7 +99,7 @@ fn capture_status(d: &Driver, stream: CUstream) -> Result<CUstreamCaptureStatus>
 }
 
 /// Whether a stream captures, and into which graph.
-pub(super) fn capture(d: &Driver, stream: CUstream) -> Result<(CUstreamCaptureStatus, CUgraph)> {
+pub fn capture(d: &Driver, stream: CUstream) -> Result<(CUstreamCaptureStatus, CUgraph)> {
     let (mut status, mut id, mut graph) = (CU_STREAM_CAPTURE_STATUS_NONE, 0, std::ptr::null_mut());
     let (s, i, g, null) = (&mut status, &mut id, &mut graph, std::ptr::null_mut());
     // SAFETY: a live stream and pointers to live values.
@@ -109,9 +109,7 @@ pub(super) fn capture(d: &Driver, stream: CUstream) -> Result<(CUstreamCaptureSt
 
 /// A list that the driver gives in two steps: first how long it is. `ask` is told of an array with
 /// as many places as the number says, or of none.
-pub(super) fn list<T: Plain>(
-    mut ask: impl FnMut(*mut T, *mut usize) -> CUresult,
-) -> Result<Vec<T>> {
+pub fn list<T: Plain>(mut ask: impl FnMut(*mut T, *mut usize) -> CUresult) -> Result<Vec<T>> {
     let mut n = 0;
     check(ask(std::ptr::null_mut(), &mut n))?;
     let mut list = vec![busbar_abi::zeroed(); n];

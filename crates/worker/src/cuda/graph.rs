@@ -11,18 +11,18 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd};
 
-pub(super) use super::graph_exec::*;
-pub(super) use super::graph_host::*;
+pub use super::graph_exec::*;
+pub use super::graph_host::*;
 
 /// The nodes of ids.
-pub(super) fn node_list(w: &mut Cuda, ids: &[u32]) -> Result<Vec<CUgraphNode>> {
+pub fn node_list(w: &mut Cuda, ids: &[u32]) -> Result<Vec<CUgraphNode>> {
     ids.iter()
         .map(|n| Ok(w.handle(Kind::GraphNode, *n)? as CUgraphNode))
         .collect()
 }
 
 /// Annotations of `n` edges; none when the client sent none.
-pub(super) fn edge_list(bytes: &[u8], n: usize) -> Result<Vec<CUgraphEdgeData>> {
+pub fn edge_list(bytes: &[u8], n: usize) -> Result<Vec<CUgraphEdgeData>> {
     let list: Vec<_> = busbar_abi::items_from_bytes(bytes).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     if list.is_empty() || list.len() == n {
         Ok(list)
@@ -32,7 +32,7 @@ pub(super) fn edge_list(bytes: &[u8], n: usize) -> Result<Vec<CUgraphEdgeData>> 
 }
 
 /// The array's address; null for an empty one.
-pub(super) fn or_null<T>(list: &[T]) -> *const T {
+pub fn or_null<T>(list: &[T]) -> *const T {
     if list.is_empty() {
         std::ptr::null()
     } else {
@@ -52,7 +52,7 @@ fn add(w: &mut Cuda, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>)> {
     // SAFETY: live handles; the arrays are of that length; what the parameters point to lives
     // through the call, and what the node keeps pointing to as long as the graph.
     check(unsafe {
-        w.driver.cuGraphAddNode_v2(
+        w.cuGraphAddNode_v2(
             &mut node,
             graph,
             or_null(&after),
@@ -86,15 +86,12 @@ fn add(w: &mut Cuda, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>)> {
     }
 }
 
-pub(super) fn graph_add_node(
-    w: &mut Cuda,
-    m: msg::GraphAddNode<'_>,
-) -> Result<msg::GraphAddNodeReply> {
+pub fn graph_add_node(w: &mut Cuda, m: msg::GraphAddNode<'_>) -> Result<msg::GraphAddNodeReply> {
     let (va, graphs) = add(w, &m)?;
     Ok(msg::GraphAddNodeReply { va, graphs })
 }
 
-pub(super) fn graph_set_node(w: &mut Cuda, m: msg::GraphSetNode<'_>) -> Result {
+pub fn graph_set_node(w: &mut Cuda, m: msg::GraphSetNode<'_>) -> Result {
     let mut b = build(w, m.params, m.extra, m.mirrors)?;
     let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
     let owner = owner(w, m.node)?;
@@ -108,10 +105,10 @@ pub(super) fn graph_set_node(w: &mut Cuda, m: msg::GraphSetNode<'_>) -> Result {
         }
     }
     // SAFETY: as in `add`.
-    check(unsafe { w.driver.cuGraphNodeSetParams(node, &mut b.p) })
+    check(unsafe { w.cuGraphNodeSetParams(node, &mut b.p) })
 }
 
-pub(super) fn graph_get_node(w: &mut Cuda, m: msg::GraphGetNode) -> Result<Encoded> {
+pub fn graph_get_node(w: &mut Cuda, m: msg::GraphGetNode) -> Result<Encoded> {
     let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
     let told = tell(w, (m.node, node), m.kind)?;
     Ok(Encoded::of(&msg::GraphGetNodeReply {
@@ -131,19 +128,19 @@ fn adopt_all(w: &mut Cuda, graph: u32, nodes: &[CUgraphNode]) -> Vec<u32> {
     nodes.iter().map(|n| w.adopt_node(graph, *n)).collect()
 }
 
-pub(super) fn graph_nodes(w: &mut Cuda, m: msg::GraphNodes) -> Result<msg::GraphNodesReply> {
+pub fn graph_nodes(w: &mut Cuda, m: msg::GraphNodes) -> Result<msg::GraphNodesReply> {
     let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
     let found = if m.roots == 0 {
         nodes(w, graph)?
     } else {
         // SAFETY: a live graph; the array has as many places as said.
-        list(|l, n| unsafe { w.driver.cuGraphGetRootNodes(graph, l, n) })?
+        list(|l, n| unsafe { w.cuGraphGetRootNodes(graph, l, n) })?
     };
     let nodes = adopt_all(w, m.graph, &found);
     Ok(msg::GraphNodesReply { nodes })
 }
 
-pub(super) fn graph_edges(w: &mut Cuda, m: msg::GraphEdges) -> Result<Encoded> {
+pub fn graph_edges(w: &mut Cuda, m: msg::GraphEdges) -> Result<Encoded> {
     let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
     let (from, to, data) = edges(w, graph)?;
     Ok(Encoded::of(&msg::GraphEdgesReply {
@@ -153,7 +150,7 @@ pub(super) fn graph_edges(w: &mut Cuda, m: msg::GraphEdges) -> Result<Encoded> {
     }))
 }
 
-pub(super) fn graph_neighbours(w: &mut Cuda, m: msg::GraphNeighbours) -> Result<Encoded> {
+pub fn graph_neighbours(w: &mut Cuda, m: msg::GraphNeighbours) -> Result<Encoded> {
     let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
     let graph = owner(w, m.node)?;
     let d = w.driver;
@@ -170,17 +167,17 @@ pub(super) fn graph_neighbours(w: &mut Cuda, m: msg::GraphNeighbours) -> Result<
     }))
 }
 
-pub(super) fn graph_find(w: &mut Cuda, m: msg::GraphFind) -> Result<msg::GraphFindReply> {
+pub fn graph_find(w: &mut Cuda, m: msg::GraphFind) -> Result<msg::GraphFindReply> {
     let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
     let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
     let mut found = std::ptr::null_mut();
     // SAFETY: live handles and a pointer to a live one.
-    check(unsafe { w.driver.cuGraphNodeFindInClone(&mut found, node, graph) })?;
+    check(unsafe { w.cuGraphNodeFindInClone(&mut found, node, graph) })?;
     let found = w.adopt_node(m.graph, found);
     Ok(msg::GraphFindReply { found })
 }
 
-pub(super) fn graph_dot(w: &mut Cuda, m: msg::GraphDot) -> Result<Encoded> {
+pub fn graph_dot(w: &mut Cuda, m: msg::GraphDot) -> Result<Encoded> {
     let mut text = vec![];
     let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
     // A file without a name: nobody else can get at it, or put a link in its place.
@@ -192,7 +189,7 @@ pub(super) fn graph_dot(w: &mut Cuda, m: msg::GraphDot) -> Result<Encoded> {
     };
     let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
     // SAFETY: a live graph and a C string.
-    check(unsafe { w.driver.cuGraphDebugDotPrint(graph, path.as_ptr(), m.flags) })?;
+    check(unsafe { w.cuGraphDebugDotPrint(graph, path.as_ptr(), m.flags) })?;
     let long = file.metadata().map_or(u64::MAX, |m| m.len()) > MAX_BYTES as u64 / 2;
     refuse_if(long, CUDA_ERROR_NOT_SUPPORTED)?;
     file.read_to_end(&mut text)
@@ -200,7 +197,7 @@ pub(super) fn graph_dot(w: &mut Cuda, m: msg::GraphDot) -> Result<Encoded> {
     Ok(Encoded::of(&msg::GraphDotReply { text: &text }))
 }
 
-pub(super) fn graph_mem_attribute(
+pub fn graph_mem_attribute(
     w: &mut Cuda,
     m: msg::GraphMemAttribute,
 ) -> Result<msg::GraphMemAttributeReply> {
@@ -210,11 +207,9 @@ pub(super) fn graph_mem_attribute(
     // SAFETY: every attribute is a 64-bit number.
     check(unsafe {
         if m.set != 0 {
-            w.driver
-                .cuDeviceSetGraphMemAttribute(device, m.attribute as _, p)
+            w.cuDeviceSetGraphMemAttribute(device, m.attribute as _, p)
         } else {
-            w.driver
-                .cuDeviceGetGraphMemAttribute(device, m.attribute as _, p)
+            w.cuDeviceGetGraphMemAttribute(device, m.attribute as _, p)
         }
     })?;
     Ok(msg::GraphMemAttributeReply { present: value })

@@ -8,8 +8,6 @@ use super::prelude::*;
 use super::state::execs::{Entry, Exec, Ids};
 use super::state::host_node::{Around, HostNode, host_node};
 use std::any::Any;
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::Ordering;
 
 /// Which graph a node belongs to: this one, or one inside it.
 fn owner_within(w: &Cuda, graph: CUgraph, node: CUgraphNode) -> Option<CUgraph> {
@@ -37,7 +35,7 @@ fn find(w: &Cuda, graph: CUgraph, unsure: bool, out: &mut Vec<Entry>) -> Result<
         if kind(w, node) == CU_GRAPH_NODE_TYPE_MEMCPY {
             let mut c: CUDA_MEMCPY3D = busbar_abi::zeroed();
             // SAFETY: a live node and a pointer to a live structure.
-            if unsafe { w.driver.cuGraphMemcpyNodeGetParams(node, &mut c) } != CUDA_SUCCESS {
+            if unsafe { w.cuGraphMemcpyNodeGetParams(node, &mut c) } != CUDA_SUCCESS {
                 continue;
             }
             let (src, dst) = ends(w, &c);
@@ -101,7 +99,7 @@ fn tell_hosts(
         if kind(w, *n) == CU_GRAPH_NODE_TYPE_MEMCPY {
             let mut c: CUDA_MEMCPY3D = busbar_abi::zeroed();
             // SAFETY: a live node and a pointer to a live structure.
-            unsafe { w.driver.cuGraphMemcpyNodeGetParams(*n, &mut c) };
+            unsafe { w.cuGraphMemcpyNodeGetParams(*n, &mut c) };
             let (src, dst) = ends(w, &c);
             ids.0.extend(src.map(|m| m.id));
             ids.1.extend(dst.map(|m| m.id));
@@ -172,7 +170,7 @@ fn learn(w: &mut Cuda, exec: u32, graph: CUgraph, fresh: Option<CUgraphExec>) ->
             userData: own.data(),
         };
         // SAFETY: live handles; the record of the executable graph keeps what the node calls.
-        if unsafe { w.driver.cuGraphExecHostNodeSetParams(raw, node, &p) } == CUDA_SUCCESS {
+        if unsafe { w.cuGraphExecHostNodeSetParams(raw, node, &p) } == CUDA_SUCCESS {
             hosts.push((node as u64, own, ids));
         }
     }
@@ -219,14 +217,14 @@ impl Nodes {
                 CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
                     let mut a: CUDA_MEM_ALLOC_NODE_PARAMS = busbar_abi::zeroed();
                     // SAFETY: a live node and a pointer to a live structure.
-                    check(unsafe { w.driver.cuGraphMemAllocNodeGetParams(node, &mut a) })?;
+                    check(unsafe { w.cuGraphMemAllocNodeGetParams(node, &mut a) })?;
                     self.bytes = self.bytes.saturating_add(a.bytesize as u64);
                     self.allocated.insert(a.dptr);
                 }
                 CU_GRAPH_NODE_TYPE_MEM_FREE => {
                     let mut p: CUdeviceptr = 0;
                     // SAFETY: a live node and a pointer to a live number.
-                    check(unsafe { w.driver.cuGraphMemFreeNodeGetParams(node, &mut p) })?;
+                    check(unsafe { w.cuGraphMemFreeNodeGetParams(node, &mut p) })?;
                     self.freed.insert(p);
                 }
                 _ => {}
@@ -244,7 +242,7 @@ impl Nodes {
     }
 }
 
-pub(super) fn graph_instantiate(
+pub fn graph_instantiate(
     w: &mut Cuda,
     m: msg::GraphInstantiate,
 ) -> Result<Always<msg::GraphInstantiateReply>> {
@@ -271,10 +269,7 @@ pub(super) fn graph_instantiate(
         reply.keeps = u32::from(m.flags & AUTO_FREE == 0 && memory.keep());
         let mut exec: CUgraphExec = std::ptr::null_mut();
         // SAFETY: a live graph and pointers to live values.
-        let rc = unsafe {
-            w.driver
-                .cuGraphInstantiateWithParams(&mut exec, graph, &mut p)
-        };
+        let rc = unsafe { w.cuGraphInstantiateWithParams(&mut exec, graph, &mut p) };
         reply.result = p.result_out;
         reply.node = adopt_within(w, graph, p.hErrNode_out);
         check(rc)?;
@@ -288,7 +283,7 @@ pub(super) fn graph_instantiate(
     Ok(Always(rc, reply))
 }
 
-pub(super) fn graph_exec_update(
+pub fn graph_exec_update(
     w: &mut Cuda,
     m: msg::GraphExecUpdate,
 ) -> Result<Always<msg::GraphExecUpdateReply>> {
@@ -304,7 +299,7 @@ pub(super) fn graph_exec_update(
         let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
         let mut info: CUgraphExecUpdateResultInfo = busbar_abi::zeroed();
         // SAFETY: live graphs and a pointer to a live structure.
-        let rc = unsafe { w.driver.cuGraphExecUpdate_v2(exec, graph, &mut info) };
+        let rc = unsafe { w.cuGraphExecUpdate_v2(exec, graph, &mut info) };
         reply.result = info.result;
         reply.node = adopt_within(w, graph, info.errorNode);
         reply.from = adopt_within(w, graph, info.errorFromNode);
@@ -315,7 +310,7 @@ pub(super) fn graph_exec_update(
     Ok(Always(rc, reply))
 }
 
-pub(super) fn graph_exec_set_node(
+pub fn graph_exec_set_node(
     w: &mut Cuda,
     m: msg::GraphExecSetNode<'_>,
 ) -> Result<msg::GraphExecSetNodeReply> {
@@ -323,7 +318,7 @@ pub(super) fn graph_exec_set_node(
     let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
     let mut b = build(w, m.params, m.extra, m.mirrors)?;
     // SAFETY: live handles; what the parameters point to lives through the call.
-    check(unsafe { w.driver.cuGraphExecNodeSetParams(exec, node, &mut b.p) })?;
+    check(unsafe { w.cuGraphExecNodeSetParams(exec, node, &mut b.p) })?;
     let e = w.graphs.execs.entry(m.exec).or_default();
     if let Some(k) = b.keep.first()
         && let Some(new) = (**k).downcast_ref::<Arc<HostNode>>()
@@ -384,14 +379,11 @@ pub(super) fn graph_exec_set_node(
     })
 }
 
-pub(super) fn cu_graph_node_set_enabled(w: &mut Cuda, m: msg::CuGraphNodeSetEnabled) -> Result {
+pub fn cu_graph_node_set_enabled(w: &mut Cuda, m: msg::CuGraphNodeSetEnabled) -> Result {
     let exec = w.handle(Kind::GraphExec, m.h_graph_exec)? as CUgraphExec;
     let node = w.handle(Kind::GraphNode, m.h_node)?;
     // SAFETY: live handles.
-    check(unsafe {
-        w.driver
-            .cuGraphNodeSetEnabled(exec, node as CUgraphNode, m.is_enabled)
-    })?;
+    check(unsafe { w.cuGraphNodeSetEnabled(exec, node as CUgraphNode, m.is_enabled) })?;
     let e = w.graphs.execs.get_mut(&m.h_graph_exec);
     for n in e.into_iter().flat_map(|e| &mut e.entries) {
         if n.node == node {
@@ -404,10 +396,7 @@ pub(super) fn cu_graph_node_set_enabled(w: &mut Cuda, m: msg::CuGraphNodeSetEnab
     Ok(())
 }
 
-pub(super) fn graph_exec_lists(
-    w: &mut Cuda,
-    m: msg::GraphExecLists,
-) -> Result<msg::GraphExecListsReply> {
+pub fn graph_exec_lists(w: &mut Cuda, m: msg::GraphExecLists) -> Result<msg::GraphExecListsReply> {
     let lists = w.graphs.execs.get(&m.exec).map(Exec::lists);
     let (sources, destinations) = lists.unwrap_or_default();
     Ok(msg::GraphExecListsReply {
@@ -416,12 +405,12 @@ pub(super) fn graph_exec_lists(
     })
 }
 
-pub(super) fn cu_graph_launch(w: &mut Cuda, m: msg::CuGraphLaunch) -> Result {
+pub fn cu_graph_launch(w: &mut Cuda, m: msg::CuGraphLaunch) -> Result {
     let rc = attempt(|| {
         let exec = w.handle(Kind::GraphExec, m.h_graph)? as CUgraphExec;
         let stream = w.stream(m.h_stream)? as CUstream;
         // SAFETY: live handles.
-        check(unsafe { w.driver.cuGraphLaunch(exec, stream) })
+        check(unsafe { w.cuGraphLaunch(exec, stream) })
     });
     if let Some(mut e) = w.graphs.execs.remove(&m.h_graph) {
         let (stream, ctx) = w.here(m.h_stream);
@@ -436,11 +425,11 @@ pub(super) fn cu_graph_launch(w: &mut Cuda, m: msg::CuGraphLaunch) -> Result {
     check(rc)
 }
 
-pub(super) fn cu_graph_exec_destroy(w: &mut Cuda, m: msg::CuGraphExecDestroy) -> Result {
+pub fn cu_graph_exec_destroy(w: &mut Cuda, m: msg::CuGraphExecDestroy) -> Result {
     let rc = attempt(|| {
         let exec = w.handle(Kind::GraphExec, m.h_graph_exec)?;
         // SAFETY: a live handle, which is not used again.
-        check(unsafe { w.driver.cuGraphExecDestroy(exec as CUgraphExec) })
+        check(unsafe { w.cuGraphExecDestroy(exec as CUgraphExec) })
     });
     if let Some(e) = w.graphs.execs.remove(&m.h_graph_exec) {
         e.running.clone().leave(e);

@@ -20,11 +20,10 @@ use super::state::mirrors::{Mirror, Rows};
 use crate::answer::Behind;
 use crate::staging::Lent;
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Puts mirrors in the place of the host ends of a copy, which have the program's addresses.
 /// Returns what must live as long as the copy.
-pub(super) fn mirror(
+pub fn mirror(
     w: &mut Cuda,
     c: &mut CUDA_MEMCPY3D,
     ids: [u32; 2],
@@ -64,14 +63,13 @@ const NO_DESTRUCTOR_SYNC: u32 = 1;
 const MOVE: u32 = 1;
 
 /// Makes things live as long as a graph, its clones, and what is instantiated from them.
-pub(super) fn attach(w: &mut Cuda, graph: CUgraph, keep: Vec<Box<dyn Any + Send>>) -> Result {
+pub fn attach(w: &mut Cuda, graph: CUgraph, keep: Vec<Box<dyn Any + Send>>) -> Result {
     for k in keep {
         let data = Box::into_raw(Box::new(k)).cast();
         let mut object: CUuserObject = std::ptr::null_mut();
         // SAFETY: a pointer to a live handle; `release` takes what `data` is.
         let rc = unsafe {
-            w.driver
-                .cuUserObjectCreate(&mut object, data, Some(release), 1, NO_DESTRUCTOR_SYNC)
+            w.cuUserObjectCreate(&mut object, data, Some(release), 1, NO_DESTRUCTOR_SYNC)
         };
         if rc != CUDA_SUCCESS {
             // SAFETY: nobody else has it.
@@ -79,17 +77,14 @@ pub(super) fn attach(w: &mut Cuda, graph: CUgraph, keep: Vec<Box<dyn Any + Send>
             return Err(rc);
         }
         // SAFETY: a live graph and object.
-        check(unsafe { w.driver.cuGraphRetainUserObject(graph, object, 1, MOVE) })
+        check(unsafe { w.cuGraphRetainUserObject(graph, object, 1, MOVE) })
             // SAFETY: a live object.
-            .inspect_err(|_| _ = unsafe { w.driver.cuUserObjectRelease(object, 1) })?;
+            .inspect_err(|_| _ = unsafe { w.cuUserObjectRelease(object, 1) })?;
     }
     Ok(())
 }
 
-pub(super) fn capture_copy(
-    w: &mut Cuda,
-    m: msg::CaptureCopy<'_>,
-) -> Result<msg::CaptureCopyReply, Fail> {
+pub fn capture_copy(w: &mut Cuda, m: msg::CaptureCopy<'_>) -> Result<msg::CaptureCopyReply, Fail> {
     let mut c: CUDA_MEMCPY3D = plain(m.shape)?;
     let stream = w.stream(m.stream)? as CUstream;
     let graph = match capture(w.driver, stream)? {
@@ -112,7 +107,7 @@ pub(super) fn capture_copy(
     }
     attach(w, graph, keep)?;
     // SAFETY: the mirrors live as long as the graph; the driver checks the rest.
-    check(unsafe { w.driver.cuMemcpy3DAsync_v2(&c, stream) })?;
+    check(unsafe { w.cuMemcpy3DAsync_v2(&c, stream) })?;
     Ok(msg::CaptureCopyReply { captured: 1 })
 }
 
@@ -139,7 +134,7 @@ unsafe extern "C" fn upload(data: *mut c_void) {
     let _ = unsafe { Box::from_raw(data.cast::<Upload>()) }.copy();
 }
 
-pub(super) fn mirror_in(w: &mut Cuda, m: msg::MirrorIn<'_>) -> Result {
+pub fn mirror_in(w: &mut Cuda, m: msg::MirrorIn<'_>) -> Result {
     let slab = w.slab.take();
     let mirror = w.graphs.mirrors.get(m.mirror)?;
     let stream = w.stream(m.stream)? as CUstream;
@@ -170,12 +165,12 @@ pub(super) fn mirror_in(w: &mut Cuda, m: msg::MirrorIn<'_>) -> Result {
     // between two places on the host would make this thread wait.)
     let data = Box::into_raw(Box::new(u));
     // SAFETY: a live stream; `upload` takes what `data` is.
-    check(unsafe { w.driver.cuLaunchHostFunc(stream, Some(upload), data.cast()) })
+    check(unsafe { w.cuLaunchHostFunc(stream, Some(upload), data.cast()) })
         // SAFETY: nobody else has it.
         .inspect_err(|_| drop(unsafe { Box::from_raw(data) }))
 }
 
-pub(super) fn mirror_out(w: &mut Cuda, m: msg::MirrorOut) -> Result<Answered, Behind> {
+pub fn mirror_out(w: &mut Cuda, m: msg::MirrorOut) -> Result<Answered, Behind> {
     let (stream, ctx) = w.here(m.stream);
     w.stream(m.stream)?;
     let launched = w.graphs.execs.get(&m.exec).map_or(0, |e| e.launched);
@@ -196,7 +191,7 @@ pub(super) fn mirror_out(w: &mut Cuda, m: msg::MirrorOut) -> Result<Answered, Be
     Ok(Answered)
 }
 
-pub(super) fn run_promised(_w: &mut Cuda, _m: msg::RunPromised) -> Result<(), WireError> {
+pub fn run_promised(_w: &mut Cuda, _m: msg::RunPromised) -> Result<(), WireError> {
     // It goes the other way only.
     Err(WireError::BadValue("direction"))
 }
@@ -217,7 +212,7 @@ impl Drop for Destructor {
 }
 
 /// See [`super::user_object`].
-pub(super) fn user_object_create(w: &mut Cuda, m: msg::UserObjectCreate) -> Result {
+pub fn user_object_create(w: &mut Cuda, m: msg::UserObjectCreate) -> Result {
     let promised = w.promises.take(m.token, true);
     let made = Arc::new(AtomicBool::new(false));
     let d: Box<dyn Any + Send> = Box::new(Destructor {
@@ -228,7 +223,7 @@ pub(super) fn user_object_create(w: &mut Cuda, m: msg::UserObjectCreate) -> Resu
     let mut object: CUuserObject = std::ptr::null_mut();
     // SAFETY: a pointer to a live handle; `release` takes what `data` is.
     check(unsafe {
-        w.driver.cuUserObjectCreate(
+        w.cuUserObjectCreate(
             &mut object,
             data.cast(),
             Some(release),

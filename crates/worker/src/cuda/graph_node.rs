@@ -12,11 +12,11 @@ const EXTRA_POINTER: usize = 1;
 const EXTRA_SIZE: usize = 2;
 
 /// Parameters for the driver, and all that their pointers point to.
-pub(super) struct Params {
+pub struct Params {
     /// The structure.
-    pub(super) p: CUgraphNodeParams,
+    pub p: CUgraphNodeParams,
     /// What must live as long as the node.
-    pub(super) keep: Vec<Box<dyn Any + Send>>,
+    pub keep: Vec<Box<dyn Any + Send>>,
     bytes: Vec<u8>,
     size: Box<usize>,
     list: Vec<*mut c_void>,
@@ -100,12 +100,7 @@ impl Params {
 }
 
 /// The driver's parameters for what the client sent.
-pub(super) fn build(
-    w: &mut Cuda,
-    params: &[u8],
-    extra: &[u8],
-    mirrors: [u32; 2],
-) -> Result<Params> {
+pub fn build(w: &mut Cuda, params: &[u8], extra: &[u8], mirrors: [u32; 2]) -> Result<Params> {
     let p: CUgraphNodeParams = busbar_abi::from_bytes(params).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let bytes = extra.to_vec();
     let mut out = Params {
@@ -169,13 +164,13 @@ pub(super) fn build(
 }
 
 /// What the client gets when it asks for a node's parameters.
-pub(super) struct Told {
+pub struct Told {
     /// A `CUgraphNodeParams` with ids.
-    pub(super) p: CUgraphNodeParams,
+    pub p: CUgraphNodeParams,
     /// What its pointers point to.
-    pub(super) extra: Vec<u8>,
+    pub extra: Vec<u8>,
     /// The mirrors of a copy's ends.
-    pub(super) mirrors: [u32; 2],
+    pub mirrors: [u32; 2],
 }
 
 /// The parameters of a kernel node, packed as the kernel takes them.
@@ -208,11 +203,9 @@ fn packed(w: &Cuda, k: &CUDA_KERNEL_NODE_PARAMS) -> Result<Vec<u8>> {
         // SAFETY: a live function or kernel and pointers to live numbers.
         let rc = unsafe {
             if k.func.is_null() {
-                w.driver
-                    .cuKernelGetParamInfo(k.kern, i, &mut offset, &mut size)
+                w.cuKernelGetParamInfo(k.kern, i, &mut offset, &mut size)
             } else {
-                w.driver
-                    .cuFuncGetParamInfo(k.func, i, &mut offset, &mut size)
+                w.cuFuncGetParamInfo(k.func, i, &mut offset, &mut size)
             }
         };
         if rc != CUDA_SUCCESS {
@@ -229,7 +222,7 @@ fn packed(w: &Cuda, k: &CUDA_KERNEL_NODE_PARAMS) -> Result<Vec<u8>> {
 }
 
 /// Asks the driver for a node's parameters. `kind` is what the client believes it to be.
-pub(super) fn tell(w: &mut Cuda, (id, node): (u32, CUgraphNode), kind: u32) -> Result<Told> {
+pub fn tell(w: &mut Cuda, (id, node): (u32, CUgraphNode), kind: u32) -> Result<Told> {
     let mut t = Told {
         p: busbar_abi::zeroed(),
         extra: Vec::new(),
@@ -325,10 +318,10 @@ pub(super) fn tell(w: &mut Cuda, (id, node): (u32, CUgraphNode), kind: u32) -> R
 }
 
 /// What a host node calls, if it is one of the program's.
-pub(super) fn host(w: &Cuda, node: CUgraphNode) -> Result<Option<Arc<HostNode>>> {
+pub fn host(w: &Cuda, node: CUgraphNode) -> Result<Option<Arc<HostNode>>> {
     let mut n: CUDA_HOST_NODE_PARAMS = busbar_abi::zeroed();
     // SAFETY: a live node and a pointer to a live structure.
-    check(unsafe { w.driver.cuGraphHostNodeGetParams(node, &mut n) })?;
+    check(unsafe { w.cuGraphHostNodeGetParams(node, &mut n) })?;
     let ours = n
         .r#fn
         .is_some_and(|f| std::ptr::fn_addr_eq(f, host_node as unsafe extern "C" fn(_)));

@@ -5,7 +5,7 @@ use super::prelude::*;
 /// More groups than any device has processors.
 const MOST: u32 = 1024;
 
-pub(super) fn split_processors(w: &mut Cuda, m: msg::SplitProcessors<'_>) -> Result<Encoded, Fail> {
+pub fn split_processors(w: &mut Cuda, m: msg::SplitProcessors<'_>) -> Result<Encoded, Fail> {
     let input: CUdevResource = plain(m.input)?;
     let mut groups = m.most.min(MOST);
     let mut result: Vec<CUdevResource> = Vec::new();
@@ -28,36 +28,33 @@ pub(super) fn split_processors(w: &mut Cuda, m: msg::SplitProcessors<'_>) -> Res
     }))
 }
 
-pub(super) fn cu_green_ctx_create(w: &mut Cuda, m: msg::CuGreenCtxCreate) -> Result {
+pub fn cu_green_ctx_create(w: &mut Cuda, m: msg::CuGreenCtxCreate) -> Result {
     let desc = w.handle(Kind::ResourceDesc, m.desc)? as CUdevResourceDesc;
     let dev = w.device(m.dev)?;
     // It lives in the device's primary context, and keeps that.
     let charge = w.primary(dev)?;
     let mut green: CUgreenCtx = std::ptr::null_mut();
     // SAFETY: a live description and a pointer to a live handle.
-    check(unsafe { w.driver.cuGreenCtxCreate(&mut green, desc, dev, m.flags) })?;
+    check(unsafe { w.cuGreenCtxCreate(&mut green, desc, dev, m.flags) })?;
     w.made_of(&m, green as u64, charge);
     Ok(())
 }
 
-pub(super) fn context_of_green(w: &mut Cuda, m: msg::ContextOfGreen) -> Result {
+pub fn context_of_green(w: &mut Cuda, m: msg::ContextOfGreen) -> Result {
     let green = w.handle(Kind::GreenContext, m.green)? as CUgreenCtx;
     let mut ctx: CUcontext = std::ptr::null_mut();
     // SAFETY: a live green context and a pointer to a live handle.
-    check(unsafe { w.driver.cuCtxFromGreenCtx(&mut ctx, green) })?;
+    check(unsafe { w.cuCtxFromGreenCtx(&mut ctx, green) })?;
     w.made(&m, ctx as u64);
     Ok(())
 }
 
-pub(super) fn green_of_stream(
-    w: &mut Cuda,
-    m: msg::GreenOfStream,
-) -> Result<msg::GreenOfStreamReply> {
+pub fn green_of_stream(w: &mut Cuda, m: msg::GreenOfStream) -> Result<msg::GreenOfStreamReply> {
     let mut green = 0;
     let stream = w.stream(m.stream)? as CUstream;
     let mut raw: CUgreenCtx = std::ptr::null_mut();
     // SAFETY: a live stream and a pointer to a live handle.
-    check(unsafe { w.driver.cuStreamGetGreenCtx(stream, &mut raw) })?;
+    check(unsafe { w.cuStreamGetGreenCtx(stream, &mut raw) })?;
     if !raw.is_null() {
         green = w.adopt(Kind::GreenContext, raw as u64, &[]);
     }

@@ -5,7 +5,7 @@
 //! fat binary, holds a host address that it would follow. So lengths are checked here, text is
 //! given an end, and wrappers are refused: a client sends what lies behind them.
 
-use busbar_abi::cuda::{CUDA_ERROR_INVALID_IMAGE, CUresult};
+use busbar_abi::cuda::{CUDA_ERROR_INVALID_IMAGE, Result};
 use std::borrow::Cow;
 
 const WRAPPER: u32 = 0x4662_43b1;
@@ -15,7 +15,7 @@ const ELF: u32 = 0x464c_457f;
 const LEAST: usize = 64;
 
 /// The image as it may go to the driver.
-pub(super) fn checked(bytes: &[u8]) -> Result<Cow<'_, [u8]>, CUresult> {
+pub fn checked(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
     let whole = match number(bytes, 0, 4).map(|n| n as u32) {
         Some(FATBIN) => fatbin(bytes),
         Some(ELF) => elf(bytes),

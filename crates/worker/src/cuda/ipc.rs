@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 const DESCRIPTOR: CUmemAllocationHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
 /// A descriptor of memory.
-pub(super) fn descriptor(d: &Driver, memory: CUmemGenericAllocationHandle) -> Result<OwnedFd> {
+pub fn descriptor(d: &Driver, memory: CUmemGenericAllocationHandle) -> Result<OwnedFd> {
     let mut fd = -1i32;
     let out = (&raw mut fd).cast();
     // SAFETY: live memory and a pointer to a live value; the descriptor that comes is ours.
@@ -34,23 +34,16 @@ fn export(d: &Driver, va: u64) -> Result<OwnedFd> {
 }
 
 /// Memory that another worker offers.
-pub(super) fn taken(
-    w: &Cuda,
-    tag: &[u8; 8],
-    secret: &Secret,
-) -> Result<CUmemGenericAllocationHandle> {
+pub fn taken(w: &Cuda, tag: &[u8; 8], secret: &Secret) -> Result<CUmemGenericAllocationHandle> {
     let file = fetch(tag, secret)?;
     let mut memory = 0;
     let os_handle = std::ptr::without_provenance_mut(file.as_raw_fd() as usize);
     // SAFETY: a pointer to a live value, and a descriptor that lives through the call.
-    check(unsafe {
-        w.driver
-            .cuMemImportFromShareableHandle(&mut memory, os_handle, DESCRIPTOR)
-    })?;
+    check(unsafe { w.cuMemImportFromShareableHandle(&mut memory, os_handle, DESCRIPTOR) })?;
     Ok(memory)
 }
 
-pub(super) fn ipc_export(w: &mut Cuda, m: msg::IpcExport) -> Result<msg::IpcExportReply> {
+pub fn ipc_export(w: &mut Cuda, m: msg::IpcExport) -> Result<msg::IpcExportReply> {
     let (base, size) = mapping(w, m.va).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     // One mapping has one secret, so that the same memory always has the same handle.
     let d = w.driver;
@@ -64,7 +57,7 @@ pub(super) fn ipc_export(w: &mut Cuda, m: msg::IpcExport) -> Result<msg::IpcExpo
     })
 }
 
-pub(super) fn ipc_import(w: &mut Cuda, m: msg::IpcImport) -> Result {
+pub fn ipc_import(w: &mut Cuda, m: msg::IpcImport) -> Result {
     let dev = w.device(m.device)?;
     refuse_if(mapping(w, m.va).is_some(), CUDA_ERROR_INVALID_VALUE)?;
     reserve(w, m.va, m.size)?;
@@ -75,24 +68,24 @@ pub(super) fn ipc_import(w: &mut Cuda, m: msg::IpcImport) -> Result {
     Ok(())
 }
 
-pub(super) fn ipc_event_export(w: &mut Cuda, m: msg::IpcEventExport) -> Result<Encoded> {
+pub fn ipc_event_export(w: &mut Cuda, m: msg::IpcEventExport) -> Result<Encoded> {
     let mut handle: CUipcEventHandle = busbar_abi::zeroed();
     let event = w.handle(Kind::Event, m.event)? as CUevent;
     // SAFETY: a live event and a pointer to a live value.
-    check(unsafe { w.driver.cuIpcGetEventHandle(&mut handle, event) })?;
+    check(unsafe { w.cuIpcGetEventHandle(&mut handle, event) })?;
     Ok(Encoded::of(&msg::IpcEventExportReply {
         handle: busbar_abi::bytes_of(&handle),
     }))
 }
 
-pub(super) fn ipc_event_import(w: &mut Cuda, m: msg::IpcEventImport<'_>) -> Result {
+pub fn ipc_event_import(w: &mut Cuda, m: msg::IpcEventImport<'_>) -> Result {
     let mut event: CUevent = std::ptr::null_mut();
     let known: Option<Vec<CUipcEventHandle>> = busbar_abi::items_from_bytes(m.handle);
     let handle = known
         .and_then(|k| k.into_iter().next())
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: a pointer to a live handle.
-    check(unsafe { w.driver.cuIpcOpenEventHandle(&mut event, handle) })?;
+    check(unsafe { w.cuIpcOpenEventHandle(&mut event, handle) })?;
     w.made(&m, event as u64);
     Ok(())
 }

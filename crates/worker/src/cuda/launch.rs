@@ -13,7 +13,7 @@ const EXTRA_POINTER: usize = 1;
 const EXTRA_SIZE: usize = 2;
 
 /// A launch's configuration, which leads to the attributes.
-pub(super) fn config(
+pub fn config(
     [gx, gy, gz]: [u32; 3],
     [bx, by, bz]: [u32; 3],
     shared: u32,
@@ -59,7 +59,7 @@ fn launch(w: &mut Cuda, m: &msg::LaunchKernel<'_>, attrs: &mut Vec<CUlaunchAttri
         // SAFETY: a live function and stream; the packed parameters live through the call. Their
         // length is the driver's to check.
         return check(unsafe {
-            w.driver.cuLaunchKernel(
+            w.cuLaunchKernel(
                 function, gx, gy, gz, bx, by, bz, m.shared, stream, params, extra,
             )
         });
@@ -73,7 +73,7 @@ fn launch(w: &mut Cuda, m: &msg::LaunchKernel<'_>, attrs: &mut Vec<CUlaunchAttri
     }
     let config = config(m.grid, m.block, m.shared, stream, attrs);
     // SAFETY: as above; the attributes live through the call.
-    check(unsafe { w.driver.cuLaunchKernelEx(&config, function, params, extra) })
+    check(unsafe { w.cuLaunchKernelEx(&config, function, params, extra) })
 }
 
 /// As [`launch`]; the log hears of a refusal.
@@ -99,11 +99,11 @@ fn try_launch(
     })
 }
 
-pub(super) fn launch_kernel(w: &mut Cuda, m: msg::LaunchKernel<'_>) -> Result {
+pub fn launch_kernel(w: &mut Cuda, m: msg::LaunchKernel<'_>) -> Result {
     try_launch(w, &m, &mut Vec::new())
 }
 
-pub(super) fn launch_now(w: &mut Cuda, m: msg::LaunchNow<'_>) -> Result<msg::LaunchNowReply> {
+pub fn launch_now(w: &mut Cuda, m: msg::LaunchNow<'_>) -> Result<msg::LaunchNowReply> {
     let m = msg::LaunchKernel {
         function: m.function,
         stream: m.stream,
@@ -124,7 +124,7 @@ pub(super) fn launch_now(w: &mut Cuda, m: msg::LaunchNow<'_>) -> Result<msg::Lau
 }
 
 /// Launch attributes as the driver takes them: events by handle instead of by id.
-pub(super) fn attributes(w: &mut Cuda, bytes: &[u8]) -> Result<Vec<CUlaunchAttribute>> {
+pub fn attributes(w: &mut Cuda, bytes: &[u8]) -> Result<Vec<CUlaunchAttribute>> {
     let mut attrs: Vec<CUlaunchAttribute> =
         busbar_abi::items_from_bytes(bytes).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     for a in &mut attrs {
@@ -155,10 +155,10 @@ fn into_graph(w: &mut Cuda, (stream, graph): (CUstream, CUgraph), promised: Prom
     let data = call.data();
     attach(w, graph, vec![Box::new(call)])?;
     // SAFETY: a live stream; the function looks its data up.
-    check(unsafe { w.driver.cuLaunchHostFunc(stream, Some(host_node), data) })
+    check(unsafe { w.cuLaunchHostFunc(stream, Some(host_node), data) })
 }
 
-pub(super) fn host_function(w: &mut Cuda, m: msg::HostFunction) -> Result {
+pub fn host_function(w: &mut Cuda, m: msg::HostFunction) -> Result {
     let promised = w.promises.take(m.token, m.kind != MAYBE_CAPTURED);
     let stream = w.stream(m.stream)? as CUstream;
     if m.kind != STREAM_CALLBACK
@@ -174,11 +174,9 @@ pub(super) fn host_function(w: &mut Cuda, m: msg::HostFunction) -> Result {
     // SAFETY: a live stream; the data is what the function expects.
     check(unsafe {
         if m.kind == STREAM_CALLBACK {
-            w.driver
-                .cuStreamAddCallback(stream, Some(stream_callback_here), call.cast(), 0)
+            w.cuStreamAddCallback(stream, Some(stream_callback_here), call.cast(), 0)
         } else {
-            w.driver
-                .cuLaunchHostFunc(stream, Some(host_function_here), call.cast())
+            w.cuLaunchHostFunc(stream, Some(host_function_here), call.cast())
         }
     })
     // SAFETY: it was not taken, so nobody else has it.

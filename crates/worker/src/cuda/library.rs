@@ -17,7 +17,7 @@ fn load(w: &mut Cuda, (m, hash): (&impl Creates<Kind>, &[u8; 32]), c: &mut Compi
     // SAFETY: the image is as long as its own header says, or text that ends; the options' arrays
     // are of that length.
     let rc = unsafe {
-        w.driver.cuLibraryLoadData(
+        w.cuLibraryLoadData(
             &mut library,
             image.as_ptr().cast(),
             keys.as_mut_ptr(),
@@ -33,7 +33,7 @@ fn load(w: &mut Cuda, (m, hash): (&impl Creates<Kind>, &[u8; 32]), c: &mut Compi
     Ok(())
 }
 
-pub(super) fn library_load(w: &mut Cuda, m: msg::LibraryLoad<'_>) -> Result {
+pub fn library_load(w: &mut Cuda, m: msg::LibraryLoad<'_>) -> Result {
     let loaded = Compile::new(m.options).and_then(|mut c| load(w, (&m, &m.hash), &mut c));
     loaded.or_else(|rc| {
         if is_fatal(rc) {
@@ -45,10 +45,7 @@ pub(super) fn library_load(w: &mut Cuda, m: msg::LibraryLoad<'_>) -> Result {
     })
 }
 
-pub(super) fn library_load_now(
-    w: &mut Cuda,
-    m: msg::LibraryLoadNow<'_>,
-) -> Result<Always<Encoded>> {
+pub fn library_load_now(w: &mut Cuda, m: msg::LibraryLoadNow<'_>) -> Result<Always<Encoded>> {
     let mut c = Compile::new(m.options).unwrap_or_default();
     let rc = attempt(|| load(w, (&m, &m.hash), &mut c));
     let reply = Encoded::of(&msg::LibraryLoadNowReply {
@@ -59,29 +56,26 @@ pub(super) fn library_load_now(
     Ok(Always(rc, reply))
 }
 
-pub(super) fn library_unload(w: &mut Cuda, m: msg::LibraryUnload) -> Result {
+pub fn library_unload(w: &mut Cuda, m: msg::LibraryUnload) -> Result {
     let library = match w.handle(Kind::Library, m.library) {
         // It never was there.
         Err(e) if e != CUDA_ERROR_INVALID_HANDLE => return Ok(()),
         found => found?,
     };
     // SAFETY: a live library, which is not used again.
-    check(unsafe { w.driver.cuLibraryUnload(library as CUlibrary) })
+    check(unsafe { w.cuLibraryUnload(library as CUlibrary) })
 }
 
-pub(super) fn library_module(w: &mut Cuda, m: msg::LibraryModule) -> Result {
+pub fn library_module(w: &mut Cuda, m: msg::LibraryModule) -> Result {
     let library = w.handle(Kind::Library, m.library)?;
     let mut module: CUmodule = std::ptr::null_mut();
     // SAFETY: a live library and a pointer to a live handle.
-    check(unsafe {
-        w.driver
-            .cuLibraryGetModule(&mut module, library as CUlibrary)
-    })?;
+    check(unsafe { w.cuLibraryGetModule(&mut module, library as CUlibrary) })?;
     w.made(&m, module as u64);
     Ok(())
 }
 
-pub(super) fn library_kernel(
+pub fn library_kernel(
     w: &mut Cuda,
     m: msg::LibraryKernel<'_>,
 ) -> Result<msg::LibraryKernelReply, Fail> {
@@ -116,7 +110,14 @@ pub(super) fn library_kernel(
     Ok(msg::LibraryKernelReply { params, attributes })
 }
 
-pub(super) fn library_kernel_names(w: &mut Cuda, m: msg::LibraryKernelNames) -> Result<Encoded> {
+pub fn kernel_function(w: &mut Cuda, m: msg::KernelFunction) -> Result {
+    let raw = w.function_here(m.kernel)?;
+    let f = w.handles.function(m.kernel)?.in_a_context(raw);
+    w.made(&m, Body::Function(f));
+    Ok(())
+}
+
+pub fn library_kernel_names(w: &mut Cuda, m: msg::LibraryKernelNames) -> Result<Encoded> {
     let library = w.handle(Kind::Library, m.library)? as CUlibrary;
     let d = w.driver;
     let names = names_of::<CUkernel>(
@@ -130,7 +131,7 @@ pub(super) fn library_kernel_names(w: &mut Cuda, m: msg::LibraryKernelNames) -> 
     Ok(Encoded::of(&msg::LibraryKernelNamesReply { names: &names }))
 }
 
-pub(super) fn library_global(
+pub fn library_global(
     w: &mut Cuda,
     m: msg::LibraryGlobal<'_>,
 ) -> Result<msg::LibraryGlobalReply, Fail> {
@@ -140,11 +141,9 @@ pub(super) fn library_global(
     // SAFETY: a live library, a C string, pointers to live values.
     check(unsafe {
         if m.managed != 0 {
-            w.driver
-                .cuLibraryGetManaged(&mut va, &mut size, library, name.as_ptr())
+            w.cuLibraryGetManaged(&mut va, &mut size, library, name.as_ptr())
         } else {
-            w.driver
-                .cuLibraryGetGlobal(&mut va, &mut size, library, name.as_ptr())
+            w.cuLibraryGetGlobal(&mut va, &mut size, library, name.as_ptr())
         }
     })?;
     w.given.memory(va, size as u64);

@@ -10,7 +10,7 @@ fn state(w: &Cuda, id: u32) -> Result<CUlinkState> {
     w.handles.link(id).map(|link| link.state)
 }
 
-pub(super) fn link_create(w: &mut Cuda, m: msg::LinkCreate<'_>) -> Result {
+pub fn link_create(w: &mut Cuda, m: msg::LinkCreate<'_>) -> Result {
     if w.handles.link(m.link).is_ok() {
         // The driver writes to its buffers as long as it lives.
         return Err(CUDA_ERROR_INVALID_VALUE);
@@ -20,7 +20,7 @@ pub(super) fn link_create(w: &mut Cuda, m: msg::LinkCreate<'_>) -> Result {
     let mut state: CUlinkState = std::ptr::null_mut();
     // SAFETY: the options' arrays and the logs live until the link is destroyed.
     check(unsafe {
-        w.driver.cuLinkCreate_v2(
+        w.cuLinkCreate_v2(
             keys.len() as u32,
             keys.as_mut_ptr(),
             values.as_mut_ptr(),
@@ -32,7 +32,7 @@ pub(super) fn link_create(w: &mut Cuda, m: msg::LinkCreate<'_>) -> Result {
     Ok(())
 }
 
-pub(super) fn link_add(w: &mut Cuda, m: msg::LinkAdd<'_>) -> Result<Always<Encoded>, WireError> {
+pub fn link_add(w: &mut Cuda, m: msg::LinkAdd<'_>) -> Result<Always<Encoded>, WireError> {
     let name = CStr::from_bytes_with_nul(m.name).map_err(|_| WireError::BadText)?;
     let rc = attempt(|| {
         let state = state(w, m.link)?;
@@ -43,7 +43,7 @@ pub(super) fn link_add(w: &mut Cuda, m: msg::LinkAdd<'_>) -> Result<Always<Encod
         // SAFETY: a live link; the piece is as long as said, and the options' arrays are of that
         // length.
         check(unsafe {
-            w.driver.cuLinkAddData_v2(
+            w.cuLinkAddData_v2(
                 state,
                 m.kind as _,
                 piece.as_ptr().cast_mut().cast(),
@@ -65,13 +65,13 @@ pub(super) fn link_add(w: &mut Cuda, m: msg::LinkAdd<'_>) -> Result<Always<Encod
     Ok(Always(rc, reply))
 }
 
-pub(super) fn link_complete(w: &mut Cuda, m: msg::LinkComplete) -> Result<Always<Encoded>> {
+pub fn link_complete(w: &mut Cuda, m: msg::LinkComplete) -> Result<Always<Encoded>> {
     let mut image = Vec::new();
     let rc = attempt(|| {
         let state = state(w, m.link)?;
         let (mut p, mut size) = (std::ptr::null_mut(), 0);
         // SAFETY: a live link and pointers to live values.
-        check(unsafe { w.driver.cuLinkComplete(state, &mut p, &mut size) })?;
+        check(unsafe { w.cuLinkComplete(state, &mut p, &mut size) })?;
         refuse_if(size > MAX_BYTES, CUDA_ERROR_OUT_OF_MEMORY)?;
         // SAFETY: the driver's image of that size, which is there as long as the link.
         image = unsafe { std::slice::from_raw_parts(p.cast::<u8>(), size) }.to_vec();
@@ -88,8 +88,8 @@ pub(super) fn link_complete(w: &mut Cuda, m: msg::LinkComplete) -> Result<Always
     Ok(Always(rc, reply))
 }
 
-pub(super) fn link_destroy(w: &mut Cuda, m: msg::LinkDestroy) -> Result {
+pub fn link_destroy(w: &mut Cuda, m: msg::LinkDestroy) -> Result {
     let state = state(w, m.link)?;
     // SAFETY: a live link, which is not used again; its buffers go after it.
-    check(unsafe { w.driver.cuLinkDestroy(state) })
+    check(unsafe { w.cuLinkDestroy(state) })
 }

@@ -5,16 +5,16 @@ use super::prelude::*;
 /// The most bytes of a dump. The driver's log has 25,600.
 const MAX_DUMP: u64 = 1 << 20;
 
-pub(super) fn logs_listen(w: &mut Cuda, m: msg::LogsListen) -> Result {
+pub fn logs_listen(w: &mut Cuda, m: msg::LogsListen) -> Result {
     let outbox = w.outbox.clone();
     w.logs.listen(m.listener, outbox)
 }
 
-pub(super) fn logs_ignore(w: &mut Cuda, m: msg::LogsIgnore) -> Result {
+pub fn logs_ignore(w: &mut Cuda, m: msg::LogsIgnore) -> Result {
     w.logs.ignore(m.listener)
 }
 
-pub(super) fn logs_dump(w: &mut Cuda, m: msg::LogsDump) -> Result<Always<Encoded>> {
+pub fn logs_dump(w: &mut Cuda, m: msg::LogsDump) -> Result<Always<Encoded>> {
     let mut iterator = m.iterator;
     let mut size = m.size.min(MAX_DUMP) as usize;
     // With room for a zero at the end even if the program has none.
@@ -28,10 +28,7 @@ pub(super) fn logs_dump(w: &mut Cuda, m: msg::LogsDump) -> Result<Always<Encoded
         _ => &raw mut iterator,
     };
     // SAFETY: a live iterator or none, a live size, and a buffer of that size or none.
-    let rc = unsafe {
-        w.driver
-            .cuLogsDumpToMemory(from, buffer, &mut size, m.flags)
-    };
+    let rc = unsafe { w.cuLogsDumpToMemory(from, buffer, &mut size, m.flags) };
     // The size is without the zero at the end.
     let told = rc == CUDA_SUCCESS && m.buffer != 0;
     text.truncate(if told { size } else { 0 });
@@ -43,7 +40,7 @@ pub(super) fn logs_dump(w: &mut Cuda, m: msg::LogsDump) -> Result<Always<Encoded
     Ok(Always(rc, reply))
 }
 
-pub(super) fn log_line(_w: &mut Cuda, _m: msg::LogLine) -> Result<(), WireError> {
+pub fn log_line(_w: &mut Cuda, _m: msg::LogLine) -> Result<(), WireError> {
     // It goes the other way only.
     Err(WireError::BadValue("direction"))
 }

@@ -20,7 +20,7 @@ fn properties(dev: i32) -> CUmemAllocationProp {
 
 /// Reserves the whole range that `va` lies in, once. The driver honours the wish for an address
 /// when the range is large; for a few megabytes it does as it likes.
-pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<u32> {
+pub fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<u32> {
     let range = within(va, size)?;
     of_range(range)?;
     let start = contract::span(range).start;
@@ -29,13 +29,10 @@ pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<u32> {
     }
     let mut at: CUdeviceptr = 0;
     // SAFETY: a pointer to a live address.
-    check(unsafe {
-        w.driver
-            .cuMemAddressReserve(&mut at, contract::RANGE as usize, 0, start, 0)
-    })?;
+    check(unsafe { w.cuMemAddressReserve(&mut at, contract::RANGE as usize, 0, start, 0) })?;
     if at != start {
         // SAFETY: the reservation that was just made.
-        unsafe { w.driver.cuMemAddressFree(at, contract::RANGE as usize) };
+        unsafe { w.cuMemAddressFree(at, contract::RANGE as usize) };
         if w.may_complain() {
             crate::complain!("the driver put device memory at {at:#x} instead of {start:#x}");
         }
@@ -58,18 +55,18 @@ fn access(dev: i32, yes: bool) -> CUmemAccessDesc {
 }
 
 /// Lets a device use another's memory, or no longer. New memory is mapped for all who may.
-pub(super) fn allow(w: &Cuda, user: i32, owner: i32, yes: bool) -> Result {
+pub fn allow(w: &Cuda, user: i32, owner: i32, yes: bool) -> Result {
     let access = access(user, yes);
     let of_owner = |(va, m): &(&u64, &Mapped)| m.device == owner && !is_of_all(**va);
     for (va, m) in w.mapped.iter().filter(of_owner) {
         // SAFETY: a range that `map` made, and a pointer to a live structure.
-        check(unsafe { w.driver.cuMemSetAccess(*va, m.size as usize, &access, 1) })?;
+        check(unsafe { w.cuMemSetAccess(*va, m.size as usize, &access, 1) })?;
     }
     Ok(())
 }
 
 /// The devices that may use memory of one: itself, and its peers.
-pub(super) fn users(w: &Cuda, dev: i32) -> Vec<CUmemAccessDesc> {
+pub fn users(w: &Cuda, dev: i32) -> Vec<CUmemAccessDesc> {
     let peers = w.peers.iter().filter(|(_, owner)| *owner == dev);
     std::iter::once(dev)
         .chain(peers.map(|(user, _)| *user))
@@ -79,7 +76,7 @@ pub(super) fn users(w: &Cuda, dev: i32) -> Vec<CUmemAccessDesc> {
 
 /// Maps memory at an address of a reserved range, and lets go of the handle: the mapping keeps the
 /// memory alive.
-pub(super) fn map(
+pub fn map(
     d: &Driver,
     va: u64,
     size: usize,
@@ -117,7 +114,7 @@ fn create(d: &Driver, size: usize, dev: i32) -> Result<CUmemGenericAllocationHan
 }
 
 /// Remembers what was mapped.
-pub(super) fn note(w: &mut Cuda, va: u64, size: u64, device: i32, charge: Option<Charge>) {
+pub fn note(w: &mut Cuda, va: u64, size: u64, device: i32, charge: Option<Charge>) {
     let mapped = Mapped {
         size,
         device,
@@ -127,7 +124,7 @@ pub(super) fn note(w: &mut Cuda, va: u64, size: u64, device: i32, charge: Option
 }
 
 /// The mapping that an address lies in: where it begins, and its length.
-pub(super) fn mapping(w: &Cuda, va: u64) -> Option<(u64, u64)> {
+pub fn mapping(w: &Cuda, va: u64) -> Option<(u64, u64)> {
     let (at, m) = w.mapped.range(..=va).next_back()?;
     (va - at < m.size).then_some((*at, m.size))
 }
@@ -137,7 +134,7 @@ fn unmap(d: &Driver, va: u64, size: usize) -> Result {
     check(unsafe { d.cuMemUnmap(va, size) })
 }
 
-pub(super) fn mem_map_at(w: &mut Cuda, m: msg::MemMapAt) -> Result {
+pub fn mem_map_at(w: &mut Cuda, m: msg::MemMapAt) -> Result {
     let dev = w.device(m.device)?;
     refuse_if(w.mapped.contains_key(&m.va), CUDA_ERROR_INVALID_VALUE)?;
     let range = reserve(w, m.va, m.size)?;
@@ -145,11 +142,11 @@ pub(super) fn mem_map_at(w: &mut Cuda, m: msg::MemMapAt) -> Result {
     let memory = create(w.driver, m.size as usize, dev)?;
     map(w.driver, m.va, m.size as usize, memory, &users(w, dev))?;
     if range == contract::MANAGED {
-        for other in w.devices.iter().filter(|d| **d != dev) {
+        for other in w.devices.iter().filter(|d| **d != dev && **d >= 0) {
             let access = access(*other, true);
             // Devices that cannot reach each other's memory stay without.
             // SAFETY: what was just mapped, and a pointer to a live structure.
-            unsafe { w.driver.cuMemSetAccess(m.va, m.size as usize, &access, 1) };
+            unsafe { w.cuMemSetAccess(m.va, m.size as usize, &access, 1) };
         }
     }
     note(w, m.va, m.size, dev, Some(charge));
@@ -158,23 +155,23 @@ pub(super) fn mem_map_at(w: &mut Cuda, m: msg::MemMapAt) -> Result {
 
 /// Waits until all work of the current context is done, but not on streams that capture: they have
 /// none, and to wait for them, or for their context, would void the capture.
-pub(super) fn settle(w: &Cuda) -> Result {
+pub fn settle(w: &Cuda) -> Result {
     if w.captures.is_empty() {
         // SAFETY: no arguments.
-        return check(unsafe { w.driver.cuCtxSynchronize() });
+        return check(unsafe { w.cuCtxSynchronize() });
     }
     for s in std::iter::once(0).chain(w.handles.of(Kind::Stream)) {
         let s = s as CUstream;
         // The legacy stream cannot be asked while a stream captures that it would wait for.
         if has_no_capture(w.driver, s) {
             // SAFETY: a live stream.
-            check(unsafe { w.driver.cuStreamSynchronize(s) })?;
+            check(unsafe { w.cuStreamSynchronize(s) })?;
         }
     }
     Ok(())
 }
 
-pub(super) fn mem_retire(w: &mut Cuda, m: msg::MemRetire) -> Result<Answered, Behind> {
+pub fn mem_retire(w: &mut Cuda, m: msg::MemRetire) -> Result<Answered, Behind> {
     if m.size > 0 && w.mapped.get(&m.va).is_none_or(|known| known.size != m.size) {
         return Err(Behind(CUDA_ERROR_INVALID_VALUE));
     }
@@ -206,13 +203,13 @@ pub(super) fn mem_retire(w: &mut Cuda, m: msg::MemRetire) -> Result<Answered, Be
 }
 
 /// Of a session that may have a part, that is all there is.
-pub(super) fn cu_mem_get_info_v2(
+pub fn cu_mem_get_info_v2(
     w: &mut Cuda,
     _m: msg::CuMemGetInfoV2,
 ) -> Result<msg::CuMemGetInfoV2Reply> {
     let (mut free, mut total) = (0usize, 0usize);
     // SAFETY: pointers to live numbers.
-    check(unsafe { w.driver.cuMemGetInfo_v2(&mut free, &mut total) })?;
+    check(unsafe { w.cuMemGetInfo_v2(&mut free, &mut total) })?;
     let free = free as u64;
     Ok(msg::CuMemGetInfoV2Reply {
         free: w.gate.left().map_or(free, |left| left.min(free)),

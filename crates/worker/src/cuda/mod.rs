@@ -50,6 +50,7 @@ mod state;
 mod stream;
 mod tensor;
 mod texture;
+mod turns;
 mod user_object;
 mod vmm;
 
@@ -58,7 +59,7 @@ use crate::staging::Hold;
 use crate::{Api, Setup};
 use busbar_control::hello::Refusal;
 use busbar_wire::WireError;
-use busbar_wire::record::Header;
+use busbar_wire::record::{Header, Heard};
 use done::{Completer, Events};
 use session::COMPLAINTS;
 use state::{execs, exports, given, handles, listeners, segments, settled};
@@ -66,7 +67,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 pub use device::probe;
 pub(crate) use driver::load;
-pub(crate) use session::Cuda;
+pub(crate) use session::{Cuda, Visit};
 
 /// Opens a session's CUDA side.
 pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
@@ -89,14 +90,20 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         ));
     }
     let blame = blame::Blame::new(driver, setup.outbox.clone());
+    let lost = blame.clone();
+    setup
+        .turn
+        .on_end(move || lost.lose_all(busbar_abi::cuda::CUDA_ERROR_LAUNCH_TIMEOUT));
     let printed = Printed::capture(setup.outbox.clone(), true);
-    let events = Events::new(driver, setup.outbox.clone(), blame.clone(), printed);
+    let graphs = execs::Graphs::default();
+    let twins = state::twins::Twins::of(graphs.mirrors.image.clone());
+    let (told, outbox) = (twins.clone(), setup.outbox.clone());
+    let tell = move || _ = mover::tell(&told, &outbox, Heard::WithAnswers);
+    let events = Events::new(driver, setup.outbox.clone(), blame.clone(), printed, tell);
     let completer = Completer::start(events)
         .map_err(|e| Refusal::new("internal", format!("cannot start a thread: {e}")))?;
     let places = mover::Places::default();
-    let graphs = execs::Graphs::default();
     let mirrors = graphs.mirrors.by_id();
-    let twins = state::twins::Twins::of(graphs.mirrors.image.clone());
     let far = (mirrors, twins.clone());
     let mover = mover::Mover::new(driver, places.clone(), far, blame.clone(), &setup);
     setup.ahead.serve(Box::new(mover));
@@ -113,6 +120,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         ahead: setup.ahead,
         places,
         gate: setup.inventory.gate.clone(),
+        turns: turns::Turns::new(setup.turn, allowed.clone()),
         devices: allowed.clone(),
         allowed,
         handles: handles::Handles::new(&setup.inventory),
@@ -158,13 +166,25 @@ impl Api for Cuda {
         self.enter(h.aux);
         self.slab = hold.take();
         self.record = *h;
+        if self.turns.before(h.op) {
+            self.mark();
+        }
         let done = generated::dispatch(self, payload);
         // Still there when no copy out of it is under way.
         self.slab = None;
+        if self.turns.after(false) {
+            self.mark();
+        }
         done
     }
 
     fn poll(&mut self) -> bool {
+        if self.turns.begin() {
+            self.mark_all();
+        }
+        if self.turns.after(true) {
+            self.mark();
+        }
         self.completer.glance()
     }
 

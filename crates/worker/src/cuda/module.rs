@@ -6,10 +6,10 @@ use super::state::handles::{Body, Function};
 use crate::answer::text;
 use std::ffi::{CStr, c_char};
 
-pub(super) use super::link::*;
+pub use super::link::*;
 
 /// Parameters (offset and size in turn) and attributes of a function, as the client wants them.
-pub(super) fn describe(
+pub fn describe(
     param: impl Fn(usize, *mut usize, *mut usize) -> CUresult,
     attribute: impl Fn(u32, *mut i32) -> CUresult,
 ) -> (Vec<u32>, Vec<u32>) {
@@ -40,7 +40,7 @@ pub(super) fn describe(
     (params, (0..16).map(value).collect())
 }
 
-pub(super) fn module_load(w: &mut Cuda, m: msg::ModuleLoad<'_>) -> Result<Always<Encoded>> {
+pub fn module_load(w: &mut Cuda, m: msg::ModuleLoad<'_>) -> Result<Always<Encoded>> {
     let mut c = Compile::new(m.options).unwrap_or_default();
     let rc = attempt(|| {
         let image = w.content.get(&m.hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
@@ -51,7 +51,7 @@ pub(super) fn module_load(w: &mut Cuda, m: msg::ModuleLoad<'_>) -> Result<Always
         // SAFETY: the image is as long as its own header says, or text that ends; the options'
         // arrays are of that length.
         check(unsafe {
-            w.driver.cuModuleLoadDataEx(
+            w.cuModuleLoadDataEx(
                 &mut module,
                 image.as_ptr().cast(),
                 keys.len() as u32,
@@ -70,13 +70,13 @@ pub(super) fn module_load(w: &mut Cuda, m: msg::ModuleLoad<'_>) -> Result<Always
     Ok(Always(rc, reply))
 }
 
-pub(super) fn module_unload(w: &mut Cuda, m: msg::ModuleUnload) -> Result {
+pub fn module_unload(w: &mut Cuda, m: msg::ModuleUnload) -> Result {
     let module = w.handle(Kind::Module, m.module)?;
     // SAFETY: a live module, which is not used again.
-    check(unsafe { w.driver.cuModuleUnload(module as CUmodule) })
+    check(unsafe { w.cuModuleUnload(module as CUmodule) })
 }
 
-pub(super) fn module_function(
+pub fn module_function(
     w: &mut Cuda,
     m: msg::ModuleFunction<'_>,
 ) -> Result<msg::ModuleFunctionReply, Fail> {
@@ -98,7 +98,7 @@ pub(super) fn module_function(
 }
 
 /// The names of all functions of something, each with the zero at its end.
-pub(super) fn names_of<F: Copy>(
+pub fn names_of<F: Copy>(
     count: impl FnOnce(*mut u32) -> CUresult,
     list: impl FnOnce(*mut F, u32) -> CUresult,
     name: impl Fn(*mut *const c_char, F) -> CUresult,
@@ -120,7 +120,7 @@ pub(super) fn names_of<F: Copy>(
     Ok(names)
 }
 
-pub(super) fn module_function_names(w: &mut Cuda, m: msg::ModuleFunctionNames) -> Result<Encoded> {
+pub fn module_function_names(w: &mut Cuda, m: msg::ModuleFunctionNames) -> Result<Encoded> {
     let module = w.handle(Kind::Module, m.module)? as CUmodule;
     let d = w.driver;
     let names = names_of::<CUfunction>(
@@ -136,7 +136,7 @@ pub(super) fn module_function_names(w: &mut Cuda, m: msg::ModuleFunctionNames) -
     }))
 }
 
-pub(super) fn module_global(
+pub fn module_global(
     w: &mut Cuda,
     m: msg::ModuleGlobal<'_>,
 ) -> Result<msg::ModuleGlobalReply, Fail> {
@@ -144,10 +144,7 @@ pub(super) fn module_global(
     let (mut va, mut size) = (0, 0);
     let module = w.handle(Kind::Module, m.module)? as CUmodule;
     // SAFETY: a live module, a C string, pointers to live values.
-    check(unsafe {
-        w.driver
-            .cuModuleGetGlobal_v2(&mut va, &mut size, module, name.as_ptr())
-    })?;
+    check(unsafe { w.cuModuleGetGlobal_v2(&mut va, &mut size, module, name.as_ptr()) })?;
     w.given.memory(va, size as u64);
     Ok(msg::ModuleGlobalReply {
         va,
@@ -156,17 +153,16 @@ pub(super) fn module_global(
     })
 }
 
-pub(super) fn function_set_attribute(w: &mut Cuda, m: msg::FunctionSetAttribute) -> Result {
+pub fn function_set_attribute(w: &mut Cuda, m: msg::FunctionSetAttribute) -> Result {
     let f = w.handles.function(m.function)?.clone();
     let dev = w.device(m.device)?;
     let a = m.attribute as CUfunction_attribute;
     // SAFETY: a live kernel or function.
     check(unsafe {
         if f.kernel {
-            w.driver
-                .cuKernelSetAttribute(a, m.value, f.raw as CUkernel, dev)
+            w.cuKernelSetAttribute(a, m.value, f.raw as CUkernel, dev)
         } else {
-            w.driver.cuFuncSetAttribute(f.raw as CUfunction, a, m.value)
+            w.cuFuncSetAttribute(f.raw as CUfunction, a, m.value)
         }
     })
 }

@@ -12,13 +12,15 @@ use super::state::mirrors::{self, ById};
 use super::state::twins::Twins;
 use crate::Setup;
 use crate::ahead::Urgent;
-use crate::lock::lock;
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent};
+use busbar_wire::codec::Message as _;
 use busbar_wire::limits::BULK_CHUNK;
-use busbar_wire::record::{Header, OP_MEMORY_IN, OP_MEMORY_OUT, OP_MIRROR_IN};
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard};
+use busbar_wire::promise::Word;
+use busbar_wire::record::{
+    Header, Heard, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_WATCH, OP_MIRROR_IN,
+    OP_MIRROR_OUT,
+};
 
 /// A context, and the stream in it once there is one.
 struct Place {
@@ -30,13 +32,13 @@ type Contexts = HashMap<u32, Place>;
 
 /// The session's contexts, by id. Locked while one is used. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Places {
+pub struct Places {
     all: Arc<Mutex<Contexts>>,
 }
 
 impl Places {
     /// An id stands for this context from now on.
-    pub(super) fn know(&self, id: u32, context: u64) {
+    pub fn know(&self, id: u32, context: u64) {
         let mut all = self.lock();
         if all.get(&id).is_none_or(|p| p.context != context) {
             let stream = None;
@@ -45,7 +47,7 @@ impl Places {
     }
 
     /// A context is about to go.
-    pub(super) fn forget(&self, id: u32) {
+    pub fn forget(&self, id: u32) {
         self.lock().remove(&id);
     }
 
@@ -80,7 +82,7 @@ struct Begun {
 const AT_ONCE: usize = 4;
 
 /// Copies in and out.
-pub(super) struct Mover {
+pub struct Mover {
     driver: &'static Driver,
     places: Places,
     mirrors: ById,
@@ -95,16 +97,24 @@ pub(super) struct Mover {
 }
 
 /// Payload: an address, and what is behind it.
-fn address(payload: &[u8]) -> Result<(u64, &[u8]), CUresult> {
+fn address(payload: &[u8]) -> Result<(u64, &[u8])> {
     let (at, rest) = payload
         .split_first_chunk()
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
     Ok((u64::from_le_bytes(*at), rest))
 }
 
+/// Tells the client what devices have changed, ahead of what it is told next; whether there is
+/// more.
+pub fn tell(twins: &Twins, outbox: &Outbox, heard: Heard) -> bool {
+    twins.tell(heard, |m| {
+        outbox.put_word(Word::MemoryTold as i32, |w| m.encode(w))
+    })
+}
+
 impl Mover {
     /// Moves bytes of these contexts.
-    pub(super) fn new(
+    pub fn new(
         driver: &'static Driver,
         places: Places,
         (mirrors, twins): (ById, Twins),
@@ -126,7 +136,7 @@ impl Mover {
     }
 
     /// Makes a record's context current; it, and the stream there.
-    fn enter(&mut self, places: &mut Contexts, id: u32) -> Result<(u64, u64), CUresult> {
+    fn enter(&mut self, places: &mut Contexts, id: u32) -> Result<(u64, u64)> {
         if !std::mem::replace(&mut self.relaxed, true) {
             relax(self.driver);
         }
@@ -148,7 +158,7 @@ impl Mover {
     }
 
     /// Whether all of some addresses are the device's.
-    fn may(&self, at: u64, len: u64) -> Result<(), CUresult> {
+    fn may(&self, at: u64, len: u64) -> Result {
         let last = at.checked_add(len).and_then(|end| end.checked_sub(1));
         let last = last.ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let variable = || of_device(self.driver, at) && of_device(self.driver, last);
@@ -159,7 +169,7 @@ impl Mover {
         }
     }
 
-    fn copy_in(&self, stream: u64, payload: &[u8]) -> Result<(), CUresult> {
+    fn copy_in(&self, stream: u64, payload: &[u8]) -> Result {
         let (dst, bytes) = address(payload)?;
         self.may(dst, bytes.len() as u64)?;
         let (p, n) = (bytes.as_ptr().cast(), bytes.len());
@@ -169,7 +179,7 @@ impl Mover {
     }
 
     /// Copies a piece that is to be sent.
-    fn copy_out(&self, stream: u64, src: u64, len: usize) -> Result<Room, CUresult> {
+    fn copy_out(&self, stream: u64, src: u64, len: usize) -> Result<Room> {
         let mut room = match self.outgoing.try_take() {
             Some(slab) => Room::Slab(slab),
             // Copies that wait for a function may have them all.
@@ -215,13 +225,7 @@ impl Mover {
         rc
     }
 
-    fn read(
-        &mut self,
-        places: &Contexts,
-        b: &mut Begun,
-        stream: u64,
-        payload: &[u8],
-    ) -> Result<(), CUresult> {
+    fn read(&mut self, places: &Contexts, b: &mut Begun, stream: u64, payload: &[u8]) -> Result {
         let (src, rest) = address(payload)?;
         let (len, _) = address(rest)?;
         self.may(src, len)?;
@@ -248,24 +252,44 @@ impl Mover {
 impl Mover {
     /// Memory that stands for the program's: nothing of the driver's is asked. False when it is
     /// something else.
-    fn twin(&self, b: &mut Begun, payload: &[u8]) -> Result<bool, CUresult> {
+    fn twin(&self, b: &mut Begun, payload: &[u8]) -> Result<bool> {
         let (at, rest) = address(payload)?;
         if b.header.op == OP_MEMORY_IN {
             return Ok(self.twins.write(at, rest));
         }
-        let (len, _) = address(rest)?;
-        let Some(bytes) = self.twins.read(at, len) else {
+        let (len, rest) = address(rest)?;
+        let bytes = match b.header.op {
+            OP_MEMORY_OPEN => {
+                let (host, heard) = address(rest)?;
+                let heard = heard.first().copied().map(Heard::from_byte);
+                let heard = heard.and_then(Result::ok).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+                let bytes = self.twins.open(at, len, host, heard);
+                Some(bytes.ok_or(CUDA_ERROR_INVALID_VALUE)?)
+            }
+            _ => self.twins.read(at, len),
+        };
+        let Some(bytes) = bytes else {
             return Ok(false);
         };
         let call = b.header.call;
+        if call == 0 {
+            return Ok(true);
+        }
         for (i, piece) in bytes.chunks(BULK_CHUNK).enumerate() {
             self.outbox.chunk(call, (i * BULK_CHUNK) as u64, piece);
         }
         Ok(true)
     }
 
+    fn look(&self, heard: Heard) -> Result<(), CUresult> {
+        match tell(&self.twins, &self.outbox, heard) {
+            true => Err(CUDA_ERROR_NOT_READY),
+            false => Ok(()),
+        }
+    }
+
     /// The program's memory that a graph copies from or to, before and behind a host node.
-    fn mirror(&self, h: &Header, payload: &[u8]) -> Result<(), CUresult> {
+    fn mirror(&self, h: &Header, payload: &[u8]) -> Result {
         let (id, rest) = payload
             .split_first_chunk()
             .ok_or(CUDA_ERROR_INVALID_VALUE)?;
@@ -290,8 +314,11 @@ impl Urgent for Mover {
         };
         let places = self.places.clone();
         b.rc = attempt(|| {
-            if !matches!(h.op, OP_MEMORY_IN | OP_MEMORY_OUT) {
-                return self.mirror(h, payload);
+            match h.op {
+                OP_MIRROR_IN | OP_MIRROR_OUT => return self.mirror(h, payload),
+                OP_MEMORY_WATCH => return self.look(Heard::Watched),
+                OP_MEMORY_LOOK => return self.look(Heard::AtWaits),
+                _ => {}
             }
             if self.twin(&mut b, payload)? {
                 return Ok(());
@@ -318,7 +345,7 @@ impl Urgent for Mover {
             let rc = if b.rc == CUDA_SUCCESS { waited } else { b.rc };
             let h = b.header;
             let known = rc != CUDA_SUCCESS && self.blame.failed(rc, h.op, b.context);
-            if !matches!(h.op, OP_MEMORY_IN | OP_MIRROR_IN) {
+            if h.call != 0 {
                 if rc == CUDA_SUCCESS {
                     b.pieces.into_iter().for_each(|p| self.send(p));
                 }

@@ -3,7 +3,7 @@
 use super::launch::{attributes, config};
 use super::prelude::*;
 
-pub(super) fn clusters(w: &mut Cuda, m: msg::Clusters<'_>) -> Result<msg::ClustersReply, Fail> {
+pub fn clusters(w: &mut Cuda, m: msg::Clusters<'_>) -> Result<msg::ClustersReply, Fail> {
     let [gx, gy, gz, bx, by, bz, shared] = m.shape[..] else {
         return Err(WireError::BadValue("shape of a launch").into());
     };
@@ -15,11 +15,9 @@ pub(super) fn clusters(w: &mut Cuda, m: msg::Clusters<'_>) -> Result<msg::Cluste
     // SAFETY: a live function; configuration and number live through the call.
     check(unsafe {
         if m.largest != 0 {
-            w.driver
-                .cuOccupancyMaxPotentialClusterSize(&mut value, f, &config)
+            w.cuOccupancyMaxPotentialClusterSize(&mut value, f, &config)
         } else {
-            w.driver
-                .cuOccupancyMaxActiveClusters(&mut value, f, &config)
+            w.cuOccupancyMaxActiveClusters(&mut value, f, &config)
         }
     })?;
     Ok(msg::ClustersReply { value })

@@ -11,9 +11,9 @@ fn device_of(w: &Cuda, ctx: CUcontext) -> Result<i32> {
     let mut dev = 0;
     // SAFETY: a live context, which is popped again at once, and a pointer to a live number.
     unsafe {
-        check(w.driver.cuCtxPushCurrent_v2(ctx))?;
-        let found = check(w.driver.cuCtxGetDevice(&mut dev));
-        w.driver.cuCtxPopCurrent_v2(&mut std::ptr::null_mut());
+        check(w.cuCtxPushCurrent_v2(ctx))?;
+        let found = check(w.cuCtxGetDevice(&mut dev));
+        w.cuCtxPopCurrent_v2(&mut std::ptr::null_mut());
         found?;
     }
     Ok(dev)
@@ -23,24 +23,24 @@ fn device_of(w: &Cuda, ctx: CUcontext) -> Result<i32> {
 fn pair(w: &mut Cuda, peer: CUcontext) -> Result<(i32, i32)> {
     let mut dev = 0;
     // SAFETY: a pointer to a live number.
-    check(unsafe { w.driver.cuCtxGetDevice(&mut dev) })?;
+    check(unsafe { w.cuCtxGetDevice(&mut dev) })?;
     Ok((dev, device_of(w, peer)?))
 }
 
-pub(super) fn cu_ctx_enable_peer_access(w: &mut Cuda, m: msg::CuCtxEnablePeerAccess) -> Result {
+pub fn cu_ctx_enable_peer_access(w: &mut Cuda, m: msg::CuCtxEnablePeerAccess) -> Result {
     let peer = w.handle(Kind::Context, m.peer_context)? as CUcontext;
     let (user, owner) = pair(w, peer)?;
     // SAFETY: a live context. What the driver allocates by itself becomes visible so.
-    check(unsafe { w.driver.cuCtxEnablePeerAccess(peer, m.flags) })?;
+    check(unsafe { w.cuCtxEnablePeerAccess(peer, m.flags) })?;
     w.peers.insert((user, owner));
     memory::allow(w, user, owner, true)
 }
 
-pub(super) fn cu_ctx_disable_peer_access(w: &mut Cuda, m: msg::CuCtxDisablePeerAccess) -> Result {
+pub fn cu_ctx_disable_peer_access(w: &mut Cuda, m: msg::CuCtxDisablePeerAccess) -> Result {
     let peer = w.handle(Kind::Context, m.peer_context)? as CUcontext;
     let (user, owner) = pair(w, peer)?;
     // SAFETY: a live context.
-    check(unsafe { w.driver.cuCtxDisablePeerAccess(peer) })?;
+    check(unsafe { w.cuCtxDisablePeerAccess(peer) })?;
     w.peers.remove(&(user, owner));
     memory::allow(w, user, owner, false)
 }

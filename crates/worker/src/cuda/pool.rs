@@ -10,8 +10,8 @@ fn current(w: &Cuda) -> Result<CUmemoryPool> {
     let (mut dev, mut pool) = (0, std::ptr::null_mut());
     // SAFETY: pointers to live values.
     unsafe {
-        check(w.driver.cuCtxGetDevice(&mut dev))?;
-        check(w.driver.cuDeviceGetMemPool(&mut pool, dev))?;
+        check(w.cuCtxGetDevice(&mut dev))?;
+        check(w.cuDeviceGetMemPool(&mut pool, dev))?;
     }
     Ok(pool)
 }
@@ -29,15 +29,15 @@ fn count_all(w: &mut Cuda) {
         .for_each(|pool| w.count_pool(pool));
 }
 
-pub(super) fn cu_mem_pool_trim_to(w: &mut Cuda, m: msg::CuMemPoolTrimTo) -> Result {
+pub fn cu_mem_pool_trim_to(w: &mut Cuda, m: msg::CuMemPoolTrimTo) -> Result {
     let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
     // SAFETY: a live pool.
-    check(unsafe { w.driver.cuMemPoolTrimTo(pool, m.min_bytes_to_keep as usize) })?;
+    check(unsafe { w.cuMemPoolTrimTo(pool, m.min_bytes_to_keep as usize) })?;
     w.count_pool(pool);
     Ok(())
 }
 
-pub(super) fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply> {
+pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply> {
     let mut va: CUdeviceptr = 0;
     let stream = w.stream(m.stream)? as CUstream;
     let size = m.size as usize;
@@ -53,8 +53,8 @@ pub(super) fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAll
     // SAFETY: a live stream, a live pool if there is one, and a pointer to a live address.
     check(unsafe {
         match pool {
-            None => w.driver.cuMemAllocAsync(&mut va, size, stream),
-            Some(p) => w.driver.cuMemAllocFromPoolAsync(&mut va, size, p, stream),
+            None => w.cuMemAllocAsync(&mut va, size, stream),
+            Some(p) => w.cuMemAllocFromPoolAsync(&mut va, size, p, stream),
         }
     })?;
     w.given.memory(va, m.size);
@@ -67,33 +67,33 @@ pub(super) fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAll
     Ok(msg::PoolAllocReply { va })
 }
 
-pub(super) fn pool_free(w: &mut Cuda, m: msg::PoolFree) -> Result {
+pub fn pool_free(w: &mut Cuda, m: msg::PoolFree) -> Result {
     let stream = w.stream(m.stream)? as CUstream;
     let va = w.address(m.va)?;
     // SAFETY: an address that the driver checks, and a live stream.
-    check(unsafe { w.driver.cuMemFreeAsync(va, stream) })?;
+    check(unsafe { w.cuMemFreeAsync(va, stream) })?;
     w.pooled.remove(&va);
     Ok(())
 }
 
-pub(super) fn pool_free_now(w: &mut Cuda, m: msg::PoolFreeNow) -> Result {
+pub fn pool_free_now(w: &mut Cuda, m: msg::PoolFreeNow) -> Result {
     let va = w.address(m.va)?;
     // SAFETY: an address that the driver checks.
-    check(unsafe { w.driver.cuMemFree_v2(va) })?;
+    check(unsafe { w.cuMemFree_v2(va) })?;
     w.pooled.remove(&va);
     count_all(w);
     Ok(())
 }
 
-pub(super) fn pool_of_device(w: &mut Cuda, m: msg::PoolOfDevice) -> Result<msg::PoolOfDeviceReply> {
+pub fn pool_of_device(w: &mut Cuda, m: msg::PoolOfDevice) -> Result<msg::PoolOfDeviceReply> {
     let dev = w.device(m.device)?;
     let mut pool: CUmemoryPool = std::ptr::null_mut();
     // SAFETY: a pointer to a live handle.
     check(unsafe {
         if m.default != 0 {
-            w.driver.cuDeviceGetDefaultMemPool(&mut pool, dev)
+            w.cuDeviceGetDefaultMemPool(&mut pool, dev)
         } else {
-            w.driver.cuDeviceGetMemPool(&mut pool, dev)
+            w.cuDeviceGetMemPool(&mut pool, dev)
         }
     })?;
     let pool = w.adopt(Kind::MemoryPool, pool as u64, &[]);
@@ -106,20 +106,17 @@ fn is_int(attribute: u32) -> bool {
     attribute <= REUSE_INTERNAL
 }
 
-pub(super) fn pool_attribute(
-    w: &mut Cuda,
-    m: msg::PoolAttribute,
-) -> Result<msg::PoolAttributeReply> {
+pub fn pool_attribute(w: &mut Cuda, m: msg::PoolAttribute) -> Result<msg::PoolAttributeReply> {
     // Room for either width: an int fills the lower half.
     let mut value = 0u64;
     let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
     let p = (&raw mut value).cast();
     // SAFETY: a live pool, and room for any attribute.
-    check(unsafe { w.driver.cuMemPoolGetAttribute(pool, m.attribute, p) })?;
+    check(unsafe { w.cuMemPoolGetAttribute(pool, m.attribute, p) })?;
     Ok(msg::PoolAttributeReply { value })
 }
 
-pub(super) fn pool_set_attribute(w: &mut Cuda, m: msg::PoolSetAttribute) -> Result {
+pub fn pool_set_attribute(w: &mut Cuda, m: msg::PoolSetAttribute) -> Result {
     let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
     let (mut wide, mut int) = (m.value, m.value as u32);
     let p = if is_int(m.attribute) {
@@ -128,25 +125,25 @@ pub(super) fn pool_set_attribute(w: &mut Cuda, m: msg::PoolSetAttribute) -> Resu
         (&raw mut wide).cast()
     };
     // SAFETY: a live pool, and a value as wide as the attribute.
-    check(unsafe { w.driver.cuMemPoolSetAttribute(pool, m.attribute, p) })?;
+    check(unsafe { w.cuMemPoolSetAttribute(pool, m.attribute, p) })?;
     w.count_pool(pool);
     Ok(())
 }
 
-pub(super) fn pool_create(w: &mut Cuda, m: msg::PoolCreate<'_>) -> Result<(), Fail> {
+pub fn pool_create(w: &mut Cuda, m: msg::PoolCreate<'_>) -> Result<(), Fail> {
     let mut props: CUmemPoolProps = plain(m.props)?;
     w.locate(&mut props.location)?;
     props.win32SecurityAttributes = std::ptr::null_mut();
     let mut pool: CUmemoryPool = std::ptr::null_mut();
     // SAFETY: pointers to live values.
-    check(unsafe { w.driver.cuMemPoolCreate(&mut pool, &props) })?;
+    check(unsafe { w.cuMemPoolCreate(&mut pool, &props) })?;
     w.made(&m, pool as u64);
     Ok(())
 }
 
 const DESCRIPTOR: CUmemAllocationHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-pub(super) fn pool_export(w: &mut Cuda, m: msg::PoolExport) -> Result<msg::PoolExportReply> {
+pub fn pool_export(w: &mut Cuda, m: msg::PoolExport) -> Result<msg::PoolExportReply> {
     let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
     let d = w.driver;
     let open = || {
@@ -162,20 +159,17 @@ pub(super) fn pool_export(w: &mut Cuda, m: msg::PoolExport) -> Result<msg::PoolE
     Ok(msg::PoolExportReply { tag, secret })
 }
 
-pub(super) fn pool_import(w: &mut Cuda, m: msg::PoolImport) -> Result {
+pub fn pool_import(w: &mut Cuda, m: msg::PoolImport) -> Result {
     let file = fetch(&m.tag, &m.secret)?;
     let os_handle = std::ptr::without_provenance_mut(file.as_raw_fd() as usize);
     let mut pool: CUmemoryPool = std::ptr::null_mut();
     // SAFETY: a pointer to a live handle, and a descriptor that lives through the call.
-    check(unsafe {
-        w.driver
-            .cuMemPoolImportFromShareableHandle(&mut pool, os_handle, DESCRIPTOR, 0)
-    })?;
+    check(unsafe { w.cuMemPoolImportFromShareableHandle(&mut pool, os_handle, DESCRIPTOR, 0) })?;
     w.made(&m, pool as u64);
     Ok(())
 }
 
-pub(super) fn pool_import_pointer(
+pub fn pool_import_pointer(
     w: &mut Cuda,
     m: msg::PoolImportPointer<'_>,
 ) -> Result<msg::PoolImportPointerReply, Fail> {

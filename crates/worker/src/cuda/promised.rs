@@ -6,23 +6,20 @@
 use super::done::{Completer, Then};
 use super::prelude::*;
 use crate::callback::Callbacks;
-use crate::lock::lock;
 use crate::outbox::Outbox;
 use busbar_wire::codec::Message;
 use busbar_wire::promise::Word;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The way to the client.
 #[derive(Clone)]
-pub(super) struct Promises {
+pub struct Promises {
     callbacks: Callbacks,
     completer: Completer,
     outbox: Outbox,
 }
 
 impl Promises {
-    pub(super) fn new(callbacks: Callbacks, completer: Completer, outbox: Outbox) -> Self {
+    pub fn new(callbacks: Callbacks, completer: Completer, outbox: Outbox) -> Self {
         Self {
             callbacks,
             completer,
@@ -31,7 +28,7 @@ impl Promises {
     }
 
     /// Takes a token over, first of all: from here on it is sure that the client hears of it.
-    pub(super) fn take(&self, token: u64, once: bool) -> Promised {
+    pub fn take(&self, token: u64, once: bool) -> Promised {
         Promised {
             token,
             once,
@@ -42,7 +39,7 @@ impl Promises {
 }
 
 /// A token.
-pub(super) struct Promised {
+pub struct Promised {
     token: u64,
     /// It is good once.
     once: bool,
@@ -52,17 +49,17 @@ pub(super) struct Promised {
 
 /// Bytes that streams wait for and that the client is still to send, by context. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Reads(Arc<Mutex<Vec<u64>>>);
+pub struct Reads(Arc<Mutex<Vec<u64>>>);
 
 /// One of them, until it is dropped.
-pub(super) struct Read {
+pub struct Read {
     context: u64,
     all: Reads,
 }
 
 impl Reads {
     /// One more.
-    pub(super) fn begin(&self, context: u64) -> Read {
+    pub fn begin(&self, context: u64) -> Read {
         lock(&self.0).push(context);
         Read {
             context,
@@ -71,7 +68,7 @@ impl Reads {
     }
 
     /// Whether any stream of a context waits for some.
-    pub(super) fn any(&self, context: u64) -> bool {
+    pub fn any(&self, context: u64) -> bool {
         lock(&self.0).contains(&context)
     }
 }
@@ -87,16 +84,16 @@ impl Drop for Read {
 
 /// What else a function needs: the error of its stream, and the mirrors to fetch before it, to send
 /// after it, and those that copies write meanwhile.
-pub(super) type With = (CUresult, [Vec<u32>; 3]);
+pub type With = (CUresult, [Vec<u32>; 3]);
 
 impl Promised {
     /// The token.
-    pub(super) fn token(&self) -> u64 {
+    pub fn token(&self) -> u64 {
         self.token
     }
 
     /// Has the client run the function, and waits until it has.
-    pub(super) fn run(&self, with: With) {
+    pub fn run(&self, with: With) {
         self.ask(self.to.callbacks.begin(), with);
     }
 
@@ -105,7 +102,7 @@ impl Promised {
     ///
     /// # Safety
     /// That memory stays writable until then.
-    pub(super) unsafe fn read(&self, room: (u64, usize), then: impl FnOnce() + Send + 'static) {
+    pub unsafe fn read(&self, room: (u64, usize), then: impl FnOnce() + Send + 'static) {
         // SAFETY: passed on to the caller.
         let n = unsafe { self.to.callbacks.begin_with(room, then) };
         if self.used.swap(true, Ordering::AcqRel) {
@@ -142,7 +139,7 @@ impl Promised {
     }
 
     /// Has the client run the function, and does not wait.
-    pub(super) fn run_some_time(&self) {
+    pub fn run_some_time(&self) {
         if self.used.swap(true, Ordering::AcqRel) {
             return;
         }

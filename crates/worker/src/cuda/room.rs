@@ -5,10 +5,9 @@ use super::prelude::*;
 use super::state::mirrors::{Mirror, Room, Rows};
 use busbar_wire::limits::BULK_CHUNK;
 use std::any::Any;
-use std::time::{Duration, Instant};
 
 /// Page-locked memory for bytes of the program's that have no other place.
-pub(super) fn room_for(w: &mut Cuda, len: usize) -> Result<Arc<Room>> {
+pub fn room_for(w: &mut Cuda, len: usize) -> Result<Arc<Room>> {
     let d = w.driver;
     w.graphs.mirrors.room(len, |size| {
         let mut p = std::ptr::null_mut();
@@ -19,7 +18,7 @@ pub(super) fn room_for(w: &mut Cuda, len: usize) -> Result<Arc<Room>> {
 }
 
 /// Makes the mirror `id` of the program's memory.
-pub(super) fn make(w: &mut Cuda, id: u32, of: (u64, Rows)) -> Result<Arc<Mirror>> {
+pub fn make(w: &mut Cuda, id: u32, of: (u64, Rows)) -> Result<Arc<Mirror>> {
     forget_ended(w);
     let d = w.driver;
     w.graphs.mirrors.make(id, of, &w.outbox, |view| {
@@ -71,7 +70,7 @@ fn detour(w: &mut Cuda) -> Option<(u64, Arc<dyn Any + Send + Sync>)> {
 
 /// Memory for a chunk on its way out: a slab, once the client has taken others. When none comes
 /// back for a while, streams that stand still have them, and others must not wait for those.
-pub(super) fn staging_out(w: &mut Cuda) -> Result<(u64, Lodging)> {
+pub fn staging_out(w: &mut Cuda) -> Result<(u64, Lodging)> {
     let since = Instant::now();
     loop {
         if let Some(s) = w.outgoing.take(Duration::ZERO) {
@@ -95,7 +94,7 @@ pub(super) fn staging_out(w: &mut Cuda) -> Result<(u64, Lodging)> {
 /// What a copy of a record's bytes keeps until it is done, and where the driver is to read them.
 /// Bytes in a slab stay where they are. Many that came elsewhere get page-locked memory, if there
 /// is some: the driver might wait for the stream before it had read them.
-pub(super) fn kept(w: &mut Cuda, bytes: &[u8]) -> (Option<Kept>, *const u8) {
+pub fn kept(w: &mut Cuda, bytes: &[u8]) -> (Option<Kept>, *const u8) {
     if let Some(slab) = w.slab.take() {
         return (Some(Kept::Slab(slab)), bytes.as_ptr());
     }

@@ -3,7 +3,7 @@
 use super::prelude::*;
 use super::state::handles::{Body, Handles};
 use super::state::{execs, exports, given, listeners, mapped, segments, settled};
-use super::{blame, done, mover, promised};
+use super::{blame, done, mover, promised, turns};
 use crate::ahead::Ahead;
 use crate::answer::Outcome;
 use crate::content::Content;
@@ -12,85 +12,105 @@ use crate::objects::{Creates, Dead, Key};
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent};
 use busbar_wire::record::Header;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Weak;
+use std::ops::Deref;
 
 /// A session's CUDA side.
 pub struct Cuda {
     /// The driver.
-    pub(super) driver: &'static Driver,
-    pub(super) outbox: Outbox,
+    pub driver: &'static Driver,
+    pub outbox: Outbox,
     /// The record that is being executed.
-    pub(super) record: Header,
-    pub(super) blame: blame::Blame,
-    pub(super) content: Content,
-    pub(super) promises: promised::Promises,
+    pub record: Header,
+    pub blame: blame::Blame,
+    pub content: Content,
+    pub promises: promised::Promises,
     /// What streams wait for that the client is still to send.
-    pub(super) reads: promised::Reads,
+    pub reads: promised::Reads,
     /// Records that are executed ahead of the queue, and the contexts that they find.
-    pub(super) ahead: Ahead,
-    pub(super) places: mover::Places,
+    pub ahead: Ahead,
+    pub places: mover::Places,
     /// Physical ordinals of the devices the session may use.
-    pub(super) allowed: Vec<i32>,
+    pub allowed: Vec<i32>,
     /// Of those, the ones the program sees, in its order.
-    pub(super) devices: Vec<i32>,
-    pub(super) handles: Handles,
+    pub devices: Vec<i32>,
+    pub handles: Handles,
     /// Pointers to the parameters of the launch in progress.
-    pub(super) pointers: Vec<*mut c_void>,
-    pub(super) current: u32,
+    pub pointers: Vec<*mut c_void>,
+    pub current: u32,
     /// The memory that the record being executed came in.
-    pub(super) slab: Option<Lent>,
+    pub slab: Option<Lent>,
     /// Memory that bulk records land in.
-    pub(super) incoming: Arena,
+    pub incoming: Arena,
     /// Memory for what goes to the client.
-    pub(super) outgoing: Arena,
+    pub outgoing: Arena,
     /// What is used in the place of slabs: as many more owners as there is of it.
-    pub(super) detours: Arc<()>,
+    pub detours: Arc<()>,
     /// No slab for what goes out came back when one was last waited for.
-    pub(super) hurried: bool,
-    pub(super) completer: done::Completer,
+    pub hurried: bool,
+    pub completer: done::Completer,
     /// What device memory passes.
-    pub(super) gate: Gate,
+    pub gate: Gate,
     /// Physical memory that the program has mapped, by address: its size, and what keeps it.
-    pub(super) physical: BTreeMap<u64, (u64, Option<Arc<Charge>>)>,
+    pub physical: BTreeMap<u64, (u64, Option<Arc<Charge>>)>,
     /// Memory of pools, by address, with the id of the context that it was taken in.
-    pub(super) pooled: HashMap<u64, (u32, Charge)>,
+    pub pooled: HashMap<u64, (u32, Charge)>,
     /// What pools keep that nobody uses, by handle.
-    pub(super) kept: HashMap<u64, Charge>,
+    pub kept: HashMap<u64, Charge>,
     /// What primary contexts take that somebody keeps, by physical ordinal.
-    pub(super) primaries: HashMap<i32, Weak<Charge>>,
+    pub primaries: HashMap<i32, Weak<Charge>>,
     /// Primary contexts that were retained here for their kernels' sake, likewise.
-    pub(super) retained: HashMap<i32, Arc<Charge>>,
+    pub retained: HashMap<i32, Arc<Charge>>,
     /// Memory that was mapped where the client said, by address.
-    pub(super) mapped: BTreeMap<u64, mapped::Mapped>,
+    pub mapped: BTreeMap<u64, mapped::Mapped>,
     /// Memory that the program and we both have mapped.
-    pub(super) shared: segments::Shared,
+    pub shared: segments::Shared,
     /// What other processes may import, and the thread that hands it out.
-    pub(super) exports: exports::Exports,
+    pub exports: exports::Exports,
     /// Addresses and objects that the driver gave.
-    pub(super) given: given::Given,
+    pub given: given::Given,
     /// Ranges of addresses that are reserved, by number.
-    pub(super) reserved: HashSet<u32>,
-    pub(super) graphs: execs::Graphs,
+    pub reserved: HashSet<u32>,
+    pub graphs: execs::Graphs,
     /// Streams on which captures have begun and not ended, by id.
-    pub(super) captures: HashSet<u32>,
+    pub captures: HashSet<u32>,
     /// Which device, by physical ordinal, may use memory of which other.
-    pub(super) peers: HashSet<(i32, i32)>,
+    pub peers: HashSet<(i32, i32)>,
     /// Whether the executor's thread has been made harmless to captures.
-    pub(super) relaxed: bool,
-    pub(super) settled: settled::Settled,
+    pub relaxed: bool,
+    pub settled: settled::Settled,
+    pub turns: turns::Turns,
     /// Lines that may still go to the server's log.
-    pub(super) complaints: u32,
+    pub complaints: u32,
     /// Who listens to the driver's log.
-    pub(super) logs: listeners::Logs,
+    pub logs: listeners::Logs,
+}
+
+/// A context, for work of another library's.
+#[derive(Clone, Copy)]
+pub(crate) struct Visit {
+    driver: &'static Driver,
+    context: u64,
+}
+
+impl Visit {
+    /// Makes the context current to the calling thread.
+    pub(crate) fn enter(self) {
+        // SAFETY: a live context or none; one that has ended meanwhile is refused.
+        unsafe { self.driver.cuCtxSetCurrent(self.context as CUcontext) };
+    }
+
+    /// Makes what a thread of its own does harmless to captures.
+    pub(crate) fn relax(self) {
+        super::driver::relax(self.driver);
+    }
 }
 
 /// What a context takes of its device. The driver does not say; this is about what one takes of a
 /// GPU of today.
-pub(super) const CONTEXT: u64 = 512 << 20;
+pub const CONTEXT: u64 = 512 << 20;
 
 /// Lines that one session may put into the server's log: a client must not be able to fill it.
-pub(super) const COMPLAINTS: u32 = 16;
+pub const COMPLAINTS: u32 = 16;
 
 /// What a pool has and nobody uses.
 fn kept(d: &Driver, pool: CUmemoryPool) -> u64 {
@@ -104,9 +124,18 @@ fn kept(d: &Driver, pool: CUmemoryPool) -> u64 {
     all.saturating_sub(number(CU_MEMPOOL_ATTR_USED_MEM_CURRENT))
 }
 
+/// The driver's functions are the session's.
+impl Deref for Cuda {
+    type Target = Driver;
+    #[inline]
+    fn deref(&self) -> &Driver {
+        self.driver
+    }
+}
+
 impl Cuda {
     /// Whether one more line may go to the server's log.
-    pub(super) fn may_complain(&mut self) -> bool {
+    pub fn may_complain(&mut self) -> bool {
         let yes = self.complaints > 0;
         self.complaints = self.complaints.saturating_sub(1);
         yes
@@ -114,7 +143,7 @@ impl Cuda {
 
     /// The handle of an id. What is not there, or not any more, does not get to the driver.
     #[inline]
-    pub(crate) fn handle(&mut self, kind: Kind, id: u32) -> Result<u64, CUresult> {
+    pub fn handle(&mut self, kind: Kind, id: u32) -> Result<u64> {
         match kind {
             Kind::Function => self.function_here(id),
             _ => self.handles.get(kind, id),
@@ -123,33 +152,59 @@ impl Cuda {
 
     /// The handle of a stream that is about to be used; 0 is the legacy default stream.
     #[inline]
-    pub(crate) fn stream(&mut self, id: u32) -> Result<u64, CUresult> {
+    pub fn stream(&mut self, id: u32) -> Result<u64> {
         let raw = match id {
             0 => 0,
             _ => self.handle(Kind::Stream, id)?,
         };
+        if !self.turns.are_free() {
+            self.take_turn(raw);
+        }
         self.settled.before_use(self.driver, self.current, id, raw);
         Ok(raw)
     }
 
+    #[cold]
+    fn take_turn(&mut self, stream: u64) {
+        let over = || self.outbox.closed();
+        self.turns.take(self.driver, self.record.op, stream, over);
+    }
+
+    /// Has the completion engine say when what was submitted is done.
+    #[cold]
+    pub fn mark(&mut self) {
+        self.turns.mark(self.driver, &self.completer);
+        self.current = u32::MAX;
+    }
+
+    /// As [`Cuda::mark`], for what was submitted while nobody asked.
+    #[cold]
+    pub fn mark_all(&mut self) {
+        let of = |kind| self.handles.of(kind).collect();
+        let all = (of(Kind::Context), of(Kind::Stream));
+        self.turns.mark_all(self.driver, &self.completer, all);
+        self.current = u32::MAX;
+    }
+
     /// The physical ordinal of one of the program's devices.
     #[inline]
-    pub(crate) fn device(&self, dev: i32) -> Result<i32, CUresult> {
+    pub fn device(&self, dev: i32) -> Result<i32> {
         usize::try_from(dev)
             .ok()
             .and_then(|i| self.devices.get(i).copied())
+            .filter(|d| *d >= 0)
             .ok_or(CUDA_ERROR_INVALID_DEVICE)
     }
 
     /// What a call makes is there: the spec says what it is, and whose child.
-    pub(super) fn made(&mut self, m: &impl Creates<Kind>, body: impl Into<Body>) {
+    pub fn made(&mut self, m: &impl Creates<Kind>, body: impl Into<Body>) {
         m.created(self.record.aux, |key, parents| {
             self.put(key, body.into(), parents)
         });
     }
 
     /// As [`Cuda::made`], for what takes device memory.
-    pub(super) fn made_of(
+    pub fn made_of(
         &mut self,
         m: &impl Creates<Kind>,
         body: impl Into<Body>,
@@ -167,6 +222,7 @@ impl Cuda {
             (Kind::Context, Body::Handle(raw)) => {
                 self.blame.add(*raw, id);
                 self.places.know(id, *raw);
+                self.turns.come(self.driver, *raw);
                 self.current = u32::MAX;
             }
             // The id may have been another's.
@@ -179,14 +235,14 @@ impl Cuda {
 
     /// Ends an object and all that dies with it. The dispatch does so after a call that destroys
     /// one; here is only who must forget it before.
-    pub(super) fn remove(&mut self, key: Key<Kind>) {
+    pub fn remove(&mut self, key: Key<Kind>) {
         let dead = self.handles.retire(key);
         self.bury(dead);
     }
 
     /// Takes device memory for the session. Where there is too little left, pools give back first
     /// what nobody uses, as a driver has them do.
-    pub(super) fn charge(&mut self, kind: Use, bytes: u64) -> Result<Charge, CUresult> {
+    pub fn charge(&mut self, kind: Use, bytes: u64) -> Result<Charge> {
         if let Ok(charge) = self.gate.take(kind, bytes) {
             return Ok(charge);
         }
@@ -201,7 +257,7 @@ impl Cuda {
     /// Counts what a pool keeps beyond what is allocated from it, as the driver says. That grows
     /// when something is allocated or freed, and shrinks when it is told to: so it is if the
     /// session would have more than its part otherwise.
-    pub(super) fn count_pool(&mut self, pool: CUmemoryPool) {
+    pub fn count_pool(&mut self, pool: CUmemoryPool) {
         self.kept.remove(&(pool as u64));
         let kept = kept(self.driver, pool);
         if kept == 0 {
@@ -222,7 +278,7 @@ impl Cuda {
     fn trim_pool(&mut self, pool: CUmemoryPool) {
         self.kept.remove(&(pool as u64));
         // SAFETY: a live pool.
-        unsafe { self.driver.cuMemPoolTrimTo(pool, 0) };
+        unsafe { self.cuMemPoolTrimTo(pool, 0) };
         match kept(self.driver, pool) {
             0 => {}
             kept => drop(self.note_kept(pool, kept)),
@@ -230,7 +286,7 @@ impl Cuda {
     }
 
     /// What a device's primary context takes, for each who keeps that.
-    pub(super) fn primary(&mut self, dev: i32) -> Result<Arc<Charge>, CUresult> {
+    pub fn primary(&mut self, dev: i32) -> Result<Arc<Charge>> {
         if let Some(known) = self.primaries.get(&dev).and_then(Weak::upgrade) {
             return Ok(known);
         }
@@ -240,12 +296,13 @@ impl Cuda {
     }
 
     /// Forgets what else is known of objects that are dead.
-    pub(super) fn bury(&mut self, dead: Dead<Kind, Body>) {
+    pub fn bury(&mut self, dead: Dead<Kind, Body>) {
         for ((kind, id), body) in dead {
             match (kind, body) {
                 (Kind::Context, Body::Handle(raw)) => {
                     self.blame.remove(raw);
                     self.places.forget(id);
+                    self.turns.forget(raw);
                     self.settled.forget(raw);
                     self.pooled.retain(|_, (context, _)| *context != id);
                     if self.current == id {
@@ -269,17 +326,17 @@ impl Cuda {
     }
 
     /// The id of a handle; 0 if it has none.
-    pub(super) fn known(&self, kind: Kind, raw: u64) -> u32 {
+    pub fn known(&self, kind: Kind, raw: u64) -> u32 {
         self.handles.known(kind, raw)
     }
 
     /// The id of a handle that came into being here, as a child of what it dies with.
-    pub(super) fn adopt(&mut self, kind: Kind, raw: u64, parents: &[Key<Kind>]) -> u32 {
+    pub fn adopt(&mut self, kind: Kind, raw: u64, parents: &[Key<Kind>]) -> u32 {
         self.handles.adopt(kind, raw, parents)
     }
 
     /// The function of an id in the current context: of a kernel, the driver makes one per context.
-    pub(super) fn function_here(&mut self, id: u32) -> Result<u64, CUresult> {
+    pub fn function_here(&mut self, id: u32) -> Result<u64> {
         let f = self.handles.function(id)?;
         if !f.kernel {
             return Ok(f.raw);
@@ -289,14 +346,14 @@ impl Cuda {
         }
         let mut out: CUfunction = std::ptr::null_mut();
         // SAFETY: a live kernel and a pointer to a live handle.
-        check(unsafe { self.driver.cuKernelGetFunction(&mut out, f.raw as CUkernel) })?;
+        check(unsafe { self.cuKernelGetFunction(&mut out, f.raw as CUkernel) })?;
         self.handles.told(id, self.current, out as u64);
         Ok(out as u64)
     }
 
     /// The record is executed as far as its handler goes: the client is told what there is to tell.
     #[inline]
-    pub(super) fn answer<T: Outcome, E: Into<Fail>>(
+    pub fn answer<T: Outcome, E: Into<Fail>>(
         &mut self,
         given: Result<T, E>,
     ) -> Result<(), WireError> {
@@ -321,7 +378,7 @@ impl Cuda {
 
     /// A call is done that brings nothing back. The failure of a queued one is told, since mostly
     /// nobody waits for it.
-    pub(crate) fn done(&mut self, rc: CUresult) {
+    pub fn done(&mut self, rc: CUresult) {
         let known = rc != CUDA_SUCCESS && self.failed(rc);
         let Header { call, op, aux, .. } = self.record;
         if call != 0 {
@@ -342,14 +399,32 @@ impl Cuda {
         self.blame.failed(rc, self.record.op, near)
     }
 
+    /// What it takes to work in a context on any thread.
+    pub(crate) fn visit(&mut self, scope: u32) -> Visit {
+        // It is a record of its own, and may be work, whatever the last one was.
+        self.record.op = 0;
+        self.turns.before(0);
+        let context = match scope {
+            0 => 0,
+            _ => self.handle(Kind::Context, scope).unwrap_or(0),
+        };
+        let driver = self.driver;
+        Visit { driver, context }
+    }
+
+    /// Another has made a context current on this thread.
+    pub(crate) fn visited(&mut self) {
+        self.current = u32::MAX;
+    }
+
     /// The context that the record is executed in; 0 for none.
-    pub(super) fn scope(&mut self) -> u64 {
+    pub fn scope(&mut self) -> u64 {
         self.handle(Kind::Context, self.record.aux).unwrap_or(0)
     }
 
     /// Makes the context of a record current.
     #[inline]
-    pub(super) fn enter(&mut self, scope: u32) {
+    pub fn enter(&mut self, scope: u32) {
         if scope == self.current {
             return;
         }
@@ -359,14 +434,14 @@ impl Cuda {
             self.handle(Kind::Context, scope).unwrap_or(0)
         };
         // SAFETY: a live context or none.
-        unsafe { self.driver.cuCtxSetCurrent(ctx as CUcontext) };
+        unsafe { self.cuCtxSetCurrent(ctx as CUcontext) };
         self.current = scope;
     }
 }
 
 impl Cuda {
     /// The stream and context that an entry of the completer belongs to.
-    pub(super) fn here(&mut self, stream: u32) -> (CUstream, u64) {
+    pub fn here(&mut self, stream: u32) -> (CUstream, u64) {
         let ctx = self.scope();
         (self.stream(stream).unwrap_or(0) as CUstream, ctx)
     }

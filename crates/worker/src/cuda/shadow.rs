@@ -2,7 +2,12 @@
 
 use super::prelude::*;
 
-pub(super) fn memory_fence(w: &mut Cuda, _m: msg::MemoryFence) -> Result {
+pub fn memory_fence(w: &mut Cuda, _m: msg::MemoryFence) -> Result {
     w.ahead.settle();
     Ok(())
+}
+
+pub fn memory_told(_w: &mut Cuda, _m: msg::MemoryTold<'_>) -> Result<(), WireError> {
+    // It goes the other way only.
+    Err(WireError::BadValue("direction"))
 }

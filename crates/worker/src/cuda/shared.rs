@@ -24,7 +24,7 @@ fn register(d: &Driver, va: u64, size: u64) -> Result {
     Ok(())
 }
 
-pub(super) fn share_host(w: &mut Cuda, m: msg::ShareHost) -> Result {
+pub fn share_host(w: &mut Cuda, m: msg::ShareHost) -> Result {
     match m.number {
         0 => w.shared.map_twin((m.va, m.size), m.origin, w.record.aux)?,
         number => w.shared.map(m.va, m.size, number)?,
@@ -32,7 +32,7 @@ pub(super) fn share_host(w: &mut Cuda, m: msg::ShareHost) -> Result {
     register(w.driver, m.va, m.size).inspect_err(|_| w.shared.unmap(m.va))
 }
 
-pub(super) fn unshare_host(w: &mut Cuda, m: msg::UnshareHost) -> Result {
+pub fn unshare_host(w: &mut Cuda, m: msg::UnshareHost) -> Result {
     if w.shared.size(m.va) != Some(m.size) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -40,21 +40,21 @@ pub(super) fn unshare_host(w: &mut Cuda, m: msg::UnshareHost) -> Result {
     let _ = super::memory::settle(w);
     // SAFETY: memory that was registered. With its context the registration may be gone
     // already.
-    unsafe { w.driver.cuMemHostUnregister(m.va as *mut _) };
+    unsafe { w.cuMemHostUnregister(m.va as *mut _) };
     w.shared.unmap(m.va);
     Ok(())
 }
 
 /// A context is about to go, and with it what stands for a program's memory there.
-pub(super) fn leave_context(w: &mut Cuda, context: u32) {
+pub fn leave_context(w: &mut Cuda, context: u32) {
     for va in w.shared.twins.of_context(context) {
         // SAFETY: memory that was registered, in the current context.
-        unsafe { w.driver.cuMemHostUnregister(va as *mut _) };
+        unsafe { w.cuMemHostUnregister(va as *mut _) };
         w.shared.unmap(va);
     }
 }
 
-pub(super) fn copy_shared(w: &mut Cuda, m: msg::CopyShared) -> Result<Answered, Fail> {
+pub fn copy_shared(w: &mut Cuda, m: msg::CopyShared) -> Result<Answered, Fail> {
     let (stream, ctx) = w.here(m.stream);
     let call = w.record.call;
     let rc = attempt(|| {

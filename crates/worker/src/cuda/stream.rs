@@ -6,7 +6,7 @@ use super::graph::{edge_list, node_list, or_null};
 use super::prelude::*;
 use crate::answer::Behind;
 
-pub(super) fn cu_stream_synchronize(
+pub fn cu_stream_synchronize(
     w: &mut Cuda,
     m: msg::CuStreamSynchronize,
 ) -> Result<Answered, Behind> {
@@ -17,10 +17,10 @@ pub(super) fn cu_stream_synchronize(
     Ok(Answered)
 }
 
-pub(super) fn cu_stream_query(w: &mut Cuda, m: msg::CuStreamQuery) -> Result<Answered, Behind> {
+pub fn cu_stream_query(w: &mut Cuda, m: msg::CuStreamQuery) -> Result<Answered, Behind> {
     let stream = w.stream(m.h_stream)? as CUstream;
     // SAFETY: a live stream.
-    let rc = unsafe { w.driver.cuStreamQuery(stream) };
+    let rc = unsafe { w.cuStreamQuery(stream) };
     w.completer.now(rc, reply(w.record.call));
     Ok(Answered)
 }
@@ -28,7 +28,7 @@ pub(super) fn cu_stream_query(w: &mut Cuda, m: msg::CuStreamQuery) -> Result<Ans
 const WANTS_GRAPH: u32 = 1;
 const WANTS_NODES: u32 = 2;
 
-pub(super) fn capture_info(w: &mut Cuda, m: msg::CaptureInfo) -> Result<Encoded> {
+pub fn capture_info(w: &mut Cuda, m: msg::CaptureInfo) -> Result<Encoded> {
     let stream = w.stream(m.stream)? as CUstream;
     let mut status = busbar_abi::zeroed();
     let (mut id, mut graph, mut count) = (0, std::ptr::null_mut(), 0);
@@ -70,16 +70,16 @@ pub(super) fn capture_info(w: &mut Cuda, m: msg::CaptureInfo) -> Result<Encoded>
     }))
 }
 
-pub(super) fn cu_stream_begin_capture_v2(w: &mut Cuda, m: msg::CuStreamBeginCaptureV2) -> Result {
+pub fn cu_stream_begin_capture_v2(w: &mut Cuda, m: msg::CuStreamBeginCaptureV2) -> Result {
     let stream = w.stream(m.h_stream)? as CUstream;
     w.completer.settle_frees();
     // SAFETY: a live stream.
-    check(unsafe { w.driver.cuStreamBeginCapture_v2(stream, RELAXED) })?;
+    check(unsafe { w.cuStreamBeginCapture_v2(stream, RELAXED) })?;
     w.captures.insert(m.h_stream);
     Ok(())
 }
 
-pub(super) fn capture_to_graph(w: &mut Cuda, m: msg::CaptureToGraph<'_>) -> Result {
+pub fn capture_to_graph(w: &mut Cuda, m: msg::CaptureToGraph<'_>) -> Result {
     let stream = w.stream(m.stream)? as CUstream;
     let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
     let after = node_list(w, &m.after)?;
@@ -87,7 +87,7 @@ pub(super) fn capture_to_graph(w: &mut Cuda, m: msg::CaptureToGraph<'_>) -> Resu
     w.completer.settle_frees();
     // SAFETY: live handles; the arrays are of that length.
     check(unsafe {
-        w.driver.cuStreamBeginCaptureToGraph(
+        w.cuStreamBeginCaptureToGraph(
             stream,
             graph,
             or_null(&after),
@@ -100,11 +100,11 @@ pub(super) fn capture_to_graph(w: &mut Cuda, m: msg::CaptureToGraph<'_>) -> Resu
     Ok(())
 }
 
-pub(super) fn capture_end(w: &mut Cuda, m: msg::CaptureEnd) -> Result<msg::CaptureEndReply> {
+pub fn capture_end(w: &mut Cuda, m: msg::CaptureEnd) -> Result<msg::CaptureEndReply> {
     let stream = w.stream(m.stream)? as CUstream;
     let mut graph: CUgraph = std::ptr::null_mut();
     // SAFETY: a live stream and a pointer to a live handle.
-    let rc = unsafe { w.driver.cuStreamEndCapture(stream, &mut graph) };
+    let rc = unsafe { w.cuStreamEndCapture(stream, &mut graph) };
     // An end may be refused and the capture go on.
     if !is_capturing(w.driver, stream) {
         w.captures.remove(&m.stream);
@@ -121,13 +121,13 @@ pub(super) fn capture_end(w: &mut Cuda, m: msg::CaptureEnd) -> Result<msg::Captu
     Ok(msg::CaptureEndReply { actual })
 }
 
-pub(super) fn capture_update(w: &mut Cuda, m: msg::CaptureUpdate<'_>) -> Result {
+pub fn capture_update(w: &mut Cuda, m: msg::CaptureUpdate<'_>) -> Result {
     let stream = w.stream(m.stream)? as CUstream;
     let mut after = node_list(w, &m.after)?;
     let edges = edge_list(m.edges, after.len())?;
     // SAFETY: live handles; the arrays are of that length.
     check(unsafe {
-        w.driver.cuStreamUpdateCaptureDependencies_v2(
+        w.cuStreamUpdateCaptureDependencies_v2(
             stream,
             after.as_mut_ptr(),
             or_null(&edges),

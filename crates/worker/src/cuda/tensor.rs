@@ -8,10 +8,7 @@ const SIZE: usize = size_of::<CUtensorMap>();
 #[repr(align(128))]
 struct Room([u8; 2 * SIZE]);
 
-pub(super) fn tensor_map_address(
-    w: &mut Cuda,
-    m: msg::TensorMapAddress<'_>,
-) -> Result<Encoded, Fail> {
+pub fn tensor_map_address(w: &mut Cuda, m: msg::TensorMapAddress<'_>) -> Result<Encoded, Fail> {
     let at = m.offset as usize;
     if m.map.len() != SIZE || at >= SIZE {
         return Err(WireError::BadValue("structure").into());
@@ -20,7 +17,7 @@ pub(super) fn tensor_map_address(
     room.0[at..at + SIZE].copy_from_slice(m.map);
     let map = room.0[at..].as_mut_ptr().cast();
     // SAFETY: a live structure; the address is not followed.
-    check(unsafe { w.driver.cuTensorMapReplaceAddress(map, m.address as *mut _) })?;
+    check(unsafe { w.cuTensorMapReplaceAddress(map, m.address as *mut _) })?;
     let changed = &room.0[at..at + SIZE];
     Ok(Encoded::of(&msg::TensorMapAddressReply { changed }))
 }

@@ -22,7 +22,7 @@ fn translate(w: &mut Cuda, r: &mut CUDA_RESOURCE_DESC) -> Result {
     Ok(())
 }
 
-pub(super) fn tex_object(w: &mut Cuda, m: msg::TexObject<'_>) -> Result<msg::TexObjectReply, Fail> {
+pub fn tex_object(w: &mut Cuda, m: msg::TexObject<'_>) -> Result<msg::TexObjectReply, Fail> {
     let mut resource: CUDA_RESOURCE_DESC = plain(m.resource)?;
     let texture: CUDA_TEXTURE_DESC = plain(m.texture)?;
     let view: Option<CUDA_RESOURCE_VIEW_DESC> = match m.view {
@@ -33,23 +33,17 @@ pub(super) fn tex_object(w: &mut Cuda, m: msg::TexObject<'_>) -> Result<msg::Tex
     translate(w, &mut resource)?;
     let view = view.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: pointers to live values; addresses inside are the driver's to check.
-    check(unsafe {
-        w.driver
-            .cuTexObjectCreate(&mut object, &resource, &texture, view)
-    })?;
+    check(unsafe { w.cuTexObjectCreate(&mut object, &resource, &texture, view) })?;
     w.gave_object(object);
     Ok(msg::TexObjectReply { object })
 }
 
-pub(super) fn surf_object(
-    w: &mut Cuda,
-    m: msg::SurfObject<'_>,
-) -> Result<msg::SurfObjectReply, Fail> {
+pub fn surf_object(w: &mut Cuda, m: msg::SurfObject<'_>) -> Result<msg::SurfObjectReply, Fail> {
     let mut resource: CUDA_RESOURCE_DESC = plain(m.resource)?;
     let mut object = 0;
     translate(w, &mut resource)?;
     // SAFETY: pointers to live values.
-    check(unsafe { w.driver.cuSurfObjectCreate(&mut object, &resource) })?;
+    check(unsafe { w.cuSurfObjectCreate(&mut object, &resource) })?;
     w.gave_object(object);
     Ok(msg::SurfObjectReply { object })
 }
@@ -58,7 +52,7 @@ const TEXTURE_ARRAY: u32 = 0;
 const TEXTURE_MIPMAPPED_ARRAY: u32 = 1;
 const SURFACE_ARRAY: u32 = 2;
 
-pub(super) fn array_of_reference(
+pub fn array_of_reference(
     w: &mut Cuda,
     m: msg::ArrayOfReference,
 ) -> Result<msg::ArrayOfReferenceReply> {
@@ -68,17 +62,17 @@ pub(super) fn array_of_reference(
         match m.kind {
             TEXTURE_ARRAY => {
                 let r = w.handle(Kind::TexRef, m.reference)? as CUtexref;
-                check(w.driver.cuTexRefGetArray(&mut raw, r))?;
+                check(w.cuTexRefGetArray(&mut raw, r))?;
                 Kind::Array
             }
             TEXTURE_MIPMAPPED_ARRAY => {
                 let r = w.handle(Kind::TexRef, m.reference)? as CUtexref;
-                check(w.driver.cuTexRefGetMipmappedArray(&mut raw, r))?;
+                check(w.cuTexRefGetMipmappedArray(&mut raw, r))?;
                 Kind::MipmappedArray
             }
             SURFACE_ARRAY => {
                 let r = w.handle(Kind::SurfRef, m.reference)? as CUsurfref;
-                check(w.driver.cuSurfRefGetArray(&mut raw, r))?;
+                check(w.cuSurfRefGetArray(&mut raw, r))?;
                 Kind::Array
             }
             _ => return Err(CUDA_ERROR_INVALID_VALUE),

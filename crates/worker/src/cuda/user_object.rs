@@ -1,3 +1,3 @@
 //! User objects: what a program ties to the life of a graph. Its destructor runs at the client.
 
-pub(super) use super::graph_host::user_object_create;
+pub use super::graph_host::user_object_create;

@@ -13,7 +13,7 @@ fn place(w: &Cuda, l: &mut CUmemLocation) -> Result {
     Ok(())
 }
 
-pub(super) fn vmm_create(w: &mut Cuda, m: msg::VmmCreate<'_>) -> Result<(), Fail> {
+pub fn vmm_create(w: &mut Cuda, m: msg::VmmCreate<'_>) -> Result<(), Fail> {
     let mut props: CUmemAllocationProp = plain(m.props)?;
     place(w, &mut props.location)?;
     props.win32HandleMetaData = std::ptr::null_mut();
@@ -22,43 +22,34 @@ pub(super) fn vmm_create(w: &mut Cuda, m: msg::VmmCreate<'_>) -> Result<(), Fail
     let charge = w.charge(Use::Physical, m.size)?;
     let mut memory = 0;
     // SAFETY: pointers to live values.
-    check(unsafe {
-        w.driver
-            .cuMemCreate(&mut memory, m.size as usize, &props, 0)
-    })?;
+    check(unsafe { w.cuMemCreate(&mut memory, m.size as usize, &props, 0) })?;
     w.made_of(&m, memory, charge);
     Ok(())
 }
 
-pub(super) fn vmm_map(w: &mut Cuda, m: msg::VmmMap) -> Result {
+pub fn vmm_map(w: &mut Cuda, m: msg::VmmMap) -> Result {
     let memory = w.handle(Kind::Allocation, m.allocation)?;
     super::memory::reserve(w, m.va, m.size)?;
     // SAFETY: addresses reserved above, and live memory; the driver checks that they fit.
-    check(unsafe {
-        w.driver
-            .cuMemMap(m.va, m.size as usize, m.offset as usize, memory, 0)
-    })?;
+    check(unsafe { w.cuMemMap(m.va, m.size as usize, m.offset as usize, memory, 0) })?;
     // Memory that is released lives as long as it is mapped.
     let charge = w.handles.charged((Kind::Allocation, m.allocation));
     w.physical.insert(m.va, (m.size, charge.cloned()));
     Ok(())
 }
 
-pub(super) fn vmm_set_access(w: &mut Cuda, m: msg::VmmSetAccess<'_>) -> Result<(), Fail> {
+pub fn vmm_set_access(w: &mut Cuda, m: msg::VmmSetAccess<'_>) -> Result<(), Fail> {
     let mut list: Vec<CUmemAccessDesc> = items(m.access)?;
     for a in &mut list {
         place(w, &mut a.location)?;
     }
     within(m.va, m.size)?;
     // SAFETY: a range that the driver checks, and an array of that length.
-    check(unsafe {
-        w.driver
-            .cuMemSetAccess(m.va, m.size as usize, list.as_ptr(), list.len())
-    })?;
+    check(unsafe { w.cuMemSetAccess(m.va, m.size as usize, list.as_ptr(), list.len()) })?;
     Ok(())
 }
 
-pub(super) fn vmm_get_access(
+pub fn vmm_get_access(
     w: &mut Cuda,
     m: msg::VmmGetAccess<'_>,
 ) -> Result<msg::VmmGetAccessReply, Fail> {
@@ -67,27 +58,27 @@ pub(super) fn vmm_get_access(
     place(w, &mut location)?;
     within(m.va, 0)?;
     // SAFETY: pointers to live values.
-    check(unsafe { w.driver.cuMemGetAccess(&mut flags, &location, m.va) })?;
+    check(unsafe { w.cuMemGetAccess(&mut flags, &location, m.va) })?;
     Ok(msg::VmmGetAccessReply { flags })
 }
 
-pub(super) fn vmm_unmap(w: &mut Cuda, m: msg::VmmUnmap) -> Result {
+pub fn vmm_unmap(w: &mut Cuda, m: msg::VmmUnmap) -> Result {
     within(m.va, m.size)?;
     // SAFETY: a range that the driver checks.
-    check(unsafe { w.driver.cuMemUnmap(m.va, m.size as usize) })?;
+    check(unsafe { w.cuMemUnmap(m.va, m.size as usize) })?;
     let end = m.va + m.size;
     w.physical.retain(|va, _| *va < m.va || *va >= end);
     Ok(())
 }
 
-pub(super) fn vmm_release(w: &mut Cuda, m: msg::VmmRelease) -> Result {
+pub fn vmm_release(w: &mut Cuda, m: msg::VmmRelease) -> Result {
     let memory = w.handle(Kind::Allocation, m.allocation)?;
     w.exports.forget(Memory::Allocation(m.allocation));
     // SAFETY: live memory, which is not used again.
-    check(unsafe { w.driver.cuMemRelease(memory) })
+    check(unsafe { w.cuMemRelease(memory) })
 }
 
-pub(super) fn vmm_granularity(
+pub fn vmm_granularity(
     w: &mut Cuda,
     m: msg::VmmGranularity<'_>,
 ) -> Result<msg::VmmGranularityReply, Fail> {
@@ -95,36 +86,30 @@ pub(super) fn vmm_granularity(
     let mut n = 0;
     place(w, &mut props.location)?;
     // SAFETY: pointers to live values.
-    check(unsafe {
-        w.driver
-            .cuMemGetAllocationGranularity(&mut n, &props, m.option as _)
-    })?;
+    check(unsafe { w.cuMemGetAllocationGranularity(&mut n, &props, m.option as _) })?;
     Ok(msg::VmmGranularityReply {
         granularity: n as u64,
     })
 }
 
-pub(super) fn vmm_export(w: &mut Cuda, m: msg::VmmExport) -> Result<msg::VmmExportReply> {
+pub fn vmm_export(w: &mut Cuda, m: msg::VmmExport) -> Result<msg::VmmExportReply> {
     let memory = w.handle(Kind::Allocation, m.allocation)?;
     let (d, of) = (w.driver, Memory::Allocation(m.allocation));
     let (tag, secret) = w.exports.offer(of, || descriptor(d, memory))?;
     Ok(msg::VmmExportReply { tag, secret })
 }
 
-pub(super) fn vmm_import(w: &mut Cuda, m: msg::VmmImport) -> Result<Encoded> {
+pub fn vmm_import(w: &mut Cuda, m: msg::VmmImport) -> Result<Encoded> {
     let mut props: CUmemAllocationProp = busbar_abi::zeroed();
     let memory = super::ipc::taken(w, &m.tag, &m.secret)?;
     // SAFETY: live memory and a pointer to a live structure.
-    let told = check(unsafe {
-        w.driver
-            .cuMemGetAllocationPropertiesFromHandle(&mut props, memory)
-    });
+    let told = check(unsafe { w.cuMemGetAllocationPropertiesFromHandle(&mut props, memory) });
     let seen = w.devices.iter().position(|d| *d == props.location.id);
     match told.and_then(|()| seen.ok_or(CUDA_ERROR_INVALID_DEVICE)) {
         Ok(device) => props.location.id = device as i32,
         Err(e) => {
             // SAFETY: live memory, which nobody else has.
-            unsafe { w.driver.cuMemRelease(memory) };
+            unsafe { w.cuMemRelease(memory) };
             return Err(e);
         }
     }

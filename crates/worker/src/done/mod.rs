@@ -13,12 +13,10 @@
 
 mod waiters;
 
-use crate::lock::lock;
+use crate::prelude::*;
 use busbar_channel::soon;
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::sync::TryLockError;
+use std::sync::atomic::fence;
 use waiters::Waiters;
 
 /// What an API's events are, and what is done when they have come. A result of 0 is a success.
@@ -55,6 +53,8 @@ pub trait Probe: Send + Sync + Sized + 'static {
     fn send(&self, call: u32, offset: u64, bytes: Self::Bytes);
     /// Has an answer sent by the next [`Probe::flush`].
     fn answer(&self, call: u32, rc: i32, answer: Self::Answer);
+    /// Somebody is about to hear that something has come: has sent what must be there before.
+    fn before_word(&self) {}
     /// Sends.
     fn flush(&self);
     /// Makes a call that waits, and says what has come of it.
@@ -364,7 +364,10 @@ impl<P: Probe> Done<P> {
 
     /// Does what is due. The caller has the role.
     fn finish(&self, due: &mut Vec<Due<P>>, theirs: bool) {
-        let mut put = false;
+        let heard = due.iter().any(|(e, _)| !matches!(e.then, Then::Release(_)));
+        if heard {
+            self.0.probe.before_word();
+        }
         for (e, rc) in due.drain(..) {
             if rc != 0 {
                 self.0.probe.failed(rc, e.event.as_ref().ok());
@@ -372,23 +375,20 @@ impl<P: Probe> Done<P> {
             if let Ok(event) = e.event {
                 self.0.probe.over(event, theirs);
             }
-            put |= self.act(e.then, rc);
+            self.act(e.then, rc);
         }
-        if put {
+        if heard {
             self.0.probe.flush();
         }
     }
 
-    /// Does what an entry is for; whether there is something to send then.
-    fn act(&self, then: Then<P>, rc: i32) -> bool {
+    /// Does what an entry is for.
+    fn act(&self, then: Then<P>, rc: i32) {
         let probe = &self.0.probe;
         match then {
             Then::Release(kept) => drop(kept),
             Then::Run(f) => f(rc),
-            Then::Answer { call, answer } => {
-                probe.answer(call, rc, answer);
-                return true;
-            }
+            Then::Answer { call, answer } => probe.answer(call, rc, answer),
             Then::Send { call: 0, .. } => {}
             Then::Send {
                 call,
@@ -402,10 +402,8 @@ impl<P: Probe> Done<P> {
                 if let Some(answer) = last {
                     probe.answer(call, rc, answer);
                 }
-                return true;
             }
         }
-        false
     }
 
     /// Gives a call that waits to a thread. It comes back when there is none for it.

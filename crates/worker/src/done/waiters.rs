@@ -1,11 +1,8 @@
 //! Calls that wait, on threads that have nothing else to do: the executor goes on with other
 //! threads' calls meanwhile.
 
-use crate::lock::lock;
+use crate::prelude::*;
 use busbar_channel::{look, patience};
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::Thread;
 
 /// A thread that waits for a job.

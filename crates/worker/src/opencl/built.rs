@@ -2,8 +2,6 @@
 
 use super::prelude::*;
 use crate::content::Hash;
-use crate::lock::lock;
-use std::sync::{Mutex, MutexGuard};
 
 /// A program of the library.
 pub struct Program {

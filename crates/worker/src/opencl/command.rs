@@ -23,7 +23,7 @@ fn sizes(v: &[u64; 3]) -> [usize; 3] {
 
 impl OpenCl {
     /// Sets the arguments that the client has set since the kernel's last launch.
-    pub(super) fn set_args(&self, kernel: Handle, args: &[u8]) -> Result<(), Fail> {
+    pub fn set_args(&self, kernel: Handle, args: &[u8]) -> Result<(), Fail> {
         let mut r = Reader::new(args);
         while r.left() > 0 {
             let (i, tag) = (r.u32()?, r.u8()?);
@@ -86,7 +86,7 @@ impl OpenCl {
         Ok(())
     }
 
-    pub(super) fn launch_kernel(&mut self, m: wire::LaunchKernel<'_>) -> Result<(), Fail> {
+    pub fn launch_kernel(&mut self, m: wire::LaunchKernel<'_>) -> Result<(), Fail> {
         let args = self
             .objects
             .kernel(m.kernel)
@@ -118,18 +118,18 @@ impl OpenCl {
         })
     }
 
-    pub(super) fn share_memory(&mut self, m: wire::ShareMemory) -> Result<(), Fail> {
+    pub fn share_memory(&mut self, m: wire::ShareMemory) -> Result<(), Fail> {
         self.shared.share(m.number, m.size)?;
         Ok(())
     }
 
-    pub(super) fn unshare_memory(&mut self, m: wire::UnshareMemory) -> Result<(), Fail> {
+    pub fn unshare_memory(&mut self, m: wire::UnshareMemory) -> Result<(), Fail> {
         self.shared.unshare(m.number);
         Ok(())
     }
 
     /// Answers once the command has run, and keeps the memory until then.
-    pub(super) fn copy_shared(&mut self, m: wire::CopyShared) -> Result<Answered, Fail> {
+    pub fn copy_shared(&mut self, m: wire::CopyShared) -> Result<Answered, Fail> {
         let buffer = self.objects.memory(m.buffer);
         let (mapping, at) = match self.shared.part(m.memory, m.at, m.size) {
             Ok((mapping, at)) => (Some(mapping), Ok(at)),
@@ -153,7 +153,7 @@ impl OpenCl {
         Ok(self.answer_after(Some(Events::one(e)), Answer::Strict))
     }
 
-    pub(super) fn write_buffer_rect(&mut self, m: wire::WriteBufferRect<'_>) -> Result<(), Fail> {
+    pub fn write_buffer_rect(&mut self, m: wire::WriteBufferRect<'_>) -> Result<(), Fail> {
         let data = self.data(m.blob, m.data)?;
         if packed(&m.region) != Some(data.bytes().len() as u64) {
             return Err(Fail::Wire(WireError::BadValue("size of a box")));
@@ -176,7 +176,7 @@ impl OpenCl {
         )
     }
 
-    pub(super) fn read_buffer_rect(&mut self, m: wire::ReadBufferRect) -> Result<Answered, Fail> {
+    pub fn read_buffer_rect(&mut self, m: wire::ReadBufferRect) -> Result<Answered, Fail> {
         let buffer = self.objects.memory(m.buffer);
         let [row, slice] = m.pitch.map(|p| p as usize);
         let (ids, area) = ((m.queue, m.event), (m.region, 1));
@@ -190,7 +190,7 @@ impl OpenCl {
         })
     }
 
-    pub(super) fn fill_buffer(&mut self, m: wire::FillBuffer<'_>) -> Result<(), Fail> {
+    pub fn fill_buffer(&mut self, m: wire::FillBuffer<'_>) -> Result<(), Fail> {
         let buffer = self.objects.memory(m.buffer);
         let (offset, size) = (m.offset as usize, m.size as usize);
         let (p, len) = (m.pattern.as_ptr().cast(), m.pattern.len());
@@ -203,7 +203,7 @@ impl OpenCl {
         })
     }
 
-    pub(super) fn write_image(&mut self, m: wire::WriteImage<'_>) -> Result<(), Fail> {
+    pub fn write_image(&mut self, m: wire::WriteImage<'_>) -> Result<(), Fail> {
         let data = self.data(m.blob, m.data)?;
         let image = self.objects.memory(m.image);
         let (origin, region) = (sizes(&m.origin), sizes(&m.region));
@@ -223,7 +223,7 @@ impl OpenCl {
         )
     }
 
-    pub(super) fn read_image(&mut self, m: wire::ReadImage) -> Result<Answered, Fail> {
+    pub fn read_image(&mut self, m: wire::ReadImage) -> Result<Answered, Fail> {
         let image = self.objects.memory(m.image);
         let element = image.and_then(|i| self.element_size(i).ok_or(CL_INVALID_MEM_OBJECT));
         let wanted = self.region_bytes(image, &m.region);
@@ -248,7 +248,7 @@ impl OpenCl {
             .ok_or(CL_INVALID_VALUE)
     }
 
-    pub(super) fn marker(&mut self, m: wire::Marker) -> Result<(), Fail> {
+    pub fn marker(&mut self, m: wire::Marker) -> Result<(), Fail> {
         self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             let f = match m.barrier {
                 0 => this.cl.clEnqueueMarkerWithWaitList,
@@ -259,7 +259,7 @@ impl OpenCl {
         })
     }
 
-    pub(super) fn finish(&mut self, m: wire::Finish) -> Result<Answered, Fail> {
+    pub fn finish(&mut self, m: wire::Finish) -> Result<Answered, Fail> {
         let e = self.enqueue(m.queue, 0, &[], true, |this, q, n, list, e| {
             // SAFETY: objects of ours.
             Ok(unsafe { (this.cl.clEnqueueMarkerWithWaitList)(q, n, list, e) })
@@ -269,7 +269,7 @@ impl OpenCl {
         Ok(self.answer_after(Some(Events::one(e)), Answer::Times(false, times)))
     }
 
-    pub(super) fn wait_for_events(&mut self, m: wire::WaitForEvents) -> Result<Answered, Fail> {
+    pub fn wait_for_events(&mut self, m: wire::WaitForEvents) -> Result<Answered, Fail> {
         let mut list = Vec::new();
         for id in &m.events {
             match self.objects.event(*id) {
@@ -286,7 +286,7 @@ impl OpenCl {
         Ok(self.answer_after(Events::all(list), Answer::Times(true, times)))
     }
 
-    pub(super) fn event_status(&mut self, m: wire::EventStatus) -> Result<Answered, Fail> {
+    pub fn event_status(&mut self, m: wire::EventStatus) -> Result<Answered, Fail> {
         self.objects.flush(self.cl, &mut self.dirty);
         let status = match self.objects.event(m.event) {
             Ok(e) => self.cl.status(e),
@@ -302,7 +302,7 @@ impl OpenCl {
         Ok(Answered)
     }
 
-    pub(super) fn event_profile(
+    pub fn event_profile(
         &mut self,
         m: wire::EventProfile,
     ) -> Result<wire::EventProfileReply, Fail> {
@@ -315,7 +315,7 @@ impl OpenCl {
         Ok(wire::EventProfileReply { status, times })
     }
 
-    pub(super) fn event_callback(&mut self, m: wire::EventCallback) -> Result<(), Fail> {
+    pub fn event_callback(&mut self, m: wire::EventCallback) -> Result<(), Fail> {
         let e = match self.objects.event(m.event) {
             Ok(e) => e,
             Err(code) => {

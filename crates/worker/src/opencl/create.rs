@@ -16,7 +16,7 @@ const MOST_BLOBS: usize = 256;
 
 impl OpenCl {
     /// Stores what a creation gave; a failure stays with the id, for whoever uses it.
-    pub(super) fn keep(&mut self, id: u32, made: Result<Object, i32>) -> Result<(), Fail> {
+    pub fn keep(&mut self, id: u32, made: Result<Object, i32>) -> Result<(), Fail> {
         let op = self.record.op;
         let object = made.unwrap_or_else(|e| {
             self.outbox.error(e, |w| {
@@ -33,7 +33,7 @@ impl OpenCl {
         }
     }
 
-    pub(super) fn describe(&mut self, _: wire::Describe) -> Result<Encoded, Fail> {
+    pub fn describe(&mut self, _: wire::Describe) -> Result<Encoded, Fail> {
         let mut bytes = Vec::new();
         let mut w = Writer::new(&mut bytes);
         w.u32(self.platforms.len() as u32);
@@ -47,15 +47,12 @@ impl OpenCl {
         Ok(Encoded::of(&wire::DescribeReply { platforms: &bytes }))
     }
 
-    pub(super) fn device_info(&mut self, m: wire::DeviceInfo) -> Result<Encoded, Fail> {
+    pub fn device_info(&mut self, m: wire::DeviceInfo) -> Result<Encoded, Fail> {
         let value = describe::device_info(self.cl, self.objects.device(m.device)?, m.param)?;
         Ok(Encoded::of(&wire::DeviceInfoReply { value: &value }))
     }
 
-    pub(super) fn device_timer(
-        &mut self,
-        m: wire::DeviceTimer,
-    ) -> Result<wire::DeviceTimerReply, Fail> {
+    pub fn device_timer(&mut self, m: wire::DeviceTimer) -> Result<wire::DeviceTimerReply, Fail> {
         let device = self.objects.device(m.device)?;
         let (mut device_time, mut host_time) = (0, 0);
         // SAFETY: both places are ours.
@@ -68,10 +65,7 @@ impl OpenCl {
         })
     }
 
-    pub(super) fn create_sub_devices(
-        &mut self,
-        m: wire::CreateSubDevices,
-    ) -> Result<Encoded, Fail> {
+    pub fn create_sub_devices(&mut self, m: wire::CreateSubDevices) -> Result<Encoded, Fail> {
         let device = self.objects.device(m.device)?;
         let mut properties: Vec<isize> = m.properties.iter().map(|p| *p as isize).collect();
         // Whatever the client left out, the list ends, and so does a list of counts in it.
@@ -101,7 +95,7 @@ impl OpenCl {
         }))
     }
 
-    pub(super) fn release(&mut self, m: wire::Release) -> Result<(), Fail> {
+    pub fn release(&mut self, m: wire::Release) -> Result<(), Fail> {
         let object = self.objects.take(m.object);
         if let Object::Queue(q) = &object
             && q.dirty
@@ -114,7 +108,7 @@ impl OpenCl {
         Ok(())
     }
 
-    pub(super) fn check(&mut self, m: wire::Check) -> Result<(), Fail> {
+    pub fn check(&mut self, m: wire::Check) -> Result<(), Fail> {
         match self.objects.get(m.object) {
             Object::None => Err(Fail::Code(CL_INVALID_VALUE)),
             Object::Failed(e) => Err(Fail::Code(*e)),
@@ -122,7 +116,7 @@ impl OpenCl {
         }
     }
 
-    pub(super) fn blob(&mut self, m: wire::Blob<'_>) -> Result<(), Fail> {
+    pub fn blob(&mut self, m: wire::Blob<'_>) -> Result<(), Fail> {
         if m.total > MOST_BLOB {
             return Err(Fail::Wire(WireError::TooLong {
                 got: m.total,
@@ -151,7 +145,7 @@ impl OpenCl {
         Ok(())
     }
 
-    pub(super) fn create_context(&mut self, m: wire::CreateContext) -> Result<(), Fail> {
+    pub fn create_context(&mut self, m: wire::CreateContext) -> Result<(), Fail> {
         let made = self.make_context(&m);
         self.keep(m.context, made)
     }
@@ -186,7 +180,7 @@ impl OpenCl {
         Ok(Object::Context(c, devices))
     }
 
-    pub(super) fn image_formats(&mut self, m: wire::ImageFormats) -> Result<Encoded, Fail> {
+    pub fn image_formats(&mut self, m: wire::ImageFormats) -> Result<Encoded, Fail> {
         let c = self.objects.context(m.context)?;
         let f = self.cl.clGetSupportedImageFormats;
         let mut n = 0;
@@ -212,7 +206,7 @@ impl OpenCl {
         Ok(Encoded::of(&wire::ImageFormatsReply { formats: &bytes }))
     }
 
-    pub(super) fn create_queue(&mut self, m: wire::CreateQueue) -> Result<(), Fail> {
+    pub fn create_queue(&mut self, m: wire::CreateQueue) -> Result<(), Fail> {
         let made = self.make_queue(&m);
         self.keep(m.queue, made)
     }
@@ -245,16 +239,22 @@ impl OpenCl {
             list.any(|p| p[0] == u64::from(CL_QUEUE_PROPERTIES) && p[1] & bit != 0)
         };
         ok(code)?;
+        // The session's devices have the first ids. Of a part of one, the last is taken: who has
+        // several devices and parts of them is rare.
+        let devices: usize = self.platforms.iter().map(|(_, ids)| ids.len()).sum();
+        let place = (m.device as usize).clamp(1, devices) - 1;
+        self.turn.come(place);
         Ok(Object::Queue(Queue {
             raw: q,
             context: c,
+            place,
             loose: has(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE),
             timed: has(CL_QUEUE_PROFILING_ENABLE),
             dirty: false,
         }))
     }
 
-    pub(super) fn create_buffer(&mut self, m: wire::CreateBuffer<'_>) -> Result<(), Fail> {
+    pub fn create_buffer(&mut self, m: wire::CreateBuffer<'_>) -> Result<(), Fail> {
         let data = self.data(m.blob, m.data)?;
         let made = self.make_buffer(&m, data.bytes());
         self.keep(m.buffer, made)
@@ -280,7 +280,7 @@ impl OpenCl {
         Ok(Object::Memory(b, Some(charge)))
     }
 
-    pub(super) fn create_sub_buffer(&mut self, m: wire::CreateSubBuffer) -> Result<(), Fail> {
+    pub fn create_sub_buffer(&mut self, m: wire::CreateSubBuffer) -> Result<(), Fail> {
         let made = self.objects.memory(m.parent).and_then(|parent| {
             let region = BufferRegion {
                 origin: m.origin as usize,
@@ -295,7 +295,7 @@ impl OpenCl {
         self.keep(m.buffer, made)
     }
 
-    pub(super) fn create_image(&mut self, m: wire::CreateImage<'_>) -> Result<(), Fail> {
+    pub fn create_image(&mut self, m: wire::CreateImage<'_>) -> Result<(), Fail> {
         let data = self.data(m.blob, m.data)?;
         let made = self.make_image(&m, data.bytes());
         self.keep(m.image, made)
@@ -372,7 +372,7 @@ impl OpenCl {
     }
 
     /// Bytes of a pixel.
-    pub(super) fn element_size(&self, image: Handle) -> Option<usize> {
+    pub fn element_size(&self, image: Handle) -> Option<usize> {
         let mut n = 0usize;
         // SAFETY: an image of ours; the place is ours.
         let code = unsafe {
@@ -382,7 +382,7 @@ impl OpenCl {
         ok(code).ok().map(|()| n)
     }
 
-    pub(super) fn image_info(&mut self, m: wire::ImageInfo) -> Result<Encoded, Fail> {
+    pub fn image_info(&mut self, m: wire::ImageInfo) -> Result<Encoded, Fail> {
         let image = self.objects.memory(m.image)?;
         let mut bytes = Vec::new();
         describe::image(self.cl, image, &mut Writer::new(&mut bytes));

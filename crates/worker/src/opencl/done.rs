@@ -6,13 +6,10 @@ use super::landing::{Landing, Pool};
 use super::prelude::*;
 use super::shared::Mapping;
 use crate::done::{self, Done, Pace, Probe};
-use crate::lock::lock;
 use crate::outbox::Outbox;
 use crate::printed::Printed;
 use crate::staging::Lent;
 use busbar_wire::codec::Message;
-use std::sync::Mutex;
-use std::time::Duration;
 
 /// An event that is ours to release.
 pub struct Event(pub Handle);

@@ -16,7 +16,7 @@ impl OpenCl {
     /// Runs one enqueue. `f` gets the queue, the wait list and the place for the event, which is
     /// null when neither the client (`event`) nor the caller (`want`) needs one. Returns the event
     /// with a reference of the caller's, if wanted. When it fails, the client's event fails too.
-    pub(super) fn enqueue(
+    pub fn enqueue(
         &mut self,
         queue: u32,
         event: u32,
@@ -25,8 +25,17 @@ impl OpenCl {
         f: impl FnOnce(&Self, Handle, u32, *const Handle, *mut Handle) -> Result<i32, i32>,
     ) -> Result<Handle, Fail> {
         let Queue {
-            raw: q, context, ..
+            raw: q,
+            context,
+            place: device,
+            ..
         } = self.objects.queue(queue)?;
+        let counts = !self.turn.is_free();
+        if counts {
+            // What is enqueued must run for there to be room for more.
+            self.objects.flush(self.cl, &mut self.dirty);
+            self.turn.pass(device, || self.outbox.closed());
+        }
         let mut list = std::mem::take(&mut self.handles);
         list.clear();
         let run = || -> Result<Handle, i32> {
@@ -34,7 +43,7 @@ impl OpenCl {
                 list.push(self.objects.event(*id)?);
             }
             let mut e = null_mut();
-            let place = match event != 0 || want {
+            let place = match event != 0 || want || counts {
                 true => &raw mut e,
                 false => null_mut(),
             };
@@ -48,6 +57,7 @@ impl OpenCl {
         };
         let done = run();
         self.handles = list;
+        let mark = counts.then(|| self.turn.mark(device)).flatten();
         let e = match done {
             Ok(e) => e,
             Err(code) => {
@@ -68,11 +78,19 @@ impl OpenCl {
             }
             self.put_event(event, e)?;
         }
+        if mark.is_some() {
+            if event != 0 || want {
+                // SAFETY: as above.
+                unsafe { (self.cl.clRetainEvent)(e) };
+            }
+            let then = Then::Run(Box::new(move |_| drop(mark)));
+            self.completer.after(Events::one(e), then);
+        }
         Ok(e)
     }
 
     /// As [`OpenCl::enqueue`], of a command whose end nobody here waits for.
-    pub(super) fn command(
+    pub fn command(
         &mut self,
         queue: u32,
         event: u32,
@@ -110,7 +128,7 @@ impl OpenCl {
     }
 
     /// Runs an enqueue that reads host memory, and keeps that memory until it has run.
-    pub(super) fn enqueue_from(
+    pub fn enqueue_from(
         &mut self,
         (queue, event): (u32, u32),
         waits: &[u32],
@@ -135,7 +153,7 @@ impl OpenCl {
 
     /// Runs enqueues that fill memory of ours with the pieces of a box, in order; the answer
     /// follows the last one. The box has elements of `element` bytes.
-    pub(super) fn enqueue_to(
+    pub fn enqueue_to(
         &mut self,
         (queue, event): (u32, u32),
         waits: &[u32],
@@ -212,6 +230,6 @@ impl OpenCl {
 }
 
 /// Bytes (or pixels) of a box without gaps.
-pub(super) fn packed(region: &[u64; 3]) -> Option<u64> {
+pub fn packed(region: &[u64; 3]) -> Option<u64> {
     region[0].checked_mul(region[1])?.checked_mul(region[2])
 }

@@ -1,11 +1,10 @@
 //! Memory that reads fill. It is kept for the next read: fresh memory costs a page fault for every
 //! page, which is slower than the copy itself. What was not needed for a while goes back.
 
-use crate::lock::lock;
+use crate::prelude::*;
 use busbar_abi::opencl::CL_OUT_OF_HOST_MEMORY;
 use busbar_wire::limits::BULK_CHUNK;
 use std::alloc::Layout;
-use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Pieces that are kept in any case.
 const KEPT: usize = 48;

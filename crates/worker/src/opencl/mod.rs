@@ -23,6 +23,7 @@ mod session;
 mod shared;
 mod svm;
 
+use crate::prelude::*;
 use crate::printed::Printed;
 use crate::staging::Hold;
 use crate::{Api, Setup};
@@ -38,10 +39,8 @@ use landing::Pool;
 use objects::{Object, Objects};
 use session::{Made, OpenCl};
 use shared::Shared;
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::Arc;
 
 /// Loads the library; only the first call's path counts.
 fn library(path: Option<&str>) -> Result<&'static Cl, String> {
@@ -173,6 +172,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         blobs: HashMap::new(),
         svm: HashMap::new(),
         gate: setup.inventory.gate.clone(),
+        turn: setup.turn,
         handles: Vec::new(),
         pool,
         slab: None,

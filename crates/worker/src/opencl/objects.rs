@@ -47,6 +47,8 @@ pub struct Queue {
     pub raw: Handle,
     /// Its context.
     pub context: Handle,
+    /// The place of its device among the session's.
+    pub place: usize,
     /// Whether commands may overtake each other.
     pub loose: bool,
     /// Whether events keep times.

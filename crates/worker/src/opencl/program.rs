@@ -14,8 +14,6 @@ use busbar_wire::codec::Message;
 use busbar_wire::limits::BULK_CHUNK;
 use std::ffi::CString;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Mutex;
-use std::time::Duration;
 
 /// Keeps a fresh build for later sessions, given its binaries.
 fn keep(p: &Program, content: &Content, binaries: &[Vec<u8>]) {
@@ -179,7 +177,7 @@ impl OpenCl {
         self.keep(id, made)
     }
 
-    pub(super) fn create_program_with_source(
+    pub fn create_program_with_source(
         &mut self,
         m: wire::CreateProgramWithSource<'_>,
     ) -> Result<(), Fail> {
@@ -202,7 +200,7 @@ impl OpenCl {
         self.keep_program(m.program, context.unwrap_or(null_mut()), Some(source), made)
     }
 
-    pub(super) fn create_program_with_binary(
+    pub fn create_program_with_binary(
         &mut self,
         m: wire::CreateProgramWithBinary,
     ) -> Result<Always<Encoded>, Fail> {
@@ -228,7 +226,7 @@ impl OpenCl {
         Ok(Always(code, reply))
     }
 
-    pub(super) fn load_program(&mut self, m: wire::LoadProgram) -> Result<(), Fail> {
+    pub fn load_program(&mut self, m: wire::LoadProgram) -> Result<(), Fail> {
         self.load(m).map(drop)
     }
 
@@ -258,7 +256,7 @@ impl OpenCl {
         Ok((code, statuses))
     }
 
-    pub(super) fn create_program_with_built_in_kernels(
+    pub fn create_program_with_built_in_kernels(
         &mut self,
         m: wire::CreateProgramWithBuiltInKernels<'_>,
     ) -> Result<Encoded, Fail> {
@@ -278,7 +276,7 @@ impl OpenCl {
         }))
     }
 
-    pub(super) fn create_program_with_il(
+    pub fn create_program_with_il(
         &mut self,
         m: wire::CreateProgramWithIl,
     ) -> Result<Encoded, Fail> {
@@ -365,7 +363,7 @@ impl OpenCl {
         Ok(Devices(devices.iter().map(|d| d.1).collect()))
     }
 
-    pub(super) fn build_program(&mut self, m: wire::BuildProgram<'_>) -> Result<Answered, Fail> {
+    pub fn build_program(&mut self, m: wire::BuildProgram<'_>) -> Result<Answered, Fail> {
         let files = self.data(m.files, &[])?;
         let p = self.objects.program(m.program)?;
         let devices = self.chosen(&p, &m.devices)?;
@@ -388,7 +386,7 @@ impl OpenCl {
 
     /// Builds in the executor: the binaries are this driver's own, and what follows may use the
     /// program.
-    pub(super) fn build_loaded(&mut self, m: wire::BuildLoaded<'_>) -> Result<(), Fail> {
+    pub fn build_loaded(&mut self, m: wire::BuildLoaded<'_>) -> Result<(), Fail> {
         let p = self.objects.program(m.program)?;
         if p.source.is_some() {
             // The answer of such a build is the first build's, which one from source has not had.
@@ -403,10 +401,7 @@ impl OpenCl {
         Ok(())
     }
 
-    pub(super) fn compile_program(
-        &mut self,
-        m: wire::CompileProgram<'_>,
-    ) -> Result<Answered, Fail> {
+    pub fn compile_program(&mut self, m: wire::CompileProgram<'_>) -> Result<Answered, Fail> {
         let files = self.data(m.files, &[])?;
         let p = self.objects.program(m.program)?;
         let devices = self.chosen(&p, &m.devices)?;
@@ -452,10 +447,7 @@ impl OpenCl {
     }
 
     /// Links in the executor: the new program must be there for messages that follow at once.
-    pub(super) fn link_program(
-        &mut self,
-        m: wire::LinkProgram<'_>,
-    ) -> Result<Always<Encoded>, Fail> {
+    pub fn link_program(&mut self, m: wire::LinkProgram<'_>) -> Result<Always<Encoded>, Fail> {
         let c = self.objects.context(m.context)?;
         let devices = self.objects.devices(&m.devices)?;
         let raw: Vec<_> = devices.iter().map(|d| d.1).collect();
@@ -501,7 +493,7 @@ impl OpenCl {
         Ok(Always(code, reply))
     }
 
-    pub(super) fn program_binaries(&mut self, m: wire::ProgramBinaries) -> Result<Encoded, Fail> {
+    pub fn program_binaries(&mut self, m: wire::ProgramBinaries) -> Result<Encoded, Fail> {
         let p = self.objects.program(m.program)?;
         let _alone = p.alone();
         let sizes = cache::binary_sizes(self.cl, p.raw())?;
@@ -529,7 +521,7 @@ impl OpenCl {
         Ok(Encoded::of(&wire::ProgramBinariesReply { sizes, data }))
     }
 
-    pub(super) fn set_specialization_constant(
+    pub fn set_specialization_constant(
         &mut self,
         m: wire::SetSpecializationConstant<'_>,
     ) -> Result<(), Fail> {
@@ -540,7 +532,7 @@ impl OpenCl {
         Ok(())
     }
 
-    pub(super) fn create_kernel(&mut self, m: wire::CreateKernel<'_>) -> Result<(), Fail> {
+    pub fn create_kernel(&mut self, m: wire::CreateKernel<'_>) -> Result<(), Fail> {
         let made = self.objects.program(m.program).and_then(|p| {
             let name = CString::new(m.name).map_err(|_| CL_INVALID_KERNEL_NAME)?;
             // SAFETY: a program of ours and a C string.
@@ -550,7 +542,7 @@ impl OpenCl {
         self.keep(m.kernel, made)
     }
 
-    pub(super) fn clone_kernel(&mut self, m: wire::CloneKernel<'_>) -> Result<(), Fail> {
+    pub fn clone_kernel(&mut self, m: wire::CloneKernel<'_>) -> Result<(), Fail> {
         let source = self.objects.kernel(m.source);
         if let Ok(k) = source {
             self.set_args(k, m.args)?;
@@ -564,7 +556,7 @@ impl OpenCl {
         self.keep(m.kernel, made)
     }
 
-    pub(super) fn sub_group_info(&mut self, m: wire::SubGroupInfo<'_>) -> Result<Encoded, Fail> {
+    pub fn sub_group_info(&mut self, m: wire::SubGroupInfo<'_>) -> Result<Encoded, Fail> {
         let (k, d) = (
             self.objects.kernel(m.kernel)?,
             self.objects.device(m.device)?,
@@ -586,7 +578,7 @@ impl OpenCl {
         Ok(Encoded::of(&wire::SubGroupInfoReply { value: &value }))
     }
 
-    pub(super) fn suggested_local_size(
+    pub fn suggested_local_size(
         &mut self,
         m: wire::SuggestedLocalSize<'_>,
     ) -> Result<wire::SuggestedLocalSizeReply, Fail> {

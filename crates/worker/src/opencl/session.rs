@@ -11,48 +11,50 @@ use crate::memory::{Charge, Full, Gate, Use};
 use crate::outbox::Outbox;
 use crate::printed::Printed;
 use crate::staging::Lent;
+use crate::turn::Turn;
 use busbar_wire::record::Header;
-use std::collections::HashMap;
 
 /// A session's state.
 pub struct OpenCl {
-    pub(super) cl: &'static Cl,
+    pub cl: &'static Cl,
     /// The record that is being executed.
-    pub(super) record: Header,
-    pub(super) outbox: Outbox,
-    pub(super) content: Content,
+    pub record: Header,
+    pub outbox: Outbox,
+    pub content: Content,
     /// Whether a device is this machine's processor: kernels are machine code in this process.
-    pub(super) native: bool,
-    pub(super) printed: Printed,
-    pub(super) objects: Objects,
-    pub(super) completer: Completer,
-    pub(super) platforms: Vec<(Handle, Vec<u32>)>,
-    pub(super) dirty: Vec<u32>,
-    pub(super) blobs: HashMap<u32, Vec<u8>>,
-    pub(super) svm: HashMap<u64, Svm>,
+    pub native: bool,
+    pub printed: Printed,
+    pub objects: Objects,
+    pub completer: Completer,
+    pub platforms: Vec<(Handle, Vec<u32>)>,
+    pub dirty: Vec<u32>,
+    pub blobs: HashMap<u32, Vec<u8>>,
+    pub svm: HashMap<u64, Svm>,
     /// What device memory passes.
-    pub(super) gate: Gate,
-    pub(super) handles: Vec<Handle>,
-    pub(super) pool: Pool,
-    pub(super) shared: Shared,
+    pub gate: Gate,
+    pub handles: Vec<Handle>,
+    pub pool: Pool,
+    pub shared: Shared,
+    /// What commands wait for.
+    pub turn: Turn,
     /// The memory that the record being executed came in.
-    pub(super) slab: Option<Lent>,
+    pub slab: Option<Lent>,
     /// Held by each build that is under way.
-    pub(super) builds: Arc<()>,
+    pub builds: Arc<()>,
 }
 
 /// Shared virtual memory.
-pub(super) struct Svm {
+pub struct Svm {
     /// Its context.
-    pub(super) context: Handle,
+    pub context: Handle,
     /// How long it is.
-    pub(super) len: usize,
+    pub len: usize,
     /// What it takes.
-    pub(super) _charge: Charge,
+    pub _charge: Charge,
 }
 
 /// Where the library puts the event of a command.
-pub(super) type Made = *mut Handle;
+pub type Made = *mut Handle;
 
 /// The data of a message.
 pub enum Data<'a> {
@@ -74,7 +76,7 @@ impl Data<'_> {
 
 impl OpenCl {
     /// The data of a message: inline, or from a blob that came before.
-    pub(super) fn data<'a>(&mut self, blob: u32, inline: &'a [u8]) -> Result<Data<'a>, Fail> {
+    pub fn data<'a>(&mut self, blob: u32, inline: &'a [u8]) -> Result<Data<'a>, Fail> {
         match blob {
             0 => Ok(Data::Inline(inline)),
             id => match self.blobs.remove(&id) {
@@ -85,7 +87,7 @@ impl OpenCl {
     }
 
     /// The record is executed as far as its handler goes: the client is told what there is to tell.
-    pub(super) fn answer<T: Outcome>(
+    pub fn answer<T: Outcome>(
         &mut self,
         body: &[u8],
         given: Result<T, Fail>,
@@ -116,13 +118,13 @@ impl OpenCl {
     }
 
     /// Takes device memory for the session.
-    pub(super) fn charge(&self, kind: Use, bytes: u64) -> Result<Charge, i32> {
+    pub fn charge(&self, kind: Use, bytes: u64) -> Result<Charge, i32> {
         let taken = self.gate.take(kind, bytes);
         taken.map_err(|Full| CL_MEM_OBJECT_ALLOCATION_FAILURE)
     }
 
     /// Answers the call once events have come, or after what has come, if there are none.
-    pub(super) fn answer_after(&self, events: Option<Events>, answer: Answer) -> Answered {
+    pub fn answer_after(&self, events: Option<Events>, answer: Answer) -> Answered {
         let call = self.record.call;
         let then = Then::Answer { call, answer };
         match events {

@@ -3,7 +3,6 @@
 use super::prelude::*;
 use crate::shared::Offers;
 use busbar_transport::shared::Segment;
-use std::collections::HashMap;
 
 /// Segments of one session: each is a mapping, of which a process may not have very many.
 const MOST: usize = 16 << 10;
@@ -22,7 +21,7 @@ impl Drop for Mapping {
 }
 
 /// What the client has handed over.
-pub(super) struct Shared {
+pub struct Shared {
     offers: Option<Offers>,
     segments: HashMap<u64, Arc<Mapping>>,
     /// Bytes that one session may share: half of the host's.
@@ -30,10 +29,10 @@ pub(super) struct Shared {
 }
 
 /// A part of a segment, and where it is.
-pub(super) type Part = (Arc<Mapping>, usize);
+pub type Part = (Arc<Mapping>, usize);
 
 impl Shared {
-    pub(super) fn new(offers: Option<Offers>) -> Self {
+    pub fn new(offers: Option<Offers>) -> Self {
         Self {
             offers,
             segments: HashMap::new(),
@@ -42,7 +41,7 @@ impl Shared {
     }
 
     /// Maps a segment that the client has handed over.
-    pub(super) fn share(&mut self, number: u64, size: u64) -> Result<(), i32> {
+    pub fn share(&mut self, number: u64, size: u64) -> Result<(), i32> {
         let offers = self.offers.as_ref().ok_or(CL_INVALID_OPERATION)?;
         let (segment, len) = offers.take(number).ok_or(CL_INVALID_VALUE)?;
         let all = self.segments.values().map(|m| m.size).sum::<u64>();
@@ -56,12 +55,12 @@ impl Shared {
     }
 
     /// The client uses a segment no more; commands that are under way still do.
-    pub(super) fn unshare(&mut self, number: u64) {
+    pub fn unshare(&mut self, number: u64) {
         self.segments.remove(&number);
     }
 
     /// A part of a segment, if it has that part.
-    pub(super) fn part(&self, number: u64, at: u64, size: u64) -> Result<Part, i32> {
+    pub fn part(&self, number: u64, at: u64, size: u64) -> Result<Part, i32> {
         let found = self.segments.get(&number);
         let inside = found.filter(|m| size <= m.size && at <= m.size - size);
         let m = inside.ok_or(CL_INVALID_VALUE)?;

@@ -6,7 +6,7 @@ use crate::memory::Use;
 
 impl OpenCl {
     /// A range of shared memory that the session has.
-    pub(super) fn svm_range(&self, at: u64, size: u64) -> Result<*mut c_void, i32> {
+    pub fn svm_range(&self, at: u64, size: u64) -> Result<*mut c_void, i32> {
         let inside = self.svm.iter().any(|(start, m)| {
             let len = m.len as u64;
             at >= *start && size <= len && at - start <= len - size
@@ -17,7 +17,7 @@ impl OpenCl {
         }
     }
 
-    pub(super) fn svm_alloc(&mut self, m: wire::SvmAlloc) -> Result<wire::SvmAllocReply, Fail> {
+    pub fn svm_alloc(&mut self, m: wire::SvmAlloc) -> Result<wire::SvmAllocReply, Fail> {
         let c = self.objects.context(m.context)?;
         let charge = self.charge(Use::Svm, m.size)?;
         // SAFETY: a context of ours.
@@ -32,7 +32,7 @@ impl OpenCl {
         Ok(wire::SvmAllocReply { pointer: p as u64 })
     }
 
-    pub(super) fn svm_free(&mut self, m: wire::SvmFree) -> Result<(), Fail> {
+    pub fn svm_free(&mut self, m: wire::SvmFree) -> Result<(), Fail> {
         if let Some(Svm { context: c, .. }) = &self.svm.remove(&m.pointer) {
             // SAFETY: allocated in this context and not freed yet.
             unsafe { (self.cl.clSVMFree)(*c, m.pointer as *mut c_void) };
@@ -40,7 +40,7 @@ impl OpenCl {
         Ok(())
     }
 
-    pub(super) fn svm_migrate(&mut self, m: wire::SvmMigrate) -> Result<(), Fail> {
+    pub fn svm_migrate(&mut self, m: wire::SvmMigrate) -> Result<(), Fail> {
         let pointers: Result<Vec<_>, _> = m
             .pointers
             .iter()
@@ -67,7 +67,7 @@ impl OpenCl {
         })
     }
 
-    pub(super) fn kernel_exec_info(&mut self, m: wire::KernelExecInfo<'_>) -> Result<(), Fail> {
+    pub fn kernel_exec_info(&mut self, m: wire::KernelExecInfo<'_>) -> Result<(), Fail> {
         let k = self.objects.kernel(m.kernel)?;
         let value = match m.value.is_empty() {
             true => std::ptr::null(),

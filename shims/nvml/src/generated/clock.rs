@@ -475,7 +475,7 @@ pub unsafe extern "C" fn nvmlDeviceGetSupportedMemoryClocks(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetSupportedPerformanceStates(
     device: nvmlDevice_t,
-    pstates: *mut nvmlPstates_t,
+    pstates: *mut u8,
     size: u32,
 ) -> nvmlReturn_t {
     // SAFETY: the arguments are the program's.

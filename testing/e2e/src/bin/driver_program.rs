@@ -30,6 +30,9 @@ fn main() {
         Some("random") => random::run(&d, number(1), number(2)),
         Some("random-many") => random_many(&d),
         Some("random-threads") => random::threads(&d, number(1), number(2)),
+        Some("random-devices") => random::devices::run(&d, number(1), number(2), number(3)),
+        Some("apart") => random::apart::run(&d),
+        Some("one-dies") => random::apart::one_dies(&d),
         Some("devices") => devices(&d),
         Some("hold") => hold(&d, number(1)),
         Some("work") => work(&d, number(1)),
@@ -38,6 +41,8 @@ fn main() {
         Some("graphs") => graphs(&d),
         Some("long-kernel") => long_kernel(&d),
         Some("clogged") => clogged(&d),
+        Some("turns") => turns(&d, number(1)),
+        Some("endless") => endless(&d),
         Some("until-error") => until_error(&d),
         Some("fork-before") => fork_before(&d),
         Some("fork-after") => fork_after(&d),
@@ -230,6 +235,48 @@ fn long_kernel(d: &Driver) {
     start_long_kernel(d);
     say("busy");
     d.cuCtxSynchronize();
+}
+
+/// Has kernels of so many microseconds run one after another until its stdin ends, and says how
+/// many that were.
+fn turns(d: &Driver, us: u64) {
+    d.begin();
+    let f = d.function("spin\0");
+    let mut other = 0;
+    assert_eq!(d.cuStreamCreate(&mut other, 1), 0);
+    let over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let told = over.clone();
+    std::thread::spawn(move || {
+        wait_for_stdin();
+        told.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    say("turning");
+    // There is always something to run while the program waits for what was before.
+    let mut events = [0, 0];
+    for e in &mut events {
+        assert_eq!(d.cuEventCreate(e, 2), 0);
+    }
+    let mut done = 0u64;
+    while !over.load(std::sync::atomic::Ordering::Relaxed) {
+        for _ in 0..10 {
+            assert_eq!(d.launch(f, other, &[us]), 0);
+        }
+        done += 10;
+        assert_eq!(d.cuEventRecord(events[0], other), 0);
+        events.swap(0, 1);
+        assert_eq!(d.cuEventSynchronize(events[0]), 0);
+    }
+    assert_eq!(d.cuStreamSynchronize(other), 0);
+    say(&format!("done {done}"));
+}
+
+/// Waits for a kernel without an end, and says what comes of it.
+fn endless(d: &Driver) {
+    start_long_kernel(d);
+    say("busy");
+    let rc = d.cuCtxSynchronize();
+    let mut p = 0;
+    say(&format!("ended {rc} then {}", d.cuMemAlloc_v2(&mut p, 64)));
 }
 
 /// Copies more than anything on the way can hold to where a kernel runs that takes an hour.

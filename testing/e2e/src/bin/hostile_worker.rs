@@ -323,6 +323,7 @@ fn main() -> Result<()> {
         incoming: incoming.clone(),
         outgoing: Arena::new(48)?,
         inventory: busbar_worker::inventory::Inventory::default(),
+        turn: busbar_worker::turn::Turn::default(),
         devices: None,
         library: Some(library.clone()),
         shared: None,
@@ -373,6 +374,7 @@ fn main() -> Result<()> {
         callbacks,
         ahead,
         incoming,
+        at_once: busbar_worker::at_once::AtOnce::default(),
     };
     let ours: Arc<dyn Connection> = Arc::new(ours);
     let end = ours.clone();

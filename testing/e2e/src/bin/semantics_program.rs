@@ -32,6 +32,8 @@ mod functions;
 #[path = "semantics_program/graph_memory.rs"]
 mod graph_memory;
 
+#[path = "semantics_program/hears.rs"]
+mod hears;
 #[path = "semantics_program/held.rs"]
 mod held;
 
@@ -41,6 +43,8 @@ mod host_graphs;
 #[path = "semantics_program/host_memory.rs"]
 mod host_memory;
 
+#[path = "semantics_program/kernels.rs"]
+mod kernels;
 #[path = "semantics_program/logs.rs"]
 mod logs;
 
@@ -98,6 +102,8 @@ fn main() {
         "freed" => copies::freed(&api),
         "globals" => copies::globals(&api),
         "functions" => functions::functions(&api),
+        "processes" => kernels::processes(&api),
+        "kernels" => kernels::contexts(&api),
         "tables" => copies::tables(&api),
         "first" => copies::first(&api),
         "graph_memory" => graph_memory::graph_memory(&api),
@@ -110,6 +116,11 @@ fn main() {
         "dead_others" => deaths::others(&api),
         "compiled" => compiled::compiled(&api),
         "talks" => talks::talks(&api),
+        "hears" => hears::hears(&api),
+        "steady" => {
+            let rounds = std::env::args().nth(2).and_then(|n| n.parse().ok());
+            hears::steady(&api, rounds.expect("a number of rounds"));
+        }
         "registered" => registered::registered(&api),
         "held" => held::held(&api),
         "advice" => managed::advice(&api),

@@ -83,7 +83,7 @@ api! {
     }
 
     fn [cuKernelGetFunction] (out: *mut CUfunction, kernel: CUkernel) {
-        put(out, function_of(&*KERNELS.get(kernel)?)?.handle)
+        put(out, function_of(&*KERNELS.get(kernel)?, &*context::current()?)?.handle)
     }
 
     fn [cuKernelGetLibrary] (out: *mut CUlibrary, kernel: CUkernel) {

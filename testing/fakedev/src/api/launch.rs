@@ -7,7 +7,7 @@ use crate::state::event::EVENTS;
 use crate::state::launch::{self, LAUNCHED, Launch};
 use crate::state::stream::Flavour;
 use crate::state::work::Work;
-use crate::state::{capture, context};
+use crate::state::{capture, context, module};
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -56,6 +56,8 @@ unsafe fn launch(
         return Err(INVALID_HANDLE);
     }
     let (stream, context) = submit::resolve(stream, flavour)?;
+    // A kernel runs in the stream's context, a function in its own.
+    let function = module::resolve_in(function, || Ok(context.clone()))?;
     entry::launch_cost();
     // SAFETY: by the caller's contract.
     let launch = unsafe { Launch::new(function, shape, shared, params, extra)? };

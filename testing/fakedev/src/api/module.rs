@@ -136,13 +136,13 @@ api! {
     }
 
     fn [cuLibraryGetModule] (out: *mut CUmodule, library: CUlibrary) {
-        put(out, LIBRARIES.get(library)?.module()?.handle)
+        put(out, LIBRARIES.get(library)?.module(&*context::current()?)?.handle)
     }
 
     fn [cuLibraryGetGlobal] (
         out: *mut CUdeviceptr, size: *mut usize, library: CUlibrary, name: *const c_char,
     ) {
-        let module = LIBRARIES.get(library)?.module()?;
+        let module = LIBRARIES.get(library)?.module(&*context::current()?)?;
         let (address, bytes) = global(&module, text(name)?)?;
         put_opt(out, address);
         put_opt(size, bytes);

@@ -7,13 +7,13 @@ use crate::state::graph::{self, Graph, Node};
 use crate::state::graph_memory::{self, GraphMemory};
 use crate::state::launch::Launch;
 use crate::state::work::{Fill, HostCall, Work};
-use crate::state::{context, memory};
+use crate::state::{context, memory, module};
 use std::ffi::c_void;
 use std::sync::Arc;
 
 /// A kernel node's work.
 pub fn kernel(p: &KernelNodeParamsV1, kern: CUkernel) -> R<Work> {
-    let function = if p.func != 0 { p.func } else { kern };
+    let function = module::resolve(if p.func != 0 { p.func } else { kern })?;
     // SAFETY: the caller gives parameters as for a launch.
     let launch = unsafe { Launch::new(function, (p.grid, p.block), p.shared, p.params, p.extra) };
     launch.map(|launch| Work::Kernel(Arc::new(launch)))

@@ -3,7 +3,6 @@
 use super::function::{self, Function};
 use super::handle::{self, Table};
 use super::kernels::Asks;
-use super::module;
 use crate::ffi::*;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,13 +46,12 @@ impl Launch {
     /// # Safety
     /// `params` and `extra` are as `cuLaunchKernel` takes them.
     pub unsafe fn new(
-        function: CUfunction,
+        function: Arc<Function>,
         (grid, block): ([u32; 3], [u32; 3]),
         shared: u32,
         params: *mut *mut c_void,
         extra: *mut *mut c_void,
     ) -> R<Launch> {
-        let function = module::resolve(function)?;
         let product = |n: u64, m: &u32| n.saturating_mul(u64::from(*m));
         let threads = block.iter().fold(1, product);
         let fits = |size: &[u32; 3], max: &[u32; 3]| {

@@ -1,7 +1,7 @@
 //! Modules, which belong to a context, and libraries, which are loaded into each context as it
 //! asks.
 
-use super::context;
+use super::context::{self, Context};
 use super::function::{Attributes, FUNCTIONS, Function, KERNELS, KernelHandle};
 use super::handle::{self, Table};
 use super::image::Image;
@@ -137,9 +137,8 @@ impl Library {
         }
     }
 
-    /// The library's module in the current context.
-    pub fn module(&self) -> R<Arc<Module>> {
-        let context = context::current()?;
+    /// The library's module in a context.
+    pub fn module(&self, context: &Context) -> R<Arc<Module>> {
         let mut modules = self.modules.lock().unwrap();
         if let Some(module) = modules.get(&context.handle)
             && MODULES.get(module.handle).is_ok()
@@ -178,9 +177,9 @@ pub fn drop_context(context: usize) {
     }
 }
 
-/// A kernel's function in the current context.
-pub fn function_of(kernel: &KernelHandle) -> R<Arc<Function>> {
-    let module = LIBRARIES.get(kernel.library)?.module()?;
+/// A kernel's function in a context.
+pub fn function_of(kernel: &KernelHandle, context: &Context) -> R<Arc<Function>> {
+    let module = LIBRARIES.get(kernel.library)?.module(context)?;
     let function = module.function(kernel.name.to_str().map_err(|_| NOT_FOUND)?)?;
     // What was set on the kernel holds for its function.
     function.attributes.extend(&kernel.attributes);
@@ -189,8 +188,16 @@ pub fn function_of(kernel: &KernelHandle) -> R<Arc<Function>> {
 
 /// The function of a handle, which may be a kernel's: then it is the one in the current context.
 pub fn resolve(handle: CUfunction) -> R<Arc<Function>> {
+    resolve_in(handle, context::current)
+}
+
+/// As [`resolve`], in a context that is asked for if need be.
+pub fn resolve_in(
+    handle: CUfunction,
+    context: impl FnOnce() -> R<Arc<Context>>,
+) -> R<Arc<Function>> {
     match FUNCTIONS.get(handle) {
         Ok(function) => Ok(function),
-        Err(_) => function_of(&*KERNELS.get(handle)?),
+        Err(_) => function_of(&*KERNELS.get(handle)?, &*context()?),
     }
 }

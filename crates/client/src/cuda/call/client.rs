@@ -2,21 +2,33 @@
 
 use crate::cuda::state::State;
 use crate::cuda::state::devices::Device;
+use crate::guest::Listener;
+use crate::prelude::*;
 use crate::ring::Ring;
 use crate::session::Session;
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::RwLock;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// A client. It lives as long as the process.
 pub struct Client {
     /// The session with the worker.
     pub session: Session,
-    /// The devices the program sees, in its order.
+    /// The server's number among those of the process.
+    pub server: usize,
+    /// Whether the process has others.
+    pub many: bool,
+    /// All of them, once each is there.
+    pub all: OnceLock<&'static [&'static Client]>,
+    /// Libraries are at all servers: finds what stands here for a kernel of another client's.
+    pub twin: Twin,
+    /// What is done when a stream comes to a gate, by the gate's number.
+    pub gates: Mutex<HashMap<u64, Gate>>,
+    /// Streams of our own that nothing is in, by handle.
+    pub helpers: Mutex<Vec<u64>>,
+    /// The server's devices that the program sees, in its order.
     pub devices: Vec<Device>,
-    /// What `cuDriverGetVersion` answers: the server's.
+    /// What `cuDriverGetVersion` answers: the oldest of the servers'.
     pub driver_version: i32,
     /// What is known without asking.
     pub state: &'static State,
@@ -31,6 +43,34 @@ pub struct Client {
     pub reads: Mutex<Option<Sender<Job>>>,
     /// How many jobs have come and are not done.
     pub waiting: AtomicUsize,
+    /// Another library that makes calls in this session, if one does.
+    pub guest: OnceLock<Listener>,
+}
+
+/// Finds, for a client and its current context, the id of its kernel that is another client's
+/// function of that id.
+pub type Twin = fn((&'static Client, u32), &'static Client, u32) -> Option<u32>;
+
+/// What is done when a stream has come to a gate: it is told the server's number for that.
+pub type Gate = Box<dyn FnOnce(u32) + Send>;
+
+impl Client {
+    /// The clients of the process, in the order of its servers.
+    pub fn all(&self) -> &'static [&'static Client] {
+        self.all.get().copied().unwrap_or_default()
+    }
+
+    /// The client of the server with this number.
+    pub fn of_server(&self, server: usize) -> Option<&'static Client> {
+        self.all().iter().find(|c| c.server == server).copied()
+    }
+
+    /// Every device that the program sees, in its order.
+    pub fn every_device(&self) -> Vec<&'static Device> {
+        let mut all: Vec<_> = self.all().iter().flat_map(|c| &c.devices).collect();
+        all.sort_by_key(|d| d.ordinal);
+        all
+    }
 }
 
 /// Something for one of those threads.

@@ -1,8 +1,10 @@
 //! A call in progress.
 
 use super::client::Client;
+use super::thread;
 use crate::cuda::state::State;
 use crate::cuda::state::devices::Device;
+use crate::cuda::state::handles::server_in;
 use busbar_abi::cuda::*;
 use busbar_wire::codec::{Message, Reader};
 use busbar_wire::generated::cuda::Kind;
@@ -39,14 +41,61 @@ impl Cx {
     /// The id of a handle.
     #[inline]
     pub fn handle(self, kind: Kind, raw: u64) -> Result<u32, CUresult> {
-        self.state().handles.id(kind, raw).ok_or(match kind {
+        match self.state().handles.id(kind, raw) {
+            Some(id) => Ok(id),
+            None => self.elsewhere(kind, raw),
+        }
+    }
+
+    /// The call, for another client.
+    pub(super) fn with(self, client: &'static Client, scope: u32) -> Self {
+        match std::ptr::eq(client, self.client) {
+            true => self,
+            false => Self { client, scope },
+        }
+    }
+
+    /// An object of another client's: the call for that one, in the object's context, and the id.
+    pub fn others(self, kind: Kind, raw: u64) -> Option<(Self, u32)> {
+        if !self.client.many {
+            return None;
+        }
+        let other = self.client.of_server(server_in(raw)?)?;
+        let id = other.state.handles.id(kind, raw)?;
+        let context = match kind {
+            Kind::Context => id,
+            _ => other.state.handles.context(kind, id),
+        };
+        (!std::ptr::eq(other, self.client)).then_some((self.with(other, context), id))
+    }
+
+    /// What a handle that is none of this client's stands for here, or the error of one that stands
+    /// for nothing. An object of another client's, as a rule, does not: that is noted, and the call
+    /// is begun again with that client.
+    #[cold]
+    fn elsewhere(self, kind: Kind, raw: u64) -> Result<u32, CUresult> {
+        if let Some((there, id)) = self.others(kind, raw) {
+            if kind == Kind::Context {
+                return Err(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+            }
+            if kind == Kind::Function
+                && let Some(twin) = (self.client.twin)((self.client, self.scope), there.client, id)
+            {
+                return Ok(twin);
+            }
+            let current = match there.scope {
+                0 => 0,
+                context => there.raw(Kind::Context, context),
+            };
+            thread::note_elsewhere(there.client, current);
+        }
+        Err(match kind {
             Kind::Context => CUDA_ERROR_INVALID_CONTEXT,
             Kind::Allocation | Kind::ResourceDesc => CUDA_ERROR_INVALID_VALUE,
             Kind::Graph | Kind::GraphNode | Kind::GraphExec if raw == 0 => CUDA_ERROR_INVALID_VALUE,
             _ => CUDA_ERROR_INVALID_HANDLE,
         })
     }
-
     /// The id of a handle that may be null; 0 then.
     #[inline]
     pub fn handle_opt(self, kind: Kind, raw: u64) -> Result<u32, CUresult> {
@@ -103,8 +152,8 @@ impl Cx {
 
     /// The device with the program's ordinal.
     pub fn device(self, dev: CUdevice) -> Result<&'static Device, CUresult> {
-        let i = usize::try_from(dev).ok();
-        i.and_then(|i| self.client.devices.get(i))
+        let mut all = self.client.devices.iter();
+        all.find(|d| d.ordinal == dev)
             .ok_or(CUDA_ERROR_INVALID_DEVICE)
     }
 

@@ -6,17 +6,15 @@
 //! them before.
 
 use crate::cuda::state::shadows::Outcome;
-use crate::lock::lock;
+use crate::prelude::*;
 use crate::threads;
 use busbar_abi::cuda::*;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{
-    AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-};
-use std::sync::{Mutex, Once};
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, AtomicU8};
 
 /// Who knows what a fault needs.
 pub trait Owner: Send + Sync {

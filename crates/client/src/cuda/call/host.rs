@@ -3,11 +3,12 @@
 use super::accesses;
 use super::cx::Cx;
 use super::fault;
-use crate::cuda::state::area::{ANY, Change, Look, Pages};
+use crate::cuda::state::area::{ANY, Change, Pages};
 use crate::cuda::state::shadows::Far;
 use busbar_abi::cuda::*;
 use busbar_wire::codec::Request as _;
 use busbar_wire::generated::cuda as msg;
+use busbar_wire::record::Heard;
 use std::ffi::c_void;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -116,10 +117,19 @@ impl Far for Cx {
         shadows.is_host_memory_known() && shadows.may_be_host_memory(word)
     }
 
-    fn read_all(&self, looks: &[Look]) -> Result<Vec<Option<Vec<u8>>>> {
-        let wanted = looks.iter().map(|l| (l.context, l.src, l.len)).collect();
-        let got = self.client.session.memory_out_all(wanted);
-        got.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
+    fn open(&self, src: u64, len: usize, host: (u64, Heard), to: Option<&mut [u8]>) -> Result<()> {
+        match self.client.session.memory_open((src, len), host, to) {
+            Ok(a) if a.status == CUDA_SUCCESS => Ok(()),
+            Ok(a) => Err(a.status),
+            Err(_) => Err(CUDA_ERROR_DEVICE_UNAVAILABLE),
+        }
+    }
+
+    fn look(&self, all: bool) -> Result<bool> {
+        match self.client.session.memory_look(all) {
+            Ok(a) => Ok(a.status == CUDA_ERROR_NOT_READY),
+            Err(_) => Err(CUDA_ERROR_DEVICE_UNAVAILABLE),
+        }
     }
 }
 
@@ -172,7 +182,7 @@ impl Cx {
         let shadows = &self.state().shadows;
         let mut areas = shadows.areas();
         areas.over(scope, stream, mark);
-        areas.fetch_edges(&Host, &self);
+        areas.hear(&Host, &self);
         // What the program has looked at meanwhile, it must look at again.
         if shadows.streams_wait()
             && let Err(e) = areas.push(&Host, &self, ANY, true)
@@ -181,12 +191,13 @@ impl Cx {
         }
     }
 
-    /// A function of the program's is about to run in stream order: it sees what work before it
-    /// has written.
-    pub fn function_begins(self) {
+    /// The program hears that work is over, or a function of its own is about to run in stream
+    /// order: it sees what that work has written.
+    #[inline]
+    pub fn hears(self) {
         let shadows = &self.state().shadows;
         if shadows.needs_to_hear() {
-            shadows.areas().fetch_edges(&Host, &self);
+            shadows.areas().hear(&Host, &self);
         }
     }
 

@@ -9,8 +9,9 @@ mod guard;
 mod host;
 mod send;
 pub mod thread;
+mod together;
 pub mod watch;
 
-pub use client::{Client, Job};
+pub use client::{Client, Gate, Job};
 pub use cx::{Cx, ReplyBytes, decode, put, put_opt};
 pub use host::{Host, unmap_host};

@@ -2,7 +2,7 @@
 //! captures, and, where a process has several clients, which one its calls are for.
 
 use super::client::Client;
-use crate::cuda::state::handles::id_in;
+use crate::cuda::state::handles::{id_in, server_in};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
@@ -24,6 +24,8 @@ thread_local! {
     /// times in a training step: change, context, key, value.
     static STORED: RefCell<[(u64, u32, u64, u64); CACHED]> =
         const { RefCell::new([(0, 0, 0, 0); CACHED]) };
+    /// The client, and the context, that the call in progress turned out to be for.
+    static ELSEWHERE: Cell<Option<(&'static Client, u64)>> = const { Cell::new(None) };
     /// Whether this thread is in a listener, whose own errors must not make it wait for itself.
     static LISTENING: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread is in a function that a stream waits for, which may make no calls.
@@ -58,24 +60,53 @@ pub fn current() -> u32 {
     id_in(current_raw())
 }
 
-/// Sets the current context.
-pub fn set_current(raw: u64) {
+/// Sets the current context. Where a process has several clients, calls are for the context's.
+pub fn set_current(client: &'static Client, raw: u64) {
+    if client.many {
+        let server = server_in(raw).filter(|_| raw != 0);
+        let of = server.map_or(client.all().first().copied(), |s| client.of_server(s));
+        let _ = BOUND.try_with(|b| b.set(of));
+    }
     let _ = CURRENT.try_with(|c| c.set(raw));
 }
 
+/// The call in progress is for another client, in one of its contexts or in none.
+pub fn note_elsewhere(client: &'static Client, context: u64) {
+    let _ = ELSEWHERE.try_with(|e| e.set(Some((client, context))));
+}
+
+/// Where the call that has failed is to be begun again.
+pub fn take_elsewhere() -> Option<(&'static Client, u64)> {
+    ELSEWHERE.try_with(Cell::take).ok().flatten()
+}
+
+/// Runs a call as if its context were current.
+pub fn elsewhere<T>((client, context): (&'static Client, u64), f: impl FnOnce() -> T) -> T {
+    let before = (BOUND.replace(Some(client)), CURRENT.replace(context));
+    let t = f();
+    BOUND.set(before.0);
+    CURRENT.set(before.1);
+    t
+}
+
+/// In the child of a fork: the thread has nothing any more.
+pub fn leave() {
+    let _ = BOUND.try_with(|b| b.set(None));
+}
+
 /// A context becomes current; the one before lies below.
-pub fn push(raw: u64) {
+pub fn push(client: &'static Client, raw: u64) {
     let old = current_raw();
     if old != 0 {
         STACK.with_borrow_mut(|s| s.push(old));
     }
-    set_current(raw);
+    set_current(client, raw);
 }
 
 /// What lies below the current context on the thread's stack becomes current.
-pub fn pop() {
+pub fn pop(client: &'static Client) {
     let below = STACK.with_borrow_mut(Vec::pop);
-    set_current(below.unwrap_or(0));
+    set_current(client, below.unwrap_or(0));
 }
 
 /// The handle of the thread's own default stream in a context, if it was made.

@@ -129,12 +129,18 @@ pub fn work(cx: Cx, stream: u32) -> Result<()> {
     Ok(())
 }
 
-/// Where the device has what a graph's node is to write, wait for or fill.
-pub fn of_node(cx: Cx, p: u64) -> Result<u64> {
+/// Where the device has what it is to write, wait for or fill. The log hears of page-locked memory
+/// what has its address.
+pub fn on_device(cx: Cx, p: u64, has_it: &str) -> Result<u64> {
     match cx.state().ranges.find_page_locked(p) {
-        Some(r) => shadow::expose(cx, &r, p, || "a graph's node has it".into()),
+        Some(r) => shadow::expose(cx, &r, p, || format!("{has_it} has it")),
         None => Ok(p),
     }
+}
+
+/// The same of a graph's node.
+pub fn of_node(cx: Cx, p: u64) -> Result<u64> {
+    on_device(cx, p, "a graph's node")
 }
 
 /// The same of the words of a list of memory operations, as bytes.

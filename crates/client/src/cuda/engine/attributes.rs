@@ -3,7 +3,6 @@
 use super::prelude::*;
 use crate::cuda::engine::launch;
 use crate::cuda::state::functions::{ATTRIBUTES, MAX_DYNAMIC_SHARED, STATIC_SHARED};
-use std::sync::atomic::Ordering;
 
 /// The value of an attribute.
 pub fn attribute(cx: Cx, f: CUfunction, which: CUfunction_attribute) -> Result<i32> {
@@ -21,7 +20,7 @@ pub fn set_attribute(
     value: i32,
     device: CUdevice,
 ) -> Result<()> {
-    let (id, f) = launch::function(cx, raw)?;
+    let (_, f) = launch::function(cx, raw)?;
     let i = which as usize;
     // Only these can be set: dynamic shared memory, carve-out, and the cluster's.
     refuse_if(!(8..ATTRIBUTES).contains(&i), CUDA_ERROR_INVALID_VALUE)?;
@@ -42,7 +41,7 @@ pub fn set_attribute(
         return Ok(());
     }
     cx.send(&msg::FunctionSetAttribute {
-        function: id,
+        function: f.kernel,
         attribute: i as i32,
         value,
         device,

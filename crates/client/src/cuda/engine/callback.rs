@@ -6,7 +6,7 @@
 //! returned here. Bytes are read on another thread: a function may wait for what other streams do.
 
 use super::prelude::*;
-use crate::cuda::call::{Client, Job, fault, thread};
+use crate::cuda::call::{Client, Gate, Job, fault, thread};
 use crate::cuda::engine::{graph_host, logs, shadow, transfer};
 use crate::cuda::state::promised::{Function, Promised};
 use crate::cuda::state::rows::{HostBox, Rows, shape};
@@ -17,7 +17,6 @@ use busbar_wire::generated::cuda::contract::MOST_READ;
 use busbar_wire::promise::{HOST_FUNCTION, MAYBE_CAPTURED, STREAM_CALLBACK, Word};
 use busbar_wire::record::{OP_CALLBACK_BYTES, OP_CALLBACK_DONE};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 
 /// Something that the server has asked for.
@@ -134,7 +133,7 @@ fn read(cx: Cx, call: u32, from: &HostBox) {
 
 /// Runs a function of the program's that a stream waits for.
 fn in_stream_order(cx: Cx, f: impl FnOnce()) {
-    cx.function_begins();
+    cx.hears();
     thread::set_in_function(true);
     let f = || fault::in_function(|| catch_unwind(AssertUnwindSafe(f)));
     let _ = cx.state().contexts.without_calls(f);
@@ -164,6 +163,10 @@ fn work(cx: Cx, job: &Asked) {
             in_stream_order(cx, call);
         }
         Promised::Read(from) => read(cx, job.call, &from),
+        Promised::Gate(gate) => {
+            let gate = lock(&cx.client.gates).remove(&gate);
+            return gate.into_iter().for_each(|open| open(job.call));
+        }
         Promised::Destructor { run: f, .. } => {
             let _ = catch_unwind(|| run(f));
         }
@@ -172,11 +175,55 @@ fn work(cx: Cx, job: &Asked) {
         job.what.is_over(&cx.state().order);
     }
     if job.call != 0 {
-        // The worker hears that it is done.
-        let done = |out: &mut Vec<u8>| out.extend_from_slice(&job.call.to_le_bytes());
-        let session = &cx.client.session;
-        let _ = session.queue_raw(OP_CALLBACK_DONE, 0, done);
-        session.flush();
+        tell_done(cx, job.call);
+    }
+}
+
+/// The worker hears that what it asked for is done.
+fn tell_done(cx: Cx, call: u32) {
+    let done = |out: &mut Vec<u8>| out.extend_from_slice(&call.to_le_bytes());
+    let session = &cx.client.session;
+    let _ = session.queue_raw(OP_CALLBACK_DONE, 0, done);
+    session.flush();
+}
+
+/// A stream goes no further until it is let go on. When it has come so far, `reached` is run on a
+/// thread that others wait for, and told how to let it go on. Should the stream die before, it is
+/// dropped.
+pub fn gate(cx: Cx, stream: u32, reached: impl FnOnce(GoOn) + Send + 'static) -> Result<()> {
+    jobs(cx.client, true)?;
+    let state = cx.state();
+    let number = cx.queued();
+    let open: Gate = Box::new(move |call| reached(GoOn(cx, call)));
+    let mut gates = lock(&cx.client.gates);
+    let number = (number..)
+        .find(|n| !gates.contains_key(n))
+        .unwrap_or(number);
+    gates.insert(number, open);
+    drop(gates);
+    let token = state.promises.once(&state.order, Promised::Gate(number));
+    let sent = cx.send(&msg::StreamGate { stream, token });
+    cx.client.session.flush();
+    sent.inspect_err(|_| {
+        take_back(cx, token);
+        lock(&cx.client.gates).remove(&number);
+    })
+}
+
+/// Lets a stream go on, when it is dropped.
+pub struct GoOn(Cx, u32);
+
+impl Drop for GoOn {
+    fn drop(&mut self) {
+        tell_done(self.0, self.1);
+    }
+}
+
+/// Runs something on the thread that reads for a client.
+pub fn soon(client: &'static Client, job: impl FnOnce() + Send + 'static) {
+    client.waiting.fetch_add(1, Ordering::AcqRel);
+    if let Ok(tx) = jobs(client, true) {
+        let _ = tx.send(Box::new(job));
     }
 }
 
@@ -207,7 +254,7 @@ pub fn asked(client: &'static Client, status: i32, call: u32, body: &[u8]) -> Re
                 after: m.after,
                 beside: m.beside,
             };
-            let reads = matches!(what, Promised::Read(_));
+            let reads = matches!(what, Promised::Read(_) | Promised::Gate(_));
             // It was there before the token was given.
             if let Ok(tx) = jobs(client, reads) {
                 let _ = tx.send(Box::new(move || work(Cx::of(client), &job)));
@@ -215,11 +262,17 @@ pub fn asked(client: &'static Client, status: i32, call: u32, body: &[u8]) -> Re
         }
         Word::Gone => {
             let token = Reader::new(body).u64().map_err(|_| damaged())?;
-            state.promises.take(&state.order, token)?;
+            if let Promised::Gate(gate) = state.promises.take(&state.order, token)? {
+                lock(&client.gates).remove(&gate);
+            }
         }
         Word::LogLine => {
             let m = decode::<msg::LogLine<'_>>(body).map_err(|_| damaged())?;
             logs::arrived(state, &m)?;
+        }
+        Word::MemoryTold => {
+            let m = decode::<msg::MemoryTold<'_>>(body).map_err(|_| damaged())?;
+            state.shadows.told(&m)?;
         }
         Word::MirrorGone => {
             let id = Reader::new(body).u32().map_err(|_| damaged())?;

@@ -2,7 +2,6 @@
 
 use super::prelude::*;
 use crate::cuda::state::devices::Device;
-use std::sync::atomic::Ordering;
 
 /// The current context's device.
 pub fn device_of(cx: Cx) -> Result<&'static Device> {
@@ -41,10 +40,11 @@ pub fn or_first(cx: Cx) -> Result<Cx> {
     if cx.scope != 0 {
         return Ok(cx);
     }
-    let p = cx.state().contexts.primary(0)?;
+    let first = cx.client.devices.first().ok_or(CUDA_ERROR_NO_DEVICE)?;
+    let p = cx.state().contexts.primary(first.ordinal)?;
     // Once: nobody gives back what is retained here.
     if p.retained.load(Ordering::Acquire) == 0 {
-        retain(cx, 0)?;
+        retain(cx, first.ordinal)?;
     }
-    Ok(cx.in_context(cx.device(0)?.primary))
+    Ok(cx.in_context(first.primary))
 }

@@ -9,7 +9,7 @@ use super::prelude::*;
 use crate::cuda::call::Host;
 use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{
-    addresses, callback, copy_across, graph_host, ring, settled, shared, stream, transfer,
+    across, addresses, callback, copy_across, graph_host, ring, settled, shared, stream, transfer,
 };
 use crate::cuda::state::rows::{DEVICE, End, HOST, Rows};
 
@@ -72,6 +72,10 @@ pub unsafe fn to_device(
     stream: u32,
     later: bool,
 ) -> Result<()> {
+    // SAFETY: passed on to the caller.
+    if let Some(done) = unsafe { across::bytes(cx, dst, src as u64, len, stream, later, any) } {
+        return done;
+    }
     // SAFETY: passed on to the caller.
     let before = unsafe { queue_to_device(cx, dst, src, len, stream, later)? };
     if !later && len > 0 {
@@ -140,7 +144,7 @@ unsafe fn queue_to_device(
         return Ok(before);
     }
     let pinned = later && cx.state().ranges.is_pinned_end(src as u64, len);
-    if pinned && cx.state().order.may_still_write(src as u64, len) && !cx.idle(stream) {
+    if pinned && cx.may_still_write(src as u64, len) && !cx.idle(stream) {
         let r = flat((DEVICE, dst), (HOST, src as u64), len);
         return callback::read_in_order(cx, &r, 0, stream).map(Ok);
     }
@@ -171,6 +175,10 @@ pub unsafe fn to_host(
     stream: u32,
     later: bool,
 ) -> Result<()> {
+    // SAFETY: passed on to the caller.
+    if let Some(done) = unsafe { across::bytes(cx, dst as u64, src, len, stream, later, any) } {
+        return done;
+    }
     let mark = cx.state().shadows.mark();
     // SAFETY: passed on to the caller.
     if unsafe { bring_to_host(cx, dst, src, len, stream, later)? } {
@@ -287,6 +295,10 @@ pub unsafe fn at_once(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Re
 
 /// A copy whose ends the addresses tell.
 pub unsafe fn any(cx: Cx, dst: u64, src: u64, len: usize, stream: u32, later: bool) -> Result<()> {
+    // SAFETY: passed on to the caller.
+    if let Some(done) = unsafe { across::bytes(cx, dst, src, len, stream, later, any) } {
+        return done;
+    }
     // SAFETY: passed on to the caller, for whichever end is on the host.
     unsafe {
         match (cx.state().on_host(dst), cx.state().on_host(src)) {

@@ -5,7 +5,7 @@
 use super::prelude::*;
 use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{
-    addresses, array, callback, copy_across, graph_host, settled, stream, transfer,
+    across, addresses, array, callback, copy_across, graph_host, settled, stream, transfer,
 };
 use crate::cuda::state::rows::{ARRAY, CHUNK, DEVICE, End, HOST, Rows, shape};
 use busbar_channel::Bulk;
@@ -128,6 +128,10 @@ pub unsafe fn copy_box(
     box_bytes
         .filter(|n| *n < 1 << 46)
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    // SAFETY: passed on to the caller.
+    if let Some(done) = unsafe { across::rows(cx, &r, stream, later, copy_box) } {
+        return done;
+    }
     let r = cx.state().settled(&r);
     let ends = [&r.src, &r.dst];
     if ends.iter().any(|e| e.memory != ARRAY && e.pitch < r.width) {
@@ -169,9 +173,8 @@ pub unsafe fn copy_box(
             (HOST, DEVICE | ARRAY) => {
                 let (p, n) = r.host(r.src).span();
                 addresses::in_rows(cx, &r)?;
-                let written = later
-                    && cx.state().ranges.is_pinned(p, n)
-                    && cx.state().order.may_still_write(p, n);
+                let written =
+                    later && cx.state().ranges.is_pinned(p, n) && cx.may_still_write(p, n);
                 let before = match later {
                     true => Ok(()),
                     false => settled::before(cx, stream, p, n),

@@ -8,7 +8,6 @@ use crate::cuda::call::{Host, freed, thread};
 use crate::cuda::engine::managed;
 use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::space;
-use std::sync::atomic::Ordering;
 
 /// Frees the memory of the context `cx` is in.
 fn free_memory(cx: Cx) {
@@ -50,7 +49,7 @@ fn finish(cx: Cx, id: u32, end: impl FnOnce(Cx) -> Result<()>) -> Result<()> {
 pub fn gone(cx: Cx, id: u32, end: impl FnOnce(Cx) -> Result<()>) -> Result<()> {
     let ended = finish(cx, id, end);
     if thread::current_raw() == cx.raw(Kind::Context, id) {
-        thread::pop();
+        thread::pop(cx.client);
     }
     cx.destroy(Kind::Context, id);
     ended

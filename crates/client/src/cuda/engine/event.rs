@@ -43,6 +43,7 @@ pub fn known(cx: Cx, id: u32) -> (Known, u64) {
     let (known, record) = state.events.asked(id);
     // A failure is for the worker to tell, and what a capture forbids.
     let told = state.contexts.has_deferred(cx.scope) || state.captures.any();
-    let ask = told || state.shadows.needs_to_hear() || !Switch::Idle.on();
+    let sends = state.shadows.active() && state.shadows.streams_wait();
+    let ask = told || sends || !Switch::Idle.on();
     (if ask { Known::Unknown } else { known }, record)
 }

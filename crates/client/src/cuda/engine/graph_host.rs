@@ -10,7 +10,6 @@ use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{addresses, stream, transfer};
 use crate::cuda::state::graphs::Lists;
 use crate::cuda::state::rows::{End, HOST, HostBox, Rows, UNIFIED, shape};
-use crate::cuda::state::space;
 use busbar_channel::Bulk;
 
 /// A copy as it travels: its shape, ids of arrays, ids of mirrors.
@@ -38,7 +37,7 @@ pub fn travel(cx: Cx, r: &Rows) -> Result<Travel> {
     let mut r = cx.state().settled(r);
     // What the worker has at the same address needs nothing in its place.
     for e in [&mut r.src, &mut r.dst] {
-        if e.memory == HOST && space::is_shared(e.host) {
+        if e.memory == HOST && cx.state().spaces.is_shared(e.host) {
             (e.memory, e.device, e.host) = (UNIFIED, e.host, 0);
         }
     }
@@ -72,7 +71,7 @@ pub fn restore(cx: Cx, c: &mut CUDA_MEMCPY3D, mirrors: [u32; 2]) {
         (c.srcHost, c.srcDevice) = (b.end.host as _, 0);
         (c.srcXInBytes, c.srcY, c.srcZ) = (b.end.x, b.end.y, b.end.z);
         (c.srcPitch, c.srcHeight) = (b.end.pitch, b.end.height);
-    } else if space::is_shared(c.srcDevice) {
+    } else if cx.state().spaces.is_shared(c.srcDevice) {
         c.srcMemoryType = CU_MEMORYTYPE_HOST as _;
         (c.srcHost, c.srcDevice) = (c.srcDevice as _, 0);
     }
@@ -81,7 +80,7 @@ pub fn restore(cx: Cx, c: &mut CUDA_MEMCPY3D, mirrors: [u32; 2]) {
         (c.dstHost, c.dstDevice) = (b.end.host as _, 0);
         (c.dstXInBytes, c.dstY, c.dstZ) = (b.end.x, b.end.y, b.end.z);
         (c.dstPitch, c.dstHeight) = (b.end.pitch, b.end.height);
-    } else if space::is_shared(c.dstDevice) {
+    } else if cx.state().spaces.is_shared(c.dstDevice) {
         c.dstMemoryType = CU_MEMORYTYPE_HOST as _;
         (c.dstHost, c.dstDevice) = (c.dstDevice as _, 0);
     }

@@ -29,7 +29,7 @@ pub struct Facts<'a> {
 /// The devices of a session, as [`Facts`] wants them.
 pub fn devices(cx: Cx) -> Vec<([u8; 16], [i32; 3])> {
     let of = |d: &Device| (d.uuid, d.pci());
-    cx.client.devices.iter().map(of).collect()
+    cx.client.every_device().into_iter().map(of).collect()
 }
 
 /// The answer to question `version` asked at `seconds`.

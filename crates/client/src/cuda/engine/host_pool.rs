@@ -3,8 +3,6 @@
 use super::prelude::*;
 use crate::cuda::engine::{host_memory, stream};
 use crate::cuda::state::host_pools::HostPool;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Page-locked memory of a pool is every context's, and kernels see it.
 const FLAGS: u32 = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;

@@ -7,7 +7,6 @@
 use super::prelude::*;
 use crate::cuda::state::space;
 use crate::cuda::state::vmm::Import;
-use std::collections::HashMap;
 
 const MAGIC: [u8; 8] = *b"busbar\0\x01";
 

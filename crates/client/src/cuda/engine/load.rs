@@ -1,6 +1,7 @@
 //! Loading code, and asking for what is in it.
 
 use super::prelude::*;
+use crate::cuda::call::Client;
 use crate::cuda::engine::{context, image, memory, output};
 use crate::cuda::state::contexts::as_result;
 use crate::cuda::state::devices::Device;
@@ -129,11 +130,70 @@ pub unsafe fn offer(cx: Cx, code: *const c_void) -> Result<(Offered<'static>, bo
     Ok((cx.client.session.offer(image.bytes), image.native))
 }
 
-/// Loads a library.
+/// Loads a library. Where a process has several clients, all have it, under the same handle.
 ///
 /// # Safety
 /// `code` is null or an image of device code, and the pointers among the options are valid.
 pub unsafe fn library(cx: Cx, code: *const c_void, options: &Options) -> Result<u32> {
+    // SAFETY: passed on to the caller.
+    let library = unsafe { one_library(cx, code, options)? };
+    let mut loaded = vec![(cx, library)];
+    for there in cx.rest().filter(|c| !c.client.devices.is_empty()) {
+        // One whose devices this code is not for says so when it is used there.
+        // SAFETY: passed on to the caller.
+        if let Ok(id) = unsafe { one_library(there, code, &Options::default()) } {
+            loaded.push((there, id));
+        }
+    }
+    let raw = |(cx, id): (Cx, u32)| cx.raw(Kind::Library, id);
+    for (i, of) in loaded.iter().enumerate() {
+        for (j, (cx, id)) in loaded.iter().enumerate() {
+            if i != j {
+                cx.state().handles.alias(Kind::Library, raw(*of), *id);
+            }
+        }
+    }
+    Ok(library)
+}
+
+/// The kernel of a library that all clients have.
+pub fn twin(
+    (client, scope): (&'static Client, u32),
+    there: &'static Client,
+    id: u32,
+) -> Option<u32> {
+    let (cx, there) = (Cx { client, scope }, Cx::of(there));
+    let f = there.state().functions.get(id)?;
+    if f.library == 0 || f.kernel != id {
+        return None;
+    }
+    let library = there.raw(Kind::Library, f.library);
+    let library = cx.state().handles.id(Kind::Library, library)?;
+    let twin = kernel(cx, library, &f.name).ok()?;
+    let raw = there.raw(Kind::Function, id);
+    cx.state().handles.alias(Kind::Function, raw, twin);
+    Some(twin)
+}
+
+/// Unloads a library, wherever it is.
+pub fn unload(cx: Cx, library: u32) -> Result<()> {
+    let raw = cx.raw(Kind::Library, library);
+    for there in cx.rest() {
+        if let Some(id) = there.state().handles.id(Kind::Library, raw) {
+            let _ = there.send(&msg::LibraryUnload { library: id });
+            there.destroy(Kind::Library, id);
+        }
+    }
+    let sent = cx.send(&msg::LibraryUnload { library });
+    cx.destroy(Kind::Library, library);
+    sent
+}
+
+/// Loads a library at one server.
+///
+/// # Safety
+/// As for [`library`].
+unsafe fn one_library(cx: Cx, code: *const c_void, options: &Options) -> Result<u32> {
     // SAFETY: passed on to the caller.
     let (offered, native) = unsafe { offer(cx, code)? };
     let hash = offered.hash;
@@ -197,7 +257,8 @@ fn learn(
     (params, attributes): (&[u32], &[u32]),
     (library, module): (u32, u32),
 ) -> Result<()> {
-    let f = Function::new(name.into(), params, attributes, library, module).inspect_err(|_| {
+    let f = Function::new(name.into(), params, attributes, id, library, module);
+    let f = f.inspect_err(|_| {
         crate::log!(Error, "the worker says of {name:?} what cannot be");
     })?;
     cx.state().functions.set(id, f);
@@ -212,7 +273,8 @@ pub fn kernel(cx: Cx, library: u32, name: &CStr) -> Result<u32> {
         return Ok(id);
     }
     let text = name.to_str().map_err(|_| CUDA_ERROR_NOT_FOUND)?;
-    let device = cx.current_device().unwrap_or(0);
+    let first = || cx.client.devices.first().map_or(0, |d| d.ordinal);
+    let device = cx.current_device().unwrap_or_else(|_| first());
     // Threads that have no context ask, too (PyTorch's backward pass does), but the driver
     // describes a kernel only inside one.
     let cx = match cx.scope {
@@ -231,6 +293,25 @@ pub fn kernel(cx: Cx, library: u32, name: &CStr) -> Result<u32> {
         .inspect_err(|_| cx.destroy(Kind::Function, id))?;
     // Another thread may have asked at the same time: one handle per kernel.
     Ok(libraries.with_new(library, |l| *l.kernels.entry(name.into()).or_insert(id)))
+}
+
+/// The id of a kernel's function in the current context, which is made when it is asked for first.
+pub fn function_here(cx: Cx, f: &Function) -> Result<u32> {
+    let mut here = lock(&f.here);
+    if let Some((_, id)) = here.iter().find(|(context, _)| *context == cx.scope) {
+        return Ok(*id);
+    }
+    let function = cx.create(Kind::Function);
+    cx.state().functions.set(function, f.in_a_context());
+    let (library, kernel) = (f.library, f.kernel);
+    cx.send(&msg::KernelFunction {
+        library,
+        kernel,
+        function,
+    })
+    .inspect_err(|_| cx.destroy(Kind::Function, function))?;
+    here.push((cx.scope, function));
+    Ok(function)
 }
 
 /// The id of a module's function, made known when it is asked for the first time.

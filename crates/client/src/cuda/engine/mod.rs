@@ -1,5 +1,6 @@
 //! What calls do: copies, code, captures, memory that both sides see, the end of a context.
 
+pub mod across;
 pub mod addresses;
 pub mod array;
 pub mod attributes;

@@ -5,7 +5,6 @@ use crate::cuda::call::unmap_host;
 use crate::cuda::engine::shared;
 use crate::cuda::state::ranges::{Spaces, pages, whole};
 use crate::cuda::state::space;
-use std::sync::atomic::AtomicU32;
 
 /// Maps fresh memory of the program's at an address of one of our ranges.
 pub fn map_fixed(at: u64, len: u64, rights: i32) -> Result<()> {

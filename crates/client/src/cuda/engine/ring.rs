@@ -5,7 +5,6 @@ use super::prelude::*;
 use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{shared, transfer};
 use crate::ring::{self, LEAST, Ring, SIZE, Way};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The ring for a copy of `len` bytes, made for the first that is long enough; `None` for a shorter
 /// one, and when nothing can be shared.

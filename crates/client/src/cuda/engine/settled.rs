@@ -6,14 +6,13 @@
 //! what the program itself can see of that work, without asking, is waited for.
 
 use super::prelude::*;
-use crate::cuda::state::space;
 
 /// A copy that counts as having waited for `stream` is about to read `len` bytes of the program's
 /// memory at `p`, which work before it may write. An error is of what was queued before: the copy
 /// is made all the same.
 pub fn before(cx: Cx, stream: u32, p: u64, len: usize) -> Result<()> {
     // What is shared the device writes by itself.
-    if space::is_shared(p) || cx.state().order.may_still_write(p, len) {
+    if cx.state().spaces.is_shared(p) || cx.may_still_write(p, len) {
         return cx.synchronize(stream);
     }
     Ok(())

@@ -8,7 +8,6 @@ use crate::cuda::call::{Host, watch};
 use crate::cuda::engine::{place, shared, transfer};
 use crate::cuda::state::area::{Area, Attach, SMALL};
 use crate::cuda::state::ranges::{Range, Sort, pages};
-use crate::cuda::state::space;
 
 const PAGE: u64 = 4096;
 
@@ -50,7 +49,7 @@ pub fn add_variable(cx: Cx, (at, size): (u64, u64), context: u32) -> Result<()> 
 
 /// Makes a kernel see page-locked memory: gives its address on the device. The log hears `why`.
 pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result<u64> {
-    if space::is_shared(p) {
+    if cx.state().spaces.is_shared(p) {
         return Ok(p);
     }
     let shadows = &cx.state().shadows;
@@ -58,6 +57,14 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
         return Ok(known);
     }
     let (at, n) = (r.base, r.size);
+    let elsewhere = |there: Cx| there.state().shadows.device_side(p, 1).is_some();
+    refuse_if(cx.rest().any(elsewhere), CUDA_ERROR_NOT_SUPPORTED).inspect_err(|_| {
+        let why = "kernels of another server see it";
+        crate::log!(
+            Error,
+            "page-locked memory at {at:#x} stays where it is: {why}"
+        );
+    })?;
     crate::log!(
         Info,
         "kernels see {n} bytes of page-locked memory at {at:#x}: {}",

@@ -9,7 +9,6 @@ use crate::cuda::call::unmap_host;
 use crate::cuda::state::order::ALL_STREAMS;
 use crate::cuda::state::space;
 use busbar_transport::shared::Segment;
-use std::sync::atomic::Ordering;
 
 /// From this size on a copy to the device that the program waits for goes through shared memory;
 /// shorter ones are cheaper to queue than to wait for.

@@ -27,7 +27,7 @@ impl Cx {
 fn own(cx: Cx) -> Result<u32> {
     let scope = cx.need_context()?;
     let handles = &cx.state().handles;
-    if let Some(raw) = thread::own_stream(scope)
+    if let Some(raw) = thread::own_stream(cx.context_key())
         && let Some(id) = handles.id(Kind::Stream, raw)
         && handles.context(Kind::Stream, id) == scope
     {
@@ -40,7 +40,7 @@ fn own(cx: Cx) -> Result<u32> {
         ph_stream: id,
         flags,
     })?;
-    thread::set_own_stream(scope, cx.raw(Kind::Stream, id));
+    thread::set_own_stream(cx.context_key(), cx.raw(Kind::Stream, id));
     Ok(id)
 }
 

@@ -6,7 +6,6 @@ use crate::cuda::state::rows::HostBox;
 use busbar_channel::Bulk;
 use busbar_wire::codec::Request;
 use busbar_wire::limits::BULK_CHUNK as CHUNK;
-use std::time::Duration;
 
 /// From this size on it is cheaper to send pageable memory in place and wait until it has gone out
 /// than to copy it into the queue.

@@ -7,7 +7,6 @@ use crate::cuda::engine::{context, death, settled};
 use crate::cuda::life::unsupported;
 use crate::cuda::state::contexts::Info;
 use crate::cuda::state::order::ALL_STREAMS;
-use std::sync::atomic::Ordering;
 
 /// The id of `ctx`, or of the current context when it is null.
 fn given_or_current(cx: Cx, ctx: CUcontext) -> Result<u32> {
@@ -40,10 +39,10 @@ pub fn cuCtxGetCurrent(_cx: Cx) -> Result<CUcontext> {
 pub fn cuCtxSetCurrent(cx: Cx, ctx: CUcontext) -> Result<()> {
     if ctx.is_null() {
         // Null pops the top; what lies below becomes current.
-        thread::pop();
+        thread::pop(cx.client);
     } else if cx.state().handles.ever(Kind::Context, ctx as u64) {
         // One that was destroyed is taken, too: what is done in it fails.
-        thread::set_current(ctx as u64);
+        thread::set_current(cx.client, ctx as u64);
     } else {
         return Err(CUDA_ERROR_INVALID_CONTEXT);
     }
@@ -53,14 +52,14 @@ pub fn cuCtxSetCurrent(cx: Cx, ctx: CUcontext) -> Result<()> {
 pub fn cuCtxPushCurrent_v2(cx: Cx, ctx: CUcontext) -> Result<()> {
     refuse_if(ctx.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     cx.handle(Kind::Context, ctx as u64)?;
-    thread::push(ctx as u64);
+    thread::push(cx.client, ctx as u64);
     Ok(())
 }
 
 pub unsafe fn cuCtxPopCurrent_v2(cx: Cx, pctx: *mut CUcontext) -> Result<()> {
     cx.need_context()?;
     let old = thread::current_raw();
-    thread::pop();
+    thread::pop(cx.client);
     // SAFETY: the program's pointer; it may be null here.
     unsafe { put_opt(pctx, old as CUcontext) };
     Ok(())
@@ -122,7 +121,7 @@ pub fn cuCtxCreate_v2(cx: Cx, flags: u32, dev: CUdevice) -> Result<u32> {
         .and_then(|()| cx.call(&message))
         .inspect_err(|_| cx.destroy(Kind::Context, id))?;
     cx.state().contexts.remember(id, dev, flags, false);
-    thread::push(cx.raw(Kind::Context, id));
+    thread::push(cx.client, cx.raw(Kind::Context, id));
     Ok(id)
 }
 

@@ -1,7 +1,8 @@
 //! Copies, as programs ask for them.
 
 use super::prelude::*;
-use crate::cuda::engine::copy;
+use crate::cuda::engine::{across, copy};
+use crate::cuda::life::{enter, guard};
 use crate::cuda::state::rows::{DEVICE, End, HOST, Rows, at, from_3d};
 
 pub unsafe fn cuMemcpyDtoDAsync_v2(
@@ -11,6 +12,10 @@ pub unsafe fn cuMemcpyDtoDAsync_v2(
     len: usize,
     s: u32,
 ) -> Result<()> {
+    // SAFETY: memory of devices, which is looked up.
+    if let Some(done) = unsafe { across::bytes(cx, dst, src, len, s, true, copy::any) } {
+        return done;
+    }
     // Page-locked memory of the host is an address of the device's, too; other memory is not.
     let mapped = |p| cx.state().ranges.is_pinned(p, len);
     if !mapped(dst) && len > 0 {
@@ -21,6 +26,60 @@ pub unsafe fn cuMemcpyDtoDAsync_v2(
     }
     // SAFETY: memory that CUDA knows, checked above.
     unsafe { copy::any(cx, dst, src, len, s, true) }
+}
+
+/// A copy between contexts, in a stream or with the default ones.
+unsafe fn peer(
+    (dst, dst_context): (CUdeviceptr, CUcontext),
+    (src, src_context): (CUdeviceptr, CUcontext),
+    byte_count: usize,
+    stream: CUstream,
+    (per_thread, later): (bool, bool),
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let h_stream = cx.stream(stream, per_thread)?;
+        // SAFETY: memory of devices, which is looked up.
+        let across = unsafe { across::bytes(cx, dst, src, byte_count, h_stream, later, copy::any) };
+        if let Some(done) = across {
+            return done;
+        }
+        cx.send(&msg::CuMemcpyPeerAsync {
+            dst_device: dst,
+            dst_context: cx.handle_opt(Kind::Context, dst_context as u64)?,
+            src_device: src,
+            src_context: cx.handle_opt(Kind::Context, src_context as u64)?,
+            byte_count: byte_count as u64,
+            h_stream,
+        })
+    })
+}
+
+pub unsafe fn cuMemcpyPeerAsync(
+    dst: CUdeviceptr,
+    dst_context: CUcontext,
+    src: CUdeviceptr,
+    src_context: CUcontext,
+    len: usize,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    let (dst, src) = ((dst, dst_context), (src, src_context));
+    // SAFETY: passed on to the caller.
+    unsafe { peer(dst, src, len, stream, (per_thread, true)) }
+}
+
+pub unsafe fn cuMemcpyPeer(
+    dst: CUdeviceptr,
+    dst_context: CUcontext,
+    src: CUdeviceptr,
+    src_context: CUcontext,
+    len: usize,
+    per_thread: bool,
+) -> CUresult {
+    let (dst, src) = ((dst, dst_context), (src, src_context));
+    // SAFETY: passed on to the caller.
+    unsafe { peer(dst, src, len, std::ptr::null_mut(), (per_thread, false)) }
 }
 
 // What lines of the spec say of rows, and the functions on batches, which have a file of their own.

@@ -3,12 +3,12 @@
 use super::prelude::*;
 
 pub fn cuDeviceGet(cx: Cx, ordinal: i32) -> Result<CUdevice> {
-    cx.device(ordinal)?;
+    cx.of_device(ordinal).device(ordinal)?;
     Ok(ordinal)
 }
 
 pub fn cuDeviceGetCount(cx: Cx) -> Result<i32> {
-    Ok(cx.client.devices.len() as i32)
+    Ok(cx.client.all().iter().map(|c| c.devices.len() as i32).sum())
 }
 
 pub unsafe fn cuDeviceGetName(cx: Cx, name: *mut c_char, len: i32, dev: CUdevice) -> Result<()> {
@@ -29,4 +29,51 @@ pub fn cuDeviceGetAttribute(cx: Cx, attrib: CUdevice_attribute, dev: CUdevice) -
         .get(&(attrib as i32))
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
     Ok(*v)
+}
+
+/// A place on the bus, as programs write it: `[DOMAIN:]BUS:DEVICE[.FUNCTION]`, all hexadecimal.
+fn place(text: &str) -> Option<[i32; 3]> {
+    let text = text.split_once('.').map_or(text, |(place, _)| place);
+    let number = |s: &str| i32::from_str_radix(s, 16).ok();
+    let numbers: Option<Vec<_>> = text.split(':').map(number).collect();
+    match numbers?[..] {
+        [bus, device] => Some([0, bus, device]),
+        [domain, bus, device] => Some([domain, bus, device]),
+        _ => None,
+    }
+}
+
+pub fn cuDeviceGetByPCIBusId(cx: Cx, id: *const c_char) -> Result<CUdevice> {
+    refuse_if(id.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    // SAFETY: the program's text.
+    let id = unsafe { CStr::from_ptr(id) };
+    if !cx.client.many {
+        let pci_bus_id = id.to_bytes();
+        let reply = cx.cached(&msg::CuDeviceGetByPCIBusId { pci_bus_id })?;
+        return Ok(decode::<msg::CuDeviceGetByPCIBusIdReply>(&reply)?.dev);
+    }
+    let wanted = id.to_str().ok().and_then(place);
+    let wanted = wanted.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let all = cx.client.every_device();
+    let found = all.iter().find(|d| d.pci() == wanted);
+    found.map(|d| d.ordinal).ok_or(CUDA_ERROR_INVALID_DEVICE)
+}
+
+pub unsafe fn cuDeviceGetPCIBusId(cx: Cx, out: *mut c_char, len: i32, dev: CUdevice) -> Result<()> {
+    let n = usize::try_from(len).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(out.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    let reply = cx.cached(&msg::CuDeviceGetPCIBusId { len, dev })?;
+    let mut text = decode::<msg::CuDeviceGetPCIBusIdReply<'_>>(&reply)?
+        .pci_bus_id
+        .to_vec();
+    refuse_if(text.len() != n, CUDA_ERROR_UNKNOWN)?;
+    if cx.client.many {
+        // Each server's devices are in domains of their own.
+        let [domain, ..] = cx.device(dev)?.pci();
+        let shown = format!("{domain:04x}");
+        text.iter_mut().zip(shown.bytes()).for_each(|(t, d)| *t = d);
+    }
+    // SAFETY: the program says that `len` bytes lie there.
+    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), out.cast(), n) };
+    Ok(())
 }

@@ -45,7 +45,10 @@ pub fn cuEventRecordWithFlags(cx: Cx, h_event: u32, h_stream: u32, flags: u32) -
 pub fn cuEventQuery(cx: Cx, h_event: u32) -> Result<()> {
     let (known, record) = event::known(cx, h_event);
     match known {
-        Known::Happened => return Ok(()),
+        Known::Happened => {
+            cx.hears();
+            return Ok(());
+        }
         Known::Awaited => {
             cx.client.session.flush();
             // Who asks in a loop must not keep the word from being received; but a processor

@@ -121,9 +121,7 @@ pub unsafe fn mem_attribute(
     value: *mut c_void,
     set: bool,
 ) -> Result<()> {
-    if usize::try_from(device).map_or(true, |d| d >= cx.client.devices.len()) {
-        return Err(CUDA_ERROR_INVALID_DEVICE);
-    }
+    cx.device(device)?;
     refuse_if(value.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let p = value.cast::<u64>();
     let mut given = 0;

@@ -4,7 +4,6 @@ use super::prelude::*;
 use crate::cuda::generated::procs::PROC_TABLE;
 use crate::cuda::life;
 use crate::cuda::life::{enter_anywhere, enter_local, guard};
-use crate::lock::lock;
 use std::ffi::CString;
 
 pub unsafe fn cuInit(flags: u32) -> CUresult {

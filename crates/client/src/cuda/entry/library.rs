@@ -12,12 +12,6 @@ pub unsafe fn library_file(cx: Cx, path: *const c_char, options: &Options) -> Re
     }
 }
 
-pub fn cuLibraryUnload(cx: Cx, id: u32) -> Result<()> {
-    let sent = cx.send(&msg::LibraryUnload { library: id });
-    cx.destroy(Kind::Library, id);
-    sent
-}
-
 pub unsafe fn cuLibraryEnumerateKernels(
     cx: Cx,
     out: *mut CUkernel,
@@ -46,10 +40,10 @@ pub fn cuLibraryGetModule(cx: Cx, library: u32) -> Result<u32> {
     Ok(module)
 }
 
-pub fn cuKernelGetFunction(cx: Cx, kernel: CUkernel) -> Result<CUfunction> {
-    // A kernel's handle serves as its function's: the worker knows which the driver wants.
-    cx.handle(Kind::Function, kernel as u64)?;
-    Ok(kernel as CUfunction)
+pub fn cuKernelGetFunction(cx: Cx, kernel: CUkernel) -> Result<u32> {
+    let (id, f) = launch::function(cx, kernel as CUfunction)?;
+    refuse_if(f.kernel != id, CUDA_ERROR_INVALID_HANDLE)?;
+    load::function_here(cx, f)
 }
 
 pub fn cuKernelGetLibrary(cx: Cx, kernel: CUkernel) -> Result<CUlibrary> {

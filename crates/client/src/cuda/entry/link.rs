@@ -5,7 +5,6 @@ use super::prelude::*;
 use crate::cuda::engine::{image, load};
 use crate::cuda::state::contexts::as_result;
 use crate::cuda::state::loaded::{Link, Options};
-use std::sync::Arc;
 
 pub fn link(cx: Cx, options: Options) -> Result<u32> {
     let id = cx.create(Kind::Link);

@@ -8,7 +8,6 @@ use crate::cuda::state::advice::{CPU, NOWHERE, Place, common};
 use crate::cuda::state::area::{Area, Attach};
 use crate::cuda::state::ranges::{Range, Sort, pages};
 use crate::cuda::state::space;
-use crate::lock::lock;
 
 const ATTACH_GLOBAL: u32 = 1;
 const ATTACH_HOST: u32 = 2;

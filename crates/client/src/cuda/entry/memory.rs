@@ -4,7 +4,6 @@ use super::prelude::*;
 use crate::cuda::engine::{host_memory, memory, place, pool, shadow, transfer};
 use crate::cuda::state::ranges::{ORDERED, Range, Sort};
 use crate::cuda::state::space;
-use crate::lock::lock;
 
 /// Alignment of the rows of pitched memory.
 const PITCH: usize = 512;
@@ -135,6 +134,7 @@ pub unsafe fn cuMemFreeHost(cx: Cx, p: *mut c_void) -> Result<()> {
     if p.is_null() {
         return Ok(());
     }
+    let cx = cx.of_address(p as u64);
     if cx.state().host_pooled.get(&(p as u64)).is_some() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -183,10 +183,12 @@ pub unsafe fn cuMemHostRegister_v2(cx: Cx, p: *mut c_void, size: usize, flags: u
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     state.shadows.has_host_memory(Some((start, end)));
+    host_memory::tell(cx, (start, size as u64), registered, flags);
     Ok(())
 }
 
 pub unsafe fn cuMemHostUnregister(cx: Cx, p: *mut c_void) -> Result<()> {
+    let cx = cx.of_address(p as u64);
     let (p, state) = (p as u64, cx.state());
     let other = match state.ranges.find(p) {
         Some(_) => CUDA_ERROR_INVALID_VALUE,
@@ -195,6 +197,7 @@ pub unsafe fn cuMemHostUnregister(cx: Cx, p: *mut c_void) -> Result<()> {
     let r = state.ranges.remove(p, |s| s == Sort::Registered);
     let r = r.ok_or(other)?;
     transfer::settle(cx, r.base, r.size);
+    host_memory::untell(cx, &r);
     shadow::conceal(cx, &r);
     Ok(())
 }

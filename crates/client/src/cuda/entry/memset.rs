@@ -1,7 +1,7 @@
 //! Fills. What CUDA refuses at once is checked here; the rest is queued.
 
 use super::prelude::*;
-use crate::cuda::engine::copy_across;
+use crate::cuda::engine::{addresses, copy_across};
 use crate::cuda::life::{enter, guard};
 
 /// Checks a fill of `height` rows of `width` elements of `element` bytes. `None` when there is
@@ -39,18 +39,22 @@ fn fill(
     raw: CUstream,
     per_thread: bool,
     dst: u64,
-    check: impl FnOnce(Cx) -> Result<Option<()>>,
-    send: impl Fn(Cx, u32) -> Result<()>,
+    check: impl Fn(Cx) -> Result<Option<()>>,
+    send: impl Fn(Cx, u32, u64) -> Result<()>,
 ) -> CUresult {
     guard(|| {
-        let cx = enter()?;
+        let mut cx = enter()?;
+        if raw.is_null() {
+            cx = cx.of_address(dst);
+        }
         cx.need_context()?;
         let stream = cx.stream(raw, per_thread)?;
         if check(cx)?.is_none() {
             return Ok(());
         }
-        copy_across::in_its_context(cx, dst, stream, |there| send(there, 0))
-            .unwrap_or_else(|| send(cx, stream))?;
+        let there = addresses::on_device(cx, dst, "a fill")?;
+        copy_across::in_its_context(cx, dst, stream, |cx| send(cx, 0, there))
+            .unwrap_or_else(|| send(cx, stream, there))?;
         // Without a stream named, a fill of the host's memory is over when the call returns.
         if raw.is_null() && cx.state().ranges.is_pinned(dst, 1) {
             cx.synchronize(stream)?;
@@ -69,14 +73,20 @@ macro_rules! line {
             per_thread: bool,
         ) -> CUresult {
             let checked = |cx| check(cx, dst, 0, size_of::<$t>(), n, 1);
-            fill(stream, per_thread, dst, checked, |cx, h_stream| {
-                cx.send(&msg::$message {
-                    dst_device: dst,
-                    $value,
-                    n: n as u64,
-                    h_stream,
-                })
-            })
+            fill(
+                stream,
+                per_thread,
+                dst,
+                checked,
+                |cx, h_stream, dst_device| {
+                    cx.send(&msg::$message {
+                        dst_device,
+                        $value,
+                        n: n as u64,
+                        h_stream,
+                    })
+                },
+            )
         }
     };
 }
@@ -93,16 +103,22 @@ macro_rules! rows {
             per_thread: bool,
         ) -> CUresult {
             let checked = |cx| check(cx, dst, pitch, size_of::<$t>(), width, height);
-            fill(stream, per_thread, dst, checked, |cx, h_stream| {
-                cx.send(&msg::$message {
-                    dst_device: dst,
-                    dst_pitch: pitch as u64,
-                    $value,
-                    width: width as u64,
-                    height: height as u64,
-                    h_stream,
-                })
-            })
+            fill(
+                stream,
+                per_thread,
+                dst,
+                checked,
+                |cx, h_stream, dst_device| {
+                    cx.send(&msg::$message {
+                        dst_device,
+                        dst_pitch: pitch as u64,
+                        $value,
+                        width: width as u64,
+                        height: height as u64,
+                        h_stream,
+                    })
+                },
+            )
         }
     };
 }

@@ -5,7 +5,6 @@ use crate::cuda::engine::pool::Maker;
 use crate::cuda::engine::{host_pool, memory, pool, stream};
 use crate::cuda::state::handles::WORKER_IDS;
 use crate::cuda::state::ranges::{Sort, plausible};
-use crate::lock::lock;
 
 pub fn of_device(cx: Cx, dev: CUdevice, default: u32) -> Result<CUmemoryPool> {
     cx.device(dev)?;

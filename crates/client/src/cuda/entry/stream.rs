@@ -3,7 +3,7 @@
 use super::green;
 use super::prelude::*;
 use crate::cuda::call::thread;
-use crate::cuda::engine::{callback, graph, settled, stream};
+use crate::cuda::engine::{across, callback, graph, settled, stream};
 use crate::cuda::life::{enter, guard};
 use busbar_wire::codec::Request;
 
@@ -54,6 +54,7 @@ pub fn cuStreamSynchronize(cx: Cx, h_stream: u32) -> Result<()> {
 
 pub fn cuStreamQuery(cx: Cx, h_stream: u32) -> Result<()> {
     if cx.idle(h_stream) {
+        cx.hears();
         return Ok(());
     }
     cx.about_to_wait()?;
@@ -256,4 +257,26 @@ pub unsafe fn cuStreamAddCallback(
     refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE)?;
     let stream_id = cx.stream(stream, per_thread)?;
     callback::queue_stream_callback(cx, stream_id, stream, f, data)
+}
+
+pub unsafe fn cuStreamWaitEvent(
+    stream: CUstream,
+    event: CUevent,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let h_stream = cx.stream(stream, per_thread)?;
+        let raw = event as u64;
+        if let Some(other) = cx.others(Kind::Event, raw) {
+            return across::wait(cx, h_stream, other);
+        }
+        let h_event = cx.handle(Kind::Event, raw)?;
+        cx.send(&msg::CuStreamWaitEvent {
+            h_stream,
+            h_event,
+            flags,
+        })
+    })
 }

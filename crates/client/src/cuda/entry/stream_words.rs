@@ -5,7 +5,7 @@
 //! each wait of its own, too; see [`shadow::about_to_wait`].
 
 use super::prelude::*;
-use crate::cuda::engine::{shadow, stream};
+use crate::cuda::engine::{addresses, stream};
 use busbar_wire::codec::Request;
 use busbar_wire::limits::MAX_ITEMS;
 
@@ -34,10 +34,7 @@ fn is_usual(p: u64, len: u64, what: Use, flags: u32) -> bool {
 /// Where the device finds a word.
 fn place(cx: Cx, p: u64, what: Use) -> Result<u64> {
     refuse_if(p == 0, CUDA_ERROR_INVALID_VALUE)?;
-    let at = match cx.state().ranges.find_page_locked(p) {
-        Some(r) => shadow::expose(cx, &r, p, || "a stream has a word there".into())?,
-        None => p,
-    };
+    let at = addresses::on_device(cx, p, "a stream")?;
     if what == Use::Wait && cx.state().shadows.active() {
         cx.state().shadows.streams_will_wait();
     }

@@ -9,7 +9,6 @@ use crate::cuda::engine::{compiled, context, handshake, load};
 use crate::cuda::generated::tables as made;
 use crate::cuda::life::{enter, guard};
 use crate::cuda::state::storage::{Destructor, Stored};
-use std::sync::atomic::AtomicU64;
 
 /// A table's entry: a function, or a number.
 #[derive(Clone, Copy)]
@@ -116,6 +115,10 @@ pub unsafe fn cuGetExportTable(out: *mut *const c_void, id: *const CUuuid) -> CU
         refuse_if(out.is_null() || id.is_null(), CUDA_ERROR_INVALID_VALUE)?;
         // SAFETY: the program's pointer to a UUID of 16 bytes.
         let uuid: Uuid = unsafe { id.cast::<Uuid>().read() };
+        if uuid == crate::guest::UUID {
+            // SAFETY: checked for null above; the program's pointer.
+            return unsafe { put(out, (&raw const super::guest::TABLE).cast()) };
+        }
         let found: Option<&[Slot]> = match uuid {
             RUNTIME => Some(&TABLES.runtime),
             HOOKS => Some(&TABLES.hooks),
@@ -184,8 +187,11 @@ pub unsafe fn handshake_1(cx: Cx, version: u32, seconds: u64, out: *mut u64) -> 
     Ok(())
 }
 
-pub fn context_number(cx: Cx, id: u32) -> Result<u64> {
-    let id = if id == 0 { cx.scope } else { id };
+pub fn context_number(cx: Cx, ctx: CUcontext) -> Result<u64> {
+    let id = match ctx as u64 {
+        0 => cx.scope,
+        raw => cx.handle(Kind::Context, raw)?,
+    };
     Ok(cx.state().contexts.info(id).map_or(0, |i| i.serial))
 }
 
@@ -303,11 +309,12 @@ pub fn storage_get(cx: Cx, ctx: CUcontext, key: *mut c_void) -> Result<*mut c_vo
     let (id, key) = (storage_context(cx, ctx)?, key as u64);
     let storage = &cx.state().storage;
     let change = storage.change();
-    if let Some(value) = thread::stored(change, id, key) {
+    let place = cx.in_context(id).context_key();
+    if let Some(value) = thread::stored(change, place, key) {
         return Ok(value as *mut c_void);
     }
     let value = storage.get(id, key).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
-    thread::keep_stored(change, id, key, value);
+    thread::keep_stored(change, place, key, value);
     Ok(value as *mut c_void)
 }
 

@@ -5,7 +5,6 @@ use crate::cuda::engine::vmm;
 use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::space::GRANULE;
 use crate::cuda::state::vmm::{Mapping, Vmm};
-use crate::lock::lock;
 
 pub use super::vmm_share::*;
 

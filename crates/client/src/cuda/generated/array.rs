@@ -158,6 +158,7 @@ pub unsafe extern "C" fn cuArrayGetMemoryRequirements(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(device);
         not_null(memoryRequirements)?;
         let v_array = cx.handle(Kind::Array, array as u64)?;
         let v_req = wire::CuArrayGetMemoryRequirements {
@@ -289,6 +290,7 @@ pub unsafe extern "C" fn cuMipmappedArrayGetMemoryRequirements(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(device);
         not_null(memoryRequirements)?;
         let v_mipmap = cx.handle(Kind::MipmappedArray, mipmap as u64)?;
         let v_req = wire::CuMipmappedArrayGetMemoryRequirements {

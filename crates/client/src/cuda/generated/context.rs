@@ -38,6 +38,7 @@ pub unsafe extern "C" fn cuCtxCreate_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter_anywhere()?;
+        let cx = cx.of_device(dev);
         not_null(pctx)?;
         // SAFETY: the arguments are the program's.
         let v_pctx = unsafe { crate::cuda::entry::context::cuCtxCreate_v2(cx, flags, dev) }?;
@@ -57,6 +58,7 @@ pub unsafe extern "C" fn cuCtxCreate_v3(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter_anywhere()?;
+        let cx = cx.of_device(dev);
         not_null(pctx)?;
         // SAFETY: the arguments are the program's.
         let v_pctx = unsafe {
@@ -77,6 +79,7 @@ pub unsafe extern "C" fn cuCtxCreate_v4(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter_anywhere()?;
+        let cx = cx.of_device(dev);
         not_null(pctx)?;
         // SAFETY: the arguments are the program's.
         let v_pctx = unsafe {
@@ -98,6 +101,7 @@ pub unsafe extern "C" fn cuCtxDestroy(ctx: CUcontext) -> CUresult {
 pub unsafe extern "C" fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::context::cuCtxDestroy_v2(cx, ctx) }
     })
@@ -113,6 +117,7 @@ pub unsafe extern "C" fn cuCtxDetach(ctx: CUcontext) -> CUresult {
 pub unsafe extern "C" fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_context(ctx);
         not_null(version)?;
         // SAFETY: the arguments are the program's.
         let v_version = unsafe { crate::cuda::entry::context::cuCtxGetApiVersion(cx, ctx) }?;
@@ -166,6 +171,7 @@ pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
 pub unsafe extern "C" fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_context(ctx);
         not_null(device)?;
         // SAFETY: the arguments are the program's.
         let v_device = unsafe { crate::cuda::entry::context::cuCtxGetDevice_v2(cx, ctx) }?;
@@ -209,6 +215,7 @@ pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
 pub unsafe extern "C" fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_context(ctx);
         not_null(ctxId)?;
         // SAFETY: the arguments are the program's.
         let v_ctxId = unsafe { crate::cuda::entry::context::cuCtxGetId(cx, ctx) }?;
@@ -293,6 +300,7 @@ pub unsafe extern "C" fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult {
 pub unsafe extern "C" fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::context::cuCtxPushCurrent_v2(cx, ctx) }
     })
@@ -334,6 +342,7 @@ pub unsafe extern "C" fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
 pub unsafe extern "C" fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::context::cuCtxSetCurrent(cx, ctx) }
     })
@@ -383,6 +392,7 @@ pub unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
 pub unsafe extern "C" fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::context::cuCtxSynchronize_v2(cx, ctx) }
     })
@@ -411,6 +421,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_device(dev);
         not_null(flags)?;
         not_null(active)?;
         // SAFETY: the arguments are the program's.
@@ -434,6 +445,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRelease(dev: CUdevice) -> CUresult {
 pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_device(dev);
         // SAFETY: the arguments are the program's.
         unsafe { engine::death::release(cx, dev) }
     })
@@ -449,6 +461,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult {
 pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_device(dev);
         // SAFETY: the arguments are the program's.
         unsafe { engine::death::reset(cx, dev) }
     })
@@ -458,6 +471,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
 pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_device(dev);
         not_null(pctx)?;
         // SAFETY: the arguments are the program's.
         let v_pctx = unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxRetain(cx, dev) }?;
@@ -477,6 +491,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -
 pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_device(dev);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxSetFlags_v2(cx, dev, flags) }
     })

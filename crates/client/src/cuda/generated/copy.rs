@@ -553,6 +553,7 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(dstDevice);
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -580,6 +581,7 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2_ptds(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(dstDevice);
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -863,6 +865,7 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(srcDevice);
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -890,6 +893,7 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2_ptds(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(srcDevice);
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -1065,6 +1069,7 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(srcDevice);
         // SAFETY: the arguments are the program's.
         unsafe {
             engine::copy::to_host(
@@ -1087,6 +1092,7 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2_ptds(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(srcDevice);
         // SAFETY: the arguments are the program's.
         unsafe {
             engine::copy::to_host(
@@ -1303,6 +1309,7 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(dstDevice);
         // SAFETY: the arguments are the program's.
         unsafe {
             engine::copy::to_device(
@@ -1325,6 +1332,7 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2_ptds(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(dstDevice);
         // SAFETY: the arguments are the program's.
         unsafe {
             engine::copy::to_device(
@@ -1349,13 +1357,8 @@ pub unsafe extern "C" fn cuMemcpyPeer(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        super::copy::cuMemcpyPeerAsync(
-            dstDevice,
-            dstContext,
-            srcDevice,
-            srcContext,
-            ByteCount,
-            std::ptr::null_mut(),
+        crate::cuda::entry::copy::cuMemcpyPeer(
+            dstDevice, dstContext, srcDevice, srcContext, ByteCount, false,
         )
     }
 }
@@ -1370,13 +1373,8 @@ pub unsafe extern "C" fn cuMemcpyPeer_ptds(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        super::copy::cuMemcpyPeerAsync_ptsz(
-            dstDevice,
-            dstContext,
-            srcDevice,
-            srcContext,
-            ByteCount,
-            std::ptr::null_mut(),
+        crate::cuda::entry::copy::cuMemcpyPeer(
+            dstDevice, dstContext, srcDevice, srcContext, ByteCount, true,
         )
     }
 }
@@ -1390,22 +1388,12 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(|| {
-        let cx = life::enter()?;
-        let v_dst_context = cx.handle_opt(Kind::Context, dstContext as u64)?;
-        let v_src_context = cx.handle_opt(Kind::Context, srcContext as u64)?;
-        let v_h_stream = cx.stream(hStream, false)?;
-        let v_req = wire::CuMemcpyPeerAsync {
-            dst_device: dstDevice,
-            dst_context: v_dst_context,
-            src_device: srcDevice,
-            src_context: v_src_context,
-            byte_count: ByteCount as u64,
-            h_stream: v_h_stream,
-        };
-        cx.send(&v_req)?;
-        Ok(())
-    })
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        crate::cuda::entry::copy::cuMemcpyPeerAsync(
+            dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, false,
+        )
+    }
 }
 
 /// `cuMemcpyPeerAsync_ptsz`.
@@ -1417,20 +1405,10 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(|| {
-        let cx = life::enter()?;
-        let v_dst_context = cx.handle_opt(Kind::Context, dstContext as u64)?;
-        let v_src_context = cx.handle_opt(Kind::Context, srcContext as u64)?;
-        let v_h_stream = cx.stream(hStream, true)?;
-        let v_req = wire::CuMemcpyPeerAsync {
-            dst_device: dstDevice,
-            dst_context: v_dst_context,
-            src_device: srcDevice,
-            src_context: v_src_context,
-            byte_count: ByteCount as u64,
-            h_stream: v_h_stream,
-        };
-        cx.send(&v_req)?;
-        Ok(())
-    })
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        crate::cuda::entry::copy::cuMemcpyPeerAsync(
+            dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, true,
+        )
+    }
 }

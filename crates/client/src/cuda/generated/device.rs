@@ -16,6 +16,7 @@ pub unsafe extern "C" fn cuDeviceComputeCapability(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(dev);
         not_null(major)?;
         not_null(minor)?;
         let v_req = wire::CuDeviceComputeCapability { dev };
@@ -50,6 +51,7 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_device(dev);
         not_null(pi)?;
         // SAFETY: the arguments are the program's.
         let v_pi = unsafe { crate::cuda::entry::device::cuDeviceGetAttribute(cx, attrib, dev) }?;
@@ -67,15 +69,10 @@ pub unsafe extern "C" fn cuDeviceGetByPCIBusId(
     life::guard(|| {
         let cx = life::enter()?;
         not_null(dev)?;
+        // SAFETY: the arguments are the program's.
+        let v_dev = unsafe { crate::cuda::entry::device::cuDeviceGetByPCIBusId(cx, pciBusId) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
-        let v_pci_bus_id = unsafe { text(pciBusId) }?;
-        let v_req = wire::CuDeviceGetByPCIBusId {
-            pci_bus_id: v_pci_bus_id,
-        };
-        let v_bytes = cx.cached(&v_req)?;
-        let v_reply: wire::CuDeviceGetByPCIBusIdReply = decode(&v_bytes)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { dev.write(v_reply.dev) };
+        unsafe { dev.write_unaligned(v_dev) };
         Ok(())
     })
 }
@@ -101,6 +98,7 @@ pub unsafe extern "C" fn cuDeviceGetExecAffinitySupport(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(dev);
         not_null(pi)?;
         let v_req = wire::CuDeviceGetExecAffinitySupport { r#type, dev };
         let v_bytes = cx.cached(&v_req)?;
@@ -120,6 +118,7 @@ pub unsafe extern "C" fn cuDeviceGetHostAtomicCapabilities(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(dev);
         not_null(capabilities)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_operations = unsafe { bytes_at(operations, counted(count)?) }?;
@@ -149,6 +148,7 @@ pub unsafe extern "C" fn cuDeviceGetLuid(
 pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: i32, dev: CUdevice) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_device(dev);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::device::cuDeviceGetName(cx, name, len, dev) }
     })
@@ -162,13 +162,9 @@ pub unsafe extern "C" fn cuDeviceGetPCIBusId(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        not_null(pciBusId)?;
-        let v_req = wire::CuDeviceGetPCIBusId { len, dev };
-        let v_bytes = cx.cached(&v_req)?;
-        let v_reply: wire::CuDeviceGetPCIBusIdReply<'_> = decode(&v_bytes)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { fill(pciBusId, counted(len)?, v_reply.pci_bus_id) }?;
-        Ok(())
+        let cx = cx.of_device(dev);
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::device::cuDeviceGetPCIBusId(cx, pciBusId, len, dev) }
     })
 }
 
@@ -176,6 +172,7 @@ pub unsafe extern "C" fn cuDeviceGetPCIBusId(
 pub unsafe extern "C" fn cuDeviceGetProperties(prop: *mut CUdevprop, dev: CUdevice) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(dev);
         not_null(prop)?;
         let v_req = wire::CuDeviceGetProperties { dev };
         let v_bytes = cx.cached(&v_req)?;
@@ -195,6 +192,7 @@ pub unsafe extern "C" fn cuDeviceGetTexture1DLinearMaxWidth(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(dev);
         not_null(maxWidthInElements)?;
         let v_req = wire::CuDeviceGetTexture1DLinearMaxWidth {
             format,
@@ -213,6 +211,7 @@ pub unsafe extern "C" fn cuDeviceGetTexture1DLinearMaxWidth(
 pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(dev);
         not_null(uuid)?;
         let v_req = wire::CuDeviceGetUuid { dev };
         let v_bytes = cx.cached(&v_req)?;
@@ -227,6 +226,7 @@ pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CU
 pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(dev);
         not_null(uuid)?;
         let v_req = wire::CuDeviceGetUuidV2 { dev };
         let v_bytes = cx.cached(&v_req)?;
@@ -262,6 +262,7 @@ pub unsafe extern "C" fn cuDeviceTotalMem(_bytes: *mut u32, _dev: CUdevice) -> C
 pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, dev: CUdevice) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(dev);
         not_null(bytes)?;
         let v_req = wire::CuDeviceTotalMemV2 { dev };
         let v_bytes = cx.cached(&v_req)?;

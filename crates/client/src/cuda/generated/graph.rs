@@ -18,6 +18,7 @@ pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(device);
         // SAFETY: the arguments are the program's.
         unsafe { mem_attribute(cx, device, attr, value, false) }
     })
@@ -27,6 +28,7 @@ pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
 pub unsafe extern "C" fn cuDeviceGraphMemTrim(device: CUdevice) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(device);
         let v_req = wire::CuDeviceGraphMemTrim { device };
         cx.call(&v_req)?;
         Ok(())
@@ -41,6 +43,7 @@ pub unsafe extern "C" fn cuDeviceSetGraphMemAttribute(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(device);
         // SAFETY: the arguments are the program's.
         unsafe { mem_attribute(cx, device, attr, value, true) }
     })
@@ -409,6 +412,7 @@ pub unsafe extern "C" fn cuGraphAddMemcpyNode(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_context(ctx);
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         not_null(phGraphNode)?;
         // SAFETY: the arguments are the program's.
@@ -435,6 +439,7 @@ pub unsafe extern "C" fn cuGraphAddMemFreeNode(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(dptr);
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         not_null(phGraphNode)?;
         // SAFETY: the arguments are the program's.
@@ -462,6 +467,7 @@ pub unsafe extern "C" fn cuGraphAddMemsetNode(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_context(ctx);
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         not_null(phGraphNode)?;
         // SAFETY: the arguments are the program's.
@@ -964,6 +970,7 @@ pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_context(ctx);
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         // SAFETY: the arguments are the program's.
@@ -980,6 +987,7 @@ pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_context(ctx);
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         // SAFETY: the arguments are the program's.

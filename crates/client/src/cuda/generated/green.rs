@@ -52,6 +52,7 @@ pub unsafe extern "C" fn cuDeviceGetDevResource(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(device);
         not_null(resource)?;
         let v_req = wire::CuDeviceGetDevResource { device, r#type };
         let v_bytes = cx.call(&v_req)?;
@@ -120,6 +121,7 @@ pub unsafe extern "C" fn cuGreenCtxCreate(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(dev);
         let desc = cx.handle(Kind::ResourceDesc, desc as u64)?;
         not_null(phCtx)?;
         // SAFETY: the arguments are the program's.

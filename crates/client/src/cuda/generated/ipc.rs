@@ -12,6 +12,7 @@ use wire::Kind;
 pub unsafe extern "C" fn cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(dptr);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::ipc::cuIpcCloseMemHandle(cx, dptr) }
     })
@@ -41,6 +42,7 @@ pub unsafe extern "C" fn cuIpcGetMemHandle(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(dptr);
         not_null(pHandle)?;
         // SAFETY: the arguments are the program's.
         let v_pHandle = unsafe { crate::cuda::entry::ipc::cuIpcGetMemHandle(cx, dptr) }?;

@@ -20,6 +20,7 @@ pub unsafe extern "C" fn cuKernelGetAttribute(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(dev);
         not_null(pi)?;
         // SAFETY: the arguments are the program's.
         let v_pi =
@@ -34,11 +35,12 @@ pub unsafe extern "C" fn cuKernelGetAttribute(
 pub unsafe extern "C" fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        cx.need_context()?;
         not_null(pFunc)?;
         // SAFETY: the arguments are the program's.
         let v_pFunc = unsafe { crate::cuda::entry::library::cuKernelGetFunction(cx, kernel) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { pFunc.write_unaligned(v_pFunc) };
+        unsafe { pFunc.write_unaligned(cx.raw(Kind::Function, v_pFunc) as CUfunction) };
         Ok(())
     })
 }
@@ -101,6 +103,7 @@ pub unsafe extern "C" fn cuKernelSetAttribute(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(dev);
         // SAFETY: the arguments are the program's.
         unsafe { engine::attributes::set_attribute(cx, kernel, attrib, val, dev) }
     })
@@ -114,6 +117,7 @@ pub unsafe extern "C" fn cuKernelSetCacheConfig(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(dev);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::library::cuKernelSetCacheConfig(cx, kernel, config, dev) }
     })
@@ -311,6 +315,6 @@ pub unsafe extern "C" fn cuLibraryUnload(library: CUlibrary) -> CUresult {
         let cx = life::enter_local()?;
         let library = cx.handle(Kind::Library, library as u64)?;
         // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::entry::library::cuLibraryUnload(cx, library) }
+        unsafe { engine::load::unload(cx, library) }
     })
 }

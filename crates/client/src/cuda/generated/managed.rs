@@ -19,6 +19,7 @@ pub unsafe extern "C" fn cuMemAdvise(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(devPtr);
         cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { advise(cx, devPtr, count, advice, || place_of(cx, device)) }
@@ -34,6 +35,7 @@ pub unsafe extern "C" fn cuMemAdvise_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(devPtr);
         cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { advise(cx, devPtr, count, advice, || advised_at(cx, &location)) }
@@ -291,6 +293,7 @@ pub unsafe extern "C" fn cuMemRangeGetAttribute(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_address(devPtr);
         // SAFETY: the arguments are the program's.
         unsafe { range_attribute(cx, data, dataSize, attribute, devPtr, count) }
     })
@@ -307,6 +310,7 @@ pub unsafe extern "C" fn cuMemRangeGetAttributes(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_address(devPtr);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::managed::cuMemRangeGetAttributes(

@@ -107,6 +107,7 @@ pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
 pub unsafe extern "C" fn cuMemFree_v2(dptr: CUdeviceptr) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(dptr);
         cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::memory::cuMemFree_v2(cx, dptr) }
@@ -133,6 +134,7 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_address(dptr);
         // SAFETY: the arguments are the program's.
         let (v_pbase, v_psize) =
             unsafe { crate::cuda::entry::memory::cuMemGetAddressRange_v2(cx, dptr) }?;
@@ -304,6 +306,7 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_address(ptr);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::memory::cuPointerGetAttribute(cx, data, attribute, ptr) }
     })
@@ -318,6 +321,7 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_address(ptr);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::memory::cuPointerGetAttributes(
@@ -339,6 +343,7 @@ pub unsafe extern "C" fn cuPointerSetAttribute(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(ptr);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::memory::cuPointerSetAttribute(cx, value, attribute, ptr) }
     })

@@ -44,14 +44,11 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(
     life::guard(|| {
         let cx = life::enter()?;
         not_null(canAccessPeer)?;
-        let v_req = wire::CuDeviceCanAccessPeer {
-            dev,
-            peer_dev: peerDev,
-        };
-        let v_bytes = cx.cached(&v_req)?;
-        let v_reply: wire::CuDeviceCanAccessPeerReply = decode(&v_bytes)?;
+        // SAFETY: the arguments are the program's.
+        let v_canAccessPeer =
+            unsafe { crate::cuda::entry::peer::cuDeviceCanAccessPeer(cx, dev, peerDev) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { canAccessPeer.write(v_reply.can_access_peer) };
+        unsafe { canAccessPeer.write_unaligned(v_canAccessPeer) };
         Ok(())
     })
 }
@@ -93,15 +90,12 @@ pub unsafe extern "C" fn cuDeviceGetP2PAttribute(
     life::guard(|| {
         let cx = life::enter()?;
         not_null(value)?;
-        let v_req = wire::CuDeviceGetP2PAttribute {
-            attrib,
-            src_device: srcDevice,
-            dst_device: dstDevice,
-        };
-        let v_bytes = cx.cached(&v_req)?;
-        let v_reply: wire::CuDeviceGetP2PAttributeReply = decode(&v_bytes)?;
+        // SAFETY: the arguments are the program's.
+        let v_value = unsafe {
+            crate::cuda::entry::peer::cuDeviceGetP2PAttribute(cx, attrib, srcDevice, dstDevice)
+        }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { value.write(v_reply.value) };
+        unsafe { value.write_unaligned(v_value) };
         Ok(())
     })
 }

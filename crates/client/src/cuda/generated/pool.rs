@@ -17,6 +17,7 @@ pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(dev);
         not_null(pool_out)?;
         // SAFETY: the arguments are the program's.
         let v_pool_out = unsafe { of_device(cx, dev, 1) }?;
@@ -30,6 +31,7 @@ pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(
 pub unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(dev);
         not_null(pool)?;
         // SAFETY: the arguments are the program's.
         let v_pool = unsafe { of_device(cx, dev, 0) }?;
@@ -43,6 +45,7 @@ pub unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevi
 pub unsafe extern "C" fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_device(dev);
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::pool::cuDeviceSetMemPool(cx, dev, pool) }
@@ -219,6 +222,7 @@ pub unsafe extern "C" fn cuMemPoolExportPointer(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(ptr);
         not_null(shareData_out)?;
         let v_req = wire::CuMemPoolExportPointer { ptr };
         let v_bytes = cx.call(&v_req)?;

@@ -926,18 +926,8 @@ pub unsafe extern "C" fn cuStreamWaitEvent(
     hEvent: CUevent,
     Flags: u32,
 ) -> CUresult {
-    life::guard(|| {
-        let cx = life::enter()?;
-        let v_h_stream = cx.stream(hStream, false)?;
-        let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
-        let v_req = wire::CuStreamWaitEvent {
-            h_stream: v_h_stream,
-            h_event: v_h_event,
-            flags: Flags,
-        };
-        cx.send(&v_req)?;
-        Ok(())
-    })
+    // SAFETY: the arguments are the program's.
+    unsafe { crate::cuda::entry::stream::cuStreamWaitEvent(hStream, hEvent, Flags, false) }
 }
 
 /// `cuStreamWaitEvent_ptsz`.
@@ -946,18 +936,8 @@ pub unsafe extern "C" fn cuStreamWaitEvent_ptsz(
     hEvent: CUevent,
     Flags: u32,
 ) -> CUresult {
-    life::guard(|| {
-        let cx = life::enter()?;
-        let v_h_stream = cx.stream(hStream, true)?;
-        let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
-        let v_req = wire::CuStreamWaitEvent {
-            h_stream: v_h_stream,
-            h_event: v_h_event,
-            flags: Flags,
-        };
-        cx.send(&v_req)?;
-        Ok(())
-    })
+    // SAFETY: the arguments are the program's.
+    unsafe { crate::cuda::entry::stream::cuStreamWaitEvent(hStream, hEvent, Flags, true) }
 }
 
 /// `cuStreamWaitValue32`.

@@ -78,6 +78,7 @@ pub unsafe extern "C" fn module_from_fatbin_8(
 pub unsafe extern "C" fn primary_context(out: *mut CUcontext, dev: CUdevice) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_device(dev);
         not_null(out)?;
         // SAFETY: the arguments are the program's.
         let v_out = unsafe { crate::cuda::entry::tables::primary_context(cx, dev) }?;
@@ -106,7 +107,7 @@ pub unsafe extern "C" fn handshake_1(version: u32, seconds: u64, out: *mut u64) 
 pub unsafe extern "C" fn context_number(ctx: CUcontext, out: *mut u64) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
-        let ctx = cx.handle_opt(Kind::Context, ctx as u64)?;
+        let cx = cx.of_context(ctx);
         not_null(out)?;
         // SAFETY: the arguments are the program's.
         let v_out = unsafe { crate::cuda::entry::tables::context_number(cx, ctx) }?;
@@ -120,6 +121,7 @@ pub unsafe extern "C" fn context_number(ctx: CUcontext, out: *mut u64) -> CUresu
 pub unsafe extern "C" fn stream_number(ctx: CUcontext, inside: u64, out: *mut u64) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_context(ctx);
         not_null(out)?;
         // SAFETY: the arguments are the program's.
         let v_out = unsafe { crate::cuda::entry::tables::stream_number(cx, ctx, inside) }?;
@@ -176,6 +178,7 @@ pub unsafe extern "C" fn storage_put(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::tables::storage_put(cx, ctx, key, value, destructor) }
     })
@@ -185,6 +188,7 @@ pub unsafe extern "C" fn storage_put(
 pub unsafe extern "C" fn storage_delete(ctx: CUcontext, key: *mut c_void) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::tables::storage_delete(cx, ctx, key) }
     })
@@ -198,6 +202,7 @@ pub unsafe extern "C" fn storage_get(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
+        let cx = cx.of_context(ctx);
         not_null(out)?;
         // SAFETY: the arguments are the program's.
         let v_out = unsafe { crate::cuda::entry::tables::storage_get(cx, ctx, key) }?;

@@ -505,6 +505,7 @@ pub unsafe extern "C" fn cuTexRefSetAddress2D_v3(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(dptr);
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_desc = unsafe { structure(desc) }?;
@@ -547,6 +548,7 @@ pub unsafe extern "C" fn cuTexRefSetAddress_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(dptr);
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetAddressV2 {
             h_tex_ref: v_h_tex_ref,

@@ -12,6 +12,7 @@ use wire::Kind;
 pub unsafe extern "C" fn cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(ptr);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::vmm::cuMemAddressFree(cx, ptr, size) }
     })
@@ -27,6 +28,7 @@ pub unsafe extern "C" fn cuMemAddressReserve(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(addr);
         not_null(ptr)?;
         // SAFETY: the arguments are the program's.
         let v_ptr = unsafe {
@@ -93,6 +95,7 @@ pub unsafe extern "C" fn cuMemGetAccess(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(ptr);
         not_null(location)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let location = unsafe { &*location };
@@ -172,6 +175,7 @@ pub unsafe extern "C" fn cuMemMap(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(ptr);
         let handle = cx.handle(Kind::Allocation, handle as u64)?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::vmm::cuMemMap(cx, ptr, size, offset, handle, flags) }
@@ -231,6 +235,7 @@ pub unsafe extern "C" fn cuMemSetAccess(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(ptr);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::vmm::cuMemSetAccess(cx, ptr, size, desc, count) }
     })
@@ -240,6 +245,7 @@ pub unsafe extern "C" fn cuMemSetAccess(
 pub unsafe extern "C" fn cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let cx = cx.of_address(ptr);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::vmm::cuMemUnmap(cx, ptr, size) }
     })

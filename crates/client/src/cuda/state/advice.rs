@@ -2,7 +2,6 @@
 //! see, but they may ask.
 
 use super::prelude::*;
-use std::collections::BTreeSet;
 
 /// The unit of advice.
 const PAGE: u64 = 4096;

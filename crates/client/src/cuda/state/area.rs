@@ -2,7 +2,9 @@
 
 use super::ranges::Sort;
 use busbar_abi::cuda::*;
+use busbar_wire::changes::changes;
 use busbar_wire::limits::BULK_CHUNK;
+use busbar_wire::record::Heard;
 use std::ops::Range;
 
 const PAGE: u64 = 4096;
@@ -50,21 +52,23 @@ pub struct Edge {
     agreed: Option<Vec<u8>>,
     len: usize,
     stale: bool,
+    heard: Heard,
+    /// What was sent, by its number, and may be on its way still: what the device had there before
+    /// is older.
+    sent: Vec<(u64, Range<usize>)>,
 }
 
-/// Where an edge is, to be asked for, and what was agreed on by then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
-    /// The first byte of the area, and the edge's number in it.
-    pub edge: (u64, usize),
-    /// The area's [`version`](Area::version).
-    pub version: u64,
-    /// The context whose memory it is.
-    pub context: u32,
-    /// The device's address.
-    pub src: u64,
-    /// Bytes.
-    pub len: usize,
+/// What the program has changed of an edge, or all of it when the device has nothing yet.
+#[derive(Debug, PartialEq, Eq)]
+pub struct News {
+    /// The program's address.
+    pub at: u64,
+    /// The device's.
+    pub dst: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// The device has nothing yet.
+    pub first: bool,
 }
 
 impl Edge {
@@ -75,7 +79,35 @@ impl Edge {
             agreed: None,
             len,
             stale: false,
+            heard: Heard::AtWaits,
+            sent: Vec::new(),
         }
+    }
+
+    /// What lies in `r` was sent under a number.
+    fn went(&mut self, number: u64, r: Range<usize>) {
+        self.sent
+            .retain(|(_, s)| s.start < r.start || s.end > r.end);
+        self.sent.push((number, r));
+    }
+
+    /// Takes over what the device has changed, as far as it is newer than what was sent after
+    /// `heard`: what that is.
+    fn take(&mut self, heard: u64, change: &Change) -> Vec<Change> {
+        let from = (change.at - self.host) as usize;
+        let Some(agreed) = &mut self.agreed else {
+            return Vec::new();
+        };
+        self.sent.retain(|(number, _)| *number > heard);
+        let older = |i: &usize| self.sent.iter().any(|(_, r)| r.contains(&(from + i)));
+        let all: Vec<_> = (0..change.new.len()).filter(|i| !older(i)).collect();
+        let runs = all.chunk_by(|a, b| a + 1 == *b).map(|run| {
+            let new = &change.new[run[0]..run[0] + run.len()];
+            let at = from + run[0];
+            agreed[at..at + new.len()].copy_from_slice(new);
+            (self.host + at as u64, new.to_vec())
+        });
+        runs.map(|(at, new)| Change { at, new }).collect()
     }
 
     /// The bytes as they are now. Another thread may be writing: twice the same, so that what was
@@ -127,22 +159,6 @@ pub fn longest_first<T>(pieces: &mut Vec<T>, place: impl Fn(&T) -> (u64, usize))
     pieces.extend(groups.into_iter().flat_map(|(_, group)| group));
 }
 
-/// Runs of bytes that differ.
-fn changes(old: &[u8], new: &[u8]) -> impl Iterator<Item = Range<usize>> {
-    const STEP: usize = 256;
-    let same = |i: usize| old[i] == new[i];
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        // Most of it is the same, as a rule.
-        while at + STEP < new.len() && old[at..at + STEP] == new[at..at + STEP] {
-            at += STEP;
-        }
-        let start = (at..new.len()).find(|i| !same(*i))?;
-        at = (start..new.len()).find(|i| same(*i)).unwrap_or(new.len());
-        Some(start..at)
-    })
-}
-
 /// A piece of shadowed memory.
 #[derive(Debug)]
 pub struct Area {
@@ -165,9 +181,6 @@ pub struct Area {
     variables: bool,
     /// The context it was made in.
     pub context: u32,
-    /// Another one after each push and each answer, and than any other area's: what was asked
-    /// for before is too old.
-    pub version: u64,
     /// Who may use it.
     pub attach: Attach,
     /// The program is about to read a lot of it.
@@ -229,7 +242,6 @@ impl Area {
             pieces: std::iter::once(host..host + len).collect(),
             variables: false,
             context,
-            version: 0,
             attach: Attach::Global,
             eager: false,
             rights: libc::PROT_READ | libc::PROT_WRITE,
@@ -423,13 +435,9 @@ impl Area {
         Ok(())
     }
 
-    /// What the program has changed where nothing is protected, with the device's addresses; both
-    /// sides agree on it from now on. `note` hears of whole words.
-    pub fn edge_news(
-        &mut self,
-        pages: &impl Pages,
-        mut note: impl FnMut(u64, &[u8]),
-    ) -> Vec<(u64, Vec<u8>)> {
+    /// What the program has changed where nothing is protected; both sides agree on it from now
+    /// on. `note` hears of whole words, with the device's addresses.
+    pub fn edge_news(&mut self, pages: &impl Pages, mut note: impl FnMut(u64, &[u8])) -> Vec<News> {
         let mut news = Vec::new();
         for e in &mut self.edges {
             // Nearly always: each launch looks here.
@@ -437,31 +445,55 @@ impl Area {
                 continue;
             }
             let now = e.settled(pages);
-            match &e.agreed {
-                None => {
-                    note(e.dev, &now);
-                    news.push((e.dev, now.clone()));
-                }
+            let runs: Vec<_> = match &e.agreed {
+                None => std::iter::once(0..e.len).collect(),
+                Some(agreed) if e.stale => changes(agreed, &now).collect(),
                 // The device has written nothing: one piece, however much of it has changed.
-                Some(agreed) if !e.stale => {
+                Some(agreed) => {
                     let mut runs = changes(agreed, &now);
                     let first = runs.next();
                     let whole = first.map(|r| r.start..runs.last().map_or(r.end, |l| l.end));
-                    news.extend(whole.map(|r| {
-                        let around = r.start.saturating_sub(7)..(r.end + 7).min(now.len());
-                        note(e.dev + around.start as u64, &now[around]);
-                        (e.dev + r.start as u64, now[r].to_vec())
-                    }));
+                    whole.into_iter().collect()
                 }
-                Some(agreed) => news.extend(changes(agreed, &now).map(|r| {
-                    let around = r.start.saturating_sub(7)..(r.end + 7).min(now.len());
-                    note(e.dev + around.start as u64, &now[around]);
-                    (e.dev + r.start as u64, now[r].to_vec())
-                })),
+            };
+            for r in runs {
+                let around = r.start.saturating_sub(7)..(r.end + 7).min(now.len());
+                note(e.dev + around.start as u64, &now[around]);
+                news.push(News {
+                    at: e.host + r.start as u64,
+                    dst: e.dev + r.start as u64,
+                    bytes: now[r].to_vec(),
+                    first: e.agreed.is_none(),
+                });
             }
             e.agreed = Some(now);
         }
         news
+    }
+
+    /// The edge that has some of the program's bytes.
+    fn edge(&mut self, at: u64, len: usize) -> Option<&mut Edge> {
+        let behind = self.edges.partition_point(|e| e.host <= at);
+        let e = self.edges.get_mut(behind.checked_sub(1)?)?;
+        ((at - e.host) as usize + len <= e.len).then_some(e)
+    }
+
+    /// Some of the program's bytes were sent, under a number.
+    pub fn went(&mut self, number: u64, at: u64, len: usize) {
+        if let Some(e) = self.edge(at, len) {
+            let from = (at - e.host) as usize;
+            e.went(number, from..from + len);
+        }
+    }
+
+    /// The worker tells of changes of the edge at an address from now on; false when there is none.
+    pub fn will_be_told(&mut self, number: u64, at: u64, len: usize, heard: Heard) -> bool {
+        let Some(e) = self.edge(at, len) else {
+            return false;
+        };
+        e.heard = heard;
+        e.went(number, 0..len);
+        true
     }
 
     /// From now on the device's bytes are the valid ones.
@@ -531,7 +563,8 @@ impl Area {
         self.pieces = split.filter(|r| r.start < r.end).collect();
         let mut e = Edge::new(page, self.device_of(page), bytes.len());
         (e.agreed, e.stale) = (Some(bytes.to_vec()), true);
-        self.edges.push(e);
+        let place = self.edges.partition_point(|e| e.host < page);
+        self.edges.insert(place, e);
         self.opened.push(page);
         Ok(())
     }
@@ -559,37 +592,32 @@ impl Area {
         self.edges.iter().map(|e| e.len as u64).sum()
     }
 
-    /// Edges that the device may have written.
-    pub fn stale_edges(&self) -> impl Iterator<Item = Look> {
-        let stale = self.edges.iter().enumerate().filter(|(_, e)| e.stale);
-        stale.map(|(i, e)| Look {
-            edge: (self.start, i),
-            version: self.version,
-            context: self.context,
-            src: e.dev,
-            len: e.len,
-        })
+    /// How many bytes the worker tells of unasked.
+    pub fn told_bytes(&self) -> usize {
+        let told = |e: &&Edge| e.heard == Heard::WithAnswers;
+        self.edges.iter().filter(told).map(|e| e.len).sum()
     }
 
-    /// An edge's bytes have come from the device: what it has changed, and where in the program.
-    pub fn edge_changes(&self, i: usize, bytes: &[u8]) -> Vec<Change> {
+    /// How many bytes the device may have written where nothing is protected.
+    pub fn stale_bytes(&self) -> usize {
+        let stale = self.edges.iter().filter(|e| e.stale);
+        stale.map(|e| e.len).sum()
+    }
+
+    /// Whether the worker must be asked for what the device has changed.
+    pub fn must_ask(&self) -> bool {
+        let asked = |e: &Edge| e.stale && e.heard != Heard::WithAnswers;
+        self.edges.iter().any(asked)
+    }
+
+    /// The worker has told what the device has changed, when it had come so far in what was sent:
+    /// what is to be written in the program.
+    pub fn told(&mut self, heard: u64, change: &Change) -> Vec<Change> {
         let writable = self.rights & libc::PROT_WRITE != 0;
-        let edge = self.edges.get(i).filter(|_| writable);
-        let Some((e, agreed)) = edge.and_then(|e| Some((e, e.agreed.as_ref()?))) else {
-            return Vec::new();
-        };
-        let change = |r: Range<usize>| Change {
-            at: e.host + r.start as u64,
-            new: bytes[r].to_vec(),
-        };
-        changes(agreed, bytes).map(change).collect()
-    }
-
-    /// Both sides agree on an edge's bytes.
-    pub fn edge_agreed(&mut self, i: usize, bytes: &[u8]) {
-        if let Some(agreed) = self.edges.get_mut(i).and_then(|e| e.agreed.as_mut()) {
-            agreed.copy_from_slice(bytes);
-        }
+        let edge = self.edge(change.at, change.new.len());
+        let mut changes = edge.map_or_else(Vec::new, |e| e.take(heard, change));
+        changes.retain(|_| writable);
+        changes
     }
 
     /// Nothing writes on the device any more, and what it wrote is here.
@@ -605,68 +633,5 @@ impl Area {
     }
 }
 
-/// Memory of tests, with the rights that were set last.
 #[cfg(test)]
-pub mod ram {
-    use super::*;
-    use std::cell::{Cell, RefCell};
-
-    /// Bytes from an address on.
-    pub struct Ram {
-        /// The first address.
-        pub at: u64,
-        bytes: Box<[Cell<u8>]>,
-        /// What was set, in order.
-        pub rights: RefCell<Vec<(u64, u64, i32)>>,
-    }
-
-    impl Ram {
-        /// So many zeros.
-        pub fn new(at: u64, len: usize) -> Self {
-            Self {
-                at,
-                bytes: vec![Cell::new(0); len].into(),
-                rights: RefCell::default(),
-            }
-        }
-
-        /// Writes as the program does.
-        pub fn write(&self, at: u64, bytes: &[u8]) {
-            let from = (at - self.at) as usize;
-            for (cell, b) in self.bytes[from..].iter().zip(bytes) {
-                cell.set(*b);
-            }
-        }
-
-        /// The byte at an address.
-        pub fn get(&self, p: u64) -> u8 {
-            self.bytes[(p - self.at) as usize].get()
-        }
-    }
-
-    impl Pages for Ram {
-        fn protect(&self, at: u64, len: u64, rights: i32) -> Result<()> {
-            self.rights.borrow_mut().push((at, len, rights));
-            Ok(())
-        }
-        fn bytes(&self, at: u64, len: usize) -> &[u8] {
-            let from = (at - self.at) as usize;
-            let copy = self.bytes[from..from + len].iter().map(|b| b.get());
-            Box::leak(copy.collect::<Box<[u8]>>())
-        }
-        fn merge(&self, change: &Change) {
-            self.write(change.at, &change.new);
-        }
-        fn fill(&self, at: u64, bytes: &[u8]) -> Result<()> {
-            self.write(at, bytes);
-            Ok(())
-        }
-        fn watch(&self, _at: u64, _len: u64) -> Result<()> {
-            Ok(())
-        }
-        fn unwatch(&self, _at: u64, _len: u64) {}
-    }
-}
-
-#[cfg(test)]
-mod tests;
+pub mod tests;

@@ -50,12 +50,6 @@ impl<K: Eq + Hash, T> Bodies<K, T> {
         lock(&self.0).retain(keep);
     }
 
-    /// How many there are.
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        lock(&self.0).len()
-    }
-
     /// All of them, locked.
     pub fn all(&self) -> MutexGuard<'_, HashMap<K, T>> {
         lock(&self.0)

@@ -1,8 +1,9 @@
 //! Contexts: what they are, how often primary ones are retained, and which errors they owe.
 
 use super::prelude::*;
+use super::space;
+use super::space::first_serial;
 use crate::chunks::Chunks;
-use std::sync::atomic::AtomicI32;
 
 /// What a context is.
 #[derive(Debug, Clone, Copy)]
@@ -58,16 +59,27 @@ fn first(place: &AtomicI32, error: CUresult) {
     let _ = place.compare_exchange(0, error, Ordering::AcqRel, Ordering::Relaxed);
 }
 
-impl Contexts {
-    /// None, of so many devices.
-    pub fn new(devices: usize) -> Self {
+impl Default for Contexts {
+    /// None, of as many devices as there is room for.
+    fn default() -> Self {
+        let primaries = space::DEVICES.map(|_| Primary::default());
         Self {
-            all: Chunks::new(),
+            all: Chunks::default(),
             serials: AtomicU64::new(1),
-            primaries: (0..devices).map(|_| Primary::default()).collect(),
+            primaries: primaries.collect(),
             changing: Mutex::default(),
             lost: AtomicI32::new(0),
             trouble: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Contexts {
+    /// None, of one of several servers: no two give a serial.
+    pub fn of(server: usize) -> Self {
+        Self {
+            serials: AtomicU64::new(first_serial(server) + 1),
+            ..Self::default()
         }
     }
 
@@ -91,12 +103,12 @@ impl Contexts {
         done
     }
 
-    /// The session is over: the error of everything from now on.
+    /// The session is over: the error of everything from now on. Work that was ended lest others
+    /// wait for it is why, if it was.
     pub fn lose_session(&self) -> CUresult {
-        self.lost
-            .store(CUDA_ERROR_DEVICE_UNAVAILABLE, Ordering::Release);
+        first(&self.lost, CUDA_ERROR_DEVICE_UNAVAILABLE);
         self.look_closer();
-        CUDA_ERROR_DEVICE_UNAVAILABLE
+        self.lost.load(Ordering::Acquire)
     }
 
     /// Whether the session is there.
@@ -114,6 +126,10 @@ impl Contexts {
     pub fn lose(&self, id: u32, error: CUresult) {
         if let Some(c) = self.all.get(id) {
             first(&c.failed, error);
+        }
+        // Only a server says so, which ends the session with it.
+        if error == CUDA_ERROR_LAUNCH_TIMEOUT {
+            first(&self.lost, error);
         }
         self.look_closer();
     }
@@ -219,7 +235,7 @@ mod tests {
 
     #[test]
     fn an_error_is_reported_once_and_one_that_loses_a_context_for_ever() {
-        let c = Contexts::new(1);
+        let c = Contexts::default();
         c.remember(1, 0, 0, false);
         c.remember(2, 0, 0, false);
         c.defer(1, CUDA_ERROR_INVALID_VALUE);
@@ -239,7 +255,7 @@ mod tests {
 
     #[test]
     fn an_id_that_is_used_again_is_another_context() {
-        let c = Contexts::new(2);
+        let c = Contexts::default();
         c.remember(7, 1, 4, false);
         let first = c.info(7).expect("it lives");
         assert_eq!((first.device, first.primary, first.flags), (1, false, 4));
@@ -255,8 +271,12 @@ mod tests {
 
     #[test]
     fn what_is_not_there_has_no_errors_to_report() {
-        let c = Contexts::new(1);
+        let c = Contexts::default();
         assert_eq!((c.works(9), c.deferred(9)), (Ok(()), Ok(())));
-        assert!(c.info(9).is_none() && c.primary(1).is_err() && c.primary(-1).is_err());
+        assert!(
+            c.info(9).is_none()
+                && c.primary(space::DEVICES.len() as _).is_err()
+                && c.primary(-1).is_err()
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Devices: which ones the program sees, and what is known of them.
 
 use super::prelude::*;
+use crate::servers::domain;
 use busbar_wire::generated::cuda::contract::DEVICES;
 use busbar_wire::{Reader, WireError};
 
@@ -9,6 +10,10 @@ use busbar_wire::{Reader, WireError};
 pub struct Device {
     /// Its position in the server's list.
     pub position: u32,
+    /// The server's number among those of the process.
+    pub server: usize,
+    /// The program's ordinal.
+    pub ordinal: CUdevice,
     /// Its name.
     pub name: String,
     /// Its UUID.
@@ -66,8 +71,8 @@ const HIDDEN: &[u32] = &[
 /// The ways to share memory of a pool that there are between processes of the program's machine.
 const SHARED_AS: i32 = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR as i32;
 
-/// Reads the list of `OpenCuda`.
-pub fn parse(bytes: &[u8]) -> Result<Vec<Device>, WireError> {
+/// Reads the list of `OpenCuda`, from the server of this number.
+pub fn parse(bytes: &[u8], server: usize) -> Result<Vec<Device>, WireError> {
     let mut r = Reader::new(bytes);
     let mut devices = Vec::new();
     while r.left() > 0 {
@@ -84,8 +89,14 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Device>, WireError> {
         attributes.extend(HIDDEN.iter().map(|a| (*a as i32, 0)));
         let handles = CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES as i32;
         *attributes.entry(handles).or_insert(0) &= SHARED_AS;
+        let pci = CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID as i32;
+        attributes
+            .entry(pci)
+            .and_modify(|d| *d = domain(server, *d as u32) as i32);
         devices.push(Device {
             position,
+            server,
+            ordinal: 0,
             name,
             uuid,
             attributes,
@@ -98,8 +109,8 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Device>, WireError> {
 /// Applies `CUDA_DEVICE_ORDER` and then `CUDA_VISIBLE_DEVICES`: ordinals or UUIDs, in order, up to
 /// the first that is not there. Without an order of the program's own the server's holds. An order
 /// that does not exist and a repeated device are errors, as they are to the driver. `primary`
-/// chooses the id of a primary context.
-pub fn visible(mut all: Vec<Device>, primary: impl Fn() -> u32) -> Result<Vec<Device>> {
+/// chooses the id of a primary context at a server.
+pub fn visible(mut all: Vec<Device>, primary: impl Fn(usize) -> u32) -> Result<Vec<Device>> {
     match std::env::var_os("CUDA_DEVICE_ORDER") {
         Some(v) if v == "PCI_BUS_ID" => all.sort_by_key(Device::pci),
         Some(v) if !v.is_empty() && v != "FASTEST_FIRST" => return Err(CUDA_ERROR_INVALID_DEVICE),
@@ -115,8 +126,8 @@ pub fn visible(mut all: Vec<Device>, primary: impl Fn() -> u32) -> Result<Vec<De
         crate::log!(Warn, "the program sees {most} of {all} devices: {say}");
         chosen.truncate(most);
     }
-    for d in &mut chosen {
-        d.primary = primary();
+    for (i, d) in chosen.iter_mut().enumerate() {
+        (d.ordinal, d.primary) = (i as CUdevice, primary(d.server));
     }
     Ok(chosen)
 }
@@ -129,7 +140,13 @@ fn choose(all: &[Device], list: &str) -> Result<Vec<Device>> {
             Err(_) => by_uuid(all, word),
         };
         match found {
-            Some(d) if chosen.iter().all(|c| c.position != d.position) => chosen.push(d.clone()),
+            Some(d)
+                if chosen
+                    .iter()
+                    .all(|c| (c.server, c.position) != (d.server, d.position)) =>
+            {
+                chosen.push(d.clone());
+            }
             Some(_) => return Err(CUDA_ERROR_INVALID_DEVICE),
             None => break,
         }
@@ -159,6 +176,8 @@ mod tests {
     fn devices() -> Vec<Device> {
         let d = |position: u32| Device {
             position,
+            server: 0,
+            ordinal: 0,
             name: String::new(),
             uuid: [0x10 + position as u8; 16],
             attributes: HashMap::new(),

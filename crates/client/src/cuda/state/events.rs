@@ -57,12 +57,6 @@ impl Events {
         lock(&self.all).remove(&id);
     }
 
-    /// How many there are.
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        lock(&self.all).len()
-    }
-
     /// From now on events may be recorded by other calls than those to record them.
     pub fn recorded_unseen(&self) {
         if !self.unseen.swap(true, Ordering::AcqRel) {
@@ -138,6 +132,13 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Events {
+        /// How many there are.
+        pub fn len(&self) -> usize {
+            lock(&self.all).len()
+        }
+    }
 
     #[test]
     fn nothing_is_watched_until_the_program_asks() {

@@ -1,9 +1,7 @@
 //! Functions and kernels: what launches know of them.
 
 use super::prelude::*;
-use std::collections::BTreeSet;
 use std::ffi::CString;
-use std::sync::atomic::AtomicI32;
 
 /// How many attributes of a function there are.
 pub const ATTRIBUTES: usize = 16;
@@ -40,13 +38,18 @@ pub struct Function {
     /// Bytes of the packed parameters.
     pub packed: u32,
     /// The attributes, as `cuFuncGetAttribute` numbers them.
-    pub attributes: [AtomicI32; ATTRIBUTES],
+    pub attributes: Arc<[AtomicI32; ATTRIBUTES]>,
+    /// The id of the kernel that it is, or whose function in a context; of a module's function,
+    /// its own.
+    pub kernel: u32,
     /// The library it is a kernel of; 0 for a module's function.
     pub library: u32,
     /// The module it is a function of; 0 for a library's kernel.
     pub module: u32,
     /// Where its parameters have addresses of page-locked memory.
     pub places: Places,
+    /// A kernel's functions: context and id.
+    pub here: Mutex<Vec<(u32, u32)>>,
 }
 
 impl Default for Setup {
@@ -67,6 +70,7 @@ impl Function {
         name: CString,
         params: &[u32],
         attributes: &[u32],
+        kernel: u32,
         library: u32,
         module: u32,
     ) -> Result<Self> {
@@ -77,11 +81,25 @@ impl Function {
             name,
             params,
             packed,
-            attributes: std::array::from_fn(value),
+            attributes: Arc::new(std::array::from_fn(value)),
+            kernel,
             library,
             module,
             places: Places::default(),
+            here: Mutex::default(),
         })
+    }
+
+    /// The function of this kernel in a context: what is set on one is set on the other.
+    pub fn in_a_context(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            params: self.params.clone(),
+            attributes: self.attributes.clone(),
+            places: Places::default(),
+            here: Mutex::default(),
+            ..*self
+        }
     }
 
     /// An attribute's value.

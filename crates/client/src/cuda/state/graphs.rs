@@ -3,8 +3,6 @@
 
 use super::prelude::*;
 use super::rows::HostBox;
-use std::collections::HashSet;
-use std::sync::atomic::AtomicUsize;
 
 /// What a node's parameters point to, as the program was told: good as long as the node.
 #[derive(Default)]
@@ -203,18 +201,19 @@ impl Graphs {
         }
         lock(&self.execs).get(&exec).cloned()
     }
-
-    /// How much is known: nodes and what they keep, graphs with lists.
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        let k = lock(&self.known);
-        k.owner.len() + k.inner.len() + k.kept.len() + lock(&self.execs).len()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Graphs {
+        /// How much is known: nodes and what they keep, graphs with lists.
+        pub fn len(&self) -> usize {
+            let k = lock(&self.known);
+            k.owner.len() + k.inner.len() + k.kept.len() + lock(&self.execs).len()
+        }
+    }
 
     #[test]
     fn a_graph_takes_its_nodes_and_inner_graphs_along() {

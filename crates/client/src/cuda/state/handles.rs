@@ -8,7 +8,8 @@
 //! | 4..26 | the id: an index into the table of its kind |
 //! | 26..34 | generation, so that a handle kept after its object died is noticed |
 //! | 34..39 | kind + 1 |
-//! | 39..46 | a constant |
+//! | 39..43 | the server that has the object, of several |
+//! | 43..46 | a constant |
 //!
 //! Where a kernel is to know an object by its handle (a graph that it launches), the program holds
 //! the driver's own instead: an alias of the id.
@@ -20,11 +21,15 @@
 use super::prelude::*;
 use crate::chunks::{Chunks, ID_BITS};
 use crate::lock::{read, write};
+use crate::servers::MOST_SERVERS;
 use busbar_abi::cuda::{CUDA_ERROR_UNKNOWN, CUresult};
 use busbar_wire::generated::cuda::Kind;
 use std::sync::RwLock;
 
-const TAG: u64 = 0x5b << 39;
+const TAG: u64 = 5 << 43;
+/// Where the server's number is in a handle.
+const SERVER: u32 = 39;
+const _: () = assert!(MOST_SERVERS == 1 << (43 - SERVER));
 const ID_MASK: u64 = (1 << ID_BITS) - 1;
 /// Ids from here on are chosen by the worker.
 pub use busbar_wire::generated::cuda::contract::WORKER_IDS;
@@ -43,9 +48,9 @@ struct Table {
 }
 
 impl Table {
-    const fn new() -> Self {
+    fn new() -> Self {
         Self {
-            slots: Chunks::new(),
+            slots: Chunks::default(),
             // Id 0 means "none" on the wire.
             next: AtomicU32::new(1),
             free: Mutex::new(Vec::new()),
@@ -89,6 +94,8 @@ impl Table {
 
 /// The handles of a client.
 pub struct Handles {
+    /// What all of them have in common.
+    tag: u64,
     tables: Box<[Table]>,
     /// Handles of the driver's, and the ids that they stand for.
     aliases: RwLock<BTreeMap<(usize, u64), u32>>,
@@ -98,24 +105,31 @@ pub struct Handles {
 
 impl Default for Handles {
     fn default() -> Self {
+        Self::of(0)
+    }
+}
+
+impl Handles {
+    /// None, of so manieth a server.
+    pub fn of(server: usize) -> Self {
         Self {
+            tag: TAG | (server as u64) << SERVER,
             tables: Kind::ALL.iter().map(|_| Table::new()).collect(),
             aliases: RwLock::default(),
             aliased: AtomicBool::new(false),
         }
     }
-}
 
-impl Handles {
     #[inline]
     fn table(&self, kind: Kind) -> &Table {
         &self.tables[kind as usize]
     }
 
-    /// From now on the program knows a living object by the driver's handle, which this gives back;
-    /// `None` if that number could be taken for one of ours.
+    /// From now on the program knows a living object by another's handle, the driver's or that of
+    /// another server's object, which this gives back; `None` if that number could be taken for one
+    /// of ours.
     pub fn alias(&self, kind: Kind, own: u64, id: u32) -> Option<u64> {
-        if own == 0 || own >> 39 == TAG >> 39 {
+        if own == 0 || own >> SERVER == self.tag >> SERVER {
             return None;
         }
         let mut aliases = write(&self.aliases);
@@ -157,13 +171,13 @@ impl Handles {
     pub fn raw(&self, kind: Kind, id: u32) -> u64 {
         let s = self.table(kind).slot(id);
         let generation = s.map_or(0, |s| s.load(Ordering::Acquire)) >> 8 & 0xff;
-        TAG | (kind as u64 + 1) << 34 | generation << 26 | u64::from(id) << 4
+        self.tag | (kind as u64 + 1) << 34 | generation << 26 | u64::from(id) << 4
     }
 
     /// The id of a handle; `None` when it is not a living handle of this kind.
     #[inline]
     pub fn id(&self, kind: Kind, raw: u64) -> Option<u32> {
-        if raw >> 34 != (TAG >> 34 | (kind as u64 + 1)) || raw & 0xf != 0 {
+        if raw >> 34 != (self.tag >> 34 | (kind as u64 + 1)) || raw & 0xf != 0 {
             return self.by_alias(kind, raw);
         }
         let id = (raw >> 4 & ID_MASK) as u32;
@@ -173,7 +187,7 @@ impl Handles {
 
     /// Whether a number is a handle of this kind that lives or once did.
     pub fn ever(&self, kind: Kind, raw: u64) -> bool {
-        if raw >> 34 != (TAG >> 34 | (kind as u64 + 1)) || raw & 0xf != 0 {
+        if raw >> 34 != (self.tag >> 34 | (kind as u64 + 1)) || raw & 0xf != 0 {
             return false;
         }
         let slot = self.table(kind).slot(id_in(raw));
@@ -243,6 +257,11 @@ impl Handles {
     }
 }
 
+/// Which server's object a number would be the handle of.
+pub fn server_in(raw: u64) -> Option<usize> {
+    (raw >> 43 == TAG >> 43).then_some((raw >> SERVER) as usize % MOST_SERVERS)
+}
+
 /// The id in a handle that was alive once; 0 of null.
 #[inline]
 pub fn id_in(raw: u64) -> u32 {
@@ -255,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_handle_is_known_until_it_is_destroyed() {
-        let h = Handles::default();
+        let h = Handles::of(0);
         let kind = Kind::Event;
         let id1 = h.create(kind, 3);
         let handle = h.raw(kind, id1);
@@ -276,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_handle_of_the_drivers_stands_for_an_object_while_that_lives() {
-        let h = Handles::default();
+        let h = Handles::of(0);
         let kind = Kind::GraphExec;
         let own = 0x7f12_3456_7890;
         let of = h.create(kind, 0);
@@ -301,7 +320,7 @@ mod tests {
 
     #[test]
     fn ids_of_streams_are_used_again_when_there_is_no_other() {
-        let h = Handles::default();
+        let h = Handles::of(0);
         let kind = Kind::Stream;
         let (first, old) = (h.create(kind, 0), h.create(kind, 0));
         let handle = h.raw(kind, old);
@@ -319,7 +338,7 @@ mod tests {
 
     #[test]
     fn wild_numbers_are_no_handles() {
-        let h = Handles::default();
+        let h = Handles::of(0);
         for raw in [0, 1, 2, u64::MAX, TAG, 0x7fff_ffff_f000] {
             assert_eq!(h.id(Kind::Stream, raw), None);
             assert!(!h.ever(Kind::Stream, raw));

@@ -1,7 +1,6 @@
 //! The driver's log: who listens, and what they have not heard of yet.
 
 use super::prelude::*;
-use std::collections::VecDeque;
 use std::ffi::{c_char, c_void};
 use std::sync::mpsc::Sender;
 

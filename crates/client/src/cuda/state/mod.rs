@@ -20,6 +20,7 @@ pub mod loaded;
 pub mod logs;
 pub mod order;
 pub mod output;
+pub mod pace;
 mod prelude;
 pub mod promised;
 pub mod ranges;
@@ -30,7 +31,7 @@ pub mod storage;
 pub mod vmm;
 
 use crate::chunks::Side;
-use crate::lock::lock;
+use crate::prelude::*;
 use advice::Advised;
 use bodies::Bodies;
 use busbar_abi::cuda::*;
@@ -49,10 +50,8 @@ use promised::Promises;
 use ranges::{Ranges, Sort, Spaces};
 use rows::{End, Rows, Shape};
 use shadows::Shadows;
-use std::collections::BTreeMap;
+use space::Share;
 use std::ffi::CString;
-use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Arc, Mutex, OnceLock};
 use storage::Storage;
 use vmm::{Import, Vmm};
 
@@ -77,6 +76,7 @@ pub struct Sharing {
 }
 
 /// Everything that a client knows.
+#[derive(Default)]
 pub struct State {
     /// Handles and ids.
     pub handles: Handles,
@@ -150,56 +150,37 @@ pub struct State {
     pub all_pointers: bool,
 }
 
-impl Default for State {
-    fn default() -> Self {
+impl State {
+    /// Nothing is known yet, of one of several servers.
+    pub fn of(share: Share) -> Self {
         Self {
-            handles: Handles::default(),
-            contexts: Contexts::new(space::DEVICES.len()),
-            ranges: Ranges::default(),
-            spaces: Spaces::default(),
-            order: Order::default(),
-            promises: Promises::default(),
-            captures: Captures::default(),
-            events: Events::default(),
-            shadows: Shadows::default(),
-            advised: Mutex::default(),
-            functions: Side::new(),
-            setups: Bodies::default(),
-            modules: Bodies::default(),
-            libraries: Bodies::default(),
-            links: Bodies::default(),
-            arrays: Bodies::default(),
-            graphs: Graphs::default(),
-            pools: Bodies::default(),
-            host_pools: Bodies::default(),
-            host_pooled: Bodies::default(),
-            host_left: Mutex::default(),
-            default_host_pool: AtomicU32::new(0),
-            current_pools: Bodies::default(),
-            greens: Bodies::default(),
-            textures: Bodies::default(),
-            surfaces: Bodies::default(),
-            vmm: Mutex::default(),
-            imports: Bodies::default(),
-            exporter: OnceLock::new(),
-            storage: Storage::default(),
-            logs: Logs::default(),
-            output: Output::default(),
-            sharing: Sharing::default(),
-            error_texts: Mutex::default(),
-            all_pointers: false,
+            handles: Handles::of(share.server),
+            contexts: Contexts::of(share.server),
+            ranges: Ranges::of(share.server),
+            spaces: Spaces::of(share),
+            vmm: Mutex::new(Vmm::of(share)),
+            ..Self::default()
         }
     }
-}
 
-impl State {
     /// Ends an object: what is known of it, its children, and last its handle, whose id another
     /// thread may use at once. So whatever is said of the object must be queued before.
     pub fn retire(&self, kind: Kind, id: u32) {
         match kind {
             Kind::Event => self.events.forget(id),
             Kind::Stream => self.captures.end(id),
-            Kind::Function => drop(self.setups.take(&id)),
+            Kind::Function => {
+                self.setups.take(&id);
+                if let Some(f) = self.functions.get(id) {
+                    let here = std::mem::take(&mut *lock(&f.here));
+                    for (_, function) in here {
+                        self.retire(kind, function);
+                    }
+                    if let Some(kernel) = self.functions.get(f.kernel) {
+                        lock(&kernel.here).retain(|(_, function)| *function != id);
+                    }
+                }
+            }
             Kind::Module => {
                 let known = self.modules.take(&id).unwrap_or_default();
                 self.retire_code(known.functions.into_values(), known.globals.into_values());
@@ -289,7 +270,7 @@ impl State {
     /// Whether `len` bytes at `p` are page-locked memory that a worker on this host has, too.
     #[inline]
     pub fn is_shared(&self, p: u64, len: usize) -> bool {
-        space::is_shared(p) && self.ranges.is_pinned(p, len)
+        self.spaces.is_shared(p) && self.ranges.is_pinned(p, len)
     }
 
     /// Fails at once, as CUDA does, when the bytes are not all in memory that the device has. A
@@ -394,6 +375,14 @@ impl State {
 mod tests {
     use super::*;
     use rows::HostBox;
+    use std::hash::Hash;
+
+    impl<K: Eq + Hash, T> Bodies<K, T> {
+        /// How many there are.
+        fn len(&self) -> usize {
+            self.all().len()
+        }
+    }
 
     /// Everything that is known of objects, counted.
     fn known(s: &State) -> usize {

@@ -2,7 +2,6 @@
 
 use super::prelude::*;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Condvar, PoisonError};
 
 /// A text, and where it goes.
 #[derive(Debug)]

@@ -1,7 +1,4 @@
 //! What every part of the state uses.
 
-pub(super) use crate::lock::lock;
+pub(super) use crate::prelude::*;
 pub(super) use busbar_abi::cuda::*;
-pub(super) use std::collections::{BTreeMap, HashMap};
-pub(super) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-pub(super) use std::sync::{Arc, Mutex, MutexGuard};

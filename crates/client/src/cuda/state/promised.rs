@@ -39,6 +39,8 @@ pub enum Promised {
     },
     /// Bytes of page-locked memory.
     Read(HostBox),
+    /// What opens a gate that a stream has come to, by the gate's number.
+    Gate(u64),
 }
 
 /// The tokens that a server has.
@@ -56,7 +58,7 @@ impl Promises {
         match what {
             Promised::Function(_) | Promised::Callback { .. } => order.function_due(),
             Promised::Read(b) => order.read_due(b.span()),
-            Promised::Destructor { .. } => {}
+            Promised::Destructor { .. } | Promised::Gate(_) => {}
         }
         lock(&self.0).once(what)
     }
@@ -71,13 +73,13 @@ impl Promises {
         lock(&self.0).redeem(token)
     }
 
-    /// Takes a token back.
-    pub fn take(&self, order: &Order, token: u64) -> Result<(), String> {
+    /// Takes a token back: what it stood for.
+    pub fn take(&self, order: &Order, token: u64) -> Result<Promised, String> {
         let (what, once) = lock(&self.0).take(token)?;
         if once {
             what.is_over(order);
         }
-        Ok(())
+        Ok(what)
     }
 }
 
@@ -87,7 +89,7 @@ impl Promised {
         match self {
             Self::Function(_) | Self::Callback { .. } => order.function_ran(),
             Self::Read(b) => order.read_done(b.span()),
-            Self::Destructor { .. } => {}
+            Self::Destructor { .. } | Self::Gate(_) => {}
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Ranges: the memory that CUDA knows, and which addresses are given out.
 
 use super::prelude::*;
-use super::space::{self, Alloc, Release, Space};
+use super::space::{self, Alloc, Release, Share, Space};
 use crate::lock::{read, write};
-use std::collections::BTreeSet;
-use std::sync::{Condvar, PoisonError, RwLock};
+use std::sync::RwLock;
 
 /// What kind of memory a range is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +68,14 @@ pub struct Ranges {
 }
 
 impl Ranges {
+    /// None, of one of several servers: no two give a serial.
+    pub fn of(server: usize) -> Self {
+        Self {
+            serials: AtomicU64::new(space::first_serial(server)),
+            ..Self::default()
+        }
+    }
+
     /// The known range that holds `p`.
     pub fn find(&self, p: u64) -> Option<Range> {
         let all = read(&self.all);
@@ -239,12 +246,6 @@ impl Ranges {
         let r = self.find(p)?;
         (!r.sort.is_page_locked()).then_some((r.context, r.device))
     }
-
-    /// How many there are.
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        read(&self.all).len()
-    }
 }
 
 #[derive(Default)]
@@ -258,12 +259,28 @@ struct Freed {
 /// Which addresses are given out.
 #[derive(Default)]
 pub struct Spaces {
+    /// Which of them are this client's to give.
+    pub share: Share,
     all: Mutex<BTreeMap<u32, Space>>,
     freed: Mutex<Freed>,
     answered: Condvar,
 }
 
 impl Spaces {
+    /// None, of a share of those that devices share.
+    pub fn of(share: Share) -> Self {
+        Self {
+            share,
+            ..Self::default()
+        }
+    }
+
+    /// Whether page-locked memory at an address is shared with the worker, on this host.
+    #[inline]
+    pub fn is_shared(&self, p: u64) -> bool {
+        space::is_shared(p) && space::server_of(p, self.share.of) == Some(self.share.server)
+    }
+
     fn all(&self) -> MutexGuard<'_, BTreeMap<u32, Space>> {
         lock(&self.all)
     }
@@ -278,7 +295,7 @@ impl Spaces {
         let found = self
             .all()
             .entry(range)
-            .or_insert_with(|| Space::new(range))
+            .or_insert_with(|| Space::new(range, self.share))
             .alloc(size);
         match found.ok_or(CUDA_ERROR_OUT_OF_MEMORY)? {
             Alloc::Ready(at) => Ok(at),
@@ -361,12 +378,6 @@ impl Spaces {
                 .unwrap_or_else(PoisonError::into_inner);
         }
     }
-
-    /// Keeps others from taking or giving room.
-    #[cfg(test)]
-    pub fn stop(&self) -> impl Drop + '_ {
-        self.all()
-    }
 }
 
 /// Whether an address that the worker says may be one of device memory, of so many bytes. The
@@ -395,6 +406,20 @@ pub fn pages(size: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Spaces {
+        /// Keeps others from taking or giving room.
+        pub fn stop(&self) -> impl Drop + '_ {
+            self.all()
+        }
+    }
+
+    impl Ranges {
+        /// How many there are.
+        pub fn len(&self) -> usize {
+            read(&self.all).len()
+        }
+    }
 
     #[test]
     fn an_address_that_no_device_gives_is_not_believed() {

@@ -11,14 +11,12 @@
 //! Lock order: the list of areas here comes before the session's own locks, and nothing that holds
 //! it touches memory that may fault, or waits for what the worker has queued.
 
-use super::area::{ANY, Area, Attach, Look, Pages, longest_first};
+use super::area::{ANY, Area, Attach, Change, Pages, longest_first};
 use super::prelude::*;
 use super::ranges::Sort;
 use super::space;
-use crate::lock::wait;
-use busbar_wire::generated::cuda::op;
-use std::collections::BTreeSet;
-use std::sync::Condvar;
+use busbar_wire::generated::cuda::{self as msg, op};
+use busbar_wire::record::Heard;
 
 /// The device's side of shadowed memory.
 pub trait Far {
@@ -30,15 +28,22 @@ pub trait Far {
     fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<()>;
     /// Whether a word that is sent may be an address of page-locked memory.
     fn may_be_address(&self, word: u64) -> bool;
-    /// Reads several pieces, one after another, in one round trip. None of a context that is lost;
-    /// an error when the session is over.
-    fn read_all(&self, looks: &[Look]) -> Result<Vec<Option<Vec<u8>>>>;
+    /// Has the worker tell what devices change of `len` bytes at `src` from now on; `to` gets those
+    /// of now, if they are wanted.
+    fn open(&self, src: u64, len: usize, host: (u64, Heard), to: Option<&mut [u8]>) -> Result<()>;
+    /// Has the worker tell what devices have changed, of `all` or of what is watched: it has come
+    /// when this returns. Whether there is more.
+    fn look(&self, all: bool) -> Result<bool>;
 }
 
 /// The most areas of which something is not protected, without those that cannot be.
 const MOST_OPEN: usize = 64;
 /// The most bytes of small areas that are not protected.
 const MOST_OPEN_BYTES: u64 = 64 << 10;
+/// The most bytes that the worker compares ahead of every answer.
+const MOST_TOLD: usize = 64 << 10;
+/// The most bytes of changes that wait: the thread that watches looks after them all the time.
+const MOST_WAITING: usize = 256 << 20;
 const PAGE: usize = 4096;
 
 /// There is page-locked memory, whose address a parameter may hold.
@@ -70,13 +75,16 @@ pub struct Shadows {
     /// Somebody watches what is not protected, and is woken when there is work.
     watched: AtomicBool,
     woken: Arc<Condvar>,
+    inbox: Inbox,
 }
 
 impl Default for Shadows {
     fn default() -> Self {
         let woken = Arc::<Condvar>::default();
+        let inbox = Inbox::default();
         let areas = Areas {
             woken: woken.clone(),
+            inbox: inbox.clone(),
             ..Areas::default()
         };
         Self {
@@ -91,8 +99,19 @@ impl Default for Shadows {
             exposing: Mutex::default(),
             watched: AtomicBool::new(false),
             woken,
+            inbox,
         }
     }
+}
+
+/// What the worker has told and nobody has taken. Locked after the areas, by who needs both: who
+/// hears that work is over takes what was told, and never the thread that receives it.
+type Inbox = Arc<Mutex<Came>>;
+
+#[derive(Debug, Default)]
+struct Came {
+    bytes: usize,
+    told: Vec<(u64, Vec<Change>)>,
 }
 
 /// The areas, while they are locked.
@@ -110,8 +129,11 @@ pub struct Areas {
     found: Vec<u64>,
     /// Areas with edges that are watched.
     open: usize,
-    /// The latest version of an area.
-    versions: u64,
+    /// The number of what was sent last of those that [`Far::push`] and [`Far::open`] send.
+    sent: u64,
+    /// Bytes that the worker compares ahead of every answer.
+    told: usize,
+    inbox: Inbox,
     woken: Arc<Condvar>,
     bounce: Vec<u8>,
 }
@@ -150,6 +172,15 @@ pub const fn is_work(o: u16) -> bool {
                 | op::COPY_ROWS_ON_DEVICE
                 | op::COPY_IN_ROWS
         )
+}
+
+/// How soon the program hears of changes of an edge, when so many bytes are told already.
+fn soon(told: usize, len: usize, watched: bool) -> Heard {
+    match watched {
+        true if told + len <= MOST_TOLD => Heard::WithAnswers,
+        true => Heard::Watched,
+        false => Heard::AtWaits,
+    }
 }
 
 /// What becomes of a fault.
@@ -260,7 +291,7 @@ impl Shadows {
         self.insert_into(&mut all, pages, a)
     }
 
-    fn insert_into(&self, all: &mut Areas, pages: &impl Pages, mut a: Area) -> Result<()> {
+    fn insert_into(&self, all: &mut Areas, pages: &impl Pages, a: Area) -> Result<()> {
         if a.guarded() {
             pages.watch(a.host, a.len)?;
         }
@@ -268,8 +299,6 @@ impl Shadows {
             self.note_edges();
         }
         all.open += usize::from(a.is_watched());
-        all.versions += 1;
-        a.version = all.versions;
         all.lively.insert(a.start);
         all.areas.insert(a.start, a);
         self.glance.flags.fetch_or(ACTIVE, Ordering::AcqRel);
@@ -280,6 +309,7 @@ impl Shadows {
         let a = all.areas.remove(&start)?;
         all.lively.remove(&start);
         all.open -= usize::from(a.is_watched());
+        all.told -= a.told_bytes();
         if a.guarded() {
             pages.unwatch(a.host, a.len);
         }
@@ -302,6 +332,25 @@ impl Shadows {
     /// looked for.
     pub fn note_edges(&self) {
         self.glance.edges.store(true, Ordering::Release);
+    }
+
+    /// The worker tells what devices have changed. Called on the receiving thread.
+    pub fn told(&self, m: &msg::MemoryTold<'_>) -> Result<(), String> {
+        let mut came = lock(&self.inbox);
+        let (mut rest, mut changes) = (m.bytes, Vec::new());
+        for (at, len) in m.at.iter().zip(&m.lens) {
+            let (new, behind) = rest.split_at_checked(*len as usize).unwrap_or_default();
+            changes.extend((!new.is_empty()).then(|| Change {
+                at: *at,
+                new: new.to_vec(),
+            }));
+            (rest, came.bytes) = (behind, came.bytes + size_of::<Change>() + new.len());
+        }
+        came.told.push((m.heard, changes));
+        match came.bytes {
+            0..MOST_WAITING => Ok(()),
+            n => Err(format!("the server tells of {n} bytes that have changed")),
+        }
     }
 
     /// The caller watches what is not protected, from now on; unless somebody does already.
@@ -391,7 +440,7 @@ impl Shadows {
                         break;
                     }
                 }
-                all.fetch_edges(pages, far);
+                all.hear(pages, far);
             } else {
                 let mark = all.count;
                 drop(all);
@@ -456,12 +505,6 @@ impl Areas {
         std::mem::take(&mut self.found)
     }
 
-    /// How many areas there are.
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.areas.len()
-    }
-
     /// Device work is about to be queued on `stream`: what the program has written goes ahead of
     /// it. The work may write, unless it only `reads`.
     pub fn work(
@@ -492,7 +535,7 @@ impl Areas {
         writes: bool,
     ) -> Result<()> {
         let (mut any, mut done) = (false, Ok(()));
-        let mut found = std::mem::take(&mut self.found);
+        let (mut found, mut sent) = (std::mem::take(&mut self.found), self.sent);
         self.each_lively(stream, |a| {
             if a.has_news() {
                 let context = a.context;
@@ -501,11 +544,12 @@ impl Areas {
                     if bytes.len() <= MOST_SCANNED {
                         found.extend(words(dst, bytes).filter(|w| far.may_be_address(*w)));
                     }
+                    sent += 1;
                     far.push(context, dst, bytes)
                 }));
             }
         });
-        self.found = found;
+        (self.found, self.sent) = (found, sent);
         match self.send_edges(pages, far, stream, |_| true) {
             Ok(sent) => any |= sent,
             Err(e) => done = done.and(Err(e)),
@@ -535,27 +579,43 @@ impl Areas {
         which: impl Fn(&Area) -> bool,
     ) -> Result<bool> {
         let mut news = Vec::new();
-        let (mut found, mut version) = (std::mem::take(&mut self.found), self.versions);
+        let mut found = std::mem::take(&mut self.found);
         self.each_lively(stream, |a| {
-            if !which(a) {
-                return;
+            if which(a) {
+                let note = |dst, bytes: &[u8]| {
+                    found.extend(words(dst, bytes).filter(|w| far.may_be_address(*w)));
+                };
+                let own = a.edge_news(pages, note);
+                news.extend(own.into_iter().map(|n| (a.start, a.context, n)));
             }
-            let note = |dst, bytes: &[u8]| {
-                found.extend(words(dst, bytes).filter(|w| far.may_be_address(*w)));
-            };
-            let (context, own) = (a.context, a.edge_news(pages, note));
-            if !own.is_empty() {
-                version += 1;
-                a.version = version;
-            }
-            news.extend(own.into_iter().map(|(dst, bytes)| (context, dst, bytes)));
         });
-        (self.found, self.versions) = (found, version);
-        longest_first(&mut news, |(_, dst, bytes)| (*dst, bytes.len()));
-        for (context, dst, bytes) in &news {
-            far.push(*context, *dst, bytes)?;
+        self.found = found;
+        longest_first(&mut news, |(.., n)| (n.dst, n.bytes.len()));
+        for (start, context, n) in &news {
+            let len = n.bytes.len();
+            far.push(*context, n.dst, &n.bytes)?;
+            self.sent += 1;
+            let heard = self.areas.get_mut(start).and_then(|a| {
+                a.went(self.sent, n.at, len);
+                n.first.then(|| soon(self.told, len, a.is_watched()))
+            });
+            if let Some(heard) = heard {
+                far.open(n.dst, len, (n.at, heard), None)?;
+                self.opened(*start, n.at, len, heard);
+            }
         }
         Ok(!news.is_empty())
+    }
+
+    /// The worker was asked to tell of an edge of an area, if it has become one.
+    fn opened(&mut self, start: u64, at: u64, len: usize, heard: Heard) {
+        self.sent += 1;
+        let area = self.areas.get_mut(&start);
+        if area.is_some_and(|a| a.will_be_told(self.sent, at, len, heard))
+            && heard == Heard::WithAnswers
+        {
+            self.told += len;
+        }
     }
 
     /// Fetches blocks of the area that starts at `start`.
@@ -588,66 +648,50 @@ impl Areas {
         Ok(any)
     }
 
-    /// What the device may have changed where nothing is protected, in areas that are watched.
-    pub fn looks(&self) -> Vec<Look> {
-        self.stale_edges(Area::is_watched)
+    /// The areas that are watched and that the device may have changed: where each begins, and how
+    /// many of its bytes that are.
+    pub fn looks(&self) -> Vec<(u64, usize)> {
+        let watched = self.lively().filter(|a| a.is_watched());
+        let looks = watched.map(|a| (a.start, a.stale_bytes()));
+        looks.filter(|(_, bytes)| *bytes > 0).collect()
     }
 
-    fn stale_edges(&self, which: impl Fn(&Area) -> bool) -> Vec<Look> {
-        let lively = self.lively.iter().filter_map(|start| self.areas.get(start));
-        lively
-            .filter(|a| which(a))
-            .flat_map(Area::stale_edges)
-            .collect()
+    fn lively(&self) -> impl Iterator<Item = &Area> {
+        let lively = self.lively.iter();
+        lively.filter_map(|start| self.areas.get(start))
     }
 
-    /// What was asked for is here: it is written where the device has changed it, unless it is too
-    /// old; long pieces first, as they are sent. Says whether there was anything.
-    pub fn arrived(&mut self, pages: &impl Pages, got: &[(Look, Option<Vec<u8>>)]) -> bool {
-        let (mut changes, mut heard) = (Vec::new(), Vec::new());
-        for (look, bytes) in got {
-            let (start, edge) = look.edge;
-            let a = self.areas.get_mut(&start);
-            if let (Some(a), Some(bytes)) = (a.filter(|a| a.version == look.version), bytes) {
-                changes.extend(a.edge_changes(edge, bytes));
-                a.edge_agreed(edge, bytes);
-                heard.push(start);
+    /// What the worker has told is written; long pieces first, as they are sent. Says whether there
+    /// was anything.
+    pub fn arrive(&mut self, pages: &impl Pages) -> bool {
+        let came = std::mem::take(&mut *lock(&self.inbox));
+        let mut any = false;
+        for (heard, told) in came.told {
+            let mut changes = Vec::new();
+            for c in &told {
+                if let Some((_, a)) = self.areas.range_mut(..=c.at).next_back() {
+                    changes.extend(a.told(heard, c));
+                }
             }
+            any |= !changes.is_empty();
+            longest_first(&mut changes, |c| (c.at, c.new.len()));
+            changes.iter().for_each(|c| pages.merge(c));
         }
-        // Another answer may be on its way, from before this one.
-        for start in heard {
-            self.renew(start);
-        }
-        longest_first(&mut changes, |c| (c.at, c.new.len()));
-        changes.iter().for_each(|c| pages.merge(c));
-        !changes.is_empty()
+        any
     }
 
-    /// What was asked for of an area until now is too old.
-    fn renew(&mut self, start: u64) {
-        self.versions += 1;
-        if let Some(a) = self.areas.get_mut(&start) {
-            a.version = self.versions;
-        }
-    }
-
-    /// Brings the bytes home that pages do not guard.
-    pub fn fetch_edges(&mut self, pages: &impl Pages, far: &impl Far) {
-        /// How many are asked for in one round trip.
-        const AT_ONCE: usize = 256;
-        let looks = self.stale_edges(|_| true);
-        for some in looks.chunks(AT_ONCE) {
-            let Ok(got) = far.read_all(some) else {
+    /// The program hears that work is over: what devices have changed where pages do not guard it
+    /// is written. What the worker tells unasked has come already.
+    pub fn hear(&mut self, pages: &impl Pages, far: &impl Far) {
+        let mut more = self.lively().any(Area::must_ask);
+        while more {
+            let Ok(left) = far.look(true) else {
                 return;
             };
-            // Nobody else hears of anything meanwhile.
-            let now = |l: &Look| Look {
-                version: self.areas.get(&l.edge.0).map_or(0, |a| a.version),
-                ..*l
-            };
-            let got: Vec<_> = some.iter().map(now).zip(got).collect();
-            self.arrived(pages, &got);
+            more = left;
+            self.arrive(pages);
         }
+        self.arrive(pages);
         // Other streams may go on writing.
         if self.pending.is_empty() {
             self.each_lively(ANY, Area::edges_are_fresh);
@@ -677,10 +721,12 @@ impl Areas {
         if !had && self.open >= MOST_OPEN {
             return None;
         }
-        let mut bytes = vec![0; PAGE];
-        far.read(a.context, a.device_of(page), &mut bytes).ok()?;
-        a.open_page(pages, page, &bytes).ok()?;
-        self.renew(start);
+        let (at, mut bytes) = (a.device_of(page), vec![0; PAGE]);
+        let heard = soon(self.told, PAGE, true);
+        let read = far.open(at, PAGE, (page, heard), Some(&mut bytes));
+        let opened = read.and_then(|()| a.open_page(pages, page, &bytes));
+        self.opened(start, page, PAGE, heard);
+        opened.ok()?;
         self.open += usize::from(!had);
         self.woken.notify_one();
         Some(())

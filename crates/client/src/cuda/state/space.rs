@@ -15,10 +15,54 @@ pub fn holds(p: u64) -> bool {
     number(p).is_some_and(|n| DEVICES.contains(&n) || RESERVED.contains(&n))
 }
 
+/// Where the numbers begin that name things of one of several servers for good.
+pub fn first_serial(server: usize) -> u64 {
+    (server as u64) << 48
+}
+
+/// Which of so many servers chose an address in a range that all of them have a share of.
+pub fn server_of(p: u64, servers: usize) -> Option<usize> {
+    let range = number(p).filter(|n| !DEVICES.contains(n))?;
+    let (start, len) = Share {
+        server: 0,
+        of: servers,
+    }
+    .part(range);
+    Some(((p - start) / len) as usize)
+}
+
 /// Whether page-locked memory at an address is shared with a worker on this host.
 #[inline]
 pub fn is_shared(p: u64) -> bool {
     number(p) == Some(SHARED)
+}
+
+/// What of the ranges that devices share belongs to one of several servers: a piece of each, so
+/// that an address is that of one server's memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Share {
+    /// The server's number.
+    pub server: usize,
+    /// How many there are.
+    pub of: usize,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { server: 0, of: 1 }
+    }
+}
+
+impl Share {
+    /// Where that is in a range, and how long. A device's range is its server's alone.
+    fn part(self, range: u32) -> (u64, u64) {
+        let start = span(range).start;
+        if DEVICES.contains(&range) {
+            return (start, RANGE);
+        }
+        let len = RANGE / self.of as u64 / GRANULE * GRANULE;
+        (start + self.server as u64 * len, len)
+    }
 }
 
 /// Addresses that the program has reserved for mappings of its own.
@@ -30,20 +74,26 @@ pub struct Reservations {
 
 impl Default for Reservations {
     fn default() -> Self {
+        Self::of(Share::default())
+    }
+}
+
+impl Reservations {
+    /// None, of a share.
+    pub fn of(share: Share) -> Self {
         // The worker reserves range by range, and a mapping cannot lie in two.
         let mut free = Free::default();
         for range in RESERVED {
             // The last granule stays free, or the ranges would join.
-            free.give(span(range).start, RANGE - GRANULE);
+            let (start, len) = share.part(range);
+            free.give(start, len - GRANULE);
         }
         Self {
             free,
             taken: BTreeMap::new(),
         }
     }
-}
 
-impl Reservations {
     /// Reserves `size` bytes at a multiple of `align`.
     pub fn take(&mut self, size: u64, align: u64) -> Option<u64> {
         let align = align.max(GRANULE);
@@ -175,10 +225,12 @@ fn up(n: u64, to: u64) -> u64 {
 }
 
 impl Space {
-    /// The range of a number: the program's device of that ordinal, or one of those above.
-    pub fn new(range: u32) -> Self {
+    /// The range of a number: the program's device of that ordinal, or a share of one of those
+    /// above.
+    pub fn new(range: u32, share: Share) -> Self {
         let mut free = Free::default();
-        free.give(span(range).start, RANGE);
+        let (start, len) = share.part(range);
+        free.give(start, len);
         Self {
             free,
             slabs: BTreeMap::new(),
@@ -276,7 +328,7 @@ mod tests {
 
     #[test]
     fn small_allocations_share_a_granule_and_large_ones_do_not() {
-        let mut s = Space::new(0);
+        let mut s = Space::new(0, Share::default());
         let Some(Alloc::Map { at, bytes: GRANULE }) = s.alloc(100) else {
             panic!()
         };
@@ -329,7 +381,7 @@ mod tests {
 
     #[test]
     fn what_is_still_mapped_is_given_to_nobody() {
-        let mut s = Space::new(2);
+        let mut s = Space::new(2, Share::default());
         let Some(Alloc::Map { at, bytes }) = s.alloc(LARGE) else {
             panic!()
         };
@@ -345,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_mapping_that_failed_leaves_no_trace() {
-        let mut s = Space::new(1);
+        let mut s = Space::new(1, Share::default());
         let Some(Alloc::Map { at, bytes }) = s.alloc(8) else {
             panic!()
         };
@@ -353,5 +405,25 @@ mod tests {
         assert_eq!(s.alloc(8), Some(Alloc::Map { at, bytes }));
         assert_eq!(s.alloc(RANGE), None);
         assert_eq!(s.alloc(u64::MAX), None);
+    }
+
+    #[test]
+    fn servers_have_pieces_of_the_ranges_that_devices_share() {
+        let end = |r: u32, server, of| {
+            let (start, len) = Share { server, of }.part(r);
+            (start, start + len)
+        };
+        for of in [1, 2, 3, 16] {
+            for range in [MANAGED, HOST, WINDOW, SHARED, RESERVED.start] {
+                let mut from = span(range).start;
+                for server in 0..of {
+                    let (start, to) = end(range, server, of);
+                    assert_eq!(start, from, "one behind the other");
+                    from = to;
+                }
+                assert!(from <= span(range).end && from > span(range).end - 16 * GRANULE);
+            }
+            assert_eq!(end(3, of - 1, of), (span(3).start, span(3).end));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Memory that the program makes and maps itself, and what other processes share.
 
 use super::prelude::*;
-use super::space::Reservations;
+use super::space::{Reservations, Share};
 
 /// Memory that `cuMemCreate` made, or another process.
 #[derive(Debug)]
@@ -39,6 +39,14 @@ pub struct Vmm {
 }
 
 impl Vmm {
+    /// None, of a share of the addresses.
+    pub fn of(share: Share) -> Self {
+        Self {
+            reservations: Reservations::of(share),
+            ..Self::default()
+        }
+    }
+
     /// The mapping that an address lies in.
     pub fn mapping(&self, p: u64) -> Option<&Mapping> {
         let (va, m) = self.mappings.range(..=p).next_back()?;

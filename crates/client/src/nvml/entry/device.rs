@@ -1,7 +1,8 @@
 //! One device.
 
+use crate::nvml::ask::{self, Arg};
 use crate::nvml::life::{Cx, put_text, versioned};
-use crate::nvml::machine::Gpu;
+use crate::nvml::machine::{self, Gpu};
 use crate::nvml::place;
 use busbar_abi::nvml::*;
 pub use busbar_control::gpu::Number;
@@ -104,21 +105,21 @@ pub fn nvmlDeviceGetMaxClockInfo(_cx: Cx, g: &Gpu, domain: nvmlClockType_t) -> R
     of_kind(g, (domain, 4), CLOCKS.map(|c| c.1), Gpu::fixed)
 }
 
-/// A clock of a domain: only the present one (0) is known.
-pub fn nvmlDeviceGetClock(
-    cx: Cx,
-    g: &Gpu,
-    domain: nvmlClockType_t,
-    id: nvmlClockId_t,
-) -> Result<u32> {
-    match id {
-        0 => nvmlDeviceGetClockInfo(cx, g, domain),
-        _ => Err(NVML_ERROR_NOT_SUPPORTED),
-    }
-}
-
-/// The device's memory: all, the driver's share, what programs use.
+/// The device's memory: all, the driver's share, what programs use. Of this very moment: programs
+/// look before and after they allocate.
 fn memory_of(g: &Gpu) -> Result<(u64, u64, u64)> {
+    let mut m: nvmlMemory_v2_t = busbar_abi::zeroed();
+    m.version = size_of::<nvmlMemory_v2_t>() as u32 | 2 << 24;
+    // SAFETY: the structure is of that version.
+    let asked = unsafe {
+        let args = [Arg::Device, ask::versioned(&raw mut m)?];
+        ask::ask(Some(g), "nvmlDeviceGetMemoryInfo_v2", &args)
+    };
+    if asked.is_ok() {
+        return Ok((m.total, m.reserved, m.used));
+    }
+    // Whoever has a part of a device, or an older server, is told in the status.
+    machine::refresh_now();
     let (total, used) = (g.live(Number::MemoryTotal)?, g.live(Number::MemoryUsed)?);
     // An NVML without the second form counts the driver's share as used.
     let reserved = g.live(Number::MemoryReserved).unwrap_or(0);
@@ -318,24 +319,6 @@ pub unsafe fn nvmlDeviceGetGpuFabricInfoV(
         } else {
             none(versioned(out, 2)?);
         }
-    }
-    Ok(())
-}
-
-/// Values of fields by number: each is marked as not supported.
-///
-/// # Safety
-/// As the API says.
-pub unsafe fn nvmlDeviceGetFieldValues(
-    _cx: Cx,
-    _g: &Gpu,
-    count: i32,
-    values: *mut nvmlFieldValue_t,
-) -> Result {
-    refuse_if(values.is_null() || count < 0, NVML_ERROR_INVALID_ARGUMENT)?;
-    for i in 0..count as usize {
-        // SAFETY: the caller's promise: so many structures.
-        unsafe { (&raw mut (*values.add(i)).nvmlReturn).write(NVML_ERROR_NOT_SUPPORTED) };
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! The C functions that are answered, a file per family as in `spec/nvml`.
 
+pub mod affinity;
 pub mod device;
 pub mod pair;
+pub mod process;
 pub mod system;

@@ -1,6 +1,6 @@
 //! Two devices.
 
-use crate::nvml::life::Cx;
+use crate::nvml::life::{Cx, put_list};
 use crate::nvml::machine::Gpu;
 use busbar_abi::nvml::*;
 use busbar_control::gpu::{Link, Number};
@@ -47,4 +47,54 @@ pub fn nvmlDeviceGetP2PStatus(
             status.ok_or(NVML_ERROR_NOT_SUPPORTED)
         }
     }
+}
+
+/// Some devices: how many, if the program has no room for any yet.
+///
+/// # Safety
+/// As the API says.
+unsafe fn some<'a>(
+    list: impl Iterator<Item = &'a Gpu>,
+    count: *mut u32,
+    out: *mut nvmlDevice_t,
+) -> Result {
+    let list: Vec<_> = list.map(Gpu::handle).collect();
+    // SAFETY: passed on to the caller.
+    match unsafe { put_list(&list, count, out) } {
+        Err(NVML_ERROR_INSUFFICIENT_SIZE) if out.is_null() => Ok(()),
+        done => done,
+    }
+}
+
+/// The other devices whose ways meet at a level.
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn nvmlDeviceGetTopologyNearestGpus(
+    cx: Cx,
+    g: &Gpu,
+    level: nvmlGpuTopologyLevel_t,
+    count: *mut u32,
+    out: *mut nvmlDevice_t,
+) -> Result {
+    let near = |other: &&Gpu| {
+        let link = g.facts.links.get(&other.facts.uuid);
+        link.is_some_and(|l| l.ancestor == Some(level))
+    };
+    // SAFETY: passed on to the caller.
+    unsafe { some(cx.0.gpus.iter().filter(near), count, out) }
+}
+
+/// The devices near a processor: over a network, each is as near to any.
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn nvmlSystemGetTopologyGpuSet(
+    cx: Cx,
+    _cpu: u32,
+    count: *mut u32,
+    out: *mut nvmlDevice_t,
+) -> Result {
+    // SAFETY: passed on to the caller.
+    unsafe { some(cx.0.gpus.iter(), count, out) }
 }

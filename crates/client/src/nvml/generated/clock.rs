@@ -7,17 +7,26 @@ use busbar_abi::nvml::*;
 use life::Kind;
 use std::ffi::{c_char, c_void};
 
+use crate::nvml::ask;
 use crate::nvml::entry::device::*;
 
-/// `nvmlDeviceGetAdaptiveClockInfoStatus`: refused.
+/// `nvmlDeviceGetAdaptiveClockInfoStatus`.
 pub unsafe extern "C" fn nvmlDeviceGetAdaptiveClockInfoStatus(
-    _device: nvmlDevice_t,
-    _adaptiveClockStatus: *mut u32,
+    device: nvmlDevice_t,
+    adaptiveClockStatus: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetAdaptiveClockInfoStatus",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetAdaptiveClockInfoStatus",
+                &[ask::Arg::Device, ask::out(adaptiveClockStatus)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetAdaptiveTgpModeInfo_v1`: refused.
@@ -31,16 +40,28 @@ pub unsafe extern "C" fn nvmlDeviceGetAdaptiveTgpModeInfo_v1(
     )
 }
 
-/// `nvmlDeviceGetApplicationsClock`: refused.
+/// `nvmlDeviceGetApplicationsClock`.
 pub unsafe extern "C" fn nvmlDeviceGetApplicationsClock(
-    _device: nvmlDevice_t,
-    _clockType: nvmlClockType_t,
-    _clockMHz: *mut u32,
+    device: nvmlDevice_t,
+    clockType: nvmlClockType_t,
+    clockMHz: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetApplicationsClock",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetApplicationsClock",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(clockType as u64),
+                    ask::out(clockMHz)?,
+                ],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetAutoBoostedClocksEnabled`.
@@ -86,14 +107,19 @@ pub unsafe extern "C" fn nvmlDeviceGetClock(
     life::guard(|| {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
-        not_null(clockMHz)?;
         // SAFETY: the arguments are the program's.
-        let v_clockMHz = unsafe {
-            crate::nvml::entry::device::nvmlDeviceGetClock(cx, device, clockType, clockId)
-        }?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { clockMHz.write_unaligned(v_clockMHz) };
-        Ok(())
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetClock",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(clockType as u64),
+                    ask::Arg::Value(clockId as u64),
+                    ask::out(clockMHz)?,
+                ],
+            )
+        }
     })
 }
 
@@ -116,37 +142,61 @@ pub unsafe extern "C" fn nvmlDeviceGetClockInfo(
     })
 }
 
-/// `nvmlDeviceGetClockOffsets`: refused.
+/// `nvmlDeviceGetClockOffsets`.
 pub unsafe extern "C" fn nvmlDeviceGetClockOffsets(
-    _device: nvmlDevice_t,
-    _info: *mut nvmlClockOffset_t,
+    device: nvmlDevice_t,
+    info: *mut nvmlClockOffset_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetClockOffsets",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetClockOffsets",
+                &[ask::Arg::Device, ask::versioned(info)?],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetCoolerInfo`: refused.
+/// `nvmlDeviceGetCoolerInfo`.
 pub unsafe extern "C" fn nvmlDeviceGetCoolerInfo(
-    _device: nvmlDevice_t,
-    _coolerInfo: *mut nvmlCoolerInfo_t,
+    device: nvmlDevice_t,
+    coolerInfo: *mut nvmlCoolerInfo_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetCoolerInfo",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetCoolerInfo",
+                &[ask::Arg::Device, ask::versioned(coolerInfo)?],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetCurrentClockFreqs`: refused.
+/// `nvmlDeviceGetCurrentClockFreqs`.
 pub unsafe extern "C" fn nvmlDeviceGetCurrentClockFreqs(
-    _device: nvmlDevice_t,
-    _currentClockFreqs: *mut nvmlDeviceCurrentClockFreqs_t,
+    device: nvmlDevice_t,
+    currentClockFreqs: *mut nvmlDeviceCurrentClockFreqs_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetCurrentClockFreqs",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetCurrentClockFreqs",
+                &[ask::Arg::Device, ask::versioned(currentClockFreqs)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetCurrentClocksEventReasons`.
@@ -183,27 +233,47 @@ pub unsafe extern "C" fn nvmlDeviceGetCurrentClocksThrottleReasons(
     })
 }
 
-/// `nvmlDeviceGetDefaultApplicationsClock`: refused.
+/// `nvmlDeviceGetDefaultApplicationsClock`.
 pub unsafe extern "C" fn nvmlDeviceGetDefaultApplicationsClock(
-    _device: nvmlDevice_t,
-    _clockType: nvmlClockType_t,
-    _clockMHz: *mut u32,
+    device: nvmlDevice_t,
+    clockType: nvmlClockType_t,
+    clockMHz: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetDefaultApplicationsClock",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetDefaultApplicationsClock",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(clockType as u64),
+                    ask::out(clockMHz)?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetDynamicPstatesInfo`: refused.
+/// `nvmlDeviceGetDynamicPstatesInfo`.
 pub unsafe extern "C" fn nvmlDeviceGetDynamicPstatesInfo(
-    _device: nvmlDevice_t,
-    _pDynamicPstatesInfo: *mut nvmlGpuDynamicPstatesInfo_t,
+    device: nvmlDevice_t,
+    pDynamicPstatesInfo: *mut nvmlGpuDynamicPstatesInfo_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetDynamicPstatesInfo",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetDynamicPstatesInfo",
+                &[ask::Arg::Device, ask::out(pDynamicPstatesInfo)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetEnforcedPowerLimit`.
@@ -223,16 +293,28 @@ pub unsafe extern "C" fn nvmlDeviceGetEnforcedPowerLimit(
     })
 }
 
-/// `nvmlDeviceGetFanControlPolicy_v2`: refused.
+/// `nvmlDeviceGetFanControlPolicy_v2`.
 pub unsafe extern "C" fn nvmlDeviceGetFanControlPolicy_v2(
-    _device: nvmlDevice_t,
-    _fan: u32,
-    _policy: *mut nvmlFanControlPolicy_t,
+    device: nvmlDevice_t,
+    fan: u32,
+    policy: *mut nvmlFanControlPolicy_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetFanControlPolicy_v2",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetFanControlPolicy_v2",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(fan as u64),
+                    ask::out(policy)?,
+                ],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetFanSpeed`.
@@ -252,61 +334,105 @@ pub unsafe extern "C" fn nvmlDeviceGetFanSpeed(
     })
 }
 
-/// `nvmlDeviceGetFanSpeedRPM`: refused.
+/// `nvmlDeviceGetFanSpeedRPM`.
 pub unsafe extern "C" fn nvmlDeviceGetFanSpeedRPM(
-    _device: nvmlDevice_t,
-    _fanSpeed: *mut nvmlFanSpeedInfo_t,
+    device: nvmlDevice_t,
+    fanSpeed: *mut nvmlFanSpeedInfo_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetFanSpeedRPM",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetFanSpeedRPM",
+                &[ask::Arg::Device, ask::versioned(fanSpeed)?],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetFanSpeed_v2`: refused.
+/// `nvmlDeviceGetFanSpeed_v2`.
 pub unsafe extern "C" fn nvmlDeviceGetFanSpeed_v2(
-    _device: nvmlDevice_t,
-    _fan: u32,
-    _speed: *mut u32,
+    device: nvmlDevice_t,
+    fan: u32,
+    speed: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetFanSpeed_v2",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetFanSpeed_v2",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(fan as u64),
+                    ask::out(speed)?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetGpcClkMinMaxVfOffset`: refused.
+/// `nvmlDeviceGetGpcClkMinMaxVfOffset`.
 pub unsafe extern "C" fn nvmlDeviceGetGpcClkMinMaxVfOffset(
-    _device: nvmlDevice_t,
-    _minOffset: *mut i32,
-    _maxOffset: *mut i32,
+    device: nvmlDevice_t,
+    minOffset: *mut i32,
+    maxOffset: *mut i32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetGpcClkMinMaxVfOffset",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetGpcClkMinMaxVfOffset",
+                &[ask::Arg::Device, ask::out(minOffset)?, ask::out(maxOffset)?],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetGpcClkVfOffset`: refused.
+/// `nvmlDeviceGetGpcClkVfOffset`.
 pub unsafe extern "C" fn nvmlDeviceGetGpcClkVfOffset(
-    _device: nvmlDevice_t,
-    _offset: *mut i32,
+    device: nvmlDevice_t,
+    offset: *mut i32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetGpcClkVfOffset",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetGpcClkVfOffset",
+                &[ask::Arg::Device, ask::out(offset)?],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetMarginTemperature`: refused.
+/// `nvmlDeviceGetMarginTemperature`.
 pub unsafe extern "C" fn nvmlDeviceGetMarginTemperature(
-    _device: nvmlDevice_t,
-    _marginTempInfo: *mut nvmlMarginTemperature_t,
+    device: nvmlDevice_t,
+    marginTempInfo: *mut nvmlMarginTemperature_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetMarginTemperature",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetMarginTemperature",
+                &[ask::Arg::Device, ask::versioned(marginTempInfo)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetMaxClockInfo`.
@@ -328,65 +454,115 @@ pub unsafe extern "C" fn nvmlDeviceGetMaxClockInfo(
     })
 }
 
-/// `nvmlDeviceGetMaxCustomerBoostClock`: refused.
+/// `nvmlDeviceGetMaxCustomerBoostClock`.
 pub unsafe extern "C" fn nvmlDeviceGetMaxCustomerBoostClock(
-    _device: nvmlDevice_t,
-    _clockType: nvmlClockType_t,
-    _clockMHz: *mut u32,
+    device: nvmlDevice_t,
+    clockType: nvmlClockType_t,
+    clockMHz: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetMaxCustomerBoostClock",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetMaxCustomerBoostClock",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(clockType as u64),
+                    ask::out(clockMHz)?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetMemClkMinMaxVfOffset`: refused.
+/// `nvmlDeviceGetMemClkMinMaxVfOffset`.
 pub unsafe extern "C" fn nvmlDeviceGetMemClkMinMaxVfOffset(
-    _device: nvmlDevice_t,
-    _minOffset: *mut i32,
-    _maxOffset: *mut i32,
+    device: nvmlDevice_t,
+    minOffset: *mut i32,
+    maxOffset: *mut i32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetMemClkMinMaxVfOffset",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetMemClkMinMaxVfOffset",
+                &[ask::Arg::Device, ask::out(minOffset)?, ask::out(maxOffset)?],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetMemClkVfOffset`: refused.
+/// `nvmlDeviceGetMemClkVfOffset`.
 pub unsafe extern "C" fn nvmlDeviceGetMemClkVfOffset(
-    _device: nvmlDevice_t,
-    _offset: *mut i32,
+    device: nvmlDevice_t,
+    offset: *mut i32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetMemClkVfOffset",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetMemClkVfOffset",
+                &[ask::Arg::Device, ask::out(offset)?],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetMinMaxClockOfPState`: refused.
+/// `nvmlDeviceGetMinMaxClockOfPState`.
 pub unsafe extern "C" fn nvmlDeviceGetMinMaxClockOfPState(
-    _device: nvmlDevice_t,
-    _type: nvmlClockType_t,
-    _pstate: nvmlPstates_t,
-    _minClockMHz: *mut u32,
-    _maxClockMHz: *mut u32,
+    device: nvmlDevice_t,
+    r#type: nvmlClockType_t,
+    pstate: nvmlPstates_t,
+    minClockMHz: *mut u32,
+    maxClockMHz: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetMinMaxClockOfPState",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetMinMaxClockOfPState",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(r#type as u64),
+                    ask::Arg::Value(pstate as u64),
+                    ask::out(minClockMHz)?,
+                    ask::out(maxClockMHz)?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetMinMaxFanSpeed`: refused.
+/// `nvmlDeviceGetMinMaxFanSpeed`.
 pub unsafe extern "C" fn nvmlDeviceGetMinMaxFanSpeed(
-    _device: nvmlDevice_t,
-    _minSpeed: *mut u32,
-    _maxSpeed: *mut u32,
+    device: nvmlDevice_t,
+    minSpeed: *mut u32,
+    maxSpeed: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetMinMaxFanSpeed",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetMinMaxFanSpeed",
+                &[ask::Arg::Device, ask::out(minSpeed)?, ask::out(maxSpeed)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetNumFans`.
@@ -406,15 +582,23 @@ pub unsafe extern "C" fn nvmlDeviceGetNumFans(
     })
 }
 
-/// `nvmlDeviceGetPerformanceModes`: refused.
+/// `nvmlDeviceGetPerformanceModes`.
 pub unsafe extern "C" fn nvmlDeviceGetPerformanceModes(
-    _device: nvmlDevice_t,
-    _perfModes: *mut nvmlDevicePerfModes_t,
+    device: nvmlDevice_t,
+    perfModes: *mut nvmlDevicePerfModes_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetPerformanceModes",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetPerformanceModes",
+                &[ask::Arg::Device, ask::versioned(perfModes)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetPerformanceState`.
@@ -616,41 +800,78 @@ pub unsafe extern "C" fn nvmlDeviceGetSupportedClocksThrottleReasons(
     })
 }
 
-/// `nvmlDeviceGetSupportedGraphicsClocks`: refused.
+/// `nvmlDeviceGetSupportedGraphicsClocks`.
 pub unsafe extern "C" fn nvmlDeviceGetSupportedGraphicsClocks(
-    _device: nvmlDevice_t,
-    _memoryClockMHz: u32,
-    _count: *mut u32,
-    _clocksMHz: *mut u32,
+    device: nvmlDevice_t,
+    memoryClockMHz: u32,
+    count: *mut u32,
+    clocksMHz: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetSupportedGraphicsClocks",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetSupportedGraphicsClocks",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(memoryClockMHz as u64),
+                    ask::out(count)?,
+                    ask::out_array(clocksMHz, ask::length(count))?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetSupportedMemoryClocks`: refused.
+/// `nvmlDeviceGetSupportedMemoryClocks`.
 pub unsafe extern "C" fn nvmlDeviceGetSupportedMemoryClocks(
-    _device: nvmlDevice_t,
-    _count: *mut u32,
-    _clocksMHz: *mut u32,
+    device: nvmlDevice_t,
+    count: *mut u32,
+    clocksMHz: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetSupportedMemoryClocks",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetSupportedMemoryClocks",
+                &[
+                    ask::Arg::Device,
+                    ask::out(count)?,
+                    ask::out_array(clocksMHz, ask::length(count))?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetSupportedPerformanceStates`: refused.
+/// `nvmlDeviceGetSupportedPerformanceStates`.
 pub unsafe extern "C" fn nvmlDeviceGetSupportedPerformanceStates(
-    _device: nvmlDevice_t,
-    _pstates: *mut nvmlPstates_t,
-    _size: u32,
+    device: nvmlDevice_t,
+    pstates: *mut u8,
+    size: u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetSupportedPerformanceStates",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetSupportedPerformanceStates",
+                &[
+                    ask::Arg::Device,
+                    ask::out_array(pstates, Ok(size as usize))?,
+                    ask::Arg::Value(size as u64),
+                ],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetSupportedPowerModes`: refused.
@@ -664,16 +885,28 @@ pub unsafe extern "C" fn nvmlDeviceGetSupportedPowerModes(
     )
 }
 
-/// `nvmlDeviceGetTargetFanSpeed`: refused.
+/// `nvmlDeviceGetTargetFanSpeed`.
 pub unsafe extern "C" fn nvmlDeviceGetTargetFanSpeed(
-    _device: nvmlDevice_t,
-    _fan: u32,
-    _targetSpeed: *mut u32,
+    device: nvmlDevice_t,
+    fan: u32,
+    targetSpeed: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetTargetFanSpeed",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetTargetFanSpeed",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(fan as u64),
+                    ask::out(targetSpeed)?,
+                ],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetTemperature`.
@@ -729,26 +962,50 @@ pub unsafe extern "C" fn nvmlDeviceGetTemperatureV(
     })
 }
 
-/// `nvmlDeviceGetThermalSettings`: refused.
+/// `nvmlDeviceGetThermalSettings`.
 pub unsafe extern "C" fn nvmlDeviceGetThermalSettings(
-    _device: nvmlDevice_t,
-    _sensorIndex: u32,
-    _pThermalSettings: *mut nvmlGpuThermalSettings_t,
+    device: nvmlDevice_t,
+    sensorIndex: u32,
+    pThermalSettings: *mut nvmlGpuThermalSettings_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetThermalSettings",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetThermalSettings",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(sensorIndex as u64),
+                    ask::out(pThermalSettings)?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetViolationStatus`: refused.
+/// `nvmlDeviceGetViolationStatus`.
 pub unsafe extern "C" fn nvmlDeviceGetViolationStatus(
-    _device: nvmlDevice_t,
-    _perfPolicyType: nvmlPerfPolicyType_t,
-    _violTime: *mut nvmlViolationTime_t,
+    device: nvmlDevice_t,
+    perfPolicyType: nvmlPerfPolicyType_t,
+    violTime: *mut nvmlViolationTime_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetViolationStatus",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetViolationStatus",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(perfPolicyType as u64),
+                    ask::out(violTime)?,
+                ],
+            )
+        }
+    })
 }

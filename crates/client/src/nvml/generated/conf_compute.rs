@@ -7,6 +7,7 @@ use busbar_abi::nvml::*;
 use life::Kind;
 use std::ffi::{c_char, c_void};
 
+use crate::nvml::ask;
 /// `nvmlDeviceGetConfComputeGpuAttestationReport`: refused.
 pub unsafe extern "C" fn nvmlDeviceGetConfComputeGpuAttestationReport(
     _device: nvmlDevice_t,
@@ -29,15 +30,23 @@ pub unsafe extern "C" fn nvmlDeviceGetConfComputeGpuCertificate(
     )
 }
 
-/// `nvmlDeviceGetConfComputeMemSizeInfo`: refused.
+/// `nvmlDeviceGetConfComputeMemSizeInfo`.
 pub unsafe extern "C" fn nvmlDeviceGetConfComputeMemSizeInfo(
-    _device: nvmlDevice_t,
-    _memInfo: *mut nvmlConfComputeMemSizeInfo_t,
+    device: nvmlDevice_t,
+    memInfo: *mut nvmlConfComputeMemSizeInfo_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetConfComputeMemSizeInfo",
-        "confidential computing is an affair of the server and its GPU",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetConfComputeMemSizeInfo",
+                &[ask::Arg::Device, ask::out(memInfo)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetConfComputeProtectedMemoryUsage`: refused.

@@ -7,29 +7,52 @@ use busbar_abi::nvml::*;
 use life::Kind;
 use std::ffi::{c_char, c_void};
 
+use crate::nvml::ask;
+use crate::nvml::entry::affinity::*;
+
 use crate::nvml::entry::device::*;
 
-/// `nvmlDeviceGetAPIRestriction`: refused.
+/// `nvmlDeviceGetAPIRestriction`.
 pub unsafe extern "C" fn nvmlDeviceGetAPIRestriction(
-    _device: nvmlDevice_t,
-    _apiType: nvmlRestrictedAPI_t,
-    _isRestricted: *mut nvmlEnableState_t,
+    device: nvmlDevice_t,
+    apiType: nvmlRestrictedAPI_t,
+    isRestricted: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetAPIRestriction",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetAPIRestriction",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(apiType as u64),
+                    ask::out(isRestricted)?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetAddressingMode`: refused.
+/// `nvmlDeviceGetAddressingMode`.
 pub unsafe extern "C" fn nvmlDeviceGetAddressingMode(
-    _device: nvmlDevice_t,
-    _mode: *mut nvmlDeviceAddressingMode_t,
+    device: nvmlDevice_t,
+    mode: *mut nvmlDeviceAddressingMode_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetAddressingMode",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetAddressingMode",
+                &[ask::Arg::Device, ask::versioned(mode)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetArchitecture`.
@@ -126,15 +149,23 @@ pub unsafe extern "C" fn nvmlDeviceGetBrand(
     })
 }
 
-/// `nvmlDeviceGetBridgeChipInfo`: refused.
+/// `nvmlDeviceGetBridgeChipInfo`.
 pub unsafe extern "C" fn nvmlDeviceGetBridgeChipInfo(
-    _device: nvmlDevice_t,
-    _bridgeHierarchy: *mut nvmlBridgeChipHierarchy_t,
+    device: nvmlDevice_t,
+    bridgeHierarchy: *mut nvmlBridgeChipHierarchy_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetBridgeChipInfo",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetBridgeChipInfo",
+                &[ask::Arg::Device, ask::out(bridgeHierarchy)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetBusType`.
@@ -154,15 +185,23 @@ pub unsafe extern "C" fn nvmlDeviceGetBusType(
     })
 }
 
-/// `nvmlDeviceGetCapabilities`: refused.
+/// `nvmlDeviceGetCapabilities`.
 pub unsafe extern "C" fn nvmlDeviceGetCapabilities(
-    _device: nvmlDevice_t,
-    _caps: *mut nvmlDeviceCapabilities_t,
+    device: nvmlDevice_t,
+    caps: *mut nvmlDeviceCapabilities_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetCapabilities",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetCapabilities",
+                &[ask::Arg::Device, ask::versioned(caps)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetComputeMode`.
@@ -182,29 +221,33 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeMode(
     })
 }
 
-/// `nvmlDeviceGetCpuAffinity`: refused.
+/// `nvmlDeviceGetCpuAffinity`.
 pub unsafe extern "C" fn nvmlDeviceGetCpuAffinity(
-    _device: nvmlDevice_t,
-    _cpuSetSize: u32,
-    _cpuSet: *mut u64,
+    device: nvmlDevice_t,
+    cpuSetSize: u32,
+    cpuSet: *mut u64,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetCpuAffinity",
-        "processors and memory of the server mean nothing to this machine",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { affinity(cx, device, "cpu", (cpuSet, cpuSetSize), 0) }
+    })
 }
 
-/// `nvmlDeviceGetCpuAffinityWithinScope`: refused.
+/// `nvmlDeviceGetCpuAffinityWithinScope`.
 pub unsafe extern "C" fn nvmlDeviceGetCpuAffinityWithinScope(
-    _device: nvmlDevice_t,
-    _cpuSetSize: u32,
-    _cpuSet: *mut u64,
-    _scope: nvmlAffinityScope_t,
+    device: nvmlDevice_t,
+    cpuSetSize: u32,
+    cpuSet: *mut u64,
+    scope: nvmlAffinityScope_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetCpuAffinityWithinScope",
-        "processors and memory of the server mean nothing to this machine",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { affinity(cx, device, "cpu", (cpuSet, cpuSetSize), scope) }
+    })
 }
 
 /// `nvmlDeviceGetCudaComputeCapability`.
@@ -319,28 +362,44 @@ pub unsafe extern "C" fn nvmlDeviceGetDisplayMode(
     })
 }
 
-/// `nvmlDeviceGetDriverModel`: refused.
+/// `nvmlDeviceGetDriverModel`.
 pub unsafe extern "C" fn nvmlDeviceGetDriverModel(
-    _device: nvmlDevice_t,
-    _current: *mut nvmlDriverModel_t,
-    _pending: *mut nvmlDriverModel_t,
+    device: nvmlDevice_t,
+    current: *mut nvmlDriverModel_t,
+    pending: *mut nvmlDriverModel_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetDriverModel",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetDriverModel",
+                &[ask::Arg::Device, ask::out(current)?, ask::out(pending)?],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetDriverModel_v2`: refused.
+/// `nvmlDeviceGetDriverModel_v2`.
 pub unsafe extern "C" fn nvmlDeviceGetDriverModel_v2(
-    _device: nvmlDevice_t,
-    _current: *mut nvmlDriverModel_t,
-    _pending: *mut nvmlDriverModel_t,
+    device: nvmlDevice_t,
+    current: *mut nvmlDriverModel_t,
+    pending: *mut nvmlDriverModel_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetDriverModel_v2",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetDriverModel_v2",
+                &[ask::Arg::Device, ask::out(current)?, ask::out(pending)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetEncoderUtilization`.
@@ -376,7 +435,15 @@ pub unsafe extern "C" fn nvmlDeviceGetFieldValues(
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::nvml::entry::device::nvmlDeviceGetFieldValues(cx, device, valuesCount, values)
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetFieldValues",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(valuesCount as u64),
+                    ask::out_array(values, Ok(valuesCount as usize))?,
+                ],
+            )
         }
     })
 }
@@ -442,16 +509,24 @@ pub unsafe extern "C" fn nvmlDeviceGetGpuMaxPcieLinkGeneration(
     })
 }
 
-/// `nvmlDeviceGetGpuOperationMode`: refused.
+/// `nvmlDeviceGetGpuOperationMode`.
 pub unsafe extern "C" fn nvmlDeviceGetGpuOperationMode(
-    _device: nvmlDevice_t,
-    _current: *mut nvmlGpuOperationMode_t,
-    _pending: *mut nvmlGpuOperationMode_t,
+    device: nvmlDevice_t,
+    current: *mut nvmlGpuOperationMode_t,
+    pending: *mut nvmlGpuOperationMode_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetGpuOperationMode",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetGpuOperationMode",
+                &[ask::Arg::Device, ask::out(current)?, ask::out(pending)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetGpuUptime_v1`: refused.
@@ -465,27 +540,47 @@ pub unsafe extern "C" fn nvmlDeviceGetGpuUptime_v1(
     )
 }
 
-/// `nvmlDeviceGetGspFirmwareMode`: refused.
+/// `nvmlDeviceGetGspFirmwareMode`.
 pub unsafe extern "C" fn nvmlDeviceGetGspFirmwareMode(
-    _device: nvmlDevice_t,
-    _isEnabled: *mut u32,
-    _defaultMode: *mut u32,
+    device: nvmlDevice_t,
+    isEnabled: *mut u32,
+    defaultMode: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetGspFirmwareMode",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetGspFirmwareMode",
+                &[
+                    ask::Arg::Device,
+                    ask::out(isEnabled)?,
+                    ask::out(defaultMode)?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetGspFirmwareVersion`: refused.
+/// `nvmlDeviceGetGspFirmwareVersion`.
 pub unsafe extern "C" fn nvmlDeviceGetGspFirmwareVersion(
-    _device: nvmlDevice_t,
-    _version: *mut c_char,
+    device: nvmlDevice_t,
+    version: *mut c_char,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetGspFirmwareVersion",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetGspFirmwareVersion",
+                &[ask::Arg::Device, ask::out_array(version, Ok(80))?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetHostname_v1`: refused.
@@ -544,28 +639,49 @@ pub unsafe extern "C" fn nvmlDeviceGetInforomImageVersion(
     })
 }
 
-/// `nvmlDeviceGetInforomVersion`: refused.
+/// `nvmlDeviceGetInforomVersion`.
 pub unsafe extern "C" fn nvmlDeviceGetInforomVersion(
-    _device: nvmlDevice_t,
-    _object: nvmlInforomObject_t,
-    _version: *mut c_char,
-    _length: u32,
+    device: nvmlDevice_t,
+    object: nvmlInforomObject_t,
+    version: *mut c_char,
+    length: u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetInforomVersion",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetInforomVersion",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(object as u64),
+                    ask::out_array(version, Ok(length as usize))?,
+                    ask::Arg::Value(length as u64),
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetIrqNum`: refused.
+/// `nvmlDeviceGetIrqNum`.
 pub unsafe extern "C" fn nvmlDeviceGetIrqNum(
-    _device: nvmlDevice_t,
-    _irqNum: *mut u32,
+    device: nvmlDevice_t,
+    irqNum: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetIrqNum",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetIrqNum",
+                &[ask::Arg::Device, ask::out(irqNum)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetJpgUtilization`.
@@ -590,16 +706,28 @@ pub unsafe extern "C" fn nvmlDeviceGetJpgUtilization(
     })
 }
 
-/// `nvmlDeviceGetLastBBXFlushTime`: refused.
+/// `nvmlDeviceGetLastBBXFlushTime`.
 pub unsafe extern "C" fn nvmlDeviceGetLastBBXFlushTime(
-    _device: nvmlDevice_t,
-    _timestamp: *mut u64,
-    _durationUs: *mut u64,
+    device: nvmlDevice_t,
+    timestamp: *mut u64,
+    durationUs: *mut u64,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetLastBBXFlushTime",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetLastBBXFlushTime",
+                &[
+                    ask::Arg::Device,
+                    ask::out(timestamp)?,
+                    ask::out(durationUs)?,
+                ],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetMaxPcieLinkGeneration`.
@@ -636,17 +764,19 @@ pub unsafe extern "C" fn nvmlDeviceGetMaxPcieLinkWidth(
     })
 }
 
-/// `nvmlDeviceGetMemoryAffinity`: refused.
+/// `nvmlDeviceGetMemoryAffinity`.
 pub unsafe extern "C" fn nvmlDeviceGetMemoryAffinity(
-    _device: nvmlDevice_t,
-    _nodeSetSize: u32,
-    _nodeSet: *mut u64,
-    _scope: nvmlAffinityScope_t,
+    device: nvmlDevice_t,
+    nodeSetSize: u32,
+    nodeSet: *mut u64,
+    scope: nvmlAffinityScope_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetMemoryAffinity",
-        "processors and memory of the server mean nothing to this machine",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { affinity(cx, device, "node", (nodeSet, nodeSetSize), scope) }
+    })
 }
 
 /// `nvmlDeviceGetMemoryBusWidth`.
@@ -790,15 +920,23 @@ pub unsafe extern "C" fn nvmlDeviceGetNumGpuCores(
     })
 }
 
-/// `nvmlDeviceGetNumaNodeId`: refused.
+/// `nvmlDeviceGetNumaNodeId`.
 pub unsafe extern "C" fn nvmlDeviceGetNumaNodeId(
-    _device: nvmlDevice_t,
-    _node: *mut u32,
+    device: nvmlDevice_t,
+    node: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetNumaNodeId",
-        "processors and memory of the server mean nothing to this machine",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetNumaNodeId",
+                &[ask::Arg::Device, ask::out(node)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetOfaUtilization`.
@@ -930,24 +1068,47 @@ pub unsafe extern "C" fn nvmlDeviceGetPcieSpeed(
     })
 }
 
-/// `nvmlDeviceGetPcieThroughput`: refused.
+/// `nvmlDeviceGetPcieThroughput`.
 pub unsafe extern "C" fn nvmlDeviceGetPcieThroughput(
-    _device: nvmlDevice_t,
-    _counter: nvmlPcieUtilCounter_t,
-    _value: *mut u32,
+    device: nvmlDevice_t,
+    counter: nvmlPcieUtilCounter_t,
+    value: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetPcieThroughput",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetPcieThroughput",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(counter as u64),
+                    ask::out(value)?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetPdi`: refused.
+/// `nvmlDeviceGetPdi`.
 pub unsafe extern "C" fn nvmlDeviceGetPdi(
-    _device: nvmlDevice_t,
-    _pdi: *mut nvmlPdi_t,
+    device: nvmlDevice_t,
+    pdi: *mut nvmlPdi_t,
 ) -> nvmlReturn_t {
-    life::unsupported("nvmlDeviceGetPdi", "the server does not tell this reading")
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetPdi",
+                &[ask::Arg::Device, ask::versioned(pdi)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetPersistenceMode`.
@@ -967,30 +1128,53 @@ pub unsafe extern "C" fn nvmlDeviceGetPersistenceMode(
     })
 }
 
-/// `nvmlDeviceGetPlatformInfo`: refused.
+/// `nvmlDeviceGetPlatformInfo`.
 pub unsafe extern "C" fn nvmlDeviceGetPlatformInfo(
-    _device: nvmlDevice_t,
-    _platformInfo: *mut nvmlPlatformInfo_t,
+    device: nvmlDevice_t,
+    platformInfo: *mut nvmlPlatformInfo_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetPlatformInfo",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetPlatformInfo",
+                &[ask::Arg::Device, ask::versioned(platformInfo)?],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetSamples`: refused.
+/// `nvmlDeviceGetSamples`.
 pub unsafe extern "C" fn nvmlDeviceGetSamples(
-    _device: nvmlDevice_t,
-    _type: nvmlSamplingType_t,
-    _lastSeenTimeStamp: u64,
-    _sampleValType: *mut nvmlValueType_t,
-    _sampleCount: *mut u32,
-    _samples: *mut nvmlSample_t,
+    device: nvmlDevice_t,
+    r#type: nvmlSamplingType_t,
+    lastSeenTimeStamp: u64,
+    sampleValType: *mut nvmlValueType_t,
+    sampleCount: *mut u32,
+    samples: *mut nvmlSample_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetSamples",
-        "the server does not tell this reading",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetSamples",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(r#type as u64),
+                    ask::Arg::Value(lastSeenTimeStamp as u64),
+                    ask::out(sampleValType)?,
+                    ask::out(sampleCount)?,
+                    ask::out_array(samples, ask::length(sampleCount))?,
+                ],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetSerial`.

@@ -7,6 +7,7 @@ use busbar_abi::nvml::*;
 use life::Kind;
 use std::ffi::{c_char, c_void};
 
+use crate::nvml::ask;
 use crate::nvml::entry::device::*;
 
 /// `nvmlDeviceGetBankRemapperStatus_v1`: refused.
@@ -37,17 +38,30 @@ pub unsafe extern "C" fn nvmlDeviceGetDefaultEccMode(
     })
 }
 
-/// `nvmlDeviceGetDetailedEccErrors`: refused.
+/// `nvmlDeviceGetDetailedEccErrors`.
 pub unsafe extern "C" fn nvmlDeviceGetDetailedEccErrors(
-    _device: nvmlDevice_t,
-    _errorType: nvmlMemoryErrorType_t,
-    _counterType: nvmlEccCounterType_t,
-    _eccCounts: *mut nvmlEccErrorCounts_t,
+    device: nvmlDevice_t,
+    errorType: nvmlMemoryErrorType_t,
+    counterType: nvmlEccCounterType_t,
+    eccCounts: *mut nvmlEccErrorCounts_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetDetailedEccErrors",
-        "the server does not tell of memory errors",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetDetailedEccErrors",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(errorType as u64),
+                    ask::Arg::Value(counterType as u64),
+                    ask::out(eccCounts)?,
+                ],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetEccMode`.
@@ -72,32 +86,60 @@ pub unsafe extern "C" fn nvmlDeviceGetEccMode(
     })
 }
 
-/// `nvmlDeviceGetMemoryErrorCounter`: refused.
+/// `nvmlDeviceGetMemoryErrorCounter`.
 pub unsafe extern "C" fn nvmlDeviceGetMemoryErrorCounter(
-    _device: nvmlDevice_t,
-    _errorType: nvmlMemoryErrorType_t,
-    _counterType: nvmlEccCounterType_t,
-    _locationType: nvmlMemoryLocation_t,
-    _count: *mut u64,
+    device: nvmlDevice_t,
+    errorType: nvmlMemoryErrorType_t,
+    counterType: nvmlEccCounterType_t,
+    locationType: nvmlMemoryLocation_t,
+    count: *mut u64,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetMemoryErrorCounter",
-        "the server does not tell of memory errors",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetMemoryErrorCounter",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(errorType as u64),
+                    ask::Arg::Value(counterType as u64),
+                    ask::Arg::Value(locationType as u64),
+                    ask::out(count)?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetRemappedRows`: refused.
+/// `nvmlDeviceGetRemappedRows`.
 pub unsafe extern "C" fn nvmlDeviceGetRemappedRows(
-    _device: nvmlDevice_t,
-    _corrRows: *mut u32,
-    _uncRows: *mut u32,
-    _isPending: *mut u32,
-    _failureOccurred: *mut u32,
+    device: nvmlDevice_t,
+    corrRows: *mut u32,
+    uncRows: *mut u32,
+    isPending: *mut u32,
+    failureOccurred: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetRemappedRows",
-        "the server does not tell of memory errors",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetRemappedRows",
+                &[
+                    ask::Arg::Device,
+                    ask::out(corrRows)?,
+                    ask::out(uncRows)?,
+                    ask::out(isPending)?,
+                    ask::out(failureOccurred)?,
+                ],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetRemappedRows_v2`: refused.
@@ -111,75 +153,134 @@ pub unsafe extern "C" fn nvmlDeviceGetRemappedRows_v2(
     )
 }
 
-/// `nvmlDeviceGetRepairStatus`: refused.
+/// `nvmlDeviceGetRepairStatus`.
 pub unsafe extern "C" fn nvmlDeviceGetRepairStatus(
-    _device: nvmlDevice_t,
-    _repairStatus: *mut nvmlRepairStatus_t,
+    device: nvmlDevice_t,
+    repairStatus: *mut nvmlRepairStatus_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetRepairStatus",
-        "the server does not tell of memory errors",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetRepairStatus",
+                &[ask::Arg::Device, ask::versioned(repairStatus)?],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetRetiredPages`: refused.
+/// `nvmlDeviceGetRetiredPages`.
 pub unsafe extern "C" fn nvmlDeviceGetRetiredPages(
-    _device: nvmlDevice_t,
-    _cause: nvmlPageRetirementCause_t,
-    _pageCount: *mut u32,
-    _addresses: *mut u64,
+    device: nvmlDevice_t,
+    cause: nvmlPageRetirementCause_t,
+    pageCount: *mut u32,
+    addresses: *mut u64,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetRetiredPages",
-        "the server does not tell of memory errors",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetRetiredPages",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(cause as u64),
+                    ask::out(pageCount)?,
+                    ask::out_array(addresses, ask::length(pageCount))?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetRetiredPagesPendingStatus`: refused.
+/// `nvmlDeviceGetRetiredPagesPendingStatus`.
 pub unsafe extern "C" fn nvmlDeviceGetRetiredPagesPendingStatus(
-    _device: nvmlDevice_t,
-    _isPending: *mut nvmlEnableState_t,
+    device: nvmlDevice_t,
+    isPending: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetRetiredPagesPendingStatus",
-        "the server does not tell of memory errors",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetRetiredPagesPendingStatus",
+                &[ask::Arg::Device, ask::out(isPending)?],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetRetiredPages_v2`: refused.
+/// `nvmlDeviceGetRetiredPages_v2`.
 pub unsafe extern "C" fn nvmlDeviceGetRetiredPages_v2(
-    _device: nvmlDevice_t,
-    _cause: nvmlPageRetirementCause_t,
-    _pageCount: *mut u32,
-    _addresses: *mut u64,
-    _timestamps: *mut u64,
+    device: nvmlDevice_t,
+    cause: nvmlPageRetirementCause_t,
+    pageCount: *mut u32,
+    addresses: *mut u64,
+    timestamps: *mut u64,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetRetiredPages_v2",
-        "the server does not tell of memory errors",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetRetiredPages_v2",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(cause as u64),
+                    ask::out(pageCount)?,
+                    ask::out_array(addresses, ask::length(pageCount))?,
+                    ask::out_array(timestamps, ask::length(pageCount))?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetRowRemapperHistogram`: refused.
+/// `nvmlDeviceGetRowRemapperHistogram`.
 pub unsafe extern "C" fn nvmlDeviceGetRowRemapperHistogram(
-    _device: nvmlDevice_t,
-    _values: *mut nvmlRowRemapperHistogramValues_t,
+    device: nvmlDevice_t,
+    values: *mut nvmlRowRemapperHistogramValues_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetRowRemapperHistogram",
-        "the server does not tell of memory errors",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetRowRemapperHistogram",
+                &[ask::Arg::Device, ask::out(values)?],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetSramEccErrorStatus`: refused.
+/// `nvmlDeviceGetSramEccErrorStatus`.
 pub unsafe extern "C" fn nvmlDeviceGetSramEccErrorStatus(
-    _device: nvmlDevice_t,
-    _status: *mut nvmlEccSramErrorStatus_t,
+    device: nvmlDevice_t,
+    status: *mut nvmlEccSramErrorStatus_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetSramEccErrorStatus",
-        "the server does not tell of memory errors",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetSramEccErrorStatus",
+                &[ask::Arg::Device, ask::versioned(status)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetSramUniqueUncorrectedEccErrorCounts`: refused.
@@ -193,17 +294,30 @@ pub unsafe extern "C" fn nvmlDeviceGetSramUniqueUncorrectedEccErrorCounts(
     )
 }
 
-/// `nvmlDeviceGetTotalEccErrors`: refused.
+/// `nvmlDeviceGetTotalEccErrors`.
 pub unsafe extern "C" fn nvmlDeviceGetTotalEccErrors(
-    _device: nvmlDevice_t,
-    _errorType: nvmlMemoryErrorType_t,
-    _counterType: nvmlEccCounterType_t,
-    _eccCounts: *mut u64,
+    device: nvmlDevice_t,
+    errorType: nvmlMemoryErrorType_t,
+    counterType: nvmlEccCounterType_t,
+    eccCounts: *mut u64,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetTotalEccErrors",
-        "the server does not tell of memory errors",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetTotalEccErrors",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(errorType as u64),
+                    ask::Arg::Value(counterType as u64),
+                    ask::out(eccCounts)?,
+                ],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetUnrepairableMemoryFlag_v1`: refused.

@@ -7,6 +7,7 @@ use busbar_abi::nvml::*;
 use life::Kind;
 use std::ffi::{c_char, c_void};
 
+use crate::nvml::ask;
 /// `nvmlDevicePerfMetricsGetSamples_v1`: refused.
 pub unsafe extern "C" fn nvmlDevicePerfMetricsGetSamples_v1(
     _device: nvmlDevice_t,
@@ -48,15 +49,23 @@ pub unsafe extern "C" fn nvmlGpmMetricsGet(_metricsGet: *mut nvmlGpmMetricsGet_t
     )
 }
 
-/// `nvmlGpmQueryDeviceSupport`: refused.
+/// `nvmlGpmQueryDeviceSupport`.
 pub unsafe extern "C" fn nvmlGpmQueryDeviceSupport(
-    _device: nvmlDevice_t,
-    _gpmSupport: *mut nvmlGpmSupport_t,
+    device: nvmlDevice_t,
+    gpmSupport: *mut nvmlGpmSupport_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlGpmQueryDeviceSupport",
-        "the server does not sample these metrics",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlGpmQueryDeviceSupport",
+                &[ask::Arg::Device, ask::versioned(gpmSupport)?],
+            )
+        }
+    })
 }
 
 /// `nvmlGpmQueryIfStreamingEnabled`: refused.

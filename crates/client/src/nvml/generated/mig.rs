@@ -7,6 +7,7 @@ use busbar_abi::nvml::*;
 use life::Kind;
 use std::ffi::{c_char, c_void};
 
+use crate::nvml::ask;
 use crate::nvml::entry::device::*;
 
 /// `nvmlComputeInstanceDestroy`: refused.
@@ -66,26 +67,42 @@ pub unsafe extern "C" fn nvmlDeviceCreateGpuInstanceWithPlacement(
     )
 }
 
-/// `nvmlDeviceGetAttributes`: refused.
+/// `nvmlDeviceGetAttributes`.
 pub unsafe extern "C" fn nvmlDeviceGetAttributes(
-    _device: nvmlDevice_t,
-    _attributes: *mut nvmlDeviceAttributes_t,
+    device: nvmlDevice_t,
+    attributes: *mut nvmlDeviceAttributes_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetAttributes",
-        "a part of a GPU is shown as a whole device",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetAttributes",
+                &[ask::Arg::Device, ask::out(attributes)?],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetAttributes_v2`: refused.
+/// `nvmlDeviceGetAttributes_v2`.
 pub unsafe extern "C" fn nvmlDeviceGetAttributes_v2(
-    _device: nvmlDevice_t,
-    _attributes: *mut nvmlDeviceAttributes_t,
+    device: nvmlDevice_t,
+    attributes: *mut nvmlDeviceAttributes_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetAttributes_v2",
-        "a part of a GPU is shown as a whole device",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetAttributes_v2",
+                &[ask::Arg::Device, ask::out(attributes)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetComputeInstanceId`: refused.

@@ -7,6 +7,7 @@ use busbar_abi::nvml::*;
 use life::Kind;
 use std::ffi::{c_char, c_void};
 
+use crate::nvml::ask;
 /// `nvmlDeviceFreezeNvLinkUtilizationCounter`: refused.
 pub unsafe extern "C" fn nvmlDeviceFreezeNvLinkUtilizationCounter(
     _device: nvmlDevice_t,
@@ -20,52 +21,94 @@ pub unsafe extern "C" fn nvmlDeviceFreezeNvLinkUtilizationCounter(
     )
 }
 
-/// `nvmlDeviceGetC2cModeInfoV`: refused.
+/// `nvmlDeviceGetC2cModeInfoV`.
 pub unsafe extern "C" fn nvmlDeviceGetC2cModeInfoV(
-    _device: nvmlDevice_t,
-    _c2cModeInfo: *mut nvmlC2cModeInfo_v1_t,
+    device: nvmlDevice_t,
+    c2cModeInfo: *mut nvmlC2cModeInfo_v1_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetC2cModeInfoV",
-        "the server does not tell of its links one by one",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetC2cModeInfoV",
+                &[ask::Arg::Device, ask::out(c2cModeInfo)?],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetNvLinkCapability`: refused.
+/// `nvmlDeviceGetNvLinkCapability`.
 pub unsafe extern "C" fn nvmlDeviceGetNvLinkCapability(
-    _device: nvmlDevice_t,
-    _link: u32,
-    _capability: nvmlNvLinkCapability_t,
-    _capResult: *mut u32,
+    device: nvmlDevice_t,
+    link: u32,
+    capability: nvmlNvLinkCapability_t,
+    capResult: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetNvLinkCapability",
-        "the server does not tell of its links one by one",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetNvLinkCapability",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(link as u64),
+                    ask::Arg::Value(capability as u64),
+                    ask::out(capResult)?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetNvLinkErrorCounter`: refused.
+/// `nvmlDeviceGetNvLinkErrorCounter`.
 pub unsafe extern "C" fn nvmlDeviceGetNvLinkErrorCounter(
-    _device: nvmlDevice_t,
-    _link: u32,
-    _counter: nvmlNvLinkErrorCounter_t,
-    _counterValue: *mut u64,
+    device: nvmlDevice_t,
+    link: u32,
+    counter: nvmlNvLinkErrorCounter_t,
+    counterValue: *mut u64,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetNvLinkErrorCounter",
-        "the server does not tell of its links one by one",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetNvLinkErrorCounter",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(link as u64),
+                    ask::Arg::Value(counter as u64),
+                    ask::out(counterValue)?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetNvLinkInfo`: refused.
+/// `nvmlDeviceGetNvLinkInfo`.
 pub unsafe extern "C" fn nvmlDeviceGetNvLinkInfo(
-    _device: nvmlDevice_t,
-    _info: *mut nvmlNvLinkInfo_t,
+    device: nvmlDevice_t,
+    info: *mut nvmlNvLinkInfo_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetNvLinkInfo",
-        "the server does not tell of its links one by one",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetNvLinkInfo",
+                &[ask::Arg::Device, ask::versioned(info)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetNvLinkInfo_v3`: refused.
@@ -79,16 +122,28 @@ pub unsafe extern "C" fn nvmlDeviceGetNvLinkInfo_v3(
     )
 }
 
-/// `nvmlDeviceGetNvLinkRemoteDeviceType`: refused.
+/// `nvmlDeviceGetNvLinkRemoteDeviceType`.
 pub unsafe extern "C" fn nvmlDeviceGetNvLinkRemoteDeviceType(
-    _device: nvmlDevice_t,
-    _link: u32,
-    _pNvLinkDeviceType: *mut nvmlIntNvLinkDeviceType_t,
+    device: nvmlDevice_t,
+    link: u32,
+    pNvLinkDeviceType: *mut nvmlIntNvLinkDeviceType_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetNvLinkRemoteDeviceType",
-        "the server does not tell of its links one by one",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetNvLinkRemoteDeviceType",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(link as u64),
+                    ask::out(pNvLinkDeviceType)?,
+                ],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetNvLinkRemotePciInfo`: refused.
@@ -103,28 +158,52 @@ pub unsafe extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo(
     )
 }
 
-/// `nvmlDeviceGetNvLinkRemotePciInfo_v2`: refused.
+/// `nvmlDeviceGetNvLinkRemotePciInfo_v2`.
 pub unsafe extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2(
-    _device: nvmlDevice_t,
-    _link: u32,
-    _pci: *mut nvmlPciInfo_t,
+    device: nvmlDevice_t,
+    link: u32,
+    pci: *mut nvmlPciInfo_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetNvLinkRemotePciInfo_v2",
-        "the server does not tell of its links one by one",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetNvLinkRemotePciInfo_v2",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(link as u64),
+                    ask::out(pci)?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetNvLinkState`: refused.
+/// `nvmlDeviceGetNvLinkState`.
 pub unsafe extern "C" fn nvmlDeviceGetNvLinkState(
-    _device: nvmlDevice_t,
-    _link: u32,
-    _isActive: *mut nvmlEnableState_t,
+    device: nvmlDevice_t,
+    link: u32,
+    isActive: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetNvLinkState",
-        "the server does not tell of its links one by one",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetNvLinkState",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(link as u64),
+                    ask::out(isActive)?,
+                ],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetNvLinkTelemetrySamples_v1`: refused.
@@ -138,54 +217,101 @@ pub unsafe extern "C" fn nvmlDeviceGetNvLinkTelemetrySamples_v1(
     )
 }
 
-/// `nvmlDeviceGetNvLinkUtilizationControl`: refused.
+/// `nvmlDeviceGetNvLinkUtilizationControl`.
 pub unsafe extern "C" fn nvmlDeviceGetNvLinkUtilizationControl(
-    _device: nvmlDevice_t,
-    _link: u32,
-    _counter: u32,
-    _control: *mut nvmlNvLinkUtilizationControl_t,
+    device: nvmlDevice_t,
+    link: u32,
+    counter: u32,
+    control: *mut nvmlNvLinkUtilizationControl_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetNvLinkUtilizationControl",
-        "the server does not tell of its links one by one",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetNvLinkUtilizationControl",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(link as u64),
+                    ask::Arg::Value(counter as u64),
+                    ask::out(control)?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetNvLinkUtilizationCounter`: refused.
+/// `nvmlDeviceGetNvLinkUtilizationCounter`.
 pub unsafe extern "C" fn nvmlDeviceGetNvLinkUtilizationCounter(
-    _device: nvmlDevice_t,
-    _link: u32,
-    _counter: u32,
-    _rxcounter: *mut u64,
-    _txcounter: *mut u64,
+    device: nvmlDevice_t,
+    link: u32,
+    counter: u32,
+    rxcounter: *mut u64,
+    txcounter: *mut u64,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetNvLinkUtilizationCounter",
-        "the server does not tell of its links one by one",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetNvLinkUtilizationCounter",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(link as u64),
+                    ask::Arg::Value(counter as u64),
+                    ask::out(rxcounter)?,
+                    ask::out(txcounter)?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetNvLinkVersion`: refused.
+/// `nvmlDeviceGetNvLinkVersion`.
 pub unsafe extern "C" fn nvmlDeviceGetNvLinkVersion(
-    _device: nvmlDevice_t,
-    _link: u32,
-    _version: *mut u32,
+    device: nvmlDevice_t,
+    link: u32,
+    version: *mut u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetNvLinkVersion",
-        "the server does not tell of its links one by one",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetNvLinkVersion",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(link as u64),
+                    ask::out(version)?,
+                ],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceGetNvlinkBwMode`: refused.
+/// `nvmlDeviceGetNvlinkBwMode`.
 pub unsafe extern "C" fn nvmlDeviceGetNvlinkBwMode(
-    _device: nvmlDevice_t,
-    _getBwMode: *mut nvmlNvlinkGetBwMode_t,
+    device: nvmlDevice_t,
+    getBwMode: *mut nvmlNvlinkGetBwMode_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetNvlinkBwMode",
-        "the server does not tell of its links one by one",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetNvlinkBwMode",
+                &[ask::Arg::Device, ask::versioned(getBwMode)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetNvlinkNvlePrivateInfo_v1`: refused.
@@ -210,15 +336,23 @@ pub unsafe extern "C" fn nvmlDeviceGetNvlinkRemapTableInfo_v1(
     )
 }
 
-/// `nvmlDeviceGetNvlinkSupportedBwModes`: refused.
+/// `nvmlDeviceGetNvlinkSupportedBwModes`.
 pub unsafe extern "C" fn nvmlDeviceGetNvlinkSupportedBwModes(
-    _device: nvmlDevice_t,
-    _supportedBwMode: *mut nvmlNvlinkSupportedBwModes_t,
+    device: nvmlDevice_t,
+    supportedBwMode: *mut nvmlNvlinkSupportedBwModes_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetNvlinkSupportedBwModes",
-        "the server does not tell of its links one by one",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetNvlinkSupportedBwModes",
+                &[ask::Arg::Device, ask::versioned(supportedBwMode)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceLockNvlinkRemapTable_v1`: refused.

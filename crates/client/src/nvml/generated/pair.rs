@@ -50,17 +50,27 @@ pub unsafe extern "C" fn nvmlDeviceGetTopologyCommonAncestor(
     })
 }
 
-/// `nvmlDeviceGetTopologyNearestGpus`: refused.
+/// `nvmlDeviceGetTopologyNearestGpus`.
 pub unsafe extern "C" fn nvmlDeviceGetTopologyNearestGpus(
-    _device: nvmlDevice_t,
-    _level: nvmlGpuTopologyLevel_t,
-    _count: *mut u32,
-    _deviceArray: *mut nvmlDevice_t,
+    device: nvmlDevice_t,
+    level: nvmlGpuTopologyLevel_t,
+    count: *mut u32,
+    deviceArray: *mut nvmlDevice_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetTopologyNearestGpus",
-        "the server does not tell this of its devices",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::nvml::entry::pair::nvmlDeviceGetTopologyNearestGpus(
+                cx,
+                device,
+                level,
+                count,
+                deviceArray,
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceOnSameBoard`.
@@ -83,14 +93,17 @@ pub unsafe extern "C" fn nvmlDeviceOnSameBoard(
     })
 }
 
-/// `nvmlSystemGetTopologyGpuSet`: refused.
+/// `nvmlSystemGetTopologyGpuSet`.
 pub unsafe extern "C" fn nvmlSystemGetTopologyGpuSet(
-    _cpuNumber: u32,
-    _count: *mut u32,
-    _deviceArray: *mut nvmlDevice_t,
+    cpuNumber: u32,
+    count: *mut u32,
+    deviceArray: *mut nvmlDevice_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlSystemGetTopologyGpuSet",
-        "the server does not tell this of its devices",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::nvml::entry::pair::nvmlSystemGetTopologyGpuSet(cx, cpuNumber, count, deviceArray)
+        }
+    })
 }

@@ -9,6 +9,8 @@ use std::ffi::{c_char, c_void};
 
 use crate::nvml::entry::device::*;
 
+use crate::nvml::entry::process::*;
+
 /// `nvmlDeviceClearAccountingPids`: refused.
 pub unsafe extern "C" fn nvmlDeviceClearAccountingPids(_device: nvmlDevice_t) -> nvmlReturn_t {
     life::unsupported(
@@ -78,17 +80,13 @@ pub unsafe extern "C" fn nvmlDeviceGetAccountingStats_v2(
 pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses(
     device: nvmlDevice_t,
     infoCount: *mut u32,
-    _infos: *mut nvmlProcessInfo_v1_t,
+    infos: *mut nvmlProcessInfo_v1_t,
 ) -> nvmlReturn_t {
     life::guard(|| {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
-        not_null(infoCount)?;
         // SAFETY: the arguments are the program's.
-        let v_infoCount = unsafe { none_of(cx, device) }?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { infoCount.write_unaligned(v_infoCount) };
-        Ok(())
+        unsafe { running(cx, device, infoCount, infos.cast::<[u64; 2]>()) }
     })
 }
 
@@ -96,17 +94,13 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses(
 pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v2(
     device: nvmlDevice_t,
     infoCount: *mut u32,
-    _infos: *mut nvmlProcessInfo_v2_t,
+    infos: *mut nvmlProcessInfo_v2_t,
 ) -> nvmlReturn_t {
     life::guard(|| {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
-        not_null(infoCount)?;
         // SAFETY: the arguments are the program's.
-        let v_infoCount = unsafe { none_of(cx, device) }?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { infoCount.write_unaligned(v_infoCount) };
-        Ok(())
+        unsafe { running(cx, device, infoCount, infos.cast::<[u64; 3]>()) }
     })
 }
 
@@ -114,17 +108,13 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v2(
 pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
     device: nvmlDevice_t,
     infoCount: *mut u32,
-    _infos: *mut nvmlProcessInfo_t,
+    infos: *mut nvmlProcessInfo_t,
 ) -> nvmlReturn_t {
     life::guard(|| {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
-        not_null(infoCount)?;
         // SAFETY: the arguments are the program's.
-        let v_infoCount = unsafe { none_of(cx, device) }?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { infoCount.write_unaligned(v_infoCount) };
-        Ok(())
+        unsafe { running(cx, device, infoCount, infos.cast::<[u64; 3]>()) }
     })
 }
 
@@ -282,14 +272,15 @@ pub unsafe extern "C" fn nvmlDeviceSetAccountingMode(
     )
 }
 
-/// `nvmlSystemGetProcessName`: refused.
+/// `nvmlSystemGetProcessName`.
 pub unsafe extern "C" fn nvmlSystemGetProcessName(
-    _pid: u32,
-    _name: *mut c_char,
-    _length: u32,
+    pid: u32,
+    name: *mut c_char,
+    length: u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlSystemGetProcessName",
-        "the programs on a device run on several machines, where their process ids mean nothing",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::nvml::entry::process::nvmlSystemGetProcessName(cx, pid, name, length) }
+    })
 }

@@ -7,12 +7,16 @@ use busbar_abi::nvml::*;
 use life::Kind;
 use std::ffi::{c_char, c_void};
 
-/// `nvmlDeviceClearCpuAffinity`: refused.
-pub unsafe extern "C" fn nvmlDeviceClearCpuAffinity(_device: nvmlDevice_t) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceClearCpuAffinity",
-        "processors and memory of the server mean nothing to this machine",
-    )
+use crate::nvml::entry::affinity::*;
+
+/// `nvmlDeviceClearCpuAffinity`.
+pub unsafe extern "C" fn nvmlDeviceClearCpuAffinity(device: nvmlDevice_t) -> nvmlReturn_t {
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { anywhere(cx, device) }
+    })
 }
 
 /// `nvmlDeviceClearEccErrorCounts`: refused.
@@ -213,12 +217,14 @@ pub unsafe extern "C" fn nvmlDeviceSetComputeMode(
     )
 }
 
-/// `nvmlDeviceSetCpuAffinity`: refused.
-pub unsafe extern "C" fn nvmlDeviceSetCpuAffinity(_device: nvmlDevice_t) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetCpuAffinity",
-        "processors and memory of the server mean nothing to this machine",
-    )
+/// `nvmlDeviceSetCpuAffinity`.
+pub unsafe extern "C" fn nvmlDeviceSetCpuAffinity(device: nvmlDevice_t) -> nvmlReturn_t {
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { anywhere(cx, device) }
+    })
 }
 
 /// `nvmlDeviceSetDefaultAutoBoostedClocksEnabled`: refused.

@@ -7,6 +7,7 @@ use busbar_abi::nvml::*;
 use life::Kind;
 use std::ffi::{c_char, c_void};
 
+use crate::nvml::ask;
 use crate::nvml::entry::system::*;
 
 /// `nvmlDeviceGetCount`.
@@ -248,15 +249,22 @@ pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion_v2(
     unsafe { super::system::nvmlSystemGetCudaDriverVersion(cudaDriverVersion) }
 }
 
-/// `nvmlSystemGetDriverBranch`: refused.
+/// `nvmlSystemGetDriverBranch`.
 pub unsafe extern "C" fn nvmlSystemGetDriverBranch(
-    _branchInfo: *mut nvmlSystemDriverBranchInfo_t,
-    _length: u32,
+    branchInfo: *mut nvmlSystemDriverBranchInfo_t,
+    length: u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlSystemGetDriverBranch",
-        "the server does not tell this of itself",
-    )
+    life::guard(|| {
+        life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                None,
+                "nvmlSystemGetDriverBranch",
+                &[ask::versioned(branchInfo)?, ask::Arg::Value(length as u64)],
+            )
+        }
+    })
 }
 
 /// `nvmlSystemGetDriverVersion`.

@@ -6,7 +6,6 @@ use crate::opencl::call::{Context, Event, Ref, decode};
 use crate::opencl::state::event::Mark;
 use busbar_channel::switches::Switch;
 use busbar_wire::codec::Request;
-use std::sync::atomic::Ordering;
 
 /// A command that is being queued, and the event that it gives back if the program wants it.
 pub struct Out<'q> {

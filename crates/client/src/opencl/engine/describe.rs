@@ -6,7 +6,6 @@ use crate::opencl::state::info;
 use crate::opencl::state::object::Owner;
 use crate::opencl::state::values::Table;
 use busbar_wire::{Reader, WireError};
-use std::sync::Arc;
 
 /// Reads one device, or a part of `parent`.
 fn device(

@@ -2,5 +2,6 @@
 
 pub(super) use crate::opencl::call::{LOST, Object, Queue, Server};
 pub(super) use crate::opencl::state::Result;
+pub(super) use crate::prelude::*;
 pub(super) use busbar_abi::opencl::*;
 pub(super) use busbar_wire::generated::opencl as wire;

@@ -3,7 +3,6 @@
 use super::headers;
 use super::prelude::*;
 use crate::calls::Answer;
-use crate::lock::lock;
 use crate::opencl::arguments::OfObject;
 use crate::opencl::call::{Context, Device, Kernel, Program, Ref, decode};
 use crate::opencl::state::User;
@@ -11,7 +10,6 @@ use crate::opencl::state::args::Args;
 use crate::opencl::state::builds::Outcome;
 use crate::opencl::state::kernel::KernelInfo;
 use busbar_wire::codec::Request;
-use std::sync::Arc;
 
 /// The most bytes of a program's binaries, whatever the server says.
 const MOST_BINARIES: u64 = 1 << 30;

@@ -7,8 +7,6 @@ use super::transfer::{self, fetch};
 use crate::opencl::call::{Memory, Numbered};
 use crate::ring::{self, Ring, Way};
 use busbar_transport::shared::Segment;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Memory that the worker has, too.
 pub struct Shared {

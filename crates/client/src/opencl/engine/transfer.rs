@@ -9,7 +9,6 @@ use busbar_channel::Bulk;
 use busbar_wire::codec::Request;
 use busbar_wire::pieces::pieces;
 use std::borrow::Cow;
-use std::sync::atomic::Ordering;
 
 /// Sends a message whose answer is bulk for `place`, waits if the program does, and gives the
 /// event. `then` is called once the bytes are there.

@@ -3,7 +3,6 @@
 use super::prelude::*;
 use crate::opencl::engine::command::wait_for;
 use crate::opencl::state::event::Mark;
-use std::sync::atomic::Ordering;
 
 /// `clWaitForEvents`.
 pub fn clWaitForEvents(_: &Client, list: Handles<'_>) -> Result<()> {

@@ -26,6 +26,7 @@ pub enum Value {
 }
 
 /// Arguments with a note on which ones the worker has not seen.
+#[derive(Default)]
 pub struct Args {
     values: Vec<(Value, bool)>,
     dirty: Vec<u32>,
@@ -37,8 +38,7 @@ impl Args {
     pub fn new(n: u32) -> Self {
         Self {
             values: vec![(Value::Unset, false); n as usize],
-            dirty: Vec::new(),
-            packed: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -46,8 +46,7 @@ impl Args {
     pub fn copy(&self) -> Self {
         Self {
             values: self.values.clone(),
-            dirty: Vec::new(),
-            packed: Vec::new(),
+            ..Self::default()
         }
     }
 

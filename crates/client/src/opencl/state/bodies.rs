@@ -14,8 +14,6 @@ use super::order::Order;
 use super::prelude::*;
 use super::values::{Asked, Table};
 use super::{Job, User, memory};
-use std::collections::VecDeque;
-use std::sync::{OnceLock, Weak};
 
 /// Called with an object that goes; calls the program's function.
 type Farewell = Box<dyn FnOnce(User) + Send>;

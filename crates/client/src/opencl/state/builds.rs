@@ -42,6 +42,7 @@ impl Outcome {
 }
 
 /// What is known of a program.
+#[derive(Default)]
 pub struct Builds {
     /// By device, in the order of the program's list.
     list: Vec<(u32, Build)>,
@@ -93,11 +94,7 @@ impl Builds {
         };
         Self {
             list: devices.iter().map(|d| (*d, fresh.clone())).collect(),
-            kernels: None,
-            names: String::new(),
-            sizes: None,
-            binaries: Vec::new(),
-            foreseen: None,
+            ..Self::default()
         }
     }
 

@@ -3,10 +3,9 @@
 
 use super::prelude::*;
 use busbar_abi::opencl::CL_COMPLETE;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicI32;
 
 /// How far an event has come, and what the program was told.
+#[derive(Default)]
 pub struct Mark {
     /// The last state that we know; final at `CL_COMPLETE` and below.
     state: AtomicI32,
@@ -25,11 +24,7 @@ impl Mark {
     pub fn new(state: i32) -> Self {
         Self {
             state: AtomicI32::new(state),
-            times: OnceLock::new(),
-            set: AtomicBool::new(false),
-            number: AtomicU64::new(0),
-            unseen: AtomicBool::new(false),
-            believed: AtomicBool::new(false),
+            ..Self::default()
         }
     }
 

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use super::prelude::*;
-use std::collections::BTreeMap;
 
 #[derive(Default)]
 struct Numbers {

@@ -150,20 +150,6 @@ impl KernelInfo {
             _ => return Err(CL_INVALID_VALUE),
         })
     }
-
-    /// A kernel of which only its answers on one device are known.
-    #[cfg(test)]
-    pub fn on_device(device: u32, table: Table) -> Self {
-        Self {
-            name: String::new(),
-            n_args: 0,
-            attributes: String::new(),
-            devices: vec![(device, table)],
-            args: None,
-            named: false,
-            probed: Vec::new(),
-        }
-    }
 }
 
 /// What an argument may be.
@@ -243,6 +229,21 @@ fn size(name: &str) -> Option<usize> {
 mod tests {
     use super::*;
     use busbar_wire::Writer;
+
+    impl KernelInfo {
+        /// A kernel of which only its answers on one device are known.
+        pub fn on_device(device: u32, table: Table) -> Self {
+            Self {
+                name: String::new(),
+                n_args: 0,
+                attributes: String::new(),
+                devices: vec![(device, table)],
+                args: None,
+                named: false,
+                probed: Vec::new(),
+            }
+        }
+    }
 
     fn arg(address: u32, type_name: &str) -> ArgInfo {
         ArgInfo {

@@ -6,7 +6,6 @@ use busbar_abi::opencl::{
     CL_INVALID_VALUE, CL_MAP_FAILURE, CL_MAP_READ, CL_MAP_WRITE, CL_MAP_WRITE_INVALIDATE_REGION,
 };
 use std::any::Any;
-use std::sync::OnceLock;
 
 /// One mapped region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use super::prelude::*;
-use std::collections::BTreeMap;
 
 /// One allocation of shared virtual memory.
 pub struct Allocation<C> {

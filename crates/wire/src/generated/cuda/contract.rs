@@ -7,6 +7,9 @@ pub const GRANULE: u64 = 2 << 20;
 /// Ids of objects from here on are chosen by the worker, all others by the client.
 pub const WORKER_IDS: u32 = 1 << 21;
 
+/// Among the positions of a program's devices: one that another server has.
+pub const OTHERS_DEVICE: u32 = 0xffff_ffff;
+
 /// The most bytes of the program's memory that a copy asks for when its turn has come: the worker
 /// has page-locked memory for each such copy.
 pub const MOST_READ: u64 = 16 << 20;

@@ -557,6 +557,12 @@ pub fn effects(op: u16) -> &'static [Effect<Kind>] {
                 (Kind::Context, At::Scope),
             ],
         }],
+        op::KERNEL_FUNCTION => &[Effect {
+            act: Act::Creates,
+            kind: Kind::Function,
+            at: At::Field("function"),
+            of: &[(Kind::Library, At::Field("library"))],
+        }],
         op::MODULE_LOAD => &[Effect {
             act: Act::Creates,
             kind: Kind::Module,

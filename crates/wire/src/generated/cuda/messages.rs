@@ -627,6 +627,45 @@ impl<'a> Request<'a> for CopyInLater<'a> {
     }
 }
 
+/// A stream goes no further until the client lets it: when it has come so far, the client hears of
+/// it by this token.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamGate {
+    pub stream: u32,
+    pub token: u64,
+}
+
+impl<'a> Message<'a> for StreamGate {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.stream);
+        w.u64(self.token);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            stream: r.u32()?,
+            token: r.u64()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for StreamGate {
+    const OP: u16 = op::STREAM_GATE;
+    const NAME: &'static str = "StreamGate";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn on_stream(&self) -> Option<u32> {
+        Some(self.stream)
+    }
+}
+
 /// Bytes of the device's memory come to the program. The bulk answer holds them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CopyOut {
@@ -975,6 +1014,42 @@ impl<'a> Message<'a> for LibraryKernelReply {
 
 impl<'a> Asks<'a> for LibraryKernel<'a> {
     type Reply = LibraryKernelReply;
+}
+
+/// The function of a kernel in the current context.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelFunction {
+    pub library: u32,
+    pub kernel: u32,
+    pub function: u32,
+}
+
+impl<'a> Message<'a> for KernelFunction {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.library);
+        w.u32(self.kernel);
+        w.u32(self.function);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            library: r.u32()?,
+            kernel: r.u32()?,
+            function: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for KernelFunction {
+    const OP: u16 = op::KERNEL_FUNCTION;
+    const NAME: &'static str = "KernelFunction";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// The kernels of a library; those without an id get one of the worker's.
@@ -2055,6 +2130,15 @@ mod tests {
         }
     }
 
+    impl Sample for StreamGate {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                stream: g.u32(),
+                token: g.u64(),
+            }
+        }
+    }
+
     impl Sample for CopyOut {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -2153,6 +2237,16 @@ mod tests {
             Self {
                 params: g.u32s(),
                 attributes: g.u32s(),
+            }
+        }
+    }
+
+    impl Sample for KernelFunction {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                library: g.u32(),
+                kernel: g.u32(),
+                function: g.u32(),
             }
         }
     }
@@ -2456,6 +2550,7 @@ mod tests {
         check::<CopyShared>(false);
         check::<CopyIn<'static>>(true);
         check::<CopyInLater<'static>>(false);
+        check::<StreamGate>(false);
         check::<CopyOut>(false);
         check::<CopyInRows<'static>>(true);
         check::<CopyOutRows<'static>>(false);
@@ -2466,6 +2561,7 @@ mod tests {
         check::<LibraryLoadNowReply<'static>>(false);
         check::<LibraryKernel<'static>>(false);
         check::<LibraryKernelReply>(false);
+        check::<KernelFunction>(false);
         check::<LibraryKernelNames>(false);
         check::<LibraryKernelNamesReply<'static>>(false);
         check::<LibraryGlobal<'static>>(false);

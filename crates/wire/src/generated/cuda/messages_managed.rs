@@ -31,6 +31,47 @@ impl<'a> Request<'a> for MemoryFence {
     }
 }
 
+/// From the worker: what devices have changed in memory that is open to the program, at addresses
+/// of the program's, with how many bytes each. `heard` counts the client's `OP_MEMORY_IN` and
+/// `OP_MEMORY_OPEN` up to then: what it has sent later is newer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemoryTold<'a> {
+    pub heard: u64,
+    pub at: Vec<u64>,
+    pub lens: Vec<u32>,
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Message<'a> for MemoryTold<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.heard);
+        w.u64s(&self.at);
+        w.u32s(&self.lens);
+        w.bytes(self.bytes);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            heard: r.u64()?,
+            at: r.u64s()?,
+            lens: r.u32s()?,
+            bytes: r.bytes()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for MemoryTold<'a> {
+    const OP: u16 = op::MEMORY_TOLD;
+    const NAME: &'static str = "MemoryTold";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,8 +83,20 @@ mod tests {
         }
     }
 
+    impl Sample for MemoryTold<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                heard: g.u64(),
+                at: g.u64s(),
+                lens: g.u32s(),
+                bytes: g.bytes(),
+            }
+        }
+    }
+
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
         check::<MemoryFence>(false);
+        check::<MemoryTold<'static>>(false);
     }
 }

@@ -250,6 +250,7 @@ pub mod op {
     pub const COPY_ROWS_ON_DEVICE: u16 = 0x8034;
     pub const SETTLE: u16 = 0x8035;
     pub const COPY_IN_LATER: u16 = 0x8036;
+    pub const STREAM_GATE: u16 = 0x8037;
     pub const LIBRARY_LOAD: u16 = 0x8040;
     pub const LIBRARY_LOAD_NOW: u16 = 0x8041;
     pub const LIBRARY_KERNEL: u16 = 0x8042;
@@ -257,6 +258,7 @@ pub mod op {
     pub const LIBRARY_GLOBAL: u16 = 0x8044;
     pub const LIBRARY_UNLOAD: u16 = 0x8045;
     pub const LIBRARY_MODULE: u16 = 0x8046;
+    pub const KERNEL_FUNCTION: u16 = 0x8049;
     pub const MODULE_LOAD: u16 = 0x8050;
     pub const MODULE_FUNCTION: u16 = 0x8051;
     pub const MODULE_GLOBAL: u16 = 0x8052;
@@ -294,6 +296,7 @@ pub mod op {
     pub const RUN_PROMISED: u16 = 0x811a;
     pub const GRAPH_SET_NODE: u16 = 0x811b;
     pub const MEMORY_FENCE: u16 = 0x8201;
+    pub const MEMORY_TOLD: u16 = 0x8202;
     pub const IPC_EXPORT: u16 = 0x8240;
     pub const IPC_IMPORT: u16 = 0x8241;
     pub const IPC_EVENT_EXPORT: u16 = 0x8242;
@@ -655,6 +658,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::COPY_ROWS_ON_DEVICE, "CopyRowsOnDevice"),
     (op::SETTLE, "Settle"),
     (op::COPY_IN_LATER, "CopyInLater"),
+    (op::STREAM_GATE, "StreamGate"),
     (op::LIBRARY_LOAD, "LibraryLoad"),
     (op::LIBRARY_LOAD_NOW, "LibraryLoadNow"),
     (op::LIBRARY_KERNEL, "LibraryKernel"),
@@ -662,6 +666,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::LIBRARY_GLOBAL, "LibraryGlobal"),
     (op::LIBRARY_UNLOAD, "LibraryUnload"),
     (op::LIBRARY_MODULE, "LibraryModule"),
+    (op::KERNEL_FUNCTION, "KernelFunction"),
     (op::MODULE_LOAD, "ModuleLoad"),
     (op::MODULE_FUNCTION, "ModuleFunction"),
     (op::MODULE_GLOBAL, "ModuleGlobal"),
@@ -699,6 +704,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::RUN_PROMISED, "RunPromised"),
     (op::GRAPH_SET_NODE, "GraphSetNode"),
     (op::MEMORY_FENCE, "MemoryFence"),
+    (op::MEMORY_TOLD, "MemoryTold"),
     (op::IPC_EXPORT, "IpcExport"),
     (op::IPC_IMPORT, "IpcImport"),
     (op::IPC_EVENT_EXPORT, "IpcEventExport"),

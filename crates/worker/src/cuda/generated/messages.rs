@@ -152,6 +152,14 @@ pub(super) fn copy_in_later(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> 
     w.answer(given)
 }
 
+pub(super) fn stream_gate(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::StreamGate::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::copy::stream_gate(w, m);
+    w.answer(given)
+}
+
 pub(super) fn copy_out(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CopyOut::decode(&mut r)?;
@@ -229,6 +237,23 @@ pub(super) fn library_kernel(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
 }
 
 impl Creates<Kind> for wire::LibraryKernel<'_> {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put(
+            (Kind::Function, self.function),
+            &[(Kind::Library, self.library)],
+        )
+    }
+}
+
+pub(super) fn kernel_function(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::KernelFunction::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::library::kernel_function(w, m);
+    w.answer(given)
+}
+
+impl Creates<Kind> for wire::KernelFunction {
     fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
         put(
             (Kind::Function, self.function),

@@ -17,3 +17,11 @@ pub(super) fn memory_fence(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let given = crate::cuda::shadow::memory_fence(w, m);
     w.answer(given)
 }
+
+pub(super) fn memory_told(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::MemoryTold::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::shadow::memory_told(w, m);
+    w.answer(given)
+}

@@ -4,7 +4,6 @@ use super::host_node::{Around, HostNode};
 use super::mirrors::{Mirror, Mirrors};
 use super::prelude::*;
 use std::any::Any;
-use std::collections::HashSet;
 
 /// The mirrors that nodes of a graph read and write.
 pub type Ids = (Vec<u32>, Vec<u32>);

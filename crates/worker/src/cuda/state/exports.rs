@@ -7,7 +7,6 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::time::Duration;
 
 /// What opens an offer.
 pub type Secret = [u8; 16];
@@ -41,7 +40,7 @@ pub struct Exports {
     tag: Option<[u8; 8]>,
 }
 
-fn random<const N: usize>() -> Result<[u8; N], CUresult> {
+fn random<const N: usize>() -> Result<[u8; N]> {
     let mut b = [0; N];
     let read = File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut b));
     read.map(|()| b).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)
@@ -74,7 +73,7 @@ fn answer(mut s: UnixStream, offered: &Mutex<Offered>) {
 
 impl Exports {
     /// The name of the socket, which listens from the first export on.
-    fn listen(&mut self) -> Result<[u8; 8], CUresult> {
+    fn listen(&mut self) -> Result<[u8; 8]> {
         if let Some(tag) = self.tag {
             return Ok(tag);
         }
@@ -99,8 +98,8 @@ impl Exports {
     pub fn offer(
         &mut self,
         memory: Memory,
-        open: impl FnOnce() -> Result<OwnedFd, CUresult>,
-    ) -> Result<([u8; 8], Secret), CUresult> {
+        open: impl FnOnce() -> Result<OwnedFd>,
+    ) -> Result<([u8; 8], Secret)> {
         let tag = self.listen()?;
         let secret = match self.secrets.get(&memory) {
             Some(s) => *s,
@@ -124,7 +123,7 @@ impl Exports {
 }
 
 /// Asks the worker of that name for what the secret opens.
-pub fn fetch(tag: &[u8; 8], secret: &Secret) -> Result<OwnedFd, CUresult> {
+pub fn fetch(tag: &[u8; 8], secret: &Secret) -> Result<OwnedFd> {
     let ask = || {
         let mut s = UnixStream::connect_addr(&address(tag)?)?;
         s.set_read_timeout(Some(PATIENCE))?;

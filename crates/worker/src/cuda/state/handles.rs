@@ -41,6 +41,15 @@ impl Function {
         }
     }
 
+    /// The function of this kernel in a context.
+    pub fn in_a_context(&self, raw: u64) -> Self {
+        Self {
+            raw,
+            kernel: false,
+            params: self.params.clone(),
+        }
+    }
+
     /// Pointers to the packed parameters, one each; none when they are not packed as this
     /// function's are. The driver is particular about how long a packed buffer is, and not about
     /// pointers.
@@ -122,7 +131,7 @@ impl Handles {
 
     /// The handle of an id.
     #[inline]
-    pub fn get(&self, kind: Kind, id: u32) -> Result<u64, CUresult> {
+    pub fn get(&self, kind: Kind, id: u32) -> Result<u64> {
         match self.objects.get(kind, id) {
             Some(Body::Handle(raw)) => Ok(*raw),
             Some(Body::Unmade(rc)) => Err(*rc),
@@ -132,7 +141,7 @@ impl Handles {
 
     /// A kernel or function.
     #[inline]
-    pub fn function(&self, id: u32) -> Result<&Function, CUresult> {
+    pub fn function(&self, id: u32) -> Result<&Function> {
         match self.objects.get(Kind::Function, id) {
             Some(Body::Function(f)) => Ok(f),
             _ => Err(CUDA_ERROR_INVALID_HANDLE),
@@ -140,7 +149,7 @@ impl Handles {
     }
 
     /// A link.
-    pub fn link(&self, id: u32) -> Result<&Link, CUresult> {
+    pub fn link(&self, id: u32) -> Result<&Link> {
         match self.objects.get(Kind::Link, id) {
             Some(Body::Link(link)) => Ok(link),
             _ => Err(CUDA_ERROR_INVALID_HANDLE),

@@ -4,7 +4,6 @@ use super::prelude::*;
 use crate::cuda::promised::Promised;
 use crate::named::{self, Named};
 use std::ffi::c_void;
-use std::sync::Weak;
 
 /// Mirrors that copies before a host node fill, that copies behind it read, and that copies fill
 /// while it may run.

@@ -29,7 +29,7 @@ impl Logs {
         Self { driver, open }
     }
 
-    pub fn listen(&mut self, listener: u32, outbox: Outbox) -> Result<(), CUresult> {
+    pub fn listen(&mut self, listener: u32, outbox: Outbox) -> Result {
         refuse_if(self.open.contains_key(&listener), CUDA_ERROR_INVALID_VALUE)?;
         let number = LISTENERS.add((outbox, listener));
         let mut handle = std::ptr::null_mut();
@@ -48,7 +48,7 @@ impl Logs {
         Ok(())
     }
 
-    pub fn ignore(&mut self, listener: u32) -> Result<(), CUresult> {
+    pub fn ignore(&mut self, listener: u32) -> Result {
         let (number, handle) = self
             .open
             .remove(&listener)

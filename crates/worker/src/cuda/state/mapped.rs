@@ -18,7 +18,7 @@ pub fn is_of_all(va: u64) -> bool {
 }
 
 /// What device memory of a range is for; none is where the host's page-locked memory lies.
-pub fn of_range(range: u32) -> Result<Use, CUresult> {
+pub fn of_range(range: u32) -> Result<Use> {
     match range {
         contract::MANAGED => Ok(Use::Managed),
         n if n > contract::MANAGED => Err(CUDA_ERROR_INVALID_VALUE),
@@ -33,7 +33,7 @@ pub fn in_ranges(va: u64) -> bool {
 }
 
 /// Checks that all of some addresses lie in one range, and says in which.
-pub fn within(va: u64, size: u64) -> Result<u32, CUresult> {
+pub fn within(va: u64, size: u64) -> Result<u32> {
     let last = va.checked_add(size.max(1) - 1);
     let range = contract::number(va).filter(|n| last.and_then(contract::number) == Some(*n));
     range.ok_or(CUDA_ERROR_INVALID_VALUE)

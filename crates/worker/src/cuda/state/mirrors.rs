@@ -5,8 +5,6 @@ use super::image::{Image, View};
 use super::prelude::*;
 use crate::outbox::Outbox;
 use busbar_wire::promise::Word;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{PoisonError, Weak};
 
 /// Page-locked memory that is free, by size.
 type Free = Arc<Mutex<HashMap<usize, Vec<u64>>>>;
@@ -113,7 +111,7 @@ impl Mirror {
     }
 
     /// Writes some of its packed bytes.
-    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), CUresult> {
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result {
         let end = offset.checked_add(bytes.len() as u64);
         if end.is_none_or(|end| end > self.len as u64) {
             return Err(CUDA_ERROR_INVALID_VALUE);
@@ -152,7 +150,7 @@ impl Mirror {
 /// Mirrors by the client's numbers: functions of the program's find them ahead of the queue.
 pub type ById = Arc<Mutex<HashMap<u32, Weak<Mirror>>>>;
 
-pub fn find(all: &ById, id: u32) -> Result<Arc<Mirror>, CUresult> {
+pub fn find(all: &ById, id: u32) -> Result<Arc<Mirror>> {
     let m = lock(all).get(&id).and_then(Weak::upgrade);
     m.ok_or(CUDA_ERROR_INVALID_VALUE)
 }
@@ -188,7 +186,7 @@ impl Mirrors {
         free.unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    fn take(&mut self, len: usize) -> Result<(), CUresult> {
+    fn take(&mut self, len: usize) -> Result {
         let taken = self.taken.saturating_add(len);
         refuse_if(taken > most_taken(), CUDA_ERROR_OUT_OF_MEMORY)?;
         self.taken = taken;
@@ -199,8 +197,8 @@ impl Mirrors {
     pub fn room(
         &mut self,
         len: usize,
-        alloc: impl FnOnce(usize) -> Result<u64, CUresult>,
-    ) -> Result<Arc<Room>, CUresult> {
+        alloc: impl FnOnce(usize) -> Result<u64>,
+    ) -> Result<Arc<Room>> {
         let size = room(len);
         let known = lock(&self.free).get_mut(&size).and_then(Vec::pop);
         let ptr = match known {
@@ -221,8 +219,8 @@ impl Mirrors {
         id: u32,
         (program, rows): (u64, Rows),
         outbox: &Outbox,
-        register: impl FnOnce(&View) -> Result<(), CUresult>,
-    ) -> Result<Arc<Mirror>, CUresult> {
+        register: impl FnOnce(&View) -> Result,
+    ) -> Result<Arc<Mirror>> {
         const PAGE: u64 = 4096;
         const BAD: CUresult = CUDA_ERROR_INVALID_VALUE;
         let (len, span) = rows.extent().ok_or(BAD)?;
@@ -282,7 +280,7 @@ impl Mirrors {
         self.by_ptr.get(&ptr)?.upgrade()
     }
 
-    pub fn get(&self, id: u32) -> Result<Arc<Mirror>, CUresult> {
+    pub fn get(&self, id: u32) -> Result<Arc<Mirror>> {
         find(&self.by_id, id)
     }
 

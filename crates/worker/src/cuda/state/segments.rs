@@ -53,12 +53,7 @@ impl Shared {
     }
 
     /// Maps memory that stands for the program's at `origin`, registered in a context.
-    pub fn map_twin(
-        &mut self,
-        (va, size): (u64, u64),
-        origin: u64,
-        context: u32,
-    ) -> Result<(), CUresult> {
+    pub fn map_twin(&mut self, (va, size): (u64, u64), origin: u64, context: u32) -> Result {
         let whole = size > 0 && (va | size).is_multiple_of(PAGE);
         let end = va.checked_add(size).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let range = [contract::HOST, contract::WINDOW].map(contract::span);
@@ -83,7 +78,7 @@ impl Shared {
     }
 
     /// Maps what was handed over under a number.
-    pub fn map(&mut self, va: u64, size: u64, number: u64) -> Result<(), CUresult> {
+    pub fn map(&mut self, va: u64, size: u64, number: u64) -> Result {
         let offers = self.offers.as_ref().ok_or(CUDA_ERROR_NOT_SUPPORTED)?;
         let (memory, len) = offers.take(number).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let whole = size > 0 && size <= len && (va | size).is_multiple_of(PAGE);
@@ -121,13 +116,13 @@ impl Shared {
 mod tests {
     use super::*;
     use busbar_control::hello::SHARED_PROOF;
-    use busbar_transport::shared::hand_over;
+    use busbar_transport::shared::{Door, hand_over};
 
     const VA: u64 = RANGE.start + (5 << 30);
 
     #[test]
     fn only_what_was_handed_over_is_mapped_and_only_where_it_belongs() {
-        let offers = Offers::open("s").unwrap();
+        let offers = Offers::open(Door::open().unwrap(), "s").unwrap();
         let name = offers.name().to_string();
         let segment = Segment::new(4 * PAGE).unwrap();
         let proof = blake3::derive_key(SHARED_PROOF, b"s");
@@ -196,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_session_shares_no_more_than_it_may() {
-        let offers = Offers::open("s").unwrap();
+        let offers = Offers::open(Door::open().unwrap(), "s").unwrap();
         let name = offers.name().to_string();
         let mut s = Shared::new(Some(offers), Twins::default(), Gate::default());
         let size = s.most_bytes.next_multiple_of(PAGE) + PAGE;

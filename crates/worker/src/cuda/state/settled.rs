@@ -8,7 +8,6 @@
 
 use super::prelude::*;
 use crate::cuda::driver::check;
-use std::collections::HashSet;
 
 /// The latest mark, for as long as its work may be under way.
 struct Mark {
@@ -49,7 +48,7 @@ impl Settled {
         d: &Driver,
         (context, raw): (u32, u64),
         (id, stream): (u32, CUstream),
-    ) -> Result<(), CUresult> {
+    ) -> Result {
         let event = self.record(d, raw, stream)?;
         self.mark = Some(Mark {
             event,
@@ -60,7 +59,7 @@ impl Settled {
     }
 
     /// The context's event, recorded behind what is queued on a stream.
-    fn record(&mut self, d: &Driver, context: u64, stream: CUstream) -> Result<u64, CUresult> {
+    fn record(&mut self, d: &Driver, context: u64, stream: CUstream) -> Result<u64> {
         let event = match self.events.get(&context) {
             Some(e) => *e,
             None => {

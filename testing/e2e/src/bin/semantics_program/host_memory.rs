@@ -215,6 +215,49 @@ fn in_nodes(p: &mut Place<'_>) {
     p.given(other, false);
 }
 
+/// Calls on memory of the device's take page-locked memory that no kernel has seen.
+fn as_the_devices(p: &mut Place<'_>) {
+    let api = p.api;
+    let stream = api.made("cuStreamCreate", &[1]);
+    let device = api.made("cuMemAlloc_v2", &[BYTES]);
+    api.tell("cuMemsetD32_v2", &[device, 6, WORDS as u64]);
+    type Arguments<'a> = &'a dyn Fn(u64) -> Vec<u64>;
+    let calls: [(&str, Arguments<'_>); 9] = [
+        ("cuMemsetD8_v2", &|q| vec![q + 4, 1, 8]),
+        ("cuMemsetD16Async", &|q| vec![q + 4, 2, 4, stream]),
+        ("cuMemsetD32Async", &|q| vec![q + 4, 3, 2, stream]),
+        ("cuMemsetD2D8_v2", &|q| vec![q + 4, 8, 4, 4, 2]),
+        ("cuMemsetD2D32Async", &|q| vec![q + 4, 8, 5, 1, 2, stream]),
+        ("cuMemcpyDtoD_v2", &|q| vec![q + 4, device, 8]),
+        ("cuMemcpyDtoDAsync_v2", &|q| vec![q + 4, device, 8, stream]),
+        ("cuMemcpyDtoDAsync_v2", &|q| vec![device + 64, q, 8, stream]),
+        ("cuMemcpyAsync", &|q| vec![q + 4, device + 64, 8, stream]),
+    ];
+    for (registered, captured) in [(false, false), (true, false), (false, true), (true, true)] {
+        println!("registered {registered}, captured {captured}");
+        for (name, args) in &calls {
+            let q = p.taken(registered);
+            // SAFETY: page-locked memory of so many words, which no work uses now.
+            let words = unsafe { std::slice::from_raw_parts_mut(q as *mut u32, WORDS) };
+            words.fill(9);
+            // A call without a stream is not for captures.
+            let captures = captured && args(q).last() == Some(&stream);
+            if captures {
+                api.call("cuStreamBeginCapture_v2", &[stream, 2]);
+            }
+            api.tell(name, &args(q));
+            if captures {
+                api.run_captured(stream);
+            }
+            api.tell("cuCtxSynchronize", &[]);
+            println!("{:?} {}", &words[..6], words[WORDS - 1]);
+            p.given(q, registered);
+        }
+    }
+    api.tell("cuMemFree_v2", &[device]);
+    api.tell("cuStreamDestroy_v2", &[stream]);
+}
+
 pub(super) fn host_memory(api: &Api) {
     api.made("cuCtxCreate_v2", &[0, 0]);
     let [fill, follow, mark] = ["fill", "follow", "mark"].map(|k| api.kernel(k));
@@ -227,6 +270,7 @@ pub(super) fn host_memory(api: &Api) {
         back: api.made("cuMemAlloc_v2", &[BYTES]),
         own: vec![],
     };
+    as_the_devices(&mut p);
     in_structures(&mut p);
     stored(&mut p);
     in_parameters(&mut p);

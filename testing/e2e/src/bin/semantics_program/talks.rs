@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const ROUNDS: u32 = 50;
 
 /// Waits until `come`, though not for ever.
-fn until(mut come: impl FnMut() -> bool) -> bool {
+pub fn until(mut come: impl FnMut() -> bool) -> bool {
     let limit = Instant::now() + Duration::from_secs(8);
     while !come() {
         if Instant::now() > limit {
@@ -20,7 +20,7 @@ fn until(mut come: impl FnMut() -> bool) -> bool {
 }
 
 /// Two words at an address.
-fn words(p: u64) -> &'static [AtomicU32; 2] {
+pub fn words(p: u64) -> &'static [AtomicU32; 2] {
     // SAFETY: each caller gives memory that is there until the program ends.
     unsafe { &*(p as *const [AtomicU32; 2]) }
 }

@@ -1,7 +1,9 @@
 //! Rules of one piece of shadowed memory.
 
-use super::ram::Ram;
+pub mod ram;
+
 use super::*;
+use ram::Ram;
 
 const AT: u64 = 0x10_0000;
 
@@ -32,6 +34,18 @@ fn what_the_program_wrote_is_pushed_once_and_then_the_devices_to_give() {
     assert!(a.has_news());
 }
 
+/// What the program has changed, with the device's addresses.
+fn news(a: &mut Area, ram: &Ram) -> Vec<(u64, Vec<u8>)> {
+    let news = a.edge_news(ram, |_, _| {});
+    news.into_iter().map(|n| (n.dst, n.bytes)).collect()
+}
+
+/// The device has changed something.
+fn told(a: &mut Area, at: u64, new: &[u8]) -> Vec<Change> {
+    let new = new.to_vec();
+    a.told(0, &Change { at, new })
+}
+
 #[test]
 fn an_edge_sends_and_takes_only_what_has_changed() {
     let ram = Ram::new(AT, 3 * 4096);
@@ -39,22 +53,16 @@ fn an_edge_sends_and_takes_only_what_has_changed() {
     let mut a = Area::registered(at, 12, 0x2000, 1);
     a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
     assert!(!a.guarded());
-    let push = |a: &mut Area| a.edge_news(&ram, |_, _| {});
-    assert_eq!(push(&mut a), [(0x2000, vec![0; 12])]);
+    assert_eq!(news(&mut a, &ram), [(0x2000, vec![0; 12])]);
     ram.write(at + 2, &[5]);
-    assert_eq!(push(&mut a), [(0x2002, vec![5])]);
+    assert_eq!(news(&mut a, &ram), [(0x2002, vec![5])]);
     a.leave_to_device(&ram).unwrap();
-    let looks: Vec<_> = a.stale_edges().collect();
-    let [(_, i)] = looks.iter().map(|l| l.edge).collect::<Vec<_>>()[..] else {
-        panic!()
-    };
+    assert_eq!((a.stale_bytes(), a.must_ask()), (12, true));
     // Written while the device works on its neighbour.
     ram.write(at + 4, &[6]);
-    let bytes = [0, 8, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    a.edge_changes(i, &bytes).iter().for_each(|c| ram.merge(c));
-    a.edge_agreed(i, &bytes);
+    told(&mut a, at + 1, &[8]).iter().for_each(|c| ram.merge(c));
     assert_eq!(ram.bytes(at, 6), [0, 8, 5, 0, 6, 0]);
-    assert_eq!(push(&mut a), [(0x2004, vec![6])]);
+    assert_eq!(news(&mut a, &ram), [(0x2004, vec![6])]);
 }
 
 #[test]
@@ -62,20 +70,17 @@ fn a_small_area_is_never_closed() {
     let ram = Ram::new(AT, 4096);
     let mut a = Area::open_wide(Sort::Host, AT, 64, AT, 1);
     a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
-    assert_eq!(a.edge_news(&ram, |_, _| {}), [(AT, vec![0; 64])]);
-    assert_eq!(a.edge_news(&ram, |_, _| {}), []);
+    assert_eq!(told(&mut a, AT, &[1]), [], "the device has nothing yet");
+    assert_eq!(news(&mut a, &ram), [(AT, vec![0; 64])]);
+    assert!(a.will_be_told(1, AT, 64, Heard::WithAnswers));
+    assert_eq!(news(&mut a, &ram), []);
     ram.write(AT + 8, &[2; 4]);
-    assert_eq!(a.edge_news(&ram, |_, _| {}), [(AT + 8, vec![2; 4])]);
+    assert_eq!(news(&mut a, &ram), [(AT + 8, vec![2; 4])]);
     a.leave_to_device(&ram).unwrap();
     assert!(ram.rights.borrow().is_empty() && !a.guards(AT) && a.covers(AT));
-    assert_eq!((a.stale_edges().count(), a.device_of(AT + 5)), (1, AT + 5));
-    let mut there = [0; 64];
-    there[8..12].fill(2);
-    assert_eq!(a.edge_changes(0, &there), []);
-    (there[9], there[63]) = (7, 1);
-    let found = a.edge_changes(0, &there);
-    let found: Vec<_> = found.iter().map(|c| (c.at - AT, &c.new[..])).collect();
-    assert_eq!(found, [(9, &[7][..]), (63, &[1])]);
+    assert_eq!((a.stale_bytes(), a.device_of(AT + 5)), (64, AT + 5));
+    assert_eq!((a.told_bytes(), a.must_ask()), (64, false));
+    assert!(!a.will_be_told(1, AT + 1, 64, Heard::Watched), "no edge");
 }
 
 #[test]
@@ -100,7 +105,7 @@ fn an_open_page_stays_open_and_is_not_part_of_what_is_around_it() {
     assert!(ram.get(page) == 5 && a.reopen(&ram, page + 9) && !a.reopen(&ram, AT));
     assert_eq!(a.pieces(0, 1), [(0, 4096), (8192, 8192)]);
     ram.write(page + 8, &[6]);
-    assert_eq!(a.edge_news(&ram, |_, _| {}), [(page + 8, vec![6])]);
+    assert_eq!(news(&mut a, &ram), [(page + 8, vec![6])]);
     // The block around it comes home, and goes again.
     a.arrived(&ram, 0, 1).unwrap();
     a.leave_to_device(&ram).unwrap();
@@ -112,8 +117,13 @@ fn memory_that_the_device_must_not_write_stays_as_it_is() {
     let ram = Ram::new(AT, 4096);
     let mut a = Area::open_wide(Sort::Registered, AT, 8, 0x2000, 1);
     a.begin_on_host(libc::PROT_READ);
-    a.edge_news(&ram, |_, _| {});
-    assert_eq!(a.edge_changes(0, &[9; 8]), []);
+    news(&mut a, &ram);
+    assert_eq!(told(&mut a, AT, &[9; 8]), []);
+    assert_eq!(
+        news(&mut a, &ram),
+        [(0x2000, vec![0; 8])],
+        "nor does it there"
+    );
 }
 
 #[test]

@@ -1,8 +1,15 @@
 //! Rules of shadowed memory, on memory of tests and a device that notes what it is asked.
 
-use super::super::area::ram::Ram;
+use super::super::area::tests::ram::Ram;
 use super::*;
 use std::cell::RefCell;
+
+impl Areas {
+    /// How many areas there are.
+    pub fn len(&self) -> usize {
+        self.areas.len()
+    }
+}
 
 const AT: u64 = 0x10_0000;
 const LEN: u64 = 128 << 10;
@@ -29,17 +36,33 @@ impl Far for Wire {
     fn may_be_address(&self, word: u64) -> bool {
         word == 0x77
     }
-    fn read_all(&self, looks: &[Look]) -> Result<Vec<Option<Vec<u8>>>> {
-        let read = |l: &Look| {
-            let mut to = vec![0; l.len];
-            self.read(l.context, l.src, &mut to).map(|()| Some(to))
-        };
-        looks.iter().map(read).collect()
+    fn open(&self, src: u64, len: usize, host: (u64, Heard), to: Option<&mut [u8]>) -> Result<()> {
+        if let Some(to) = to {
+            to.fill(9);
+        }
+        let said = format!("open {src:#x} {len} {:#x} {:?}", host.0, host.1);
+        self.0.borrow_mut().push(said);
+        Ok(())
+    }
+    fn look(&self, all: bool) -> Result<bool> {
+        self.0.borrow_mut().push(format!("look {all}"));
+        Ok(false)
     }
 }
 
+/// The worker tells of bytes from an address on, when so much has come of what was sent.
+fn tell(s: &Shadows, heard: u64, at: u64, bytes: &[u8]) {
+    let m = msg::MemoryTold {
+        heard,
+        at: vec![at],
+        lens: vec![bytes.len() as u32],
+        bytes,
+    };
+    s.told(&m).unwrap();
+}
+
 #[test]
-fn what_is_not_protected_is_fetched_until_no_work_is_left() {
+fn what_is_not_protected_comes_unasked_until_no_work_is_left() {
     let (ram, wire, s) = (Ram::new(AT, 4096), Wire::default(), Shadows::default());
     s.insert(&ram, Area::open_wide(Sort::Host, AT, 8, AT, 3))
         .unwrap();
@@ -47,14 +70,18 @@ fn what_is_not_protected_is_fetched_until_no_work_is_left() {
     for stream in [1, 2] {
         s.areas().work(&ram, &wire, (3, stream), false).unwrap();
     }
-    assert_eq!(said(&wire), [format!("push 3 {AT:#x} 8 0"), "fence".into()]);
+    let opened = format!("open {AT:#x} 8 {AT:#x} WithAnswers");
+    let push = format!("push 3 {AT:#x} 8 0");
+    assert_eq!(said(&wire), [push, opened, "fence".into()]);
     for (stream, left) in [(1, 1), (2, 0)] {
+        tell(&s, 2, AT, &[stream; 8]);
         let mut all = s.due();
-        all.over(3, Some(stream), 2);
-        all.fetch_edges(&ram, &wire);
+        all.over(3, Some(stream.into()), 2);
+        all.hear(&ram, &wire);
         assert_eq!(all.looks().len(), left, "after stream {stream}");
+        assert_eq!(ram.get(AT + 7), stream);
     }
-    assert_eq!((said(&wire).len(), ram.get(AT)), (2, 9));
+    assert!(said(&wire).is_empty(), "nothing was asked");
     // It came from there, and is not news.
     s.areas().work(&ram, &wire, (3, 1), false).unwrap();
     assert!(said(&wire).is_empty());
@@ -122,34 +149,106 @@ fn a_page_that_the_program_touches_while_work_runs_is_opened_and_watched() {
             "it is open already"
         );
     }
-    assert_eq!(said(&wire).len(), 16);
+    let opened = said(&wire);
+    assert_eq!(opened.len(), 16);
+    assert!(opened.iter().all(|o| o.ends_with("WithAnswers")));
     assert_eq!(ram.get(AT + 4096), 9);
     let (owed, mark) = (vec![(3, 1)], 1);
     assert_eq!(fault(AT + 16 * 4096), Outcome::Wait { owed, mark });
     assert!(s.areas().has_open());
-    assert_eq!(s.due().looks().len(), 16);
+    assert_eq!(s.due().looks(), [(AT, 16 * 4096)]);
 }
 
 #[test]
-fn an_answer_from_before_a_push_changes_nothing() {
+fn what_the_worker_told_before_a_push_came_does_not_undo_it() {
     let (ram, wire, s) = (Ram::new(AT, 4096), Wire::default(), Shadows::default());
     s.insert(&ram, Area::open_wide(Sort::Host, AT, 8, AT, 3))
         .unwrap();
+    // A number for the bytes, and one for the word that they are open.
     s.areas().work(&ram, &wire, (3, 1), false).unwrap();
-    let old = s.areas().looks();
     ram.write(AT, &[5]);
     assert_eq!(s.areas().push_edges(&ram, &wire), Ok(true));
-    let answer = |look: &[Look], bytes: [u8; 8]| {
-        let got = [(look[0], Some(bytes.to_vec()))];
-        s.areas().arrived(&ram, &got)
+    let arrive = |heard, at, bytes: &[u8]| {
+        tell(&s, heard, at, bytes);
+        s.areas().arrive(&ram)
     };
-    assert!(!answer(&old, [0, 1, 0, 0, 0, 0, 0, 0]));
-    assert_eq!(ram.get(AT), 5);
-    let new = s.areas().looks();
-    assert!(answer(&new, [5, 1, 0, 0, 0, 0, 0, 0]));
-    // Asked for at the same time, but the device had not got as far.
-    assert!(!answer(&new, [5, 0, 0, 0, 0, 0, 0, 0]));
-    assert_eq!((ram.get(AT), ram.get(AT + 1)), (5, 1));
+    let now = || (0..4).map(|i| ram.get(AT + i)).collect::<Vec<_>>();
+    assert!(!arrive(0, AT, &[9; 8]), "of what was here before");
+    assert!(arrive(2, AT, &[1, 1, 0]), "the program's byte is newer");
+    assert_eq!(now(), [5, 1, 0, 0]);
+    assert!(arrive(3, AT, &[6]));
+    assert_eq!(now(), [6, 1, 0, 0]);
+    // Another push of the same byte covers the first.
+    ram.write(AT, &[7, 7]);
+    s.areas().push_edges(&ram, &wire).unwrap();
+    ram.write(AT, &[8, 8]);
+    s.areas().push_edges(&ram, &wire).unwrap();
+    assert!(!arrive(4, AT, &[1, 1]) && arrive(5, AT, &[2, 2]));
+    assert_eq!(now(), [2, 2, 0, 0]);
+    // What came is not news, and what was written beside it is.
+    said(&wire);
+    ram.write(AT + 2, &[3]);
+    assert!(arrive(5, AT + 3, &[4]));
+    s.areas().push_edges(&ram, &wire).unwrap();
+    let p = AT + 2;
+    assert_eq!(said(&wire), [format!("push 3 {p:#x} 1 3"), "fence".into()]);
+    assert!(!arrive(9, AT + 6, &[1; 3]), "beyond what is open");
+    assert!(!arrive(9, AT + 4096, &[1]) && !arrive(9, 0, &[1]));
+}
+
+#[test]
+fn what_is_too_much_to_compare_for_every_answer_is_asked_for() {
+    const N: u64 = 40;
+    let size = 4096 * N;
+    let (ram, wire, s) = (
+        Ram::new(AT, size as usize),
+        Wire::default(),
+        Shadows::default(),
+    );
+    let small = |i| Area::open_wide(Sort::Host, AT + i * 4096, 4096, AT + i * 4096, 3);
+    for i in 0..N {
+        s.insert(&ram, small(i)).unwrap();
+    }
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    let opened = |how: &str| said(&wire).iter().filter(|w| w.ends_with(how)).count();
+    assert_eq!(opened("WithAnswers"), MOST_TOLD / 4096);
+    let hear = || s.areas().hear(&ram, &wire);
+    hear();
+    assert_eq!(said(&wire), ["look true"]);
+    // There is room again.
+    for i in 0..N {
+        s.forget_host(&ram, AT + i * 4096);
+    }
+    s.insert(&ram, small(0)).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    assert_eq!(opened("WithAnswers"), 1);
+    hear();
+    assert!(said(&wire).is_empty());
+}
+
+#[test]
+fn a_server_that_tells_without_end_is_found_out() {
+    let s = Shadows::default();
+    let bytes = vec![1; 1 << 20];
+    let told = (0..300).map(|_| {
+        s.told(&msg::MemoryTold {
+            heard: 0,
+            at: vec![AT],
+            lens: vec![1 << 20],
+            bytes: &bytes,
+        })
+    });
+    assert!(told.filter(Result::is_err).count() > 0);
+    // Lengths that do not fit are of nothing.
+    let s = Shadows::default();
+    let odd = msg::MemoryTold {
+        heard: 0,
+        at: vec![AT; 2],
+        lens: vec![u32::MAX, 1],
+        bytes: &[1],
+    };
+    s.told(&odd).unwrap();
+    assert!(!s.areas().arrive(&Ram::new(AT, 8)));
 }
 
 fn said(w: &Wire) -> Vec<String> {
@@ -242,6 +341,8 @@ fn registered_memory_comes_home_before_it_is_forgotten() {
     let waited = RefCell::new(Vec::new());
     let wait = |owed: &[(u32, u32)], mark| {
         waited.borrow_mut().extend_from_slice(owed);
+        tell(&s, 9, AT + 8, &[9; 8]);
+        tell(&s, 9, AT + LEN - 16, &[9; 8]);
         s.areas().over(2, None, mark);
         Ok(())
     };
@@ -251,7 +352,7 @@ fn registered_memory_comes_home_before_it_is_forgotten() {
         (Some((2, 0x9_0008)), &[(2, 0)][..])
     );
     let reads = said(&wire);
-    assert!(reads.len() >= 3 && reads.iter().all(|r| r.starts_with("read 2 ")));
+    assert!(!reads.is_empty() && reads.iter().all(|r| r.starts_with("read 2 ")));
     assert_eq!(
         [AT + 8, AT + 5000, AT + LEN - 9].map(|p| ram.get(p)),
         [9; 3]
@@ -302,11 +403,13 @@ fn what_others_see_is_compared_and_fetched_and_not_watched() {
     a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
     s.insert(&ram, a).unwrap();
     s.areas().work(&ram, &wire, (3, 1), false).unwrap();
-    assert_eq!(said(&wire).len(), 5, "in pieces, and a fence");
+    assert_eq!(said(&wire).len(), 9, "in pieces, and a fence");
     assert!(s.areas().looks().is_empty() && ram.rights.borrow().is_empty());
     s.areas().over(3, None, 1);
-    s.areas().fetch_edges(&ram, &wire);
-    assert_eq!(said(&wire).len(), 4);
+    tell(&s, 8, AT, &[9]);
+    tell(&s, 8, AT + len - 1, &[9]);
+    s.areas().hear(&ram, &wire);
+    assert_eq!(said(&wire), ["look true"]);
     assert_eq!([AT, AT + len - 1].map(|p| ram.get(p)), [9, 9]);
     // No work is under way: what has changed travels as one piece, with what lies between.
     ram.write(AT + LEN, &[1]);

@@ -1,9 +1,14 @@
 //! Readings of this machine's GPUs, asked of NVML in a process of its own.
 //!
-//! [`serve`] answers each line on stdin with one line on stdout: [`Gpus`] as JSON. NVML keeps
-//! devices open and may hang when one breaks, so neither the server nor a worker loads it.
+//! [`serve`] answers each line on stdin with one line on stdout: [`Gpus`] as JSON, or what a
+//! function said to a [`Question`]. NVML keeps devices open and may hang when one breaks, so
+//! neither the server nor a worker loads it.
 
-use busbar_control::gpu::{Gpu, Gpus, Link, Number, plain_uuid};
+mod generated;
+
+use busbar_control::gpu::{
+    Arg, Gpu, Gpus, Link, Number, Question, Said, from_hex, plain_uuid, to_hex,
+};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::io::{BufRead, Write};
@@ -23,7 +28,66 @@ enum Ask {
     Two(Number),
 }
 
+/// What a function takes at one place of its arguments.
+#[derive(Debug, Clone, Copy)]
+enum Shape {
+    /// The device.
+    Device,
+    /// A number.
+    Value,
+    /// A pointer to so many bytes.
+    Place(usize),
+    /// A pointer to a structure whose first word says its version, and in its lower bits its size.
+    Versioned,
+    /// A pointer to items of that size; another argument says how many, or points to that.
+    List(usize, usize),
+}
+
+/// What NVML may write behind a place of the client's, at most: a structure of a version that the
+/// client does not know the size of.
+const ROOM: usize = 64 << 10;
+
+/// The most arguments of a function.
+const ARGS: usize = 8;
+
+/// Checks an argument against the function's shape.
+fn fits(shape: Shape, args: &[Arg]) -> impl Fn(&Arg) -> bool {
+    let word = |b: &[u8]| {
+        let first = b.first_chunk().map(|w| u32::from_le_bytes(*w));
+        first.map(u64::from)
+    };
+    let count = match shape {
+        Shape::List(_, at) => match args.get(at) {
+            Some(Arg::Value(n)) => Some(*n),
+            Some(Arg::Bytes(Some(text))) => from_hex(text).and_then(|b| word(&b)),
+            _ => None,
+        },
+        _ => None,
+    };
+    move |arg| match (shape, arg) {
+        (Shape::Device, Arg::Gpu) | (Shape::Value, Arg::Value(_)) => true,
+        (Shape::Value | Shape::Device, _) => false,
+        (_, Arg::Bytes(None)) => true,
+        (_, Arg::Bytes(Some(text))) => {
+            let len = text.len() as u64 / 2;
+            let wanted = match shape {
+                Shape::Place(n) => Some(n as u64),
+                Shape::List(n, _) => count.and_then(|c| c.checked_mul(n as u64)),
+                _ => from_hex(text).and_then(|b| word(&b)).map(|v| v & 0xff_ffff),
+            };
+            wanted == Some(len) && len <= ROOM as u64 / 2
+        }
+        _ => false,
+    }
+}
+
 type Readings = &'static [(Number, &'static CStr, Ask)];
+
+/// Whether what a function says is only right for whoever has a whole device.
+pub fn is_of_the_whole(function: &str) -> bool {
+    let mut all = generated::ASKED.iter();
+    all.any(|(name, whole, _)| *name == function && *whole)
+}
 
 /// What NVML functions say about a device in one number or two, as long as the driver runs. Asked
 /// once: some of it takes long.
@@ -136,14 +200,21 @@ pub fn serve(library: Option<&str>) {
     };
     let known = nvml.as_ref().map(Nvml::devices).unwrap_or_default();
     for line in std::io::stdin().lock().lines() {
-        if line.is_err() {
-            return;
-        }
-        let mut answer = base.clone();
-        if let Ok(n) = &nvml {
-            answer.gpus = known.iter().map(|k| (k.uuid.clone(), n.now(k))).collect();
-        }
-        let text = serde_json::to_string(&answer).unwrap_or_default();
+        let Ok(line) = line else { return };
+        let text = match serde_json::from_str::<Question>(&line) {
+            Ok(ask) => {
+                let said = nvml.as_ref().ok().and_then(|n| n.answer(&known, &ask));
+                serde_json::to_string(&said)
+            }
+            Err(_) => {
+                let mut answer = base.clone();
+                if let Ok(n) = &nvml {
+                    answer.gpus = known.iter().map(|k| (k.uuid.clone(), n.now(k))).collect();
+                }
+                serde_json::to_string(&answer)
+            }
+        };
+        let text = text.unwrap_or_default();
         let mut out = std::io::stdout().lock();
         if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
             return;
@@ -257,6 +328,51 @@ impl Nvml {
                 .collect();
         }
         known
+    }
+
+    /// What a function says to a client; nothing to a question that is none of those in the table.
+    fn answer(&self, known: &[Known], ask: &Question) -> Option<Said> {
+        type Any = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64) -> u32;
+        const FUNCTION_NOT_FOUND: u32 = 13;
+        let (.., shapes) = generated::ASKED.iter().find(|a| a.0 == ask.function)?;
+        let mut given = shapes.iter().zip(&ask.args);
+        let fit = given.all(|(shape, arg)| fits(*shape, &ask.args)(arg));
+        if !fit || shapes.len() != ask.args.len() || shapes.len() > ARGS {
+            return None;
+        }
+        let device = known.iter().find(|k| k.uuid == ask.gpu);
+        // Each place has room behind it.
+        let mut places = Vec::new();
+        for text in ask.args.iter().filter_map(|a| match a {
+            Arg::Bytes(Some(text)) => Some(text),
+            _ => None,
+        }) {
+            let mut bytes = from_hex(text)?;
+            let len = bytes.len();
+            bytes.resize(len + ROOM, 0);
+            places.push((bytes, len));
+        }
+        let mut each = places.iter_mut();
+        let mut a = [0u64; ARGS];
+        for (a, arg) in a.iter_mut().zip(&ask.args) {
+            *a = match arg {
+                Arg::Gpu => device?.handle as u64,
+                Arg::Value(n) => *n,
+                Arg::Bytes(None) => 0,
+                Arg::Bytes(Some(_)) => each.next()?.0.as_mut_ptr() as u64,
+            };
+        }
+        let name = std::ffi::CString::new(ask.function.as_str()).ok()?;
+        let code = self
+            .find::<Any>(&name)
+            // SAFETY: the arguments are of the shapes that `nvml.h` gives the function, integers
+            // and pointers all; it ignores what is beyond its own. Places are as long as it is
+            // told, with room behind them for any structure of NVML's.
+            .map_or(FUNCTION_NOT_FOUND, |f| unsafe {
+                f(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7])
+            });
+        let bytes = places.iter().map(|(b, n)| to_hex(&b[..*n])).collect();
+        Some(Said { code, bytes })
     }
 
     fn link(&self, a: Handle, b: Handle) -> Link {

@@ -1,0 +1,338 @@
+//! The audit: a file with a line for each session, lease and refusal, of which none can be changed,
+//! left out or put in another place without that being seen.
+//!
+//! A line is a hash, a space and JSON. The hash is SHA-256 of the hash before it, as text, and the
+//! JSON; the first one follows 64 zeros. So a chain can be checked by any tool. What the chain
+//! cannot tell is that lines are missing at its end: for that somebody has to have the last hash.
+
+use crate::folder;
+use anyhow::{Context, Result, bail};
+use busbar_transport::lock::lock;
+use clap::Subcommand;
+use ring::digest::{SHA256, digest};
+use serde_json::{Map, Value, json};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+/// How long a line may be in the system's memory alone.
+const SYNC: Duration = Duration::from_secs(1);
+/// The longest line that is read.
+const MOST: usize = 64 << 10;
+
+/// Flags of `busbar audit`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  busbar serve --audit /var/lib/busbar/audit        # keep one
+  busbar audit verify /var/lib/busbar/audit         # is it whole?")]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Say whether no line was changed, left out or put in another place, or which is the first
+    Verify {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+/// How a chain ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct End {
+    lines: u64,
+    hash: String,
+}
+
+impl Default for End {
+    fn default() -> Self {
+        Self {
+            lines: 0,
+            hash: "0".repeat(64),
+        }
+    }
+}
+
+impl End {
+    /// The hash of a line that is to follow.
+    fn hash_of(&self, text: &str) -> String {
+        let hash = digest(&SHA256, [&self.hash, text].concat().as_bytes());
+        hash.as_ref().iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    fn follow(&mut self, hash: String) {
+        self.hash = hash;
+        self.lines += 1;
+    }
+}
+
+/// Reads a chain to its end. An error names the first line that is not what it was.
+fn verify(mut from: impl BufRead) -> Result<End, String> {
+    let mut end = End::default();
+    loop {
+        let (mut line, number) = (Vec::new(), end.lines + 1);
+        let mut some = io::Read::take(&mut from, MOST as u64);
+        let n = some
+            .read_until(b'\n', &mut line)
+            .map_err(|e| e.to_string())?;
+        if n == 0 {
+            return Ok(end);
+        }
+        let whole = line
+            .strip_suffix(b"\n")
+            .and_then(|l| std::str::from_utf8(l).ok());
+        let Some((hash, text)) = whole.and_then(|l| l.split_once(' ')) else {
+            return Err(format!("line {number} is not whole"));
+        };
+        if end.hash_of(text) != hash {
+            return Err(format!(
+                "line {number} is not what was written there, or does not belong there"
+            ));
+        }
+        end.follow(hash.into());
+    }
+}
+
+struct Chain {
+    file: File,
+    end: End,
+    /// Bytes of whole lines.
+    length: u64,
+    /// What was written since it was last made sure that the disk has it.
+    dirty: bool,
+}
+
+impl Chain {
+    fn add(&mut self, event: &str, fields: Value) -> io::Result<()> {
+        let mut all = Map::new();
+        all.insert("line".into(), json!(self.end.lines + 1));
+        all.insert("at".into(), json!(now()));
+        all.insert("event".into(), json!(event));
+        if let Value::Object(fields) = fields {
+            all.extend(fields);
+        }
+        let text = Value::Object(all).to_string();
+        let hash = self.end.hash_of(&text);
+        let line = format!("{hash} {text}\n");
+        if let Err(e) = self.file.write_all(line.as_bytes()) {
+            // Half a line would break the chain.
+            self.file.set_len(self.length)?;
+            return Err(e);
+        }
+        self.length += line.len() as u64;
+        self.end.follow(hash);
+        self.dirty = true;
+        Ok(())
+    }
+}
+
+/// The time of day, in UTC.
+fn now() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let since = since.unwrap_or_default();
+    let mut at: libc::tm = libc::tm {
+        tm_sec: 0,
+        tm_min: 0,
+        tm_hour: 0,
+        tm_mday: 0,
+        tm_mon: 0,
+        tm_year: 0,
+        tm_wday: 0,
+        tm_yday: 0,
+        tm_isdst: 0,
+        tm_gmtoff: 0,
+        tm_zone: std::ptr::null(),
+    };
+    let seconds = since.as_secs() as libc::time_t;
+    // SAFETY: pointers to a live number and a live structure.
+    unsafe { libc::gmtime_r(&raw const seconds, &raw mut at) };
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
+        at.tm_year + 1900,
+        at.tm_mon + 1,
+        at.tm_mday,
+        at.tm_hour,
+        at.tm_min,
+        at.tm_sec,
+        since.subsec_millis()
+    )
+}
+
+/// Where a server notes what it does, if anywhere. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Audit(Option<Arc<Mutex<Chain>>>);
+
+impl Audit {
+    /// Goes on with a file, or begins one. One that is not whole is an error.
+    pub fn open(path: &Path) -> Result<Self> {
+        let of = || format!("the audit {}", path.display());
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(path)
+            .with_context(of)?;
+        let m = file.metadata().with_context(of)?;
+        if !m.is_file() || !folder::is_ours(m.uid()) || m.mode() & 0o077 != 0 {
+            bail!(
+                "{} is not this user's alone: `chmod 600` it, or name another",
+                of()
+            );
+        }
+        // SAFETY: a descriptor of ours.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            bail!("another server writes {}", of());
+        }
+        let end = match verify(BufReader::new(&file)) {
+            Ok(end) => end,
+            Err(why) => bail!("{} is broken: {why}; move it away to begin another", of()),
+        };
+        let chain = Chain {
+            length: file.metadata().with_context(of)?.len(),
+            file,
+            end,
+            dirty: false,
+        };
+        let chain = Arc::new(Mutex::new(chain));
+        let clerk = Arc::downgrade(&chain);
+        let me = Self(Some(chain));
+        let run = move || {
+            loop {
+                std::thread::sleep(SYNC);
+                let Some(chain) = clerk.upgrade() else { return };
+                Self(Some(chain)).sync();
+            }
+        };
+        std::thread::Builder::new()
+            .name("audit".into())
+            .stack_size(256 << 10)
+            .spawn(run)
+            .context("cannot start a thread")?;
+        Ok(me)
+    }
+
+    /// Notes something. An error is for those who must not go on without.
+    pub fn note(&self, event: &str, fields: Value) -> Result<(), String> {
+        let Some(chain) = &self.0 else { return Ok(()) };
+        let noted = lock(chain).add(event, fields);
+        noted.map_err(|e| {
+            let why = e.to_string();
+            tracing::error!(event, why, "the audit cannot be written");
+            format!("the server cannot write its audit: {why}")
+        })
+    }
+
+    /// Has the disk take what was written.
+    pub fn sync(&self) {
+        let Some(chain) = &self.0 else { return };
+        let mut chain = lock(chain);
+        if !std::mem::take(&mut chain.dirty) {
+            return;
+        }
+        let file = chain.file.try_clone();
+        // Others write meanwhile.
+        drop(chain);
+        if let Err(e) = file.and_then(|f| f.sync_data()) {
+            let why = e.to_string();
+            tracing::error!(why, "the disk does not take the audit");
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(a: &Args) -> Result<()> {
+    let What::Verify { file } = &a.what;
+    let of = || format!("the audit {}", file.display());
+    let opened = File::open(file).with_context(of)?;
+    match verify(BufReader::new(opened)) {
+        Ok(end) => println!("{} lines, whole; the last hash is {}", end.lines, end.hash),
+        Err(why) => bail!("{} is broken: {why}", of()),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn written(path: &Path) {
+        let audit = Audit::open(path).unwrap();
+        for n in 0..5 {
+            let long = "x".repeat(n);
+            audit.note("test", json!({ "n": n, "text": long })).unwrap();
+        }
+        audit.sync();
+    }
+
+    fn checked(text: &str) -> Result<u64, String> {
+        verify(text.as_bytes()).map(|e| e.lines)
+    }
+
+    #[test]
+    fn the_first_line_that_is_not_what_it_was_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit");
+        written(&path);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(checked(&text), Ok(5));
+        let lines: Vec<_> = text.split_inclusive('\n').collect();
+        let without = |i: usize| [&lines[..i], &lines[i + 1..]].concat().concat();
+        for i in 0..4 {
+            let changed = text.replacen(&format!("\"n\":{i}"), "\"n\":9", 1);
+            let said = checked(&changed).unwrap_err();
+            assert!(said.starts_with(&format!("line {} ", i + 1)), "{said}");
+            let said = checked(&without(i)).unwrap_err();
+            assert!(said.starts_with(&format!("line {} ", i + 1)), "{said}");
+        }
+        let swapped = [lines[0], lines[2], lines[1], lines[3], lines[4]].concat();
+        assert!(checked(&swapped).unwrap_err().starts_with("line 2 "));
+        let twice = [lines[0], lines[0]].concat();
+        assert!(checked(&twice).unwrap_err().starts_with("line 2 "));
+        assert!(
+            checked(text.trim_end())
+                .unwrap_err()
+                .contains("line 5 is not whole")
+        );
+        // Any single byte.
+        for at in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] ^= 1;
+            assert!(verify(&*bytes).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_server_goes_on_with_what_is_whole_and_with_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit");
+        written(&path);
+        {
+            let audit = Audit::open(&path).unwrap();
+            let again = Audit::open(&path).err().unwrap().to_string();
+            assert!(again.contains("another server writes"), "{again}");
+            audit.note("more", Value::Null).unwrap();
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(checked(&text), Ok(6));
+        let other = dir.path().join("other");
+        fs::write(&other, text.replace("more", "less")).unwrap();
+        fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        let said = Audit::open(&other).err().unwrap().to_string();
+        assert!(said.contains("broken: line 6 "), "{said}");
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+        let said = Audit::open(&path).err().unwrap().to_string();
+        assert!(said.contains("alone"), "{said}");
+        std::os::unix::fs::symlink(&other, dir.path().join("link")).unwrap();
+        assert!(Audit::open(&dir.path().join("link")).is_err());
+    }
+}

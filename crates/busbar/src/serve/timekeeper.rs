@@ -1,0 +1,276 @@
+//! Whose turn each device is: what [`busbar_pool::timeshare`] decides is said to workers on their
+//! boards, and what they do is seen there.
+//!
+//! One thread looks. It sleeps until a worker rings its bell, and while somebody waits for a turn
+//! it looks all the time. A worker is believed nothing: time is counted by the server's clock, and
+//! a turn that is not handed over passes on all the same.
+
+use super::workers::Worker;
+use busbar_control::attach::Order;
+use busbar_control::status::Time;
+use busbar_pool::timeshare::{Part, Seen, Timeshare, Use, Word};
+use busbar_transport::baton::{self, BUSY, Bell, Board, FREE, IDLE, NONE, STOP, Slot};
+use busbar_transport::handover;
+use busbar_transport::lock::lock;
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A device in time: its number in the pool, and whether it is a processor.
+pub(crate) type Place = (usize, bool);
+
+/// How long a worker may take to say that its session's work has no end.
+const LAST_WORD: Duration = Duration::from_secs(2);
+
+struct Session {
+    board: Board,
+    worker: Arc<Worker>,
+    /// The devices, in the order of its slots.
+    places: Vec<usize>,
+    /// Whether each was said to be free: what the worker shows is not asked.
+    free: Vec<Cell<bool>>,
+}
+
+#[derive(Default)]
+struct State {
+    devices: BTreeMap<usize, Timeshare>,
+    sessions: BTreeMap<u64, Session>,
+    numbers: HashMap<String, u64>,
+    last: u64,
+    bells: BTreeMap<u64, Arc<Bell>>,
+}
+
+/// The time of all devices.
+pub(crate) struct Timekeeper {
+    state: Mutex<State>,
+    /// Somebody has come, gone, or changed.
+    bell: Arc<Bell>,
+    limit: Option<Duration>,
+    /// Devices are had in turns even if nobody has asked for that.
+    always: bool,
+}
+
+fn now() -> Duration {
+    Duration::from_nanos(baton::now())
+}
+
+/// What a slot shows.
+fn seen(slot: &Slot) -> Seen {
+    let since = Duration::from_nanos(slot.since.load(Ordering::Acquire));
+    let mut busy = Duration::from_nanos(slot.busy.load(Ordering::Acquire));
+    let turn = match slot.word() {
+        IDLE => Use::Idle(since),
+        BUSY | STOP => {
+            busy += now().saturating_sub(since);
+            Use::Busy
+        }
+        _ => Use::None,
+    };
+    Seen {
+        turn,
+        present: slot.present.load(Ordering::Acquire) > 0,
+        wants: slot.wants.load(Ordering::Acquire) > 0,
+        under_way: slot.under_way.load(Ordering::Acquire) > 0,
+        busy,
+        done: slot.done.load(Ordering::Acquire),
+    }
+}
+
+/// Says a word; whether what the worker shows is another thing already.
+fn say(s: &Session, (i, slot): (usize, &Slot), word: Word) -> bool {
+    match word {
+        Word::Free => {
+            s.free[i].set(true);
+            slot.set(FREE);
+        }
+        Word::Wait => {
+            slot.set(NONE);
+            if s.free[i].take() {
+                s.worker.tell(&Order::Shared);
+            }
+        }
+        Word::Go => {
+            slot.since.store(baton::now(), Ordering::Release);
+            slot.set(IDLE);
+        }
+        // It is idle, busy, or has just become the other.
+        Word::Stop => {
+            while !slot.change(BUSY, STOP) {
+                if slot.change(IDLE, NONE) || !matches!(slot.word(), IDLE | BUSY) {
+                    return true;
+                }
+            }
+        }
+        Word::End => end(s.worker.clone()),
+    }
+    false
+}
+
+/// Ends a session whose work has no end.
+fn end(worker: Arc<Worker>) {
+    let why = "its work on the device had no end, and others waited for the device".to_string();
+    tracing::warn!(
+        session = worker.session.get(),
+        worker = worker.pid,
+        why,
+        "session is ended"
+    );
+    worker.tell(&Order::Endless { why });
+    let cut = move || {
+        std::thread::sleep(LAST_WORD);
+        worker.cut();
+    };
+    let _ = std::thread::Builder::new().stack_size(256 << 10).spawn(cut);
+}
+
+impl State {
+    /// Looks at all devices; when to look again.
+    fn look(&mut self) -> Option<Duration> {
+        let mut again: Option<Duration> = None;
+        for (place, share) in &mut self.devices {
+            // What is taken from one is given to another at once.
+            for _ in 0..4 {
+                let sessions = &self.sessions;
+                let of = |number: u64| {
+                    let s = sessions.get(&number)?;
+                    let slot = s.places.iter().position(|p| p == place)?;
+                    Some((s, (slot, s.board.slot(slot)?)))
+                };
+                let see = |number| of(number).map_or(Seen::default(), |(_, slot)| seen(slot.1));
+                let (words, next) = share.look(now(), see);
+                let said = words
+                    .into_iter()
+                    .filter_map(|(n, word)| Some((of(n)?, word)));
+                let changed = said.fold(false, |any, ((s, slot), word)| say(s, slot, word) | any);
+                if !changed {
+                    again = again.into_iter().chain(next).min();
+                    break;
+                }
+                again = Some(Duration::ZERO);
+            }
+        }
+        again
+    }
+}
+
+impl Timekeeper {
+    /// Begins to keep time. Who has kept others waiting for `limit` by one piece of work is ended.
+    /// There are turns while somebody has a share or a priority, or `always`.
+    pub fn start(limit: Option<Duration>, always: bool) -> io::Result<Arc<Self>> {
+        let me = Arc::new(Self {
+            state: Mutex::default(),
+            bell: Arc::new(Bell::new()?),
+            limit,
+            always,
+        });
+        let thread = me.clone();
+        let run = move || {
+            // SAFETY: plain prctl; naps of some microseconds need the finest timer slack.
+            unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+            loop {
+                let mut state = lock(&thread.state);
+                let again = state.look();
+                let mut bells: Vec<_> = state.bells.values().cloned().collect();
+                drop(state);
+                bells.push(thread.bell.clone());
+                if let Err(e) = baton::await_rings(bells.iter().map(|b| &**b), again) {
+                    tracing::warn!(error = %e, "cannot wait for workers");
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("time".into())
+            .stack_size(256 << 10)
+            .spawn(run)?;
+        Ok(me)
+    }
+
+    /// A session comes to devices. Its worker is told where its turns are said.
+    pub fn join(
+        &self,
+        session: &str,
+        part: Part,
+        places: &[Place],
+        worker: &Arc<Worker>,
+    ) -> io::Result<()> {
+        let (board, memory) = Board::new()?;
+        let bell = Arc::new(Bell::new()?);
+        let control = &worker.control;
+        handover::send(control, &Order::Board.to_json(), Some(&memory))?;
+        handover::send(control, &Order::Bell.to_json(), Some(bell.rope()))?;
+        let mut state = lock(&self.state);
+        state.last += 1;
+        let number = state.last;
+        for (place, processor) in places {
+            // A processor its system divides.
+            let new = || Timeshare::new(self.limit, self.always && !processor);
+            let share = state.devices.entry(*place).or_insert_with(new);
+            share.join(number, part);
+        }
+        let s = Session {
+            board,
+            worker: worker.clone(),
+            places: places.iter().map(|p| p.0).collect(),
+            free: places.iter().map(|_| Cell::new(true)).collect(),
+        };
+        state.sessions.insert(number, s);
+        state.numbers.insert(session.into(), number);
+        state.bells.insert(number, bell);
+        drop(state);
+        self.bell.ring();
+        Ok(())
+    }
+
+    /// A session is over: its turns are others'.
+    pub fn leave(&self, session: &str) {
+        let mut state = lock(&self.state);
+        let Some(number) = state.numbers.remove(session) else {
+            return;
+        };
+        state.sessions.remove(&number);
+        state.bells.remove(&number);
+        state.devices.retain(|_, share| {
+            share.leave(number);
+            !share.is_empty()
+        });
+        drop(state);
+        self.bell.ring();
+    }
+
+    /// A session's part is another from now on.
+    pub fn set(&self, session: &str, part: Part) {
+        let mut state = lock(&self.state);
+        if let Some(number) = state.numbers.get(session).copied() {
+            let all = state.devices.values_mut();
+            all.for_each(|share| share.set(number, part));
+        }
+        drop(state);
+        self.bell.ring();
+    }
+
+    /// What a session has had of its devices; `None` for those without turns.
+    pub fn had(&self, session: &str) -> Vec<Option<Time>> {
+        let state = lock(&self.state);
+        let number = state.numbers.get(session);
+        let found = number.and_then(|n| Some((*n, state.sessions.get(n)?)));
+        let Some((number, s)) = found else {
+            return Vec::new();
+        };
+        let places = s.places.iter();
+        let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+        let of = |place: &usize| {
+            let had = state.devices.get(place)?.had(number)?;
+            Some(Time {
+                second: had.second,
+                minute: had.minute,
+                used_ms: ms(had.used),
+                waited_ms: ms(had.waited),
+            })
+        };
+        places.map(of).collect()
+    }
+}

@@ -1,0 +1,107 @@
+//! Calls of another of Busbar's libraries in this session: see [`crate::guest`].
+
+use super::prelude::*;
+use crate::cuda::generated::{context, memory};
+use crate::cuda::life;
+use crate::cuda::state::area::ANY;
+use crate::guest::{API, Listener, Table, Then};
+use busbar_wire::record::RESERVED;
+
+pub static TABLE: Table = Table {
+    enter,
+    stream,
+    queue,
+    call,
+    listen,
+    allocate: memory::cuMemAlloc_v2,
+    free: memory::cuMemFree_v2,
+};
+
+unsafe extern "C" fn enter(scope: *mut u32, device: *mut i32) -> CUresult {
+    life::guard(|| {
+        life::init()?;
+        let mut cx = life::enter()?;
+        if cx.scope == 0 {
+            let mut first = std::ptr::null_mut();
+            // SAFETY: a pointer to a live handle; the context is the first device's own.
+            let rc = unsafe {
+                match context::cuDevicePrimaryCtxRetain(&mut first, 0) {
+                    CUDA_SUCCESS => context::cuCtxSetCurrent(first),
+                    rc => rc,
+                }
+            };
+            refuse_if(rc != CUDA_SUCCESS, rc)?;
+            cx = life::enter()?;
+        }
+        let (home, ordinal) = cx.home()?;
+        // SAFETY: the guest's pointers.
+        unsafe {
+            put(scope, home)?;
+            put(device, ordinal)
+        }
+    })
+}
+
+unsafe extern "C" fn stream(raw: CUstream, id: *mut u32) -> CUresult {
+    // SAFETY: the guest's pointer.
+    life::guard(|| unsafe { put(id, life::enter()?.stream(raw, false)?) })
+}
+
+/// The guest's number stands in its records, but not in the session's own.
+fn numbered(op: u16) -> u32 {
+    match op >= RESERVED {
+        true => op.into(),
+        false => API << 16 | u32::from(op),
+    }
+}
+
+/// What the guest wants sent.
+///
+/// # Safety
+/// So many bytes lie there.
+unsafe fn bytes<'a>(fields: *const u8, len: usize) -> &'a [u8] {
+    // SAFETY: passed on to the caller.
+    unsafe { std::slice::from_raw_parts(fields, len) }
+}
+
+unsafe extern "C" fn queue(op: u16, scope: u32, fields: *const u8, len: usize) -> CUresult {
+    life::guard(|| {
+        let cx = life::enter()?.in_context(scope);
+        if cx.state().shadows.active() {
+            cx.work(ANY, false)?;
+        }
+        // SAFETY: the guest's bytes.
+        let fields = unsafe { bytes(fields, len) };
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(fields);
+        let sent = cx.client.session.queue_raw(numbered(op), scope, write);
+        sent.and_then(|()| cx.queued_one()).or_else(|_| cx.lost())
+    })
+}
+
+unsafe extern "C" fn call(
+    op: u16,
+    scope: u32,
+    fields: *const u8,
+    len: usize,
+    then: Then,
+    to: *mut c_void,
+) -> CUresult {
+    life::guard(|| {
+        let cx = life::enter_anywhere()?;
+        // SAFETY: the guest's bytes.
+        let fields = unsafe { bytes(fields, len) };
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(fields);
+        let answer = cx.client.session.call_raw(numbered(op), scope, None, write);
+        let answer = answer.or_else(|_| cx.lost())?;
+        // SAFETY: the guest's function, and what it is for.
+        unsafe { then(to, answer.status, answer.body.as_ptr(), answer.body.len()) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn listen(listener: Listener) -> CUresult {
+    life::guard(|| {
+        let _ = life::enter_anywhere()?.client.guest.set(listener);
+        Ok(())
+    })
+}

@@ -1,0 +1,155 @@
+//! What is known of communicators: plain structures, which ask nobody.
+
+use crate::lock::lock;
+use busbar_abi::nccl::*;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What stands above the id in a handle: no address, so that nobody can follow it.
+const MARK: u64 = 0x6e63_636c << 32;
+
+/// A communicator.
+pub struct Comm {
+    /// Its id, at the worker too.
+    pub id: u32,
+    /// The device that was current when it was made, by the program's number; that of a child is
+    /// its parent's.
+    pub device: i32,
+    /// Whether calls wait for what others have to do.
+    pub blocking: bool,
+    code: AtomicI32,
+    ranks: AtomicI32,
+    rank: AtomicI32,
+    /// The next operator, or registration.
+    next: AtomicU32,
+    said: Mutex<String>,
+}
+
+impl Comm {
+    /// What the program knows it by.
+    pub fn handle(&self) -> ncclComm_t {
+        (MARK | u64::from(self.id)) as ncclComm_t
+    }
+
+    /// How it is.
+    pub fn code(&self) -> ncclResult_t {
+        self.code.load(Ordering::Acquire)
+    }
+
+    /// How many ranks it has, and which of them it is.
+    pub fn place(&self) -> (i32, i32) {
+        (
+            self.ranks.load(Ordering::Acquire),
+            self.rank.load(Ordering::Acquire),
+        )
+    }
+
+    /// What went wrong, in words.
+    pub fn said(&self) -> String {
+        lock(&self.said).clone()
+    }
+
+    /// Something has become of it.
+    pub fn tell(&self, code: ncclResult_t, said: &str) {
+        if !said.is_empty() {
+            *lock(&self.said) = said.into();
+        }
+        self.code.store(code, Ordering::Release);
+    }
+
+    /// It is known which rank it is.
+    pub fn found(&self, ranks: u32, rank: u32) {
+        self.ranks.store(ranks as i32, Ordering::Release);
+        self.rank.store(rank as i32, Ordering::Release);
+    }
+
+    /// A number that no other operator or registration of it has had.
+    pub fn number(&self) -> u32 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// All that there are.
+#[derive(Default)]
+pub struct Comms {
+    all: Mutex<BTreeMap<u32, Arc<Comm>>>,
+    next: AtomicU32,
+}
+
+impl Comms {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self {
+            all: Mutex::new(BTreeMap::new()),
+            next: AtomicU32::new(1),
+        }
+    }
+
+    /// A communicator that is being made.
+    pub fn make(&self, device: i32, blocking: bool) -> Arc<Comm> {
+        let comm = Arc::new(Comm {
+            id: self.next.fetch_add(1, Ordering::Relaxed),
+            device,
+            blocking,
+            code: AtomicI32::new(ncclInProgress),
+            ranks: AtomicI32::new(0),
+            rank: AtomicI32::new(0),
+            next: AtomicU32::new(ncclNumOps as u32),
+            said: Mutex::default(),
+        });
+        lock(&self.all).insert(comm.id, comm.clone());
+        comm
+    }
+
+    /// The communicator of a handle.
+    pub fn of(&self, handle: ncclComm_t) -> Option<Arc<Comm>> {
+        let raw = handle as u64;
+        self.by_id(raw as u32).filter(|c| c.handle() as u64 == raw)
+    }
+
+    /// The communicator with an id.
+    pub fn by_id(&self, id: u32) -> Option<Arc<Comm>> {
+        lock(&self.all).get(&id).cloned()
+    }
+
+    /// It is gone.
+    pub fn forget(&self, id: u32) {
+        lock(&self.all).remove(&id);
+    }
+
+    /// The same has become of all of them.
+    pub fn tell_all(&self, code: ncclResult_t, said: &str) {
+        for comm in lock(&self.all).values() {
+            comm.tell(code, said);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_that_was_never_given_names_nothing() {
+        let comms = Comms::new();
+        let comm = comms.make(0, true);
+        assert_eq!(comms.of(comm.handle()).map(|c| c.id), Some(comm.id));
+        for wrong in [0, u64::from(comm.id), comm.handle() as u64 + 1] {
+            assert!(comms.of(wrong as ncclComm_t).is_none());
+        }
+        comms.forget(comm.id);
+        assert!(comms.of(comm.handle()).is_none());
+    }
+
+    #[test]
+    fn the_end_of_a_session_is_every_communicators() {
+        let comms = Comms::new();
+        let (one, other) = (comms.make(0, true), comms.make(1, false));
+        one.tell(ncclSuccess, "");
+        comms.tell_all(ncclRemoteError, "gone");
+        for c in [one, other] {
+            assert_eq!((c.code(), c.said().as_str()), (ncclRemoteError, "gone"));
+        }
+    }
+}

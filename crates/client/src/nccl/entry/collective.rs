@@ -1,0 +1,236 @@
+//! Collectives, what goes from one rank to another, operators and groups.
+
+use crate::nccl::comms::Comm;
+use crate::nccl::group::{self, Pace};
+use crate::nccl::life::{Cx, comms, enter, fail, guard};
+use busbar_abi::nccl::*;
+use busbar_wire::codec::Request;
+use busbar_wire::generated::collectives::{self as msg, contract::*};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Bytes of each type's values, by its number.
+const SIZES: [usize; ncclNumTypes as usize] = [1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1];
+
+/// The communicator of a handle, whatever it does.
+pub fn known(comm: ncclComm_t) -> Result<Arc<Comm>> {
+    let found = comms().of(comm);
+    found.ok_or_else(|| fail(ncclInvalidArgument, "no communicator has this handle"))
+}
+
+/// The communicator of a handle, if it can be used.
+pub fn ready(comm: ncclComm_t) -> Result<Arc<Comm>> {
+    let comm = known(comm)?;
+    match comm.code() {
+        ncclSuccess => Ok(comm),
+        ncclInProgress => Err(fail(
+            ncclInvalidArgument,
+            "a communicator is used before ncclCommGetAsyncError says that it is ready",
+        )),
+        rc => Err(fail(rc, &comm.said())),
+    }
+}
+
+/// Runs a call's body: in a group, a failure is the group's, too.
+pub fn grouped(f: impl FnOnce() -> Result) -> ncclResult_t {
+    let rc = guard(f);
+    if rc != ncclSuccess && rc != ncclInProgress {
+        group::spoil(rc);
+    }
+    rc
+}
+
+/// Queues what makes no communicator.
+fn queue<'a, R: Request<'a>>(cx: Cx, m: &R) -> Result {
+    // SAFETY: it has no places of the program's.
+    unsafe { group::submit(cx, m, Pace::Queued, Vec::new()) }
+}
+
+/// What a collective is of.
+struct Of {
+    datatype: ncclDataType_t,
+    op: ncclRedOp_t,
+    /// A root, or the other rank.
+    peer: i32,
+}
+
+impl Of {
+    fn values(datatype: ncclDataType_t) -> Self {
+        let (op, peer) = (0, 0);
+        Self { datatype, op, peer }
+    }
+
+    fn sum(self, op: ncclRedOp_t) -> Self {
+        Self { op, ..self }
+    }
+
+    fn with(self, peer: i32) -> Self {
+        Self { peer, ..self }
+    }
+}
+
+fn collective(
+    kind: u32,
+    buffers: (*const c_void, *mut c_void),
+    count: usize,
+    of: Of,
+    (comm, stream): (ncclComm_t, cudaStream_t),
+) -> ncclResult_t {
+    grouped(|| {
+        let comm = ready(comm)?;
+        let no = |what: &str| Err(fail(ncclInvalidArgument, &format!("an invalid {what}")));
+        if !(0..ncclNumTypes).contains(&of.datatype) {
+            return no("type");
+        }
+        if !(0..comm.place().0).contains(&of.peer) {
+            return no("rank");
+        }
+        if of.op < 0 {
+            return no("operator");
+        }
+        let cx = enter()?;
+        let m = msg::Collective {
+            kind,
+            comm: comm.id,
+            send: buffers.0 as u64,
+            recv: buffers.1 as u64,
+            count: count as u64,
+            datatype: of.datatype as u32,
+            op: of.op as u32,
+            peer: of.peer as u32,
+            stream: cx.stream(stream)?,
+        };
+        queue(cx, &m)
+    })
+}
+
+/// A collective, with its parameters as the API has them.
+macro_rules! collectives {
+    ($($name:ident $kind:ident ($send:ident, $recv:ident $(, $op:ident)?)
+        $([$root:ident])?;)*) => {$(
+        pub unsafe fn $name(
+            $send: *const c_void,
+            $recv: *mut c_void,
+            count: usize,
+            datatype: ncclDataType_t,
+            $($op: ncclRedOp_t,)?
+            $($root: i32,)?
+            comm: ncclComm_t,
+            stream: cudaStream_t,
+        ) -> ncclResult_t {
+            let of = Of::values(datatype)$(.sum($op))?$(.with($root))?;
+            collective($kind, ($send, $recv), count, of, (comm, stream))
+        }
+    )*};
+}
+
+collectives! {
+    ncclAllReduce ALL_REDUCE (send, recv, op);
+    ncclBroadcast BROADCAST (send, recv) [root];
+    ncclReduce REDUCE (send, recv, op) [root];
+    ncclAllGather ALL_GATHER (send, recv);
+    ncclReduceScatter REDUCE_SCATTER (send, recv, op);
+    ncclAlltoAll ALL_TO_ALL (send, recv);
+    ncclGather GATHER (send, recv) [root];
+    ncclScatter SCATTER (send, recv) [root];
+}
+
+pub unsafe fn ncclBcast(
+    buff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    root: i32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+) -> ncclResult_t {
+    let of = Of::values(datatype).with(root);
+    collective(BROADCAST, (buff, buff), count, of, (comm, stream))
+}
+
+pub unsafe fn ncclSend(
+    buff: *const c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    peer: i32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+) -> ncclResult_t {
+    let of = Of::values(datatype).with(peer);
+    collective(
+        SEND,
+        (buff, std::ptr::null_mut()),
+        count,
+        of,
+        (comm, stream),
+    )
+}
+
+pub unsafe fn ncclRecv(
+    buff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    peer: i32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+) -> ncclResult_t {
+    let of = Of::values(datatype).with(peer);
+    collective(RECV, (std::ptr::null(), buff), count, of, (comm, stream))
+}
+
+pub unsafe fn ncclRedOpCreatePreMulSum(
+    op: *mut ncclRedOp_t,
+    scalar: *mut c_void,
+    datatype: ncclDataType_t,
+    residence: ncclScalarResidence_t,
+    comm: ncclComm_t,
+) -> ncclResult_t {
+    guard(|| {
+        let comm = ready(comm)?;
+        let size = usize::try_from(datatype).ok().and_then(|i| SIZES.get(i));
+        let Some(&size) = size.filter(|_| !op.is_null() && !scalar.is_null()) else {
+            return Err(fail(ncclInvalidArgument, "an invalid operator"));
+        };
+        let address = (scalar as u64).to_le_bytes();
+        let bytes = match residence {
+            ncclScalarDevice => &address[..],
+            // SAFETY: the program's scalar, of that type.
+            _ => unsafe { std::slice::from_raw_parts(scalar.cast(), size) },
+        };
+        let id = comm.number();
+        let m = msg::PreMulSum {
+            comm: comm.id,
+            op: id,
+            datatype: datatype as u32,
+            residence: residence as u32,
+            scalar: bytes,
+        };
+        queue(enter()?, &m)?;
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { op.write(id as i32) };
+        Ok(())
+    })
+}
+
+pub unsafe fn ncclRedOpDestroy(op: ncclRedOp_t, comm: ncclComm_t) -> ncclResult_t {
+    guard(|| {
+        let comm = ready(comm)?;
+        refuse_if(op < ncclNumOps, ncclInvalidArgument)?;
+        let m = msg::DestroyOp {
+            comm: comm.id,
+            op: op as u32,
+        };
+        queue(enter()?, &m)
+    })
+}
+
+pub unsafe fn ncclGroupStart() -> ncclResult_t {
+    guard(|| {
+        group::start();
+        Ok(())
+    })
+}
+
+pub unsafe fn ncclGroupEnd() -> ncclResult_t {
+    // SAFETY: the program keeps the places of handles that a group makes until it has ended.
+    guard(|| unsafe { group::end(enter) })
+}

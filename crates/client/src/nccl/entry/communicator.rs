@@ -1,0 +1,394 @@
+//! Communicators: how they come to be and end, and what the program asks of them.
+
+use super::collective::{grouped, known, ready};
+use crate::nccl::comms::Comm;
+use crate::nccl::group::{New, Pace, submit};
+use crate::nccl::life::{comms, enter, fail, fields, guard, reply, told};
+use busbar_abi::nccl::*;
+use busbar_wire::codec::Request as _;
+use busbar_wire::generated::collectives as msg;
+use busbar_wire::record::OP_AT_ONCE;
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::{offset_of, size_of};
+use std::sync::Arc;
+
+/// The longest configuration, of whatever version.
+const LONGEST: usize = 4096;
+
+/// A configuration as it travels.
+#[derive(Default)]
+struct Config {
+    /// The program's bytes, without addresses.
+    bytes: Vec<u8>,
+    /// The texts at those, each with its NUL.
+    names: Vec<u8>,
+    /// What it says of waiting.
+    blocking: Option<bool>,
+}
+
+impl Config {
+    /// Reads the program's.
+    ///
+    /// # Safety
+    /// `p` is null, or a configuration is there.
+    unsafe fn read(p: *const ncclConfig_t) -> Result<Self> {
+        if p.is_null() {
+            return Ok(Self::default());
+        }
+        // SAFETY: every version begins with its size and a number that tells what it is.
+        let (size, magic) = unsafe { ((*p).size, (&raw const (*p).magic).read()) };
+        let least = offset_of!(ncclConfig_t, cgaClusterSize);
+        if magic != NCCL_CONFIG_MAGIC || !(least..=LONGEST).contains(&size) {
+            let why = "the ncclConfig_t was not set to NCCL_CONFIG_INITIALIZER";
+            return Err(fail(ncclInvalidArgument, why));
+        }
+        // SAFETY: as long as it says.
+        let bytes = unsafe { std::slice::from_raw_parts(p.cast::<u8>(), size) };
+        let mut c = Self {
+            bytes: bytes.into(),
+            ..Self::default()
+        };
+        for at in [
+            offset_of!(ncclConfig_t, netName),
+            offset_of!(ncclConfig_t, commName),
+        ] {
+            let Some(place) = c.bytes.get_mut(at..at + size_of::<u64>()) else {
+                continue;
+            };
+            let text = u64::from_ne_bytes(place.try_into().unwrap_or_default());
+            place.fill(0);
+            if text != 0 {
+                // SAFETY: a C string of the program's, as the API asks.
+                let text = unsafe { CStr::from_ptr(text as *const c_char) };
+                c.names.extend_from_slice(text.to_bytes());
+            }
+            c.names.push(0);
+        }
+        let at = offset_of!(ncclConfig_t, blocking);
+        let blocking = c.bytes[at..at + 4].try_into().unwrap_or_default();
+        c.blocking = match i32::from_ne_bytes(blocking) {
+            NCCL_CONFIG_UNDEF_INT => None,
+            n => Some(n != 0),
+        };
+        Ok(c)
+    }
+}
+
+/// A communicator's place of the program's.
+fn new(comm: Option<Arc<Comm>>, to: *mut ncclComm_t) -> Vec<New> {
+    vec![New { comm, to }]
+}
+
+pub unsafe fn ncclGetUniqueId(to: *mut ncclUniqueId) -> ncclResult_t {
+    guard(|| {
+        refuse_if(to.is_null(), ncclInvalidArgument)?;
+        let answer = enter()?.ask(msg::op::MAKE_UNIQUE_ID, &fields(&msg::MakeUniqueId {}))?;
+        let r: msg::MakeUniqueIdReply<'_> = reply(&answer)?;
+        told(answer.0, r.said)?;
+        let internal = r.id.try_into().map_err(|_| ncclInternalError)?;
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { to.write(ncclUniqueId { internal }) };
+        Ok(())
+    })
+}
+
+/// Makes a communicator of ranks that have the same ids.
+///
+/// # Safety
+/// The program's pointers, as the API has them.
+unsafe fn init(
+    to: *mut ncclComm_t,
+    (ranks, rank): (i32, i32),
+    ids: &[u8],
+    config: *const ncclConfig_t,
+) -> Result {
+    refuse_if(to.is_null(), ncclInvalidArgument)?;
+    if ranks < 1 || !(0..ranks).contains(&rank) {
+        let why = format!("rank {rank} of {ranks}: there is none");
+        return Err(fail(ncclInvalidArgument, &why));
+    }
+    // SAFETY: passed on to the caller.
+    let config = unsafe { Config::read(config) }?;
+    let cx = enter()?;
+    let comm = comms().make(cx.device, config.blocking.unwrap_or(true));
+    let m = msg::InitRank {
+        comm: comm.id,
+        ranks: ranks as u32,
+        rank: rank as u32,
+        ids,
+        config: &config.bytes,
+        names: &config.names,
+    };
+    let pace = Pace::Slow(comm.blocking);
+    // SAFETY: passed on to the caller.
+    unsafe { submit(cx, &m, pace, new(Some(comm), to)) }
+}
+
+pub unsafe fn ncclCommInitRank(
+    comm: *mut ncclComm_t,
+    ranks: i32,
+    id: ncclUniqueId,
+    rank: i32,
+) -> ncclResult_t {
+    // SAFETY: the program's arguments.
+    grouped(|| unsafe { init(comm, (ranks, rank), &id.internal, std::ptr::null()) })
+}
+
+pub unsafe fn ncclCommInitRankConfig(
+    comm: *mut ncclComm_t,
+    ranks: i32,
+    id: ncclUniqueId,
+    rank: i32,
+    config: *mut ncclConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the program's arguments.
+    grouped(|| unsafe { init(comm, (ranks, rank), &id.internal, config) })
+}
+
+pub unsafe fn ncclCommInitRankScalable(
+    comm: *mut ncclComm_t,
+    ranks: i32,
+    rank: i32,
+    n: i32,
+    ids: *mut ncclUniqueId,
+    config: *mut ncclConfig_t,
+) -> ncclResult_t {
+    grouped(|| {
+        let n = usize::try_from(n).unwrap_or(0);
+        refuse_if(ids.is_null() || n == 0 || n > 4096, ncclInvalidArgument)?;
+        // SAFETY: the program's arguments.
+        unsafe {
+            let ids = std::slice::from_raw_parts(ids.cast(), n * size_of::<ncclUniqueId>());
+            init(comm, (ranks, rank), ids, config)
+        }
+    })
+}
+
+pub unsafe fn ncclCommInitAll(to: *mut ncclComm_t, n: i32, devices: *const i32) -> ncclResult_t {
+    grouped(|| {
+        let n = usize::try_from(n).unwrap_or(0);
+        refuse_if(to.is_null() || n == 0 || n > 1024, ncclInvalidArgument)?;
+        let device = |i: usize| match devices.is_null() {
+            true => i as i32,
+            // SAFETY: the program's list, as long as it says.
+            false => unsafe { devices.add(i).read() },
+        };
+        let cx = enter()?;
+        let made: Vec<_> = (0..n).map(|i| comms().make(device(i), true)).collect();
+        let m = msg::InitAll {
+            comms: made.iter().map(|c| c.id).collect(),
+            devices: made.iter().map(|c| c.device as u32).collect(),
+        };
+        let place = |(i, comm)| New {
+            comm: Some(comm),
+            to: to.wrapping_add(i),
+        };
+        let places = made.into_iter().enumerate().map(place).collect();
+        // SAFETY: the program's places.
+        unsafe { submit(cx, &m, Pace::Slow(true), places) }
+    })
+}
+
+pub unsafe fn ncclCommSplit(
+    parent: ncclComm_t,
+    color: i32,
+    key: i32,
+    to: *mut ncclComm_t,
+    config: *mut ncclConfig_t,
+) -> ncclResult_t {
+    grouped(|| {
+        refuse_if(to.is_null(), ncclInvalidArgument)?;
+        let parent = ready(parent)?;
+        // SAFETY: the program's configuration.
+        let config = unsafe { Config::read(config) }?;
+        let blocking = config.blocking.unwrap_or(parent.blocking);
+        let cx = enter()?;
+        let child = (color != NCCL_SPLIT_NOCOLOR).then(|| comms().make(parent.device, blocking));
+        let m = msg::Split {
+            comm: child.as_ref().map_or(0, |c| c.id),
+            parent: parent.id,
+            color: color as u32,
+            key: key as u32,
+            config: &config.bytes,
+            names: &config.names,
+        };
+        if !blocking {
+            parent.tell(ncclInProgress, "");
+        }
+        // SAFETY: the program's place.
+        unsafe { submit(cx, &m, Pace::Slow(blocking), new(child, to)) }
+    })
+}
+
+pub unsafe fn ncclCommShrink(
+    parent: ncclComm_t,
+    without: *mut i32,
+    n: i32,
+    to: *mut ncclComm_t,
+    config: *mut ncclConfig_t,
+    flags: i32,
+) -> ncclResult_t {
+    grouped(|| {
+        let n = usize::try_from(n).unwrap_or(0);
+        refuse_if(
+            without.is_null() || to.is_null() || n == 0,
+            ncclInvalidArgument,
+        )?;
+        // One of whose ranks some are gone, too.
+        let parent = known(parent)?;
+        // SAFETY: the program's list and configuration.
+        let (config, without) = unsafe {
+            let without = std::slice::from_raw_parts(without, n);
+            (Config::read(config)?, without)
+        };
+        let blocking = config.blocking.unwrap_or(parent.blocking);
+        let cx = enter()?;
+        let child = comms().make(parent.device, blocking);
+        let m = msg::Shrink {
+            comm: child.id,
+            parent: parent.id,
+            without: without.iter().map(|r| *r as u32).collect(),
+            flags: flags as u32,
+            config: &config.bytes,
+            names: &config.names,
+        };
+        if !blocking {
+            parent.tell(ncclInProgress, "");
+        }
+        // SAFETY: the program's place.
+        unsafe { submit(cx, &m, Pace::Slow(blocking), new(Some(child), to)) }
+    })
+}
+
+pub unsafe fn ncclCommFinalize(comm: ncclComm_t) -> ncclResult_t {
+    grouped(|| {
+        let comm = ready(comm)?;
+        if !comm.blocking {
+            comm.tell(ncclInProgress, "");
+        }
+        let pace = Pace::Slow(comm.blocking);
+        // SAFETY: it has no places of the program's.
+        unsafe { submit(enter()?, &msg::Finalize { comm: comm.id }, pace, Vec::new()) }
+    })
+}
+
+pub unsafe fn ncclCommDestroy(comm: ncclComm_t) -> ncclResult_t {
+    grouped(|| {
+        // As the API has it, of none at all.
+        if comm.is_null() {
+            return Ok(());
+        }
+        let comm = known(comm)?;
+        comms().forget(comm.id);
+        // Nobody could ask how far it is.
+        let pace = Pace::Slow(true);
+        // SAFETY: it has no places of the program's.
+        unsafe { submit(enter()?, &msg::Destroy { comm: comm.id }, pace, Vec::new()) }
+    })
+}
+
+/// Ends what a communicator does, whatever waits for it in the queue.
+fn abort(comm: &Comm, revoke: u32, flags: i32) -> Result {
+    let m = msg::Abort {
+        comm: comm.id,
+        revoke,
+        flags: flags as u32,
+    };
+    debug_assert!(!m.queued());
+    enter()?.call(OP_AT_ONCE, &fields(&m))
+}
+
+pub unsafe fn ncclCommAbort(comm: ncclComm_t) -> ncclResult_t {
+    guard(|| {
+        if comm.is_null() {
+            return Ok(());
+        }
+        let comm = known(comm)?;
+        comms().forget(comm.id);
+        abort(&comm, 0, 0)
+    })
+}
+
+pub unsafe fn ncclCommRevoke(comm: ncclComm_t, flags: i32) -> ncclResult_t {
+    guard(|| abort(&*known(comm)?, 1, flags))
+}
+
+/// Hands the program a number of a communicator's.
+fn tell(comm: ncclComm_t, to: *mut i32, what: impl FnOnce(&Comm) -> i32) -> ncclResult_t {
+    guard(|| {
+        refuse_if(to.is_null(), ncclInvalidArgument)?;
+        let number = what(&*known(comm)?);
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { to.write(number) };
+        Ok(())
+    })
+}
+
+pub unsafe fn ncclCommGetAsyncError(comm: ncclComm_t, to: *mut ncclResult_t) -> ncclResult_t {
+    tell(comm, to, Comm::code)
+}
+
+pub unsafe fn ncclCommCount(comm: ncclComm_t, to: *mut i32) -> ncclResult_t {
+    tell(comm, to, |c| c.place().0)
+}
+
+pub unsafe fn ncclCommCuDevice(comm: ncclComm_t, to: *mut i32) -> ncclResult_t {
+    tell(comm, to, |c| c.device)
+}
+
+pub unsafe fn ncclCommUserRank(comm: ncclComm_t, to: *mut i32) -> ncclResult_t {
+    tell(comm, to, |c| c.place().1)
+}
+
+pub unsafe fn ncclCommRegister(
+    comm: ncclComm_t,
+    at: *mut c_void,
+    size: usize,
+    handle: *mut *mut c_void,
+) -> ncclResult_t {
+    guard(|| {
+        refuse_if(handle.is_null() || at.is_null(), ncclInvalidArgument)?;
+        let comm = ready(comm)?;
+        let id = comm.number();
+        let m = msg::Register {
+            comm: comm.id,
+            handle: id,
+            at: at as u64,
+            size: size as u64,
+        };
+        enter()?.queue(msg::op::REGISTER, &fields(&m))?;
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { handle.write(std::ptr::without_provenance_mut(id as usize)) };
+        Ok(())
+    })
+}
+
+pub unsafe fn ncclCommDeregister(comm: ncclComm_t, handle: *mut c_void) -> ncclResult_t {
+    guard(|| {
+        let m = msg::Deregister {
+            comm: known(comm)?.id,
+            handle: handle as usize as u32,
+        };
+        enter()?.queue(msg::op::DEREGISTER, &fields(&m))
+    })
+}
+
+pub unsafe fn ncclMemAlloc(to: *mut *mut c_void, size: usize) -> ncclResult_t {
+    guard(|| {
+        refuse_if(to.is_null(), ncclInvalidArgument)?;
+        let at = match size {
+            0 => 0,
+            _ => enter()?.allocate(size)?,
+        };
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { to.write(at as *mut c_void) };
+        Ok(())
+    })
+}
+
+pub unsafe fn ncclMemFree(at: *mut c_void) -> ncclResult_t {
+    guard(|| match at.is_null() {
+        true => Ok(()),
+        false => enter()?.free(at as u64),
+    })
+}

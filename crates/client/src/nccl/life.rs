@@ -1,0 +1,280 @@
+//! What every call goes through: it finds the session of CUDA, begins, and its outcome becomes a
+//! code; how a call gets to the worker, and its answer back.
+
+use super::comms::Comms;
+use crate::guest::{Table, UUID};
+use crate::lock::lock;
+use busbar_abi::cuda::{CUDA_SUCCESS, CUresult, CUuuid, error_name};
+use busbar_abi::nccl::*;
+use busbar_wire::codec::{Message, Reader, Writer};
+use busbar_wire::generated::collectives as msg;
+use std::ffi::{CStr, c_char, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+/// Bytes of what went wrong last, its NUL included.
+const SAID: usize = 1024;
+
+/// What a process has once.
+struct Process {
+    table: OnceLock<Option<&'static Table>>,
+    comms: Comms,
+    /// What went wrong last. Programs are given its address.
+    said: Mutex<[u8; SAID]>,
+    /// The version of the library at the worker, once that has started.
+    version: AtomicU32,
+    starting: Mutex<()>,
+}
+
+static PROCESS: Process = Process {
+    table: OnceLock::new(),
+    comms: Comms::new(),
+    said: Mutex::new([0; SAID]),
+    version: AtomicU32::new(0),
+    starting: Mutex::new(()),
+};
+
+/// A call in progress: the context and the device that are current to the calling thread.
+#[derive(Clone, Copy)]
+pub struct Cx {
+    table: &'static Table,
+    scope: u32,
+    /// The program's number of the device.
+    pub device: i32,
+}
+
+/// All communicators of the process.
+pub fn comms() -> &'static Comms {
+    &PROCESS.comms
+}
+
+/// Runs a call's body.
+pub fn guard(f: impl FnOnce() -> Result) -> ncclResult_t {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(done) => done.err().unwrap_or(ncclSuccess),
+        Err(_) => {
+            crate::log!(Error, "a bug in Busbar: a call of NCCL panicked");
+            ncclInternalError
+        }
+    }
+}
+
+/// Notes what went wrong, for `ncclGetLastError`, and gives the code back.
+pub fn fail(code: ncclResult_t, why: &str) -> ncclResult_t {
+    crate::log!(Warn, "{why}");
+    let mut said = lock(&PROCESS.said);
+    let end = (0..=why.len().min(SAID - 1)).rfind(|i| why.is_char_boundary(*i));
+    let end = end.unwrap_or(0);
+    said[..end].copy_from_slice(&why.as_bytes()[..end]);
+    said[end] = 0;
+    code
+}
+
+/// What went wrong last.
+pub fn last_error() -> *const c_char {
+    lock(&PROCESS.said).as_ptr().cast()
+}
+
+/// The version of the library: the one at the worker, or, before that is known, the one whose
+/// functions this is.
+pub fn version() -> i32 {
+    match PROCESS.version.load(Ordering::Acquire) {
+        0 => NCCL_VERSION_CODE,
+        version => version as i32,
+    }
+}
+
+/// The answer of a call that is not forwarded.
+pub fn unsupported(name: &'static str, reason: &'static str) -> ncclResult_t {
+    fail(ncclInvalidUsage, &format!("{name}: {reason}"))
+}
+
+/// The functions of Busbar's CUDA library, in which there is the session.
+fn table() -> Option<&'static Table> {
+    type Get = unsafe extern "C" fn(*mut *const c_void, *const CUuuid) -> CUresult;
+    *PROCESS.table.get_or_init(|| {
+        let mut table = std::ptr::null();
+        // SAFETY: a library that is never unloaded, and its function with the type that the driver
+        // API gives it; our own library knows the UUID, and no other does.
+        unsafe {
+            let lib = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
+            if lib.is_null() {
+                return None;
+            }
+            let get = libc::dlsym(lib, c"cuGetExportTable".as_ptr());
+            if get.is_null() {
+                return None;
+            }
+            let get = std::mem::transmute::<*mut c_void, Get>(get);
+            match get(&mut table, UUID.as_ptr().cast()) {
+                CUDA_SUCCESS => table.cast::<Table>().as_ref(),
+                _ => None,
+            }
+        }
+    })
+}
+
+/// A code of CUDA's as one of NCCL's.
+fn cuda(rc: CUresult) -> Result {
+    if rc == CUDA_SUCCESS {
+        return Ok(());
+    }
+    let name = error_name(rc).map_or("?".into(), CStr::to_string_lossy);
+    Err(fail(
+        ncclUnhandledCudaError,
+        &format!("CUDA failed with {name}"),
+    ))
+}
+
+/// Begins a call: the library at the worker is started with the first.
+pub fn enter() -> Result<Cx> {
+    let Some(table) = table() else {
+        let why = "the CUDA library of this process is not Busbar's: start the program with \
+                   `busbar run`";
+        return Err(fail(ncclSystemError, why));
+    };
+    let mut cx = Cx {
+        table,
+        scope: 0,
+        device: 0,
+    };
+    // SAFETY: pointers to live numbers.
+    cuda(unsafe { (table.enter)(&mut cx.scope, &mut cx.device) })?;
+    if PROCESS.version.load(Ordering::Acquire) == 0 {
+        start(cx)?;
+    }
+    Ok(cx)
+}
+
+#[cold]
+fn start(cx: Cx) -> Result {
+    let _one = lock(&PROCESS.starting);
+    if PROCESS.version.load(Ordering::Acquire) != 0 {
+        return Ok(());
+    }
+    // SAFETY: a function that lives as long as the library, which is never unloaded.
+    cuda(unsafe { (cx.table.listen)(hear) })?;
+    let mut variables = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        if name.as_bytes().starts_with(b"NCCL_") {
+            variables.extend([name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());
+        }
+    }
+    let m = msg::Start {
+        variables: &variables,
+    };
+    let answer = cx.ask(msg::op::START, &fields(&m))?;
+    let reply: msg::StartReply<'_> = reply(&answer)?;
+    told(answer.0, reply.said)?;
+    let version = reply.version.max(1);
+    PROCESS.version.store(version, Ordering::Release);
+    Ok(())
+}
+
+/// The worker's result, and its words.
+pub fn told(status: i32, said: &str) -> Result {
+    if status == ncclSuccess || status == ncclInProgress {
+        return refuse_if(status != ncclSuccess, status);
+    }
+    Err(fail(status, said))
+}
+
+/// What has become of a communicator; null when the session is over.
+unsafe extern "C" fn hear(body: *const u8, len: usize) {
+    let _ = catch_unwind(|| {
+        if body.is_null() {
+            comms().tell_all(ncclRemoteError, "the session with the server is over");
+            return;
+        }
+        // SAFETY: the caller's bytes.
+        let body = unsafe { std::slice::from_raw_parts(body, len) };
+        let mut r = Reader::new(body);
+        let Ok(m) = msg::State::decode(&mut r) else {
+            return;
+        };
+        if let Some(comm) = comms().by_id(m.comm) {
+            if m.ranks > 0 {
+                comm.found(m.ranks, m.rank);
+            }
+            comm.tell(m.code as i32, m.said);
+        }
+    });
+}
+
+/// An answer: its status, and its bytes.
+type Answer = (i32, Vec<u8>);
+
+unsafe extern "C" fn answered(to: *mut c_void, status: i32, body: *const u8, len: usize) {
+    // SAFETY: the answer that `Cx::ask` has lent for the length of its call, and the caller's
+    // bytes.
+    unsafe { *to.cast::<Answer>() = (status, std::slice::from_raw_parts(body, len).to_vec()) };
+}
+
+/// A message's bytes.
+pub fn fields<'a>(m: &impl Message<'a>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    m.encode(&mut Writer::new(&mut bytes));
+    bytes
+}
+
+/// Reads the reply of an answer.
+pub fn reply<'a, M: Message<'a>>(answer: &'a Answer) -> Result<M> {
+    M::decode(&mut Reader::new(&answer.1)).map_err(|e| {
+        let why = format!("the worker's answer makes no sense: {e}");
+        fail(ncclInternalError, &why)
+    })
+}
+
+impl Cx {
+    /// The context that this call's record is executed in.
+    pub fn scope(self) -> u32 {
+        self.scope
+    }
+
+    /// The id of a stream of CUDA's.
+    pub fn stream(self, raw: cudaStream_t) -> Result<u32> {
+        let mut id = 0;
+        // SAFETY: a pointer to a live number; the stream is looked up.
+        cuda(unsafe { (self.table.stream)(raw.cast(), &mut id) })?;
+        Ok(id)
+    }
+
+    /// Queues a record.
+    pub fn queue(self, op: u16, body: &[u8]) -> Result {
+        // SAFETY: as many bytes as said.
+        cuda(unsafe { (self.table.queue)(op, self.scope, body.as_ptr(), body.len()) })
+    }
+
+    /// Sends a record and waits for its answer.
+    pub fn ask(self, op: u16, body: &[u8]) -> Result<Answer> {
+        let mut answer: Answer = (ncclSystemError, Vec::new());
+        let to = (&raw mut answer).cast();
+        // SAFETY: as many bytes as said, and an answer that lives as long as the call.
+        cuda(unsafe {
+            (self.table.call)(op, self.scope, body.as_ptr(), body.len(), answered, to)
+        })?;
+        Ok(answer)
+    }
+
+    /// As [`Cx::ask`], of what only succeeds or fails: every such reply says the same.
+    pub fn call(self, op: u16, body: &[u8]) -> Result {
+        let answer = self.ask(op, body)?;
+        told(answer.0, reply::<msg::GroupReply<'_>>(&answer)?.said)
+    }
+
+    /// Device memory.
+    pub fn allocate(self, size: usize) -> Result<u64> {
+        let mut at = 0;
+        // SAFETY: a pointer to a live address.
+        cuda(unsafe { (self.table.allocate)(&mut at, size) })?;
+        Ok(at)
+    }
+
+    /// Gives that back.
+    pub fn free(self, at: u64) -> Result {
+        // SAFETY: an address, which is looked up.
+        cuda(unsafe { (self.table.free)(at) })
+    }
+}

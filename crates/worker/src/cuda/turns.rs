@@ -1,0 +1,208 @@
+//! Work that is submitted to streams, in the session's turns: which records wait for one, and marks
+//! behind what they have submitted.
+
+use super::done::{Completer, Then};
+use super::driver::has_no_capture;
+use super::prelude::*;
+use crate::turn::{Mark, Turn};
+use busbar_wire::generated::cuda::op;
+
+/// A stream of a context.
+type Place = (u64, u64);
+
+/// The session's turns.
+pub struct Turns {
+    turn: Turn,
+    /// Physical ordinals of the session's devices, in the server's order.
+    devices: Vec<i32>,
+    /// Streams that work was submitted to since the last mark, by device.
+    unmarked: Vec<(usize, Place)>,
+    /// The stream that the record in progress has a turn for.
+    passed: Option<Place>,
+}
+
+/// Whether a record leaves nothing to do for the device: it may name a stream at any time.
+fn asks(op: u16) -> bool {
+    matches!(
+        op,
+        op::CAPTURE_COPY
+            | op::CAPTURE_END
+            | op::CAPTURE_INFO
+            | op::CAPTURE_TO_GRAPH
+            | op::CAPTURE_UPDATE
+            | op::CU_EVENT_RECORD
+            | op::CU_EVENT_RECORD_WITH_FLAGS
+            | op::CU_STREAM_BEGIN_CAPTURE_V2
+            | op::CU_STREAM_COPY_ATTRIBUTES
+            | op::CU_STREAM_GET_ATTRIBUTE
+            | op::CU_STREAM_GET_FLAGS
+            | op::CU_STREAM_GET_ID
+            | op::CU_STREAM_GET_PRIORITY
+            | op::CU_STREAM_QUERY
+            | op::CU_STREAM_SET_ATTRIBUTE
+            | op::CU_STREAM_SYNCHRONIZE
+            | op::CU_STREAM_WAIT_EVENT
+            | op::GREEN_OF_STREAM
+            | op::HOST_FUNCTION
+            | op::REACHED
+            | op::SETTLE
+    )
+}
+
+/// Whether streams may end by a record.
+fn ends(op: u16) -> bool {
+    matches!(
+        op,
+        op::CONTEXT_DESTROY
+            | op::CONTEXT_DESTROY_NOW
+            | op::CU_GREEN_CTX_DESTROY
+            | op::CU_STREAM_DESTROY_V2
+            | op::PRIMARY_RELEASE
+            | op::PRIMARY_RELEASE_NOW
+    )
+}
+
+/// The context that is current on this thread.
+fn current(d: &Driver) -> u64 {
+    let mut ctx: CUcontext = std::ptr::null_mut();
+    // SAFETY: a pointer to a live handle.
+    unsafe { d.cuCtxGetCurrent(&mut ctx) };
+    ctx as u64
+}
+
+impl Turns {
+    pub fn new(turn: Turn, devices: Vec<i32>) -> Self {
+        Self {
+            turn,
+            devices,
+            unmarked: Vec::new(),
+            passed: None,
+        }
+    }
+
+    /// Whether every device is the session's alone.
+    #[inline]
+    pub fn are_free(&self) -> bool {
+        self.turn.is_free()
+    }
+
+    /// The place of the current context's device.
+    fn device(&self, d: &Driver) -> Option<usize> {
+        let mut dev = -1;
+        // SAFETY: a pointer to a live number.
+        unsafe { d.cuCtxGetDevice(&mut dev) };
+        self.devices.iter().position(|known| *known == dev)
+    }
+
+    /// The session has a context, and uses its device.
+    pub(super) fn come(&self, d: &Driver, context: u64) {
+        // SAFETY: a live context, which is popped again at once.
+        unsafe {
+            if d.cuCtxPushCurrent_v2(context as CUcontext) == CUDA_SUCCESS {
+                if let Some(device) = self.device(d) {
+                    self.turn.come(device);
+                }
+                d.cuCtxPopCurrent_v2(&mut std::ptr::null_mut());
+            }
+        }
+    }
+
+    /// A record is about to use a stream of the current context: if that is work, it waits for the
+    /// session's turn, or until the session is `over`. What a capture takes in is none.
+    pub fn take(&mut self, d: &Driver, op: u16, stream: u64, over: impl Fn() -> bool) {
+        if asks(op) || !has_no_capture(d, stream as CUstream) {
+            return;
+        }
+        let place = (current(d), stream);
+        if self.passed == Some(place) {
+            return;
+        }
+        let Some(device) = self.device(d) else { return };
+        self.turn.pass(device, over);
+        self.passed = Some(place);
+        if !self.unmarked.contains(&(device, place)) {
+            self.unmarked.push((device, place));
+        }
+    }
+
+    /// Whether [`Turns::mark`] has anything to do, before a record.
+    #[inline]
+    pub fn before(&mut self, op: u16) -> bool {
+        self.passed = None;
+        !self.unmarked.is_empty() && ends(op)
+    }
+
+    /// As [`Turns::before`], behind a record, or with `leisure`.
+    #[inline]
+    pub fn after(&self, leisure: bool) -> bool {
+        !self.unmarked.is_empty()
+            && (leisure || (0..self.devices.len()).any(|i| self.turn.is_due(i, false)))
+    }
+
+    /// Has the completion engine say when what was submitted is done. Another context may be
+    /// current then.
+    pub fn mark(&mut self, d: &Driver, completer: &Completer) {
+        let unmarked = std::mem::take(&mut self.unmarked);
+        for device in 0..self.devices.len() {
+            let here = unmarked.iter().filter(|(i, _)| *i == device);
+            let mut here = here.map(|(_, place)| *place).peekable();
+            if here.peek().is_some() {
+                put(d, completer, here, self.turn.mark(device));
+            }
+        }
+    }
+
+    /// Whether what was submitted until now, while nobody asked, is to be marked.
+    #[inline]
+    pub fn begin(&self) -> bool {
+        self.turn.begins()
+    }
+
+    /// Marks all work of these contexts and streams.
+    pub fn mark_all(
+        &mut self,
+        d: &Driver,
+        completer: &Completer,
+        (contexts, streams): (Vec<u64>, Vec<u64>),
+    ) {
+        let of = |stream: &u64| {
+            let mut ctx: CUcontext = std::ptr::null_mut();
+            // SAFETY: a live stream and a pointer to a live handle.
+            unsafe { d.cuStreamGetCtx(*stream as CUstream, &mut ctx) };
+            (ctx as u64, *stream)
+        };
+        let streams: Vec<_> = streams.iter().map(of).collect();
+        for context in contexts {
+            // SAFETY: a live context.
+            unsafe { d.cuCtxSetCurrent(context as CUcontext) };
+            let Some(device) = self.device(d) else {
+                continue;
+            };
+            let own = streams.iter().filter(|(c, _)| *c == context).copied();
+            let all = std::iter::once((context, 0)).chain(own);
+            put(d, completer, all, self.turn.found(device));
+        }
+    }
+
+    /// A context is gone, with its streams.
+    pub fn forget(&mut self, context: u64) {
+        self.unmarked.retain(|(_, (c, _))| *c != context);
+    }
+}
+
+/// Has a mark live until all of these streams have come so far.
+fn put(d: &Driver, completer: &Completer, places: impl Iterator<Item = Place>, mark: Option<Mark>) {
+    let Some(mark) = mark.map(Arc::new) else {
+        return;
+    };
+    for (context, stream) in places {
+        // SAFETY: a context that was live when its stream was used, and has not gone since.
+        unsafe { d.cuCtxSetCurrent(context as CUcontext) };
+        // A capture has begun since: what was submitted before it is marked by the next one.
+        if has_no_capture(d, stream as CUstream) {
+            let mark = mark.clone();
+            let then = Then::Run(Box::new(move |_| drop(mark)));
+            completer.after(stream as CUstream, context, then);
+        }
+    }
+}

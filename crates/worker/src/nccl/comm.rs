@@ -1,0 +1,313 @@
+//! Communicators, and who looks after them: calls that wait for other ranks, aborts, and the state
+//! that is told to the client.
+
+use super::library::Library;
+use crate::lock::lock;
+use crate::outbox::Outbox;
+use busbar_abi::nccl::*;
+use busbar_wire::codec::Message as _;
+use busbar_wire::generated::collectives::{GroupReply, State};
+use std::collections::{HashMap, HashSet};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How often the library is asked how communicators are.
+const WATCH: Duration = Duration::from_millis(100);
+
+/// How often it is asked while a call is in progress.
+const STEP: Duration = Duration::from_micros(50);
+
+/// A communicator.
+pub struct Comm {
+    /// The client's name for it.
+    pub id: u32,
+    /// The library's; null before there is one, and once somebody has taken it to end it.
+    raw: AtomicPtr<c_void>,
+    /// Whether it can be used.
+    ready: AtomicBool,
+    /// Whether it is aborted. Whoever takes the handle to end it has this locked: who holds it
+    /// may use the handle beside the call that the communicator is busy with.
+    aborted: Mutex<bool>,
+    /// Whether the call that makes it returns when it is made, and not before.
+    blocking: bool,
+    /// Held by a call that waits for other ranks, or ends it.
+    pub busy: Mutex<()>,
+    /// What the client was told last.
+    told: AtomicI32,
+    /// Operators and registrations, by the client's ids.
+    pub ops: Mutex<HashMap<u32, ncclRedOp_t>>,
+    pub registered: Mutex<HashMap<u32, usize>>,
+}
+
+impl Comm {
+    /// The library's handle.
+    pub fn raw(&self) -> ncclComm_t {
+        self.raw.load(Ordering::Acquire)
+    }
+
+    /// Where the library puts the handle.
+    pub fn place(&self) -> *mut ncclComm_t {
+        self.raw.as_ptr()
+    }
+
+    /// The library has put it elsewhere.
+    pub fn set(&self, raw: ncclComm_t) {
+        self.raw.store(raw, Ordering::Release);
+    }
+
+    /// Whether it is aborted.
+    pub fn is_aborted(&self) -> bool {
+        *lock(&self.aborted)
+    }
+
+    /// Takes the library's handle to end it: of all who want to, one gets it, and nobody uses it
+    /// any more who has not begun to.
+    fn take(&self) -> ncclComm_t {
+        self.raw.swap(std::ptr::null_mut(), Ordering::AcqRel)
+    }
+
+    /// Ends it in good order.
+    pub fn destroy(&self, library: &Library) -> ncclResult_t {
+        let raw = {
+            let _nobody_asks = lock(&self.aborted);
+            self.take()
+        };
+        match raw.is_null() {
+            true => ncclSuccess,
+            // SAFETY: a live communicator, which is this call's alone.
+            false => unsafe { library.ncclCommDestroy(raw) },
+        }
+    }
+
+    /// Ends it whatever it does. One that a call is about to make ends as soon as it is there: that
+    /// is left to the call.
+    fn abort(&self, library: &Library) -> ncclResult_t {
+        let raw = {
+            let mut aborted = lock(&self.aborted);
+            *aborted = true;
+            match self.blocking && !self.ready.load(Ordering::Acquire) {
+                true => std::ptr::null_mut(),
+                false => self.take(),
+            }
+        };
+        match raw.is_null() {
+            true => ncclSuccess,
+            // SAFETY: a live communicator, which nobody else ends; one call may be in progress,
+            // which this ends, as the API has it.
+            false => unsafe { library.ncclCommAbort(raw) },
+        }
+    }
+
+    /// What the library says of it; `None` once it has ended.
+    fn ask(&self, library: &Library) -> Option<ncclResult_t> {
+        let aborted = lock(&self.aborted);
+        let mut code = ncclSuccess;
+        if *aborted || self.raw().is_null() {
+            return None;
+        }
+        // SAFETY: a live communicator: whoever ends one takes it first, with the lock.
+        match unsafe { library.ncclCommGetAsyncError(self.raw(), &mut code) } {
+            ncclSuccess => Some(code),
+            rc => Some(rc),
+        }
+    }
+
+    /// What the client hears next of it is news.
+    pub fn begins(&self) {
+        self.told.store(ncclInProgress, Ordering::Release);
+    }
+
+    /// Waits for a call in progress to be done.
+    pub fn settle(&self, library: &Library, rc: ncclResult_t) -> ncclResult_t {
+        let mut rc = rc;
+        while rc == ncclInProgress {
+            std::thread::sleep(STEP);
+            rc = self.ask(library).unwrap_or(ncclInternalError);
+        }
+        rc
+    }
+}
+
+/// A session's communicators.
+pub struct Comms {
+    pub outbox: Outbox,
+    all: Mutex<All>,
+    watched: AtomicBool,
+}
+
+#[derive(Default)]
+struct All {
+    comms: HashMap<u32, Arc<Comm>>,
+    /// Those that were aborted before the record that makes them had its turn.
+    too_soon: HashSet<u32>,
+}
+
+/// The most communicators that are aborted before they are made.
+const MOST_TOO_SOON: usize = 4096;
+
+impl Comms {
+    pub fn new(outbox: Outbox) -> Arc<Self> {
+        Arc::new(Self {
+            outbox,
+            all: Mutex::default(),
+            watched: AtomicBool::new(false),
+        })
+    }
+
+    /// One that is being made. It may be aborted already.
+    pub fn make(
+        self: &Arc<Self>,
+        library: &'static Library,
+        (id, blocking): (u32, bool),
+    ) -> Arc<Comm> {
+        let mut all = lock(&self.all);
+        let comm = Arc::new(Comm {
+            id,
+            raw: AtomicPtr::default(),
+            ready: AtomicBool::new(false),
+            aborted: Mutex::new(all.too_soon.remove(&id)),
+            blocking,
+            busy: Mutex::default(),
+            told: AtomicI32::new(ncclInProgress),
+            ops: Mutex::default(),
+            registered: Mutex::default(),
+        });
+        all.comms.insert(id, comm.clone());
+        drop(all);
+        if !self.watched.swap(true, Ordering::AcqRel) {
+            let comms = self.clone();
+            let watch = move || comms.watch(library);
+            let thread = std::thread::Builder::new().name("collectives".into());
+            // Without it only calls that fail are heard of.
+            let _ = thread.spawn(watch);
+        }
+        comm
+    }
+
+    /// The one with an id.
+    pub fn get(&self, id: u32) -> Option<Arc<Comm>> {
+        lock(&self.all).comms.get(&id).cloned()
+    }
+
+    /// The one with an id, which nobody is to find any more: whoever asks ends it.
+    pub fn forget(&self, id: u32) -> Option<Arc<Comm>> {
+        lock(&self.all).comms.remove(&id)
+    }
+
+    /// Tells the client what has become of one, if that is news.
+    pub fn tell(&self, library: &Library, comm: &Comm, code: ncclResult_t) {
+        let (mut ranks, mut rank) = (0, 0);
+        let first = {
+            let aborted = lock(&comm.aborted);
+            if *aborted {
+                let raw = comm.take();
+                drop(aborted);
+                if !raw.is_null() {
+                    // SAFETY: a communicator that has come to be after its abort, which has left it
+                    // to whoever makes it, and that nobody has used.
+                    unsafe { library.ncclCommAbort(raw) };
+                }
+                return;
+            }
+            let first = code == ncclSuccess && !comm.ready.load(Ordering::Acquire);
+            if first {
+                // SAFETY: a communicator that has just come to be, or none, which the library
+                // refuses, and pointers to live numbers.
+                unsafe {
+                    library.ncclCommCount(comm.raw(), &mut ranks);
+                    library.ncclCommUserRank(comm.raw(), &mut rank);
+                }
+                comm.ready.store(true, Ordering::Release);
+            }
+            first
+        };
+        let before = comm.told.swap(code, Ordering::AcqRel);
+        if before == code && !first {
+            return;
+        }
+        // What the first call has failed with stays: the library says it only once, and what fails
+        // later may have failed by it.
+        if !first && before != ncclSuccess && before != ncclInProgress {
+            comm.told.store(before, Ordering::Release);
+            return;
+        }
+        let said = library.said(code);
+        let state = State {
+            comm: comm.id,
+            code: code as u32,
+            ranks: ranks as u32,
+            rank: rank as u32,
+            said: &said,
+        };
+        self.outbox.word(|w| state.encode(w));
+    }
+
+    /// Asks how they are, for as long as the process lives.
+    fn watch(&self, library: &Library) {
+        loop {
+            std::thread::sleep(WATCH);
+            // The client may be slow to read what it is told, and others look for theirs meanwhile.
+            let all: Vec<_> = lock(&self.all).comms.values().cloned().collect();
+            for comm in all.iter().filter(|c| c.ready.load(Ordering::Acquire)) {
+                match comm.ask(library) {
+                    None | Some(ncclInProgress) => {}
+                    Some(code) => self.tell(library, comm, code),
+                }
+            }
+        }
+    }
+
+    /// Ends one, or only what it does, and answers; on a thread of its own.
+    pub fn abort(
+        self: &Arc<Self>,
+        library: &'static Library,
+        (id, revoke, call): (u32, Option<i32>, u32),
+    ) -> Result<(), String> {
+        let comm = {
+            let mut all = lock(&self.all);
+            let comm = match revoke {
+                Some(_) => all.comms.get(&id).cloned(),
+                None => all.comms.remove(&id),
+            };
+            if comm.is_none() && revoke.is_none() && all.too_soon.len() < MOST_TOO_SOON {
+                all.too_soon.insert(id);
+            }
+            comm
+        };
+        let comms = self.clone();
+        let run = move || {
+            let rc = match (comm, revoke) {
+                (Some(comm), Some(flags)) => {
+                    let aborted = lock(&comm.aborted);
+                    match *aborted {
+                        true => ncclInvalidArgument,
+                        // SAFETY: a live communicator, or none, which the library refuses: whoever
+                        // ends one takes it first, with the lock.
+                        false => unsafe { library.ncclCommRevoke(comm.raw(), flags) },
+                    }
+                }
+                (Some(comm), None) => comm.abort(library),
+                (None, Some(_)) => ncclInvalidArgument,
+                // It will be made, and is aborted then.
+                (None, None) => ncclSuccess,
+            };
+            comms.answer(library, call, rc);
+        };
+        let thread = std::thread::Builder::new().name("abort".into());
+        let started = thread.spawn(run);
+        started
+            .map(drop)
+            .map_err(|e| format!("cannot start a thread: {e}"))
+    }
+
+    /// Answers a call that only succeeds or fails.
+    pub fn answer(&self, library: &Library, call: u32, rc: ncclResult_t) {
+        if call != 0 {
+            let said = library.said(rc);
+            let reply = GroupReply { said: &said };
+            self.outbox.reply(call, rc, |w| reply.encode(w));
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The library: where it is found, and with which variables it starts.
+
+use busbar_abi::nccl::*;
+use std::ffi::{CStr, OsString, c_char, c_void};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The name by which programs ask for it.
+const NAME: &str = "libnccl.so.2";
+
+/// The oldest version whose configurations and functions are those of today's programs.
+const OLDEST: i32 = 21800;
+
+/// The job's variables that count here; what concerns the network between servers is the server's
+/// own to say.
+const OF_THE_JOB: [&str; 38] = [
+    "NCCL_ALGO",
+    "NCCL_ALLOC_P2P_NET_LL_BUFFERS",
+    "NCCL_BUFFSIZE",
+    "NCCL_CGA_CLUSTER_SIZE",
+    "NCCL_CHECKS_DISABLE",
+    "NCCL_CHECK_POINTERS",
+    "NCCL_COLLNET_ENABLE",
+    "NCCL_COMM_BLOCKING",
+    "NCCL_COMM_SPLIT_SHARE_RESOURCES",
+    "NCCL_CTA_POLICY",
+    "NCCL_CUMEM_ENABLE",
+    "NCCL_CUMEM_HOST_ENABLE",
+    "NCCL_DEBUG",
+    "NCCL_DEBUG_SUBSYS",
+    "NCCL_DEBUG_TIMESTAMP_FORMAT",
+    "NCCL_DMABUF_ENABLE",
+    "NCCL_GRAPH_MIXING_SUPPORT",
+    "NCCL_GRAPH_REGISTER",
+    "NCCL_HOSTID",
+    "NCCL_IB_DISABLE",
+    "NCCL_LAUNCH_MODE",
+    "NCCL_LAUNCH_ORDER_IMPLICIT",
+    "NCCL_LL128_BUFFSIZE",
+    "NCCL_LL_BUFFSIZE",
+    "NCCL_LOCAL_REGISTER",
+    "NCCL_MAX_CTAS",
+    "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_CTAS",
+    "NCCL_MIN_NCHANNELS",
+    "NCCL_NTHREADS",
+    "NCCL_NVLS_ENABLE",
+    "NCCL_P2P_DISABLE",
+    "NCCL_P2P_LEVEL",
+    "NCCL_PROTO",
+    "NCCL_PXN_DISABLE",
+    "NCCL_RUNTIME_CONNECT",
+    "NCCL_SHM_DISABLE",
+    "NCCL_WIN_STRIDE",
+];
+
+/// The library's functions.
+pub struct Library {
+    driver: Driver,
+    last_error: Option<unsafe extern "C" fn(ncclComm_t) -> *const c_char>,
+    /// Its version.
+    pub version: i32,
+}
+
+impl std::ops::Deref for Library {
+    type Target = Driver;
+    fn deref(&self) -> &Driver {
+        &self.driver
+    }
+}
+
+impl Library {
+    /// What the library says of a result.
+    pub fn said(&self, rc: ncclResult_t) -> String {
+        if rc == ncclSuccess || rc == ncclInProgress {
+            return String::new();
+        }
+        let sockets = rc != ncclSystemError || TcpListener::bind("127.0.0.1:0").is_ok();
+        if !sockets {
+            return "the server's isolation leaves its workers no sockets, and NCCL takes some: \
+                    its log says what the machine lacks for a network of their own"
+                .into();
+        }
+        let code = error_description(rc).map_or("unknown result".into(), CStr::to_string_lossy);
+        // SAFETY: the library's own text of what went wrong last in this process.
+        let last = self.last_error.map(|f| unsafe { f(std::ptr::null_mut()) });
+        // SAFETY: a C string, which is the library's as long as that is loaded.
+        let last = last
+            .filter(|p| !p.is_null())
+            .map(|p| unsafe { CStr::from_ptr(p) });
+        match last.map(CStr::to_string_lossy) {
+            Some(last) if !last.is_empty() => format!("{code}: {last}"),
+            _ => code.into_owned(),
+        }
+    }
+}
+
+/// Sets the job's variables, and loads the library, once per process.
+pub fn load(path: Option<&str>, variables: &[u8]) -> Result<&'static Library, String> {
+    static LOADED: OnceLock<Result<Library, String>> = OnceLock::new();
+    let loaded = LOADED.get_or_init(|| {
+        set(variables);
+        open(path)
+    });
+    loaded.as_ref().map_err(Clone::clone)
+}
+
+fn set(variables: &[u8]) {
+    let put = |name: &str, value: &str| {
+        // SAFETY: the library, which reads them, is not loaded yet; nothing else here reads or
+        // writes the environment at this time.
+        unsafe { std::env::set_var(name, value) };
+    };
+    // The first collective would connect the ranks, and wait for them where all of a program's
+    // calls are executed.
+    if std::env::var_os("NCCL_RUNTIME_CONNECT").is_none() {
+        put("NCCL_RUNTIME_CONNECT", "0");
+    }
+    for v in variables.split(|b| *b == 0) {
+        let text = std::str::from_utf8(v).unwrap_or_default();
+        match text.split_once('=') {
+            Some((name, value)) if OF_THE_JOB.contains(&name) => put(name, value),
+            _ => {}
+        }
+    }
+}
+
+fn open(path: Option<&str>) -> Result<Library, String> {
+    let mut why = String::new();
+    let places = [path.map(OsString::from), Some(NAME.into())];
+    for name in places.into_iter().flatten() {
+        // SAFETY: loading the library runs its initializers, as in any program that uses it.
+        let lib = match unsafe { libloading::Library::new(&name) } {
+            Ok(lib) => std::mem::ManuallyDrop::new(lib),
+            Err(e) => {
+                why = if why.is_empty() { e.to_string() } else { why };
+                continue;
+            }
+        };
+        let find = |symbol: &CStr| {
+            // SAFETY: the symbol's type is the table's business, taken from the API.
+            unsafe { lib.get::<*mut c_void>(symbol.to_bytes_with_nul()) }
+                .map_or(std::ptr::null_mut(), |s| *s)
+        };
+        let last_error = find(c"ncclGetLastError");
+        // SAFETY: the names are the library's own, with the signatures of its API.
+        let mut library = unsafe {
+            Library {
+                driver: Driver::load(find),
+                last_error: std::mem::transmute::<
+                    *mut c_void,
+                    Option<unsafe extern "C" fn(ncclComm_t) -> *const c_char>,
+                >(last_error),
+                version: 0,
+            }
+        };
+        // SAFETY: a pointer to a live number.
+        let rc = unsafe { library.driver.ncclGetVersion(&mut library.version) };
+        let name = Path::new(&name).display();
+        if rc != ncclSuccess || library.version < OLDEST {
+            return Err(format!(
+                "the server's NCCL ({name}) is of version {}, and programs need {OLDEST} or newer: \
+                 `busbar serve --nccl-library PATH` names another",
+                library.version
+            ));
+        }
+        return Ok(library);
+    }
+    Err(format!(
+        "the server has no NCCL ({why}): install it there (`pip install nvidia-nccl-cu13`), or say \
+         where it is with `busbar serve --nccl-library PATH`"
+    ))
+}
+
+/// The library of the newest Python installation of this machine that has it. A server looks before
+/// it closes its workers off.
+pub fn installed() -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".local"));
+    let here = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
+    let prefixes = [here, home].into_iter().flatten();
+    let mut prefixes = prefixes.chain(["/usr/local".into(), "/usr".into()]);
+    prefixes.find_map(|prefix| in_python(&prefix.join("lib")))
+}
+
+fn in_python(lib: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(lib).ok()?.flatten().map(|e| e.path());
+    let is_python = |p: &PathBuf| p.to_string_lossy().contains("/python3");
+    let mut pythons: Vec<_> = entries.filter(is_python).collect();
+    let version = |p: &PathBuf| {
+        let name = p.to_string_lossy().into_owned();
+        let minor = name
+            .rsplit_once("python3.")
+            .and_then(|(_, n)| n.parse::<u32>().ok());
+        std::cmp::Reverse(minor)
+    };
+    pythons.sort_by_key(version);
+    let packages = ["site-packages", "dist-packages"];
+    let mut places = pythons.iter().flat_map(|p| packages.map(|d| p.join(d)));
+    places.find_map(|p| Some(p.join("nvidia/nccl/lib").join(NAME)).filter(|l| l.exists()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_the_servers_to_say_a_job_does_not() {
+        for name in [
+            "NCCL_SOCKET_IFNAME",
+            "NCCL_IB_HCA",
+            "NCCL_DEBUG_FILE",
+            "NCCL_NET_PLUGIN",
+        ] {
+            assert!(!OF_THE_JOB.contains(&name), "{name}");
+        }
+        assert!(OF_THE_JOB.is_sorted());
+    }
+
+    #[test]
+    fn the_newest_python_that_has_it_is_found() {
+        let lib = crate::scratch::Scratch::new().expect("a folder");
+        for version in ["python3.9", "python3.12"] {
+            let folder = lib
+                .path()
+                .join(version)
+                .join("site-packages/nvidia/nccl/lib");
+            std::fs::create_dir_all(&folder).expect("a folder");
+            std::fs::write(folder.join(NAME), "").expect("a file");
+        }
+        std::fs::create_dir_all(lib.path().join("python3.13")).expect("a folder");
+        let found = in_python(lib.path()).expect("one is there");
+        assert!(found.to_string_lossy().contains("python3.12"), "{found:?}");
+    }
+}

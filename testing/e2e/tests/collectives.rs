@@ -1,0 +1,139 @@
+//! Ranks that talk to each other, natively on the simulated NCCL and through a server that has it:
+//! what they print is the same.
+
+use busbar_e2e::program::{finished, native, printed, remote};
+use busbar_e2e::server::{Options, Server};
+use busbar_e2e::tree::tree;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The program.
+fn program() -> &'static PathBuf {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let out = std::env::temp_dir().join(format!("busbar-ranks-{}", std::process::id()));
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/nccl_ranks.c");
+        let cc = Command::new("cc")
+            .args(["-O1", "-o"])
+            .arg(&out)
+            .args([source, "-ldl"])
+            .status();
+        assert!(cc.expect("cc runs").success(), "the program compiles");
+        out
+    })
+}
+
+fn server(devices: u32) -> Server {
+    let library = tree().fakedev.join("libnccl.so.2");
+    Options::default()
+        .arg("--nccl-library", library.to_str().expect("a path"))
+        .env("FAKEDEV_DEVICES", &devices.to_string())
+        .start()
+}
+
+/// The program through a server whose collectives it asks for.
+fn asking(server: &Server) -> Command {
+    let mut c = remote(server, program());
+    c.env("BUSBAR_NCCL", "1");
+    c
+}
+
+/// What the program prints natively and through a server.
+fn both(mode: &str, ranks: u32, seed: u32) -> (String, String) {
+    let args = [mode.to_string(), ranks.to_string(), seed.to_string()];
+    let mut here = native(program());
+    here.env("FAKEDEV_DEVICES", ranks.to_string());
+    let here = printed(here.args(&args));
+    let server = server(ranks);
+    let there = printed(asking(&server).args(&args));
+    (here, there)
+}
+
+fn same(mode: &str, ranks: u32, seed: u32) -> String {
+    let (here, there) = both(mode, ranks, seed);
+    assert_eq!(here, there, "mode {mode}, {ranks} ranks, seed {seed}");
+    here
+}
+
+#[test]
+fn random_collectives_of_two_and_of_four_ranks() {
+    for (ranks, seed) in [(1, 1), (2, 2), (4, 3), (4, 4)] {
+        let said = same("random", ranks, seed);
+        assert_eq!(said.matches(": kind").count() as u32, 40 * ranks, "{said}");
+    }
+}
+
+#[test]
+fn communicators_that_nobody_waits_for() {
+    let said = same("nonblocking", 2, 5);
+    assert!(said.contains("init 7\nready: 0"), "{said}");
+}
+
+#[test]
+fn a_process_with_all_devices() {
+    let said = same("all", 2, 6);
+    assert!(said.contains("version 22809"), "{said}");
+}
+
+#[test]
+fn an_abort_ends_the_wait_for_a_rank_that_never_comes() {
+    let said = same("abort", 1, 7);
+    assert!(said.contains("init 7, use 1, abort 0"), "{said}");
+}
+
+#[test]
+fn an_abort_that_overtakes_what_makes_its_communicator_succeeds() {
+    let said = same("early", 1, 11);
+    assert!(said.contains("inits 200, aborts 200"), "{said}");
+}
+
+#[test]
+fn a_group_may_name_a_communicator_more_than_once() {
+    let said = same("together", 2, 12);
+    assert_eq!(said.matches("destroyed: 0 0").count(), 2, "{said}");
+}
+
+#[test]
+fn an_operator_that_did_not_come_to_be_is_no_other() {
+    let library = tree().fakedev.join("libnccl.so.2");
+    let server = Options::default()
+        .arg("--nccl-library", library.to_str().expect("a path"))
+        .env("FAKENCCL_FAULTS", "ncclRedOpCreatePreMulSum@1=1")
+        .start();
+    let said = printed(asking(&server).args(["operator", "1", "13"]));
+    assert!(said.contains("got 0, error 1"), "{said}");
+}
+
+#[test]
+fn a_rank_that_dies_is_an_error_of_the_others() {
+    let said = same("death", 3, 8);
+    assert_eq!(said.matches("error 6, abort 0").count(), 2, "{said}");
+}
+
+#[test]
+fn a_failure_of_a_queued_collective_is_the_communicators() {
+    let library = tree().fakedev.join("libnccl.so.2");
+    let server = Options::default()
+        .arg("--nccl-library", library.to_str().expect("a path"))
+        .env("FAKENCCL_FAULTS", "ncclAllGather@1=3")
+        .start();
+    let out = finished(asking(&server).args(["random", "1", "9"]));
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert!(!out.status.success() && said.contains(": 3\n"), "{said}");
+}
+
+#[test]
+fn a_server_without_nccl_says_so() {
+    let server = Options::default()
+        .arg("--nccl-library", "/bin/true")
+        .env("FAKEDEV_DEVICES", "1")
+        .start();
+    let mut c = asking(&server);
+    c.args(["random", "1", "10"]).env("BUSBAR_LOG", "warn");
+    let out = finished(&mut c);
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(err.contains("the server has no NCCL"), "{err}");
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert!(said.contains("id: 2"), "{said}");
+}
