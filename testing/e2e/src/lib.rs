@@ -32,17 +32,24 @@ pub fn cut(default: u64) -> Duration {
     Duration::from_secs(said.unwrap_or(default))
 }
 
+/// Waits until `f` gives something; `None` when it gives nothing for [`PATIENCE`].
+pub fn is_so<T>(mut f: impl FnMut() -> Option<T>) -> Option<T> {
+    let start = Instant::now();
+    loop {
+        if let Some(v) = f() {
+            return Some(v);
+        }
+        if start.elapsed() >= PATIENCE {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Waits until `f` gives something.
 ///
 /// # Panics
 /// When it gives nothing for [`PATIENCE`].
-pub fn until<T>(what: &str, mut f: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(v) = f() {
-            return v;
-        }
-        assert!(start.elapsed() < PATIENCE, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+pub fn until<T>(what: &str, f: impl FnMut() -> Option<T>) -> T {
+    is_so(f).unwrap_or_else(|| panic!("{what} did not happen"))
 }

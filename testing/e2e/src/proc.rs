@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A process's children.
 pub fn children(pid: u32) -> Vec<u32> {
@@ -44,6 +44,75 @@ pub fn thread_names(pid: u32) -> Vec<String> {
     }
     all.sort();
     all
+}
+
+/// What a server holds, for a test to see that sessions leave nothing behind.
+#[derive(Debug, Clone, Copy)]
+pub struct Held {
+    descriptors: usize,
+    threads: usize,
+    processes: usize,
+    resident_kib: u64,
+}
+
+/// What comes and goes with no session at fault: the spare worker with its cell, and the process
+/// that reads the GPUs' values with the thread that listens to it. A test that looks for leaks
+/// opens so many sessions that a leak is more than this.
+const COMES_AND_GOES: Held = Held {
+    descriptors: 12,
+    threads: 2,
+    processes: 3,
+    // The server remembers why its last thousand sessions ended; that is bounded.
+    resident_kib: 8192,
+};
+
+impl Held {
+    /// What a process holds now.
+    pub fn of(pid: u32) -> Self {
+        Self {
+            descriptors: descriptors(pid),
+            threads: threads(pid),
+            processes: children(pid).len(),
+            resident_kib: resident_kib(pid),
+        }
+    }
+
+    /// What a process holds once that has stayed the same for a second.
+    pub fn at_rest(pid: u32) -> Self {
+        let counts = |h: &Self| (h.descriptors, h.threads, h.processes);
+        let mut last = Self::of(pid);
+        let mut since = Instant::now();
+        crate::until("a second without changes", || {
+            let now = Self::of(pid);
+            if counts(&now) != counts(&last) {
+                since = Instant::now();
+            }
+            last = now;
+            (since.elapsed() > Duration::from_secs(1)).then_some(now)
+        })
+    }
+
+    fn within(&self, limit: &Self) -> bool {
+        self.descriptors <= limit.descriptors + COMES_AND_GOES.descriptors
+            && self.threads <= limit.threads + COMES_AND_GOES.threads
+            && self.processes <= limit.processes + COMES_AND_GOES.processes
+            && self.resident_kib <= limit.resident_kib + COMES_AND_GOES.resident_kib
+    }
+
+    /// Waits until a process holds no more than this, but for what comes and goes: what belongs to
+    /// sessions that have just ended may take its time.
+    ///
+    /// # Panics
+    /// When it goes on holding more.
+    pub fn comes_back(&self, pid: u32) -> Self {
+        let mut last = Self::of(pid);
+        let done = crate::is_so(|| {
+            last = Self::of(pid);
+            last.within(self).then_some(())
+        });
+        assert!(done.is_some(), "before: {self:?}, and now: {last:?}");
+        last
+    }
 }
 
 /// A process's resident memory in KiB.

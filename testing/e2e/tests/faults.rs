@@ -1,11 +1,11 @@
 //! Killed clients, workers and servers; forks and exits; sessions opened and closed many times.
 
+use busbar_e2e::proc::Held;
 use busbar_e2e::program::{Running, native, printed, remote, stats};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::{proc, until};
 use busbar_harness::rng::effort;
 use std::path::Path;
-use std::time::Duration;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_driver_program");
 
@@ -178,27 +178,6 @@ fn a_killed_program_under_a_lease_ends_the_lease() {
     }
 }
 
-/// What a server holds.
-#[derive(Debug, Clone, Copy)]
-struct Held {
-    descriptors: usize,
-    threads: usize,
-    processes: usize,
-    resident_kib: u64,
-}
-
-fn held(server: &Server) -> Held {
-    // Its threads for sessions that have just ended may still be on their way out.
-    std::thread::sleep(Duration::from_millis(300));
-    let pid = server.pid();
-    Held {
-        descriptors: proc::descriptors(pid),
-        threads: proc::threads(pid),
-        processes: proc::children(pid).len(),
-        resident_kib: proc::resident_kib(pid),
-    }
-}
-
 #[test]
 fn sessions_opened_and_closed_leave_nothing_behind() {
     let server = Server::start();
@@ -210,19 +189,8 @@ fn sessions_opened_and_closed_leave_nothing_behind() {
         server.wait_for_sessions(0);
     };
     session(20);
-    let before = held(&server);
+    let before = Held::at_rest(server.pid());
     // `BUSBAR_FUZZ=100` makes it ten thousand.
     session(effort(100));
-    let after = held(&server);
-    assert_eq!(
-        before.descriptors, after.descriptors,
-        "{before:?} {after:?}"
-    );
-    assert_eq!(before.processes, after.processes, "{before:?} {after:?}");
-    assert_eq!(before.threads, after.threads, "{before:?} {after:?}");
-    // The server remembers why its last sessions ended; that is bounded.
-    assert!(
-        after.resident_kib < before.resident_kib + 8192,
-        "{before:?} {after:?}"
-    );
+    before.comes_back(server.pid());
 }
