@@ -14,12 +14,16 @@ from busbar_bench import (
     page,
     results,
     runner,
+    sharing,
     switches,
     workloads,
 )
 from busbar_bench import spec as specs
 from busbar_bench.link import LinkError
 from busbar_bench.published import LINKS, TABLES, Row, Table
+
+# Results that are no table of workloads, near and far.
+WITHOUT_ROWS = ("micro", "sharing")
 
 SMOKE = {"steps": 20, "warmup": 5, "rounds": 1}
 FULL = {"steps": 100, "warmup": 10, "rounds": 3}
@@ -105,7 +109,7 @@ def parser():
     run = commands.choices["run"]
     add(
         "table",
-        help=f"one of {', '.join([*TABLES, 'copies'])}; or a list of workloads, such as "
+        help=f"one of {', '.join([*TABLES, 'copies', 'sharing'])}; or a list of workloads, such as "
         "alexnet:32:fp32,resnet56:512:bf16:host",
     )
     common(run)
@@ -246,7 +250,7 @@ def read_json(path):
 
 def load(path):
     """Reads a table's result, or all tables of a joined one as one."""
-    tables = [part for part in load_any([path]) if part["table"] != "micro"]
+    tables = [part for part in load_any([path]) if part["table"] not in WITHOUT_ROWS]
     if not tables:
         raise Usage(f"{path} has no table to compare")
     return {**tables[0], "rows": [row for table in tables for row in table["rows"]]}
@@ -257,6 +261,8 @@ def run_command(args):
     if args.table == "copies":
         return micro_command(args, parts=["copies"])
     settle(args)
+    if args.table == "sharing":
+        return sharing_command(args)
     table = table_of(args.table)
     if not runner.rows_of(table, args):
         raise Usage("no row is left to run")
@@ -269,6 +275,21 @@ def run_command(args):
     print(collection.text(result))
     if args.out:
         write([result], args.out, args.name or result["table"])
+    return 1 if collection.failed([result]) else 0
+
+
+def sharing_command(args):
+    """``run sharing``."""
+    if args.remote_prefix.split()[-1:] != ["--"]:
+        raise Usage("sharing needs a --remote-prefix that ends with --; shares are asked before it")
+    if args.link_binary or args.peer:
+        raise Usage("sharing takes no link and no peer: all programs talk to one server")
+    if not sharing.scenes_of(args):
+        raise Usage(f"no scene is left; there are {', '.join(s.name for s in sharing.SCENES)}")
+    result = sharing.measure(args)
+    print(collection.text(result))
+    if args.out:
+        write([result], args.out, args.name or "sharing")
     return 1 if collection.failed([result]) else 0
 
 
@@ -293,7 +314,8 @@ def load_any(paths):
         value = read_json(path)
         for part in collection.parts(value):
             try:
-                found.append(part if part.get("table") == "micro" else results.check(part))
+                bare = part.get("table") in WITHOUT_ROWS
+                found.append(part if bare else results.check(part))
             except (ValueError, AttributeError) as error:
                 raise Usage(f"{path} is no result of busbar-bench: {error}") from error
     return found
@@ -340,6 +362,7 @@ def main(argv=None):
             return report_command(args)
         if args.command == "all":
             return all_command(args)
+        print(f"sharing: programs that share a device ({len(sharing.SCENES)} scenes)")
         for table in TABLES.values():
             print(f"{table.name}: {table.title} ({len(table.rows)} rows)")
         print(f"workloads: {', '.join(workloads.names())}")

@@ -3,9 +3,9 @@
 import copy
 import time
 
-from busbar_bench import FORMAT, machine, micro, report, runner, switches
+from busbar_bench import FORMAT, kinds, machine, micro, runner, switches
 from busbar_bench.published import LINKS, TABLES
-from busbar_bench.report import table_text, verdict_text
+from busbar_bench.report import table_text
 
 # What `all` measures, in this order, with its share of the time: what a round costs on one H200, in
 # tens of seconds.
@@ -100,9 +100,7 @@ def parts(value):
 
 def text(result):
     """A result's report."""
-    if result["table"] == "micro":
-        return micro.result_text(result)
-    return switches.result_text(result) if "micro" in result else report.result_text(result)
+    return kinds.of(result).result_text(result)
 
 
 def markdown(found):
@@ -112,42 +110,23 @@ def markdown(found):
     if not about["gpu"]:
         about["gpu"] = ", ".join(gpu.get("name", "?") for gpu in first["machine"].get("gpus", []))
     line = ", ".join(f"{key} {value}" for key, value in about.items() if value)
-    each = []
-    for result in found:
-        if result["table"] == "micro":
-            each.append(micro.markdown(result))
-        elif "micro" in result:
-            each.append(switches.markdown(result))
-        else:
-            each.append(report.markdown(result))
+    each = [kinds.of(result).markdown(result) for result in found]
     return "\n".join([f"Measured {first['started']}: {line}.", "", *each])
 
 
 def failed(found):
     """Whether any bar was missed or anything failed."""
-    for result in found:
-        if result["table"] == "micro":
-            runs = [o for by_name in result.get("runs", {}).values() for o in by_name.values()]
-            broken = any(outcome["error"] for outcomes in runs for outcome in outcomes)
-            if broken or any(verdict == "fail" for *_, verdict in micro.judge(result)):
-                return True
-        elif any(row["verdict"] in ("fail", "error") for row in result["rows"]):
-            return True
-    return False
+    each = (verdict for result in found for _, verdict, _ in kinds.of(result).verdicts(result))
+    return any(verdict in ("fail", "error") for verdict in each)
 
 
 def summary(found):
     """What was missed, and how many bars were met."""
     met, rows = 0, []
     for result in found:
-        if result["table"] == "micro":
-            judged = micro.judged_rows(result)
-            met += sum(row[3] == "met" for row in judged)
-            rows += [[f"micro: {row[0]}", row[3]] for row in judged if row[3] != "met"]
-            continue
-        for row in result["rows"]:
-            met += row["verdict"] == "pass"
-            if row["verdict"] in ("fail", "error"):
-                rows.append([f"{result['table']}: {row['spec']}", verdict_text(row)])
+        for name, verdict, text in kinds.of(result).verdicts(result):
+            met += verdict == "pass"
+            if verdict in ("fail", "error"):
+                rows.append([f"{result['table']}: {name}", text])
     head = f"{met} bars met, {len(rows)} not"
     return head if not rows else "\n".join([head, "", table_text(["what", "verdict"], rows)])

@@ -1,4 +1,4 @@
-"""Plots, by matplotlib: ratios of a table; launches and copies of the micro-benchmarks."""
+"""Plots, by matplotlib: ratios of a table; launches and copies; shares of a device over time."""
 
 import io
 import itertools
@@ -48,6 +48,8 @@ def figure(result):
     with matplotlib.rc_context(LOOK):
         if result["table"] == "micro":
             return micro_figure(make, result)
+        if result["table"] == "sharing":
+            return sharing_figure(make, result)
         if "micro" in result or not any(any(r["ratios"].values()) for r in result["rows"]):
             return None
         return ratio_figure(make, result)
@@ -252,6 +254,39 @@ def draw_copies(ax, summary, way, capacity):
     ax.set_ylabel("GB/s")
 
 
+def sharing_figure(make, result):
+    """What each program had of the device over time, a plot for each scene; the first round."""
+    scenes = [scene for scene in result["scenes"] if scene["rounds"]]
+    if not scenes:
+        return None
+    columns = min(3, len(scenes))
+    lines = -(-len(scenes) // columns)
+    drawn = make(figsize=(3.6 * columns, 0.6 + 2.2 * lines), layout="constrained")
+    axes = drawn.subplots(lines, columns, squeeze=False).ravel()
+    for ax, scene in zip(axes, scenes):
+        draw_shares(ax, scene, result["settings"]["point_s"])
+    for ax in axes[len(scenes) :]:
+        ax.set_axis_off()
+    legend(drawn, 4)
+    return drawn
+
+
+def draw_shares(ax, scene, point_s):
+    """Work done in each point of time, over one program alone, and the shares that were asked."""
+    for index, points in enumerate(scene["rounds"][0]["points"]):
+        colour = COLOURS[index % len(COLOURS)]
+        times = [(i + 0.5) * point_s for i in range(len(points))]
+        # More programs than colours: those of one colour are told apart by nobody, and are alike.
+        label = f"program {index + 1}" if index < len(COLOURS) else None
+        ax.plot(times, points, color=colour, linewidth=1, label=label)
+    for share in dict.fromkeys(share for share in scene["shares"] if share):
+        ax.axhline(share, color="black", linestyle="dashed", linewidth=0.8, label="share asked for")
+    ax.set_ylim(bottom=0)
+    ax.set_title(scene["name"], loc="left", fontsize=9)
+    ax.set_xlabel("s")
+    ax.set_ylabel("of one alone")
+
+
 def size_text(size):
     """Bytes as people say them."""
     for unit in ("B", "KiB", "MiB"):
@@ -265,6 +300,8 @@ def description(result):
     """A sentence for anyone who cannot see the figure."""
     if result["table"] == "micro":
         return "Launch times and copy rates; the numbers stand in the report below."
+    if result["table"] == "sharing":
+        return "Work of each program over time; the numbers stand in the report below."
     said = []
     for row in result["rows"]:
         for side, ratio in row["ratios"].items():

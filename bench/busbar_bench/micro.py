@@ -15,7 +15,7 @@ import time
 
 from busbar_bench import FORMAT, machine, process
 from busbar_bench.published import LINKS, MICRO_BARS, MICRO_NAMES
-from busbar_bench.report import number, table_text
+from busbar_bench.report import judged_cell, number, table_text
 from busbar_bench.results import LOCAL, REMOTE
 from busbar_bench.runner import Links, order_of, say, server_of, sides_of
 from busbar_bench.spec import parse
@@ -388,6 +388,25 @@ def judged_rows(result):
             text = f"missed by {number(abs(value - MICRO_BARS[name][0]))}"
         rows.append((MICRO_NAMES[name], number(value), bar, text))
     return rows
+
+
+def verdicts(result):
+    """(name, verdict, its text) of each bar, and of each program that failed."""
+    found = [
+        (name, verdict, text)
+        for (_, _, _, verdict), (name, _, _, text) in zip(judge(result), judged_rows(result))
+    ]
+    for side, outcomes in result.get("runs", {}).items():
+        for name, runs in outcomes.items():
+            for error in dict.fromkeys(run["error"] for run in runs if run["error"]):
+                found.append((f"{side}, {name}", "error", error))
+    return found
+
+
+def grid(result):
+    """Head and rows of the bars, as pages show them."""
+    rows = [[*cells, judged_cell(verdict)] for *cells, verdict in judged_rows(result)]
+    return ["what", "measured", "bar", "verdict"], rows
 
 
 def markdown(result):

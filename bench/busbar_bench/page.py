@@ -3,7 +3,7 @@
 import json
 import re
 
-from busbar_bench import collection, figures, micro, report, switches
+from busbar_bench import collection, figures, kinds
 from busbar_bench.published import LINKS
 
 
@@ -42,14 +42,14 @@ def section(result):
     """What the page says of one result."""
     met, bars = verdicts(result)
     return {
-        "name": name_of(result),
+        "name": kinds.of(result).title(result),
         "anchor": anchor(result),
         "met": met,
         "bars": bars,
         "about": about(result),
         "figure": figures.svg(result),
         "description": figures.description(result),
-        **dict(zip(("head", "rows"), grid(result))),
+        **dict(zip(("head", "rows"), kinds.of(result).grid(result))),
         "report": collection.text(result),
         "machine": {key: json.dumps(value) for key, value in result.get("machine", {}).items()},
     }
@@ -66,42 +66,16 @@ def about(result):
     return ", ".join(parts) + "."
 
 
-def grid(result):
-    """Head and rows of a result's table; a cell is a text, or text, class and explanation."""
-    if result["table"] == "micro":
-        rows = [[*cells, missed(verdict)] for *cells, verdict in micro.judged_rows(result)]
-        return ["what", "measured", "bar", "verdict"], rows
-    if "micro" in result:
-        return switches.rows_of(result)
-    head, rows = report.grid(result)
-    styles = [(row["verdict"].replace(" ", "-"), row["reason"]) for row in result["rows"]]
-    return head, [[*cells, (verdict, *style)] for (*cells, verdict), style in zip(rows, styles)]
-
-
-def missed(text):
-    """A verdict that stands out if the bar was missed."""
-    return (text, "fail" if text.startswith("missed by ") else "pass", "")
-
-
-def name_of(result):
-    """What a result is called on a page."""
-    if result["table"] == "micro":
-        return micro.title(result)
-    return f"{result['table']}: {result['title']}"
-
-
 def anchor(result):
     """A result's name in addresses of pages and in names of files."""
-    name = name_of(result) if result["table"] == "micro" else result["table"]
+    # What was measured several times over in one sitting has the way in its title.
+    name = kinds.of(result).title(result) if result["table"] == "micro" else result["table"]
     return re.sub(r"\W+", "-", name.lower()).strip("-")
 
 
 def verdicts(result):
     """How many bars a result meets, and how many it has."""
-    if result["table"] == "micro":
-        all_of = [verdict for *_, verdict in micro.judge(result)]
-    else:
-        all_of = [row["verdict"] for row in result.get("rows", [])]
+    all_of = [verdict for _, verdict, _ in kinds.of(result).verdicts(result)]
     judged = [verdict for verdict in all_of if verdict in ("pass", "fail", "error")]
     return judged.count("pass"), len(judged)
 

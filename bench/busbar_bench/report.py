@@ -34,6 +34,11 @@ def ratio_text(ratio):
     return f"{ratio['median']:.3f} [{ratio['min']:.3f}, {ratio['max']:.3f}]"
 
 
+def judged_cell(text):
+    """A verdict in words that stands out on a page if the bar was missed."""
+    return (text, "fail" if text.startswith(("missed by ", "error")) else "pass", "")
+
+
 def mark_text(mark):
     """One published figure."""
     low, high = mark["low"], mark["high"]
@@ -100,8 +105,25 @@ def verdict_text(row):
     return f"missed by {reason[2]}" if reason[1] else text
 
 
+def title(result):
+    """What a table is called where there are several."""
+    return f"{result['table']}: {result['title']}"
+
+
+def verdicts(result):
+    """(name, verdict, its text) of each row."""
+    return [(row["spec"], row["verdict"], verdict_text(row)) for row in result["rows"]]
+
+
 def grid(result):
-    """Head and rows of a table, as documents and pages show it."""
+    """Head and rows of a table, as pages show it: a verdict has a class, and its reason."""
+    head, rows = cells(result)
+    styles = [(row["verdict"].replace(" ", "-"), row["reason"]) for row in result["rows"]]
+    return head, [[*row, (verdict, *style)] for (*row, verdict), style in zip(rows, styles)]
+
+
+def cells(result):
+    """Head and rows of a table."""
     peers = [s for s in result["settings"]["sides"] if s not in (LOCAL, REMOTE)]
     head = ["workload", "link", "local", "remote", "ratio [range]"]
     head += [*peers, "published", "losses", "bar", "verdict"]
@@ -122,10 +144,10 @@ def row_cells(row, peers):
 
 def markdown(result):
     """A table's rows for a document, with what was measured on."""
-    head, rows = grid(result)
-    lines = [f"## {result['table']}: {result['title']}", "", "| " + " | ".join(head) + " |"]
+    head, rows = cells(result)
+    lines = [f"## {title(result)}", "", "| " + " | ".join(head) + " |"]
     lines.append("|" + "---|" * len(head))
-    lines += ["| " + " | ".join(cells) + " |" for cells in rows]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
     errors = [f"- {error}" for error in errors_text(result["rows"])]
     return "\n".join([*lines, "", *errors, *([""] if errors else [])])
 

@@ -2,7 +2,7 @@
 
 import copy
 
-from busbar_bench import micro, runner
+from busbar_bench import micro, report, runner
 from busbar_bench.published import SWITCHES, TABLES
 from busbar_bench.report import errors_text, number, table_text
 from busbar_bench.results import LOCAL, REMOTE
@@ -13,6 +13,10 @@ PARTS = ["launch", "sustained", "sync", "first-result"]
 # A row without queueing takes minutes for what takes a second with it.
 SECONDS = 5.0
 MOST_BYTES = 16 << 20
+
+
+# Its rows are held against bars as those of every table.
+title, verdicts = report.title, report.verdicts
 
 
 def peers_of(prefix, only=None):
@@ -39,7 +43,7 @@ def measure(args, deadline):
     return result
 
 
-def rows_of(result):
+def grid(result):
     """One row for each side: rates and micro figures, each with its factor to everything on."""
     sides = [s for s in result["settings"]["sides"] if s != LOCAL]
     summary = result["micro"]["summary"]
@@ -92,7 +96,7 @@ def factor_text(value, base):
 
 def result_text(result):
     """The table of switches."""
-    head, rows = rows_of(result)
+    head, rows = grid(result)
     failed = errors_text(result["rows"])
     return "\n".join(
         [result["title"], "", table_text(head, rows), *([""] if failed else []), *failed]
@@ -101,7 +105,7 @@ def result_text(result):
 
 def markdown(result):
     """The same for a document."""
-    head, rows = rows_of(result)
+    head, rows = grid(result)
     lines = [f"## switches: {result['title']}", "", "| " + " | ".join(head) + " |"]
     lines += ["|" + "---|" * len(head)]
     lines += ["| " + " | ".join(map(str, row)) + " |" for row in rows]

@@ -85,7 +85,7 @@ def test_switches_show_what_each_buys():
     summary["no QUEUE"] = {**summary["remote"], "launch_1_p50_ns": 2e5}
     result["micro"] = {"summary": summary}
     result["copies"] = {"summary": summary}
-    head, rows = switches.rows_of(result)
+    head, rows = switches.grid(result)
     assert head[1] == "alexnet:32:fp32, images/s"
     assert rows[0][0] == "everything on" and rows[0][1] == "150 (x1.00)"
     assert rows[1][0] == "without queued launches" and rows[1][1] == "30 (x0.20)"

@@ -6,6 +6,7 @@ an object with
 - ``unit``, such as ``"images/s"``, and ``items_per_step``;
 - ``step()``, which starts one step and returns a tensor that stands for its result, or None;
 - ``synchronize()``, which waits for everything started;
+- ``mark()``, which returns a function that waits for what has been started so far;
 - ``read(result)``, a number the program would look at;
 - ``close()``.
 

@@ -73,6 +73,13 @@ class Base:
         if self.device.type == "cuda":
             self.torch.cuda.synchronize()
 
+    def mark(self):
+        if self.device.type != "cuda":
+            return lambda: None
+        event = self.torch.cuda.Event()
+        event.record()
+        return event.synchronize
+
     def read(self, result):
         return result.item()
 

@@ -21,6 +21,9 @@ class Nothing:
     def synchronize(self):
         pass
 
+    def mark(self):
+        return lambda: None
+
     def read(self, result):
         return result
 

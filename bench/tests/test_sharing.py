@@ -1,0 +1,129 @@
+"""Programs that share a device: what is made of the times at which their steps were done."""
+
+import pytest
+
+from busbar_bench import cli, figures, page, sharing, steady
+from busbar_bench.sharing import Log, Part
+from busbar_bench.workloads import nothing
+
+ALONE = {"rate": 1000.0, "wait": 0.001, "items_per_step": 5}
+
+
+def log(share, *runs, waited=(), **more):
+    """A program's log; a run is a begin, an end and steps a second."""
+    done = [
+        begin + (i + 0.5) / rate
+        for begin, end, rate in runs
+        for i in range(round((end - begin) * rate))
+    ]
+    return Log(Part("x", share, **more), {"done": done, "waited": list(waited)}, ALONE)
+
+
+def test_what_a_program_had_is_its_work_over_its_work_alone():
+    one = log(0.5, (0, 10, 400))
+    assert one.had(0, 10) == pytest.approx(0.4)
+    assert sharing.together([one, log(0.5, (0, 10, 580))], 0, 10) == pytest.approx(0.98)
+    assert sharing.shares([log(0.5), log(0.5)], 0, 10) is None
+
+
+def test_shares_that_are_right_on_the_whole_may_be_wrong_in_a_second():
+    turns = [(t, t + 1, 900 if t % 2 else 100) for t in range(10)]
+    other = [(t, t + 1, 100 if t % 2 else 900) for t in range(10)]
+    logs = [log(0.5, *turns), log(0.5, *other)]
+    assert sharing.off_whole(logs, 0, 10) == pytest.approx(0, abs=1e-3)
+    assert sharing.off_1s(logs, 0, 10) == pytest.approx(0.4, abs=1e-3)
+    # Nobody did anything: not a fair share, but none.
+    assert sharing.off_1s([log(0.5), log(0.5)], 0, 10) == 1.0
+
+
+def test_weights_need_not_make_one():
+    logs = [log(0.6, (0, 5, 750)), log(0.2, (0, 5, 250))]
+    assert sharing.off_whole(logs, 0, 5) == pytest.approx(0, abs=1e-3)
+
+
+def test_a_neighbour_that_comes_back_is_looked_at_from_then_on():
+    logs = [log(0.75, (0, 10, 800)), log(0.25, (5.1, 10, 250), late=0.5)]
+    # It began 100 ms after it should have: 420 of 500 ms are left.
+    assert sharing.back(logs, 0, 10) == pytest.approx(0.84, abs=0.02)
+
+
+def test_the_wait_beside_a_trainer_is_what_is_beyond_alone_and_a_kernel():
+    paced = log(0.1, (0, 5, 20), waited=[0.002] * 98 + [0.005] * 2, every=0.05)
+    found = sharing.late([log(0.9, (0, 5, 900)), paced], 0, 5)
+    assert found == pytest.approx(0.005 - 0.001 - 0.0002)
+
+
+def test_the_most_uneven_of_many_counts():
+    logs = [log(0.25, (0, 4, rate)) for rate in (250, 250, 250, 200)]
+    assert sharing.uneven(logs, 0, 4) == pytest.approx(1 - 200 / 237.5, abs=1e-2)
+
+
+def test_every_round_is_held_to_the_bar():
+    rounds = [
+        {"values": {"off-1s": off, "sum": 0.99}, "points": [[0.5], [0.5]]} for off in (0.01, 0.03)
+    ]
+    scene = {"name": "1:1", "parts": ["a", "b"], "shares": [0.5, 0.5], "errors": [],
+             "bars": [["off-1s", 0.02], ["sum", 0.985]], "rounds": rounds}  # fmt: skip
+    result = {"scenes": [scene]}
+    assert [row[-1] for row in sharing.judge(result)] == ["fail", "pass"]
+    assert sharing.judged_rows(result)[0][-1] == "missed by 1 points"
+    scene["errors"] = ["round 2: it ended"]
+    assert {row[-1] for row in sharing.judge(result)} == {"error"}
+    assert {row[-1] for row in sharing.judge({"scenes": [{**scene, "rounds": []}]})} == {"error"}
+
+
+def test_a_share_is_asked_before_the_program():
+    prefix = "busbar run --server {server} --"
+    assert sharing.with_share(prefix, 0.25) == "busbar run --server '{server}' -p 0.25 --"
+    assert sharing.with_share(prefix, None) == prefix
+
+
+def test_every_scene_has_measures_that_fit_it():
+    for scene in sharing.SCENES:
+        assert all(bar.measure in sharing.MEASURES for bar in scene.bars), scene.name
+        assert sum(part.share or 0 for part in scene.parts) <= 1 + 1e-9, scene.name
+        wanted = {bar.measure for bar in scene.bars}
+        assert ("back" in wanted) == any(part.late for part in scene.parts)
+        assert ("late" in wanted) == any(part.every for part in scene.parts)
+
+
+def test_a_paced_program_makes_a_step_at_each_time():
+    begin = steady.time.monotonic()
+    done, waited = steady.pace(nothing.Nothing(), begin, begin + 0.2, 0.05)
+    assert 1 <= len(done) <= 4 and len(waited) == len(done)
+    assert all(wait >= nothing.STEP_S for wait in waited)
+    assert all(a <= b for a, b in zip(done, done[1:]))
+
+
+@pytest.fixture
+def prefix(tmp_path):
+    """A command that takes options as `busbar run` does, and runs what is behind the --."""
+    script = tmp_path / "run"
+    script.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
+    script.chmod(0o755)
+    return f"{script} --"
+
+
+def test_scenes_run_from_start_to_end(prefix, tmp_path, capsys, monkeypatch):
+    parts = (Part("nothing", 0.5), Part("nothing", 0.5))
+    scenes = (
+        sharing.Scene("two", parts, (sharing.Bar("off-1s", 1.0), sharing.Bar("sum", 0.0))),
+        sharing.Scene("none", (Part("no-such-workload"),), (sharing.Bar("sum", 0.0),)),
+    )
+    monkeypatch.setattr(sharing, "SCENES", scenes)
+    argv = ["run", "sharing", "--remote-prefix", prefix, "--rounds", "1", "--seconds", "1"]
+    assert cli.main([*argv, "--out", str(tmp_path)]) == 1
+    said = capsys.readouterr()
+    assert "met" in said.out and "no workload is named 'no-such-workload'" in said.out
+    (result,) = cli.load_any([str(tmp_path / "sharing.json")])
+    assert [row[-1] for row in sharing.judge(result)] == ["pass", "pass", "error"]
+    assert figures.svg(result).startswith("<svg") and "no-such-workload" in page.page(result)
+    assert "missed" not in sharing.markdown(result)
+
+
+def test_what_does_not_go_together_is_said(prefix, capsys):
+    assert cli.main(["run", "sharing"]) == 2
+    assert "ends with --" in capsys.readouterr().err
+    argv = ["run", "sharing", "--remote-prefix", prefix, "--only", "no such scene"]
+    assert cli.main(argv) == 2
+    assert "no scene is left" in capsys.readouterr().err
