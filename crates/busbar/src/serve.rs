@@ -7,6 +7,7 @@ mod connection;
 mod door;
 mod drain;
 mod greeting;
+mod http;
 mod identity;
 mod keeper;
 mod monitor;
@@ -140,6 +141,7 @@ pub fn run(args: Args) -> Result<()> {
         })
     };
     let listener = notify::listener()?.map_or_else(bind, Ok)?;
+    let http = http::bind(&config)?;
     config::allow_many_files();
     let audit = config.audit.as_deref().map(Audit::open).transpose()?;
     let audit = audit.unwrap_or_default();
@@ -199,6 +201,7 @@ pub fn run(args: Args) -> Result<()> {
         monitor: monitor::Monitor::default(),
         time,
         started: Instant::now(),
+        address: local,
         greeting: greeting::Greetings::default(),
         refusals: refusals::Refusals::new(audit.clone()),
         audit,
@@ -234,6 +237,10 @@ pub fn run(args: Args) -> Result<()> {
         let _ = writeln!(std::io::stdout(), "{line}");
     }
     let _ = writeln!(std::io::stdout(), "busbar: {line}");
+    if let Some(http) = http {
+        let at = http::serve(&server, http)?;
+        let _ = writeln!(std::io::stdout(), "busbar: HTTP on {at}");
+    }
     signals.heed(&server)?;
     notify::say("READY=1");
     if server.identities.asks() || server.rules.any() {

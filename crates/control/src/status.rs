@@ -133,6 +133,9 @@ pub struct Session {
     /// How long it has lasted.
     #[serde(default)]
     pub seconds: u64,
+    /// When it was opened, in seconds since 1970, by the server's clock.
+    #[serde(default)]
+    pub opened: u64,
     /// What it holds, if that was asked for.
     #[serde(default, flatten)]
     pub holding: Holding,
@@ -150,6 +153,8 @@ pub struct Time {
     pub used_ms: u64,
     /// How long it has waited for its turn, in ms.
     pub waited_ms: u64,
+    /// Whether it waits for its turn now.
+    pub waits: bool,
 }
 
 /// A lease, as others see it.

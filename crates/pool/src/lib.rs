@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod quota;
 pub mod timeshare;
 
 use busbar_control::device::Device;

@@ -36,6 +36,9 @@ pub struct Args {
     /// [default: 127.0.0.1:7400]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
+    /// Address of the port for people and programs that speak HTTP: the API, metrics
+    #[arg(long, value_name = "HOST:PORT")]
+    http: Option<String>,
     /// GPUs to offer, by ordinal (0,2,3) [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = ordinal)]
     devices: Option<Vec<u32>>,
@@ -133,6 +136,7 @@ fn ordinal(text: &str) -> Result<u32, String> {
 #[serde(deny_unknown_fields, default)]
 struct File {
     listen: Option<String>,
+    http: Option<String>,
     devices: Option<Vec<u32>>,
     api: Option<Vec<String>>,
     token_file: Option<PathBuf>,
@@ -163,6 +167,8 @@ struct File {
 /// What the server goes by.
 pub(crate) struct Config {
     pub listen: String,
+    /// Where HTTP is spoken, and whether that is encrypted.
+    pub http: Option<(String, bool)>,
     pub devices: Option<Vec<u32>>,
     pub apis: Vec<String>,
     pub token_file: Option<PathBuf>,
@@ -245,9 +251,13 @@ impl Config {
                  --plaintext away, or listen on 127.0.0.1"
             );
         }
+        let encrypts = !plaintext && (wanted || !here);
+        let http = a.http.or(file.http);
+        let http = http.map(|at| http_at(at, encrypts, wanted, token_file.is_some()));
         Ok(Self {
+            http: http.transpose()?,
             listen,
-            tls: !plaintext && (wanted || !here),
+            tls: encrypts,
             state_dir: a.state_dir.or(file.state_dir),
             cert,
             client_ca,
@@ -289,6 +299,7 @@ impl Config {
         let all = [
             ("listen", json!(self.listen)),
             ("tls", json!(self.tls)),
+            ("http", json!(self.http.as_ref().map(|h| &h.0))),
             ("token_file", json!(self.token_file)),
             ("state_dir", json!(self.state_dir)),
             ("cert", json!(self.cert.as_ref().map(|c| &c.0))),
@@ -466,6 +477,19 @@ pub(crate) fn is_loopback(listen: &str) -> Result<bool> {
         .to_socket_addrs()
         .with_context(|| format!("{listen} is no address to listen on"))?;
     Ok(addresses.len() > 0 && addresses.all(|a| a.ip().is_loopback()))
+}
+
+/// Where HTTP is to be spoken, and whether that is encrypted: on an address that others reach as on
+/// the port for programs, on one of this machine alone if that is `wanted`.
+fn http_at(at: String, encrypts: bool, wanted: bool, token: bool) -> Result<(String, bool)> {
+    let here = is_loopback(&at).with_context(|| format!("--http {at}: say 127.0.0.1:7480"))?;
+    if !here && !encrypts && !token {
+        bail!(
+            "--http {at} can be reached from other machines, and this server asks nobody who they \
+             are: add --tls, or say --http 127.0.0.1:PORT"
+        );
+    }
+    Ok((at, encrypts && (wanted || !here)))
 }
 
 /// Starts the structured log on stderr. A line that cannot be written (a full disk, a reader that

@@ -32,7 +32,7 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often somebody who waits for a worker hears that it is coming.
 const NEWS: Duration = Duration::from_secs(5);
@@ -81,7 +81,8 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
         Intent::Open => open(server, known, refuse, busy),
         Intent::Resume | Intent::Side => resume(server, known, refuse),
         Intent::Status => {
-            let said = status(server, hello, &known.who);
+            let mut said = status(server, hello, &known.who);
+            said.fit(MAX_WELCOME);
             answer(conn, &Welcome::with(known.protocol, &said));
         }
         Intent::Lease => lease(server, &known, refuse),
@@ -289,6 +290,7 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
         peer,
         encrypted,
         since: Instant::now(),
+        opened: SystemTime::now(),
         connected: true,
         holding: Holding::default(),
         told: 0,
@@ -493,13 +495,16 @@ fn lease(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream, Refusal))
 /// Changes what a running session has.
 fn set(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream, Refusal)) {
     let Known { conn, hello, .. } = known;
-    let asker = asker(&known.who, hello);
-    let name = &hello.session;
-    let change = || lock(&server.pool).set(name, &asker, hello.change);
-    let placing = match settled(change) {
-        Ok(placing) => placing,
-        Err(r) => return refuse(conn, r.into()),
-    };
+    match change(server, hello, &known.who) {
+        Ok(()) => answer(conn, &Welcome::with(known.protocol, &())),
+        Err(r) => refuse(conn, r.into()),
+    }
+}
+
+/// Changes a session as a hello says.
+pub(super) fn change(server: &Server, hello: &Hello, who: &Who) -> Result<(), Refused> {
+    let (name, asker) = (&hello.session, asker(who, hello));
+    let placing = settled(|| lock(&server.pool).set(name, &asker, hello.change))?;
     server.time.set(name, placing.part);
     let worker = lock(&server.sessions).get(name).map(|s| s.worker.clone());
     if let Some(worker) = worker {
@@ -508,13 +513,13 @@ fn set(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream, Refusal)) {
     }
     tracing::info!(
         session = name,
-        token = known.who.name,
+        token = who.name,
         share = placing.part.share,
         priority = placing.part.priority,
         memory = placing.memory,
         "session is changed"
     );
-    answer(conn, &Welcome::with(known.protocol, &()));
+    Ok(())
 }
 
 /// Waits until a connection ends, or its client is not let in any more.
@@ -566,8 +571,13 @@ fn said(server: &Server, question: &Question, asker: &Asker<'_>) -> Option<Said>
     may.then(|| server.monitor.ask(question)).flatten()
 }
 
+/// A time in seconds since 1970.
+pub(super) fn unix(t: SystemTime) -> u64 {
+    t.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
+
 /// Everything `busbar devices` and `busbar ps` show, as whoever asks sees it.
-fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
+pub(super) fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
     let asker = asker(who, hello);
     if let Some(question) = &hello.ask {
         let said = said(server, question, &asker);
@@ -614,6 +624,7 @@ fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
                 priority: placing.part.priority,
                 time: server.time.had(name),
                 seconds: s.since.elapsed().as_secs(),
+                opened: unix(s.opened),
                 holding: if holdings {
                     s.holding.clone()
                 } else {
@@ -638,7 +649,7 @@ fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
         });
         gpus.gpus.values_mut().for_each(|g| g.only(part, used));
     }
-    let mut status = Status {
+    Status {
         version: env!("CARGO_PKG_VERSION").into(),
         uptime_seconds: server.started.elapsed().as_secs(),
         devices,
@@ -649,10 +660,7 @@ fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
         missing: server.missing.clone(),
         gpus,
         said: None,
-    };
-    drop((pool, sessions));
-    status.fit(MAX_WELCOME);
-    status
+    }
 }
 
 #[cfg(test)]

@@ -16,9 +16,10 @@ use busbar_pool::Pool;
 use busbar_transport::lock::lock;
 use busbar_transport::tls;
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 /// A session as the server sees it.
 pub(crate) struct SessionEntry {
@@ -30,6 +31,7 @@ pub(crate) struct SessionEntry {
     pub peer: String,
     pub encrypted: bool,
     pub since: Instant,
+    pub opened: SystemTime,
     pub connected: bool,
     /// What it held when its worker last said so, and how often it has.
     pub holding: Holding,
@@ -61,6 +63,8 @@ pub(crate) struct Server {
     /// Whose turn each device is.
     pub time: Arc<Timekeeper>,
     pub started: Instant,
+    /// Where programs reach it.
+    pub address: SocketAddr,
     pub greeting: Greetings,
     /// What the log says of clients that are refused.
     pub refusals: Refusals,

@@ -260,15 +260,17 @@ impl Timekeeper {
         let Some((number, s)) = found else {
             return Vec::new();
         };
-        let places = s.places.iter();
+        let places = s.places.iter().enumerate();
         let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
-        let of = |place: &usize| {
+        let waits = |slot: &Slot| slot.word() == NONE && slot.wants.load(Ordering::Acquire) > 0;
+        let of = |(i, place): (usize, &usize)| {
             let had = state.devices.get(place)?.had(number)?;
             Some(Time {
                 second: had.second,
                 minute: had.minute,
                 used_ms: ms(had.used),
                 waited_ms: ms(had.waited),
+                waits: s.board.slot(i).is_some_and(waits),
             })
         };
         places.map(of).collect()

@@ -234,6 +234,14 @@ impl Server {
         Ok(Self { config, key })
     }
 
+    /// What shows the same key to others who speak TLS, and asks for the same certificates.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        let mut config = self.config.clone();
+        // Their connections stay in this process.
+        config.enable_secret_extraction = false;
+        Arc::new(config)
+    }
+
     /// By what clients know it.
     pub fn key(&self) -> Fingerprint {
         self.key

@@ -62,7 +62,8 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    pub(super) fn read(der: &CertificateDer<'_>) -> io::Result<Self> {
+    /// What is in a certificate that was checked.
+    pub fn read(der: &CertificateDer<'_>) -> io::Result<Self> {
         let parsed = EndEntityCert::try_from(der).map_err(|e| bad(&e.to_string()))?;
         Ok(Self {
             uris: parsed.valid_uri_names().map(str::to_string).collect(),

@@ -1,0 +1,191 @@
+//! The port for people and programs that speak HTTP: what `busbar_web` serves is asked for here.
+
+use super::config::Config;
+use super::connection;
+use super::identity::Who;
+use super::state::Server;
+use anyhow::{Context, Result};
+use busbar_control::attach::Order;
+use busbar_control::hello::{Change, HOLDINGS, Hello, Intent, Refusal};
+use busbar_control::share::WHOLE;
+use busbar_pool::Asker;
+use busbar_pool::quota::Quota;
+use busbar_transport::lock::lock;
+use busbar_transport::tls::Certificate;
+use busbar_web::api::{self, Used};
+use busbar_web::{Gate, Overview, Port, View};
+use rustls_pki_types::CertificateDer;
+use serde_json::json;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// How long a worker may take to say goodbye to its client.
+const GOODBYE: Duration = Duration::from_millis(500);
+
+/// Listens where it is to be served.
+pub(super) fn bind(config: &Config) -> Result<Option<TcpListener>> {
+    let Some((at, _)) = &config.http else {
+        return Ok(None);
+    };
+    let listener = TcpListener::bind(at);
+    listener
+        .map(Some)
+        .with_context(|| format!("cannot listen on {at} for HTTP (--http)"))
+}
+
+/// Serves it; says at what address.
+pub(super) fn serve(server: &Arc<Server>, listener: TcpListener) -> Result<String> {
+    let encrypts = server.config.http.as_ref().is_some_and(|(_, tls)| *tls);
+    let scheme = if encrypts { "https" } else { "http" };
+    let at = format!("{scheme}://{}", listener.local_addr()?);
+    let tls = server.tls.as_ref().filter(|_| encrypts);
+    busbar_web::start(Port {
+        listener,
+        tls: tls.map(|t| t.config()),
+        gate: Arc::new(Door {
+            server: server.clone(),
+            started: connection::unix(SystemTime::now()),
+        }),
+    })?;
+    tracing::info!(at, "serving HTTP");
+    Ok(at)
+}
+
+struct Door {
+    server: Arc<Server>,
+    /// When the server was, in seconds since 1970.
+    started: u64,
+}
+
+impl Gate for Door {
+    fn admit(
+        &self,
+        token: &str,
+        certificate: Option<&CertificateDer<'_>>,
+    ) -> Result<Arc<dyn View>, Refusal> {
+        let read = |c| Certificate::read(c).map_err(|e| Refusal::new("token", e.to_string()));
+        let certificate = certificate.map(read).transpose()?;
+        let who = self.server.identities.admit(token, certificate.as_ref())?;
+        Ok(Arc::new(Caller {
+            server: self.server.clone(),
+            started: self.started,
+            who,
+        }))
+    }
+
+    fn refused(&self, peer: &str, why: &Refusal) {
+        self.server.refusals.log(peer, why);
+    }
+}
+
+/// Somebody who was let in.
+struct Caller {
+    server: Arc<Server>,
+    started: u64,
+    who: Who,
+}
+
+impl Caller {
+    fn asker(&self) -> Asker<'_> {
+        Asker {
+            tenant: &self.who.tenant,
+            admin: self.who.admin,
+            ..Asker::default()
+        }
+    }
+}
+
+/// What `busbar_web` says of a quota.
+fn shown(q: Quota) -> api::Quota {
+    let r = q.rules;
+    api::Quota {
+        tenant: q.tenant,
+        admin: r.admin,
+        sessions: Used {
+            used: q.sessions,
+            most: r.sessions,
+        },
+        leases: Used {
+            used: q.leased,
+            most: r.leases,
+        },
+        memory: Used {
+            used: 0,
+            most: r.memory,
+        },
+        share: r.share.map(|s| f64::from(s) / f64::from(WHOLE)),
+        priority: r.priority,
+        opens: r.opens,
+        apis: r.apis,
+        devices: r.devices,
+    }
+}
+
+impl View for Caller {
+    fn key(&self) -> String {
+        // What was shown is in it as a hash.
+        format!("{:?}", self.who)
+    }
+
+    fn over(&self) -> Option<String> {
+        self.server.identities.over(&self.who)
+    }
+
+    fn overview(&self) -> Overview {
+        let server = &self.server;
+        let mut hello = Hello::new(Intent::Status);
+        hello.features = vec![HOLDINGS.into()];
+        let status = connection::status(server, &hello, &self.who);
+        let quotas = lock(&server.pool).quotas(&self.asker());
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let isolation = server.workers.isolation().line(server.config.isolation);
+        Overview {
+            status,
+            quotas: quotas.into_iter().map(shown).collect(),
+            host: host.trim().into(),
+            address: server.address.to_string(),
+            started: self.started,
+            draining: server.drains(),
+            isolation,
+            most_sessions: server.config.max_sessions,
+        }
+    }
+
+    fn change(&self, session: &str, change: Change) -> Result<(), Refusal> {
+        let mut hello = Hello::new(Intent::Set);
+        (hello.session, hello.change) = (session.into(), change);
+        Ok(connection::change(&self.server, &hello, &self.who)?)
+    }
+
+    fn end(&self, session: &str) -> Result<(), Refusal> {
+        let server = &self.server;
+        let worker = {
+            let (pool, sessions) = (lock(&server.pool), lock(&server.sessions));
+            let found = sessions.get(session);
+            let theirs = found.filter(|s| pool.shows(&self.asker(), &s.who.tenant));
+            theirs.map(|s| s.worker.clone())
+        };
+        let unknown = "there is no such session that is yours: /v1/sessions lists those that are";
+        let worker = worker.ok_or_else(|| Refusal::new("session", unknown))?;
+        let Who { name, tenant, .. } = &self.who;
+        let note = json!({ "session": session, "token": name, "tenant": tenant });
+        let noted = server.audit.note("session is ended", note);
+        noted.map_err(|why| Refusal::new("internal", why))?;
+        tracing::info!(session, token = name, tenant, "session is ended");
+        let by = match name.as_str() {
+            "" => String::new(),
+            name => format!(" by `{name}`"),
+        };
+        let why = format!("it was ended{by} through the server's HTTP port");
+        worker.tell(&Order::End { why });
+        // Whatever keeps it, it does not go on.
+        let cut = move || {
+            std::thread::sleep(GOODBYE);
+            worker.cut();
+        };
+        let thread = std::thread::Builder::new().name("end".into());
+        let _ = thread.stack_size(256 << 10).spawn(cut);
+        Ok(())
+    }
+}

@@ -1,0 +1,21 @@
+//! One HTTP port for people and programs: the API under `/v1`, with its OpenAPI document.
+//!
+//! One thread serves it, and never waits: what the server has to be asked for is asked by a few
+//! others, at most once a second for each caller, whatever comes in. What is behind the port is a
+//! [`Gate`], which lets callers in, and the [`View`] that each of them gets; this crate knows
+//! neither sessions nor tokens.
+
+#![forbid(unsafe_code)]
+
+pub mod api;
+mod app;
+mod backend;
+mod guard;
+mod listen;
+mod openapi;
+mod patient;
+mod problem;
+mod routes;
+
+pub use backend::{Gate, Overview, View};
+pub use listen::{Port, start};
