@@ -3,13 +3,15 @@
 //!
 //! [`tree`] is where the binaries are, [`server`] and [`guarded`] start and stop servers,
 //! [`program`] runs programs natively on the simulated driver or through a server, [`proc`] looks
-//! at processes, and [`opencl`] holds the same for OpenCL programs, [`kills`] kills programs and
+//! at processes, [`http`] speaks HTTP with a server, and [`opencl`] holds the same for OpenCL programs, [`kills`] kills programs and
 //! looks how soon what they held is free, and [`driver`] and [`random`] and [`quota`] are what
 //! `driver_program` is made of.
 
+pub mod authority;
 pub mod driver;
 pub mod guarded;
 pub mod hostile;
+pub mod http;
 pub mod kills;
 pub mod opencl;
 pub mod proc;

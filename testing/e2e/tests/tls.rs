@@ -5,6 +5,7 @@ use busbar_client::config::Config;
 use busbar_client::hello::{Failure, connect, introduce};
 use busbar_client::servers;
 use busbar_control::hello::{Hello, Intent};
+use busbar_e2e::authority::Authority;
 use busbar_e2e::guarded::{Guarded, refused};
 use busbar_e2e::hostile::frame_of;
 use busbar_e2e::program::{LIMIT, Running, clear, finished, native, printed};
@@ -425,60 +426,6 @@ fn clear_text_and_tls_say_what_they_miss() {
     refused(&mut g.busbar(&at), &["answers in clear text"]);
     let at = ["devices", "--server", "192.0.2.1"];
     refused(&mut g.busbar(&at), &["is not known", "busbar login"]);
-}
-
-/// An authority, and who it has signed.
-struct Authority {
-    issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
-    pem: String,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut p = rcgen::CertificateParams::new(vec![]).expect("parameters");
-        p.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let key = rcgen::KeyPair::generate().expect("a key");
-        let root = p.self_signed(&key).expect("a certificate");
-        let pem = pem("CERTIFICATE", root.der());
-        let issuer = rcgen::Issuer::new(p, key);
-        Self { issuer, pem }
-    }
-
-    /// Certificate and key, in one text.
-    fn sign(&self, uri: &str, year: i32) -> String {
-        let mut p = rcgen::CertificateParams::new(vec!["127.0.0.1".into()]).expect("parameters");
-        let uri = rcgen::string::Ia5String::try_from(uri).expect("a URI");
-        p.subject_alt_names.push(rcgen::SanType::URI(uri));
-        p.not_after = rcgen::date_time_ymd(year, 1, 1);
-        let key = rcgen::KeyPair::generate().expect("a key");
-        let made = p.signed_by(&key, &self.issuer).expect("a certificate");
-        pem("CERTIFICATE", made.der()) + &pem("PRIVATE KEY", &key.serialize_der())
-    }
-}
-
-fn pem(what: &str, der: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for part in der.chunks(3) {
-        let n = part.iter().fold(0u32, |n, b| n << 8 | u32::from(*b)) << (8 * (3 - part.len()));
-        for i in 0..4 {
-            let digit = DIGITS[(n >> (18 - 6 * i)) as usize & 63];
-            text.push(if i > part.len() {
-                '='
-            } else {
-                char::from(digit)
-            });
-        }
-    }
-    let lines: Vec<_> = text
-        .as_bytes()
-        .chunks(64)
-        .map(String::from_utf8_lossy)
-        .collect();
-    format!(
-        "-----BEGIN {what}-----\n{}\n-----END {what}-----\n",
-        lines.join("\n")
-    )
 }
 
 #[test]

@@ -1,0 +1,232 @@
+//! The HTTP port: what it shows of real sessions, who is let in, and what happens to those who
+//! misuse it.
+
+use busbar_e2e::authority::Authority;
+use busbar_e2e::guarded::Guarded;
+use busbar_e2e::http::Caller;
+use busbar_e2e::program::{Running, remote};
+use busbar_e2e::server::{Options, Server};
+use busbar_e2e::{proc, until};
+use serde_json::Value;
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_driver_program");
+
+/// A server with the port, in clear.
+fn open() -> (Server, Caller) {
+    let server = Options::default().arg("--http", "127.0.0.1:0").start();
+    let caller = Caller::of(&server);
+    (server, caller)
+}
+
+fn run(server: &Server, args: &[&str]) -> Command {
+    let mut c = remote(server, Path::new(PROGRAM));
+    c.args(args);
+    c
+}
+
+fn holding(c: &mut Command) -> Running {
+    let mut held = Running::start(c);
+    held.line_with("holding");
+    held
+}
+
+/// The sessions that somebody sees, once they are `n`.
+fn sessions(caller: &Caller, n: usize) -> Vec<Value> {
+    until(&format!("{n} session(s)"), || {
+        let all = caller.get("/v1/sessions").json();
+        all.as_array().cloned().filter(|all| all.len() == n)
+    })
+}
+
+fn path(session: &Value) -> String {
+    format!("/v1/sessions/{}", session["name"].as_str().expect("a name"))
+}
+
+#[test]
+fn sessions_are_seen_changed_and_ended() {
+    let (server, caller) = open();
+    assert_eq!(sessions(&caller, 0), [0; 0]);
+    let held = holding(&mut run(&server, &["hold", "1"]));
+    let shown = sessions(&caller, 1).remove(0);
+    let ps = server.wait_for_sessions(1).remove(0);
+    for (name, same) in [
+        ("name", "session"),
+        ("pid", "pid"),
+        ("user", "user"),
+        ("program", "program"),
+        ("host", "host"),
+        ("opened", "opened"),
+    ] {
+        assert_eq!(shown[name], ps[same], "{shown} {ps}");
+    }
+    assert_eq!(shown["pid"], held.pid());
+    assert_eq!(shown["devices"], serde_json::json!(["cuda:0"]));
+    assert!(shown["memory"]["used"].as_u64() > Some(0), "{shown}");
+    let device = caller.get("/v1/devices").json()[0].clone();
+    assert_eq!(
+        (&device["sessions"], &device["id"]),
+        (&1.into(), &"cuda:0".into())
+    );
+    assert_eq!(caller.get("/v1/server").json()["sessions"], 1);
+    let patch = r#"{"share":0.5,"memory":1073741824}"#;
+    let changed = caller.call("PATCH", &path(&shown), patch).json();
+    assert_eq!(
+        (&changed["share"], &changed["memory"]["promised"]),
+        (&0.5.into(), &true.into())
+    );
+    assert_eq!(server.sessions()[0]["share"], 500);
+    assert_eq!(caller.get("/v1/devices").json()[0]["share_promised"], 0.5);
+    let much = caller.call("PATCH", &path(&shown), r#"{"memory":1152921504606846976}"#);
+    assert_eq!(much.status, 409, "{much:?}");
+    let quota = caller.get("/v1/quotas").json()[0].clone();
+    assert_eq!(quota["sessions"]["used"], 1, "{quota}");
+    drop(held);
+    sessions(&caller, 0);
+
+    let mut calls = Running::start(&mut run(&server, &["until-error"]));
+    calls.line_with("calling");
+    let shown = sessions(&caller, 1).remove(0);
+    assert_eq!(caller.call("DELETE", &path(&shown), "").status, 202);
+    calls.line_with("error");
+    calls.finish();
+    sessions(&caller, 0);
+    assert_eq!(caller.call("DELETE", &path(&shown), "").status, 404);
+    assert!(
+        server.log().contains("session is ended"),
+        "{}",
+        server.log()
+    );
+}
+
+#[test]
+fn a_tenant_sees_and_ends_its_own() {
+    let g = Guarded::start_with(|o, _| o.arg("--http", "127.0.0.1:0"));
+    let ann = g.line("ann", &["--tenant", "lab"]);
+    g.login(&ann);
+    let line = |name: &str, more: &[&str]| Caller::with(&g, &g.line(name, more));
+    let (bob, ops) = (
+        line("bob", &["--tenant", "art"]),
+        line("ops", &["--tenant", "ops", "--admin"]),
+    );
+    let ann = Caller::with(&g, &ann);
+    let held = holding(&mut g.run(PROGRAM, &["hold", "1"]));
+    let shown = sessions(&ann, 1).remove(0);
+    assert_eq!(
+        (&shown["tenant"], &shown["token"]),
+        (&"lab".into(), &"ann".into())
+    );
+    assert_eq!(sessions(&ops, 1)[0]["name"], shown["name"]);
+    sessions(&bob, 0);
+    for (method, body) in [("GET", ""), ("PATCH", r#"{"share":0.5}"#), ("DELETE", "")] {
+        let said = bob.call(method, &path(&shown), body);
+        assert_eq!(said.status, 404, "{said:?}");
+        assert_eq!(said.json()["code"], "session");
+    }
+    let tenants = |of: &Caller| {
+        let all = of.get("/v1/quotas").json();
+        let all = all.as_array().cloned().unwrap_or_default();
+        let names = all.iter().filter_map(|q| q["tenant"].as_str());
+        names.map(String::from).collect::<Vec<_>>()
+    };
+    assert_eq!(tenants(&bob), ["art"]);
+    assert_eq!(tenants(&ops), ["lab", "ops"]);
+    for token in ["", "a-token-that-nobody-has-made"] {
+        let said = ann.clone().token(token).get("/v1/sessions");
+        assert_eq!((said.status, &said.json()["code"]), (401, &"token".into()));
+    }
+    // In clear nobody is answered, whatever they show.
+    let said = Caller::of(&g.server).get("/v1/sessions");
+    assert_eq!((said.status, said.body.contains("https://")), (400, true));
+    held.goes_on_holding();
+    g.token(&["revoke", "ann"]);
+    until("an end of the token", || {
+        (ann.get("/v1/sessions").status == 401).then_some(())
+    });
+}
+
+#[test]
+fn a_certificate_says_who_somebody_is() {
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let cert = ours.sign("busbar://servers/one", 2100);
+    let g = Guarded::start_with(|o, folder| {
+        let file = |name: &str, text: &str| {
+            let path = folder.join(name);
+            std::fs::write(&path, text).expect("a file");
+            path.display().to_string()
+        };
+        let server = file("server.pem", &cert);
+        let o = o.arg("--client-ca", &file("ca.pem", &ours.pem));
+        let o = o.arg("--cert", &server).arg("--key", &server);
+        o.arg("--http", "127.0.0.1:0")
+    });
+    let line = g.line("ann", &["--tenant", "lab"]);
+    let nobody = Caller::with(&g, &line).token("");
+    assert_eq!(nobody.get("/v1/sessions").status, 401);
+    let alice = nobody
+        .clone()
+        .certificate(ours.sign("busbar://lab/alice", 2100));
+    assert_eq!(alice.get("/v1/quotas").json()[0]["tenant"], "lab");
+    let other = nobody
+        .clone()
+        .certificate(ours.sign("https://elsewhere/x", 2100));
+    assert_eq!(other.get("/v1/quotas").status, 401);
+    let stranger = nobody.certificate(theirs.sign("busbar://lab/alice", 2100));
+    let said = std::panic::catch_unwind(|| stranger.get("/v1/quotas"));
+    assert!(said.is_err(), "the handshake ends: {said:?}");
+}
+
+#[test]
+fn a_port_for_others_is_one_that_knows_them() {
+    let said = Options::default().arg("--http", "0.0.0.0:0").try_start();
+    let said = said.err().expect("it does not start");
+    let last = said.lines().last().unwrap_or_default();
+    assert!(
+        last.contains("asks nobody who they are: add --tls"),
+        "{said}"
+    );
+    let said = Options::default().arg("--http", "nowhere").try_start();
+    let said = said.err().expect("it does not start");
+    assert!(said.contains("say 127.0.0.1:7480"), "{said}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = taken.local_addr().expect("an address").to_string();
+    let said = Options::default().arg("--http", &at).try_start();
+    let said = said.err().expect("it does not start");
+    assert!(said.contains("for HTTP (--http)"), "{said}");
+}
+
+#[test]
+fn those_who_misuse_it_keep_no_session_waiting() {
+    let (server, caller) = open();
+    let held = holding(&mut run(&server, &["hold", "1"]));
+    let threads = proc::threads(server.pid());
+    let begun: [&[u8]; 4] = [
+        b"",
+        b"GET /v1/sess",
+        b"\x16\x03\x01\x02\x00\x01",
+        b"PATCH /v1/sessions/x HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99\r\n\r\n",
+    ];
+    let half: Vec<_> = (0..300)
+        .filter_map(|i| {
+            let mut s = TcpStream::connect(&caller.address).ok()?;
+            s.write_all(begun[i % begun.len()]).ok()?;
+            Some(s)
+        })
+        .collect();
+    // They cost no threads: all are served by one, and four ask the server.
+    until("a bounded number of threads", || {
+        (proc::threads(server.pid()) <= threads + 8).then_some(())
+    });
+    held.goes_on_holding();
+    let mut another = holding(&mut run(&server, &["hold", "1"]));
+    drop(half);
+    sessions(&caller, 1);
+    another.kill();
+    proc::signal(server.pid(), libc::SIGTERM);
+    until("the port to be closed", || {
+        TcpStream::connect(&caller.address).is_err().then_some(())
+    });
+}
