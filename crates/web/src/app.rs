@@ -2,7 +2,9 @@
 
 use crate::api::{self, Device, Lease, Quota, Server, Session};
 use crate::backend::{Gate, Overview, View};
+use crate::openapi;
 use crate::problem::Fault;
+use axum::body::Bytes;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -57,6 +59,8 @@ pub(crate) struct App {
     pub gate: Arc<dyn Gate>,
     /// Whether only this machine reaches the port.
     pub local: bool,
+    /// What can be asked for.
+    pub document: Bytes,
     seen: Mutex<HashMap<String, (Instant, Last)>>,
 }
 
@@ -65,6 +69,7 @@ impl App {
         Self {
             gate,
             local,
+            document: format!("{:#}\n", openapi::document()).into(),
             seen: Mutex::default(),
         }
     }

@@ -8,7 +8,15 @@
 
 use crate::problem::Fault;
 use axum::http::{HeaderMap, StatusCode, header};
+use rustls_pki_types::CertificateDer;
 use std::net::IpAddr;
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Peer {
+    pub address: String,
+    pub certificate: Option<CertificateDer<'static>>,
+}
 
 /// The longest token.
 const LONGEST: usize = 512;

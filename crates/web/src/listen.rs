@@ -2,13 +2,13 @@
 
 use crate::app::App;
 use crate::backend::Gate;
+use crate::guard::Peer;
 use crate::patient::Patient;
 use crate::routes;
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use rustls_pki_types::CertificateDer;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -45,13 +45,6 @@ pub struct Port {
     pub tls: Option<Arc<ServerConfig>>,
     /// Who lets them in.
     pub gate: Arc<dyn Gate>,
-}
-
-/// Who is at the other end.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Peer {
-    pub address: String,
-    pub certificate: Option<CertificateDer<'static>>,
 }
 
 /// Addresses that count as one: an IPv4 network of 256, an IPv6 site.

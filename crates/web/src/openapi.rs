@@ -5,7 +5,6 @@ use crate::problem::PROBLEM;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
-use std::sync::OnceLock;
 
 /// Something that can be asked for.
 pub(crate) struct Operation {
@@ -138,10 +137,4 @@ pub(crate) fn document() -> Value {
         },
         "security": [{ "token": [] }, {}],
     })
-}
-
-/// The document as it is sent.
-pub(crate) fn text() -> &'static str {
-    static TEXT: OnceLock<String> = OnceLock::new();
-    TEXT.get_or_init(|| format!("{:#}\n", document()))
 }

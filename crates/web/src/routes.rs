@@ -3,9 +3,7 @@
 use crate::api::{Device, Lease, Patch, Quota, Server, Session};
 use crate::app::{App, Seen, ask};
 use crate::backend::View;
-use crate::guard;
-use crate::listen::Peer;
-use crate::openapi;
+use crate::guard::{self, Peer};
 use crate::problem::Fault;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequestParts, Path, Request, State};
@@ -105,11 +103,9 @@ async fn not_so() -> Fault {
     Fault::new(StatusCode::METHOD_NOT_ALLOWED, "method", how)
 }
 
-async fn document() -> impl IntoResponse {
-    (
-        [(header::CONTENT_TYPE, "application/json")],
-        openapi::text(),
-    )
+async fn document(State(app): Shared) -> impl IntoResponse {
+    let text = app.document.clone();
+    ([(header::CONTENT_TYPE, "application/json")], text)
 }
 
 async fn see<T: Serialize>(app: &App, caller: &Caller, what: impl FnOnce(&Seen) -> T) -> Answer<T> {

@@ -106,16 +106,16 @@ fn what_is_answered_is_what_the_document_says() {
     }
 }
 
-/// `BUSBAR_WRITE=1` writes the document instead.
+/// `WRITE_OPENAPI=1` writes the document instead.
 #[test]
 fn the_document_in_the_tree_is_the_one_that_is_served() {
     let (at, _) = port(false);
     let said = get(at, "/v1/openapi.json").body;
-    if std::env::var_os("BUSBAR_WRITE").is_some() {
+    if std::env::var_os("WRITE_OPENAPI").is_some() {
         std::fs::write(DOCUMENT, &said).expect("docs can be written to");
     }
     let kept = std::fs::read_to_string(DOCUMENT).unwrap_or_default();
-    assert!(kept == said, "docs/openapi.json: BUSBAR_WRITE=1 writes it");
+    assert!(kept == said, "docs/openapi.json: WRITE_OPENAPI=1 writes it");
 }
 
 #[test]

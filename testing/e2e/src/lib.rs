@@ -3,9 +3,9 @@
 //!
 //! [`tree`] is where the binaries are, [`server`] and [`guarded`] start and stop servers,
 //! [`program`] runs programs natively on the simulated driver or through a server, [`proc`] looks
-//! at processes, [`http`] speaks HTTP with a server, and [`opencl`] holds the same for OpenCL programs, [`kills`] kills programs and
-//! looks how soon what they held is free, and [`driver`] and [`random`] and [`quota`] are what
-//! `driver_program` is made of.
+//! at processes, [`http`] speaks HTTP with a server, [`authority`] signs certificates, [`opencl`]
+//! holds the same for OpenCL programs, [`kills`] kills programs and looks how soon what they held
+//! is free, and [`driver`] and [`random`] and [`quota`] are what `driver_program` is made of.
 
 pub mod authority;
 pub mod driver;
