@@ -7,6 +7,7 @@ import os
 import sys
 
 from busbar_bench import (
+    across,
     collection,
     compare,
     figures,
@@ -23,7 +24,7 @@ from busbar_bench.link import LinkError
 from busbar_bench.published import LINKS, TABLES, Row, Table
 
 # Results that are no table of workloads, near and far.
-WITHOUT_ROWS = ("micro", "sharing")
+WITHOUT_ROWS = ("micro", "sharing", "across")
 
 SMOKE = {"steps": 20, "warmup": 5, "rounds": 1}
 FULL = {"steps": 100, "warmup": 10, "rounds": 3}
@@ -109,7 +110,8 @@ def parser():
     run = commands.choices["run"]
     add(
         "table",
-        help=f"one of {', '.join([*TABLES, 'copies', 'sharing'])}; or a list of workloads, such as "
+        help=f"one of {', '.join([*TABLES, 'copies', 'sharing', 'across'])}; or a list of "
+        "workloads, such as "
         "alexnet:32:fp32,resnet56:512:bf16:host",
     )
     common(run)
@@ -260,6 +262,8 @@ def run_command(args):
     """``run``: 0 if every bar is reached, 1 if not."""
     if args.table == "copies":
         return micro_command(args, parts=["copies"])
+    if args.table == "across":
+        return across_command(args)
     settle(args)
     if args.table == "sharing":
         return sharing_command(args)
@@ -290,6 +294,18 @@ def sharing_command(args):
     print(collection.text(result))
     if args.out:
         write([result], args.out, args.name or "sharing")
+    return 1 if collection.failed([result]) else 0
+
+
+def across_command(args):
+    """``run across``: 1 if a copy failed or was not whole."""
+    settle(args)
+    if not args.remote_prefix or len((args.server or "").split(",")) != 2:
+        raise Usage("across needs --remote-prefix, and --server with two servers: A,B")
+    result = across.measure(args)
+    print(collection.text(result))
+    if args.out:
+        write([result], args.out, args.name or "across")
     return 1 if collection.failed([result]) else 0
 
 

@@ -302,6 +302,8 @@ def description(result):
         return "Launch times and copy rates; the numbers stand in the report below."
     if result["table"] == "sharing":
         return "Work of each program over time; the numbers stand in the report below."
+    if result["table"] == "across":
+        return "No figure; the numbers stand in the report below."
     said = []
     for row in result["rows"]:
         for side, ratio in row["ratios"].items():

@@ -5,7 +5,7 @@ table; a cell is a text, or text, class and explanation) and ``verdicts`` (name,
 text, for everything that is held against a bar).
 """
 
-from busbar_bench import micro, report, sharing, switches
+from busbar_bench import across, micro, report, sharing, switches
 
 
 def of(result):
@@ -14,4 +14,6 @@ def of(result):
         return micro
     if result["table"] == "sharing":
         return sharing
+    if result["table"] == "across":
+        return across
     return switches if "micro" in result else report

@@ -4,6 +4,7 @@
 #include <string.h>
 typedef uint64_t P;
 int cuInit(unsigned f) { return (int)f; }
+int cuDeviceGetCount(int *n) { *n = 1; return 0; }
 int cuDeviceGet(int *d, int n) { *d = n; return 0; }
 int cuDevicePrimaryCtxRetain(void **c, int d) { (void)d; *c = c; return 0; }
 int cuCtxSetCurrent(void *c) { return c == NULL; }
@@ -25,3 +26,7 @@ int cuMemAlloc_v2(P *p, size_t n) { *p = (P)(uintptr_t)malloc(n); return 0; }
 int cuMemHostAlloc(void **p, size_t n, unsigned f) { (void)f; *p = malloc(n); return 0; }
 int cuMemcpyHtoD_v2(P d, const void *h, size_t n) { memcpy((void *)(uintptr_t)d, h, n); return 0; }
 int cuMemcpyDtoH_v2(void *h, P d, size_t n) { memcpy(h, (void *)(uintptr_t)d, n); return 0; }
+int cuMemcpyPeer(P d, void *dc, P s, void *sc, size_t n) {
+    memcpy((void *)(uintptr_t)d, (void *)(uintptr_t)s, n);
+    return dc == NULL || sc == NULL;
+}

@@ -106,6 +106,24 @@ fn Settle(stream: u32);
 #[id(0x8034)] #[message] #[queued] #[family(copy)]
 fn CopyRowsOnDevice(shape: Bytes, src_array: u32, dst_array: u32, src_context: u32, dst_context: u32, peer: u32, stream: u32);
 
+/// The bytes of a box go to the session at the other end of a link, as a piece of that number. The
+/// answer comes once they are read, or will not be: `read` says which, as `wire::link` numbers it.
+#[id(0x8038)] #[message] #[waits] #[family(across)]
+fn LinkOut(link: u32, array: u32, piece: u64, shape: Bytes, stream: u32) -> (read: u32);
+
+/// As many bytes are to come over a link as a piece of that number. The answer comes once they have,
+/// or will not: `came` says which, as `wire::link` numbers it.
+#[id(0x8039)] #[message] #[waits] #[family(across)]
+fn LinkIn(link: u32, pad: u32, piece: u64, len: u64) -> (came: u32);
+
+/// The bytes of a piece that has come go where a box does.
+#[id(0x803a)] #[message] #[queued] #[family(across)]
+fn LinkLand(link: u32, array: u32, piece: u64, shape: Bytes, stream: u32);
+
+/// Ends a link. What has not come over it will not.
+#[id(0x803b)] #[message] #[queued] #[family(across)]
+fn LinkEnd(link: u32);
+
 /// Loads a library by its content's hash.
 #[id(0x8040)] #[message] #[queued] #[family(library)]
 #[creates(Library)]

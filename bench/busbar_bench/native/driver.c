@@ -7,6 +7,7 @@
  *   driver sustained SECONDS THREADS  launches a second, end to end
  *   driver sync COUNT                 launch + synchronize, and synchronize with nothing to do
  *   driver copies MAX_BYTES REPEATS   copies by size: pageable and pinned, both ways
+ *   driver across MAX_BYTES REPEATS   copies by size from the first device to the last
  *   driver steps LAUNCHES STEPS       steps of that many launches, a synchronize at the end
  *   driver memory MIB LAUNCHES        what the library adds to this process's memory; then waits
  *                                     for the end of stdin, so that its server can be looked at
@@ -26,6 +27,7 @@ typedef void *Handle;
 
 static struct {
     Result (*init)(unsigned);
+    Result (*device_count)(int *);
     Result (*device_get)(int *, int);
     Result (*retain)(Handle *, int);
     Result (*set_current)(Handle);
@@ -40,6 +42,7 @@ static struct {
     Result (*host_alloc)(void **, size_t, unsigned);
     Result (*copy_to_device)(DevicePtr, const void *, size_t);
     Result (*copy_to_host)(void *, DevicePtr, size_t);
+    Result (*copy_peer)(DevicePtr, Handle, DevicePtr, Handle, size_t);
 } cu;
 
 /* An empty kernel with the parameters of a typical one. The second text is for GPUs and drivers
@@ -87,6 +90,7 @@ static void open_context(void) {
     }
 #define GET(field, name) *(void **)(&cu.field) = symbol(library, name)
     GET(init, "cuInit");
+    GET(device_count, "cuDeviceGetCount");
     GET(device_get, "cuDeviceGet");
     GET(retain, "cuDevicePrimaryCtxRetain");
     GET(set_current, "cuCtxSetCurrent");
@@ -100,6 +104,7 @@ static void open_context(void) {
     GET(host_alloc, "cuMemHostAlloc");
     GET(copy_to_device, "cuMemcpyHtoD_v2");
     GET(copy_to_host, "cuMemcpyDtoH_v2");
+    GET(copy_peer, "cuMemcpyPeer");
     int device;
     CHECK(cu.init(0));
     CHECK(cu.device_get(&device, 0));
@@ -322,6 +327,42 @@ static void copies_mode(size_t most, int repeats) {
     printf("], \"intact\": %s}\n", memcmp(check, pageable, most) == 0 ? "true" : "false");
 }
 
+/* The last device may be another server's. */
+static void across_mode(size_t most, int repeats) {
+    int count;
+    Handle there;
+    DevicePtr from, to;
+    char *sent = malloc(most), *came = calloc(1, most);
+    CHECK(cu.mem_alloc(&from, most));
+    CHECK(cu.device_count(&count));
+    CHECK(cu.retain(&there, count - 1));
+    CHECK(cu.set_current(there));
+    CHECK(cu.mem_alloc(&to, most));
+    scramble(sent, most, 3);
+    CHECK(cu.set_current(context));
+    CHECK(cu.copy_to_device(from, sent, most));
+    CHECK(cu.synchronize());
+    printf("{\"mode\": \"across\", \"sizes\": [");
+    const char *comma = "";
+    for (size_t bytes = 64 << 10; bytes <= most; bytes *= 4) {
+        double begin = 0;
+        /* The first one is not counted. */
+        for (int i = 0; i <= repeats; i++) {
+            if (i == 1) begin = now_ns();
+            CHECK(cu.copy_peer(to, there, from, context, bytes));
+            CHECK(cu.synchronize());
+        }
+        printf("%s{\"bytes\": %zu, \"ns\": %.0f}", comma, bytes, (now_ns() - begin) / repeats);
+        fflush(stdout);
+        comma = ", ";
+    }
+    CHECK(cu.copy_peer(to, there, from, context, most));
+    CHECK(cu.set_current(there));
+    CHECK(cu.synchronize());
+    CHECK(cu.copy_to_host(came, to, most));
+    printf("], \"intact\": %s}\n", memcmp(came, sent, most) == 0 ? "true" : "false");
+}
+
 static void steps_mode(int launches, int steps) {
     double begin = now_ns();
     for (int step = 0; step < steps; step++) {
@@ -400,8 +441,8 @@ int main(int argc, char **argv) {
     int second = argc > 3 ? atoi(argv[3]) : 1;
     if (first <= 0 || second <= 0) {
         fprintf(stderr, "driver: MODE NUMBER NUMBER; "
-                        "modes: launch, sustained, sync, copies, steps, memory, "
-                        "context\n");
+                        "modes: launch, sustained, sync, copies, across, steps, "
+                        "memory, context\n");
         return 2;
     }
     if (strcmp(mode, "memory") == 0) {
@@ -417,6 +458,7 @@ int main(int argc, char **argv) {
     else if (strcmp(mode, "sustained") == 0) sustained_mode(first, second);
     else if (strcmp(mode, "sync") == 0) sync_mode((int)first);
     else if (strcmp(mode, "copies") == 0) copies_mode((size_t)first, second);
+    else if (strcmp(mode, "across") == 0) across_mode((size_t)first, second);
     else if (strcmp(mode, "steps") == 0) steps_mode((int)first, second);
     else {
         fprintf(stderr, "driver: no mode %s\n", mode);

@@ -10,6 +10,7 @@ mod greeting;
 mod http;
 mod identity;
 mod keeper;
+mod link;
 mod monitor;
 mod notify;
 mod reception;
@@ -19,6 +20,7 @@ mod rules;
 mod signals;
 mod spawner;
 mod state;
+mod tickets;
 mod timekeeper;
 mod turns;
 mod voices;
@@ -42,7 +44,7 @@ use signals::Signals;
 use state::Server;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 use turns::Turns;
@@ -206,6 +208,8 @@ pub fn run(args: Args) -> Result<()> {
         refusals: refusals::Refusals::new(audit.clone()),
         audit,
         busy: Arc::default(),
+        tickets: tickets::Tickets::default(),
+        dialling: AtomicUsize::new(0),
         told_to_end: AtomicU32::new(0),
     });
     if let Some(first) = server.identities.first() {

@@ -35,11 +35,13 @@ pub enum Switch {
     Side,
     /// A worker process is started ahead of need. Off: when the session begins.
     Spare,
+    /// Copies between servers go from one to the other. Off: through the client.
+    Links,
 }
 
 impl Switch {
     /// Every switch.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Queue,
         Self::Local,
         Self::Idle,
@@ -51,6 +53,7 @@ impl Switch {
         Self::Staging,
         Self::Side,
         Self::Spare,
+        Self::Links,
     ];
 
     /// Its name in a hello, and in lower case that of its variable: `BUSBAR_QUEUE=0`.
@@ -67,6 +70,7 @@ impl Switch {
             Self::Staging => "staging",
             Self::Side => "side",
             Self::Spare => "spare",
+            Self::Links => "links",
         }
     }
 

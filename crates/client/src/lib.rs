@@ -1,13 +1,13 @@
 //! The client's side of a session, inside the program that uses the accelerator.
 //!
 //! The API-neutral part is here: [`config`] reads the environment, [`servers`] is the list of those
-//! that are known, [`session`] opens a session and
-//! carries calls, [`shared`] hands memory to a worker on this host, `ring` copies through such
-//! memory, [`calls`] matches answers to those who wait, [`content`] sends module images only to
-//! servers that lack them, [`stats`] counts, [`log`] writes where the user asked and nowhere else,
-//! `tokens` keep what the server may ask for, `threads` start quietly, `stdio` writes what devices
-//! print. Each forwarded API is a folder: [`cuda`], [`opencl`], [`nccl`], which is a [`guest`] in
-//! the session of CUDA; [`nvml`] only answers questions.
+//! that are known, [`session`] opens a session and carries calls, [`link`] has its server linked to
+//! another's, [`shared`] hands memory to a worker on this host, `ring` copies through such memory,
+//! [`calls`] matches answers to those who wait, [`content`] sends module images only to servers
+//! that lack them, [`stats`] counts, [`log`] writes where the user asked and nowhere else, `tokens`
+//! keep what the server may ask for, `threads` start quietly, `stdio` writes what devices print.
+//! Each forwarded API is a folder: [`cuda`], [`opencl`], [`nccl`], which is a [`guest`] in the
+//! session of CUDA; [`nvml`] only answers questions.
 
 // What runs inside somebody else's program prints nothing unasked and never ends it.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::exit)]
@@ -20,6 +20,7 @@ pub mod cuda;
 mod env;
 pub mod guest;
 pub mod hello;
+pub mod link;
 pub mod log;
 pub mod nccl;
 pub mod nvml;

@@ -4,6 +4,7 @@ use crate::calls::{Answer, Calls};
 use crate::config::Config;
 use crate::content::{Hash, Offers};
 use crate::hello::{self, Failure};
+use crate::link::Linker;
 use crate::prelude::*;
 use crate::shared::{Neighbour, Sharing};
 use crate::side;
@@ -71,6 +72,8 @@ pub struct Session {
     pub welcome: Welcome,
     /// The worker, if it is on this host and takes memory to share.
     pub neighbour: Option<Neighbour>,
+    /// What links the session to one at another server.
+    pub linker: Option<Linker>,
 }
 
 /// Writes which piece of the device's memory is wanted.
@@ -118,9 +121,12 @@ impl Session {
         }
         let hello = hello::introduce(config, server, hello).map_err(Failure::Unreachable)?;
         let route = config.route(socket::address(server));
-        let dialer: Arc<dyn Dialer> = Arc::new(route.map_err(Failure::Unreachable)?);
+        let route = route.map_err(Failure::Unreachable)?;
+        let encrypted = route.is_encrypted();
+        let dialer: Arc<dyn Dialer> = Arc::new(route);
         let (conn, welcome) = hello::connect(&*dialer, &hello, config.connect_timeout)?;
         let neighbour = Neighbour::find(config.sharing, &*conn, &welcome);
+        let linker = Some(Linker::new(dialer.clone(), &hello, &welcome, encrypted));
         let aside = side::Opener::new(dialer.clone(), &hello, &welcome);
         let keeper = Reconnect {
             dialer,
@@ -132,7 +138,11 @@ impl Session {
             connected: true,
         };
         let session = Self::over(conn, server, welcome, Box::new(keeper), op_name, handler)
-            .map(|s| Self { neighbour, ..s })
+            .map(|s| Self {
+                neighbour,
+                linker,
+                ..s
+            })
             .map_err(|e| Failure::Unreachable(format!("cannot start a session's threads: {e}")))?;
         if let Some(aside) = aside {
             aside.serve(&session.channel, config.side_at_once);
@@ -175,6 +185,7 @@ impl Session {
             shared_bytes: AtomicU64::new(0),
             welcome,
             neighbour: None,
+            linker: None,
         })
     }
 

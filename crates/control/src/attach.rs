@@ -12,6 +12,14 @@ use zeroize::Zeroizing;
 pub enum Order {
     /// A connection, which comes along.
     Attach(Box<Attach>),
+    /// A link to another server, which was dialled for the session's client: the connection of the
+    /// one who asked comes along, as with `Attach`, and then the link's own.
+    Dialled {
+        /// Of the one who asked.
+        attach: Box<Attach>,
+        /// What it takes to go on with the link, where it is encrypted.
+        keys: Hidden,
+    },
     /// Say what the session holds.
     Tell,
     /// Say a sentence to the session's client.

@@ -45,6 +45,38 @@ pub enum Intent {
     Lease,
     /// Change what a running session has.
     Set,
+    /// A ticket by which another server joins a session that this client has here.
+    Ticket,
+    /// Dial another server, and join a session there to one that this client has here.
+    Dial,
+    /// From another server, with a ticket: a link to a session.
+    Link,
+}
+
+/// A link between two sessions of a client, at two servers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(default)]
+pub struct Link {
+    /// Ticket and dial: what the client calls it.
+    pub number: u32,
+    /// Dial: `HOST:PORT` of the other server.
+    pub address: String,
+    /// Dial: the fingerprint of that one's key; empty where it does not encrypt.
+    pub key: String,
+    /// Dial: the session there.
+    pub session: String,
+    /// Dial and link: what lets the link in.
+    pub ticket: String,
+}
+
+/// The answer to [`Intent::Ticket`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(default)]
+pub struct Ticket {
+    /// Good once, and not for long.
+    pub ticket: String,
+    /// The fingerprint of the server's key; empty where it does not encrypt.
+    pub key: String,
 }
 
 /// What is to change of a session; what is not said stays.
@@ -101,7 +133,7 @@ pub struct Hello {
     pub api: String,
     /// Proof of the right to connect, when the server asks for one.
     pub token: String,
-    /// Resume and side: which session.
+    /// Resume, side, ticket, dial and link: which session.
     pub session: String,
     /// What only the session's client knows: without it nobody else can take a session over.
     pub secret: String,
@@ -130,6 +162,8 @@ pub struct Hello {
     pub ask: Option<Question>,
     /// Set: what is to change.
     pub change: Change,
+    /// Ticket, dial and link: which link.
+    pub link: Link,
     /// Who asks.
     pub client: ClientInfo,
 }
@@ -142,7 +176,8 @@ pub const BUSY: &str = "busy";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// One word a program can match: `hello`, `version`, `token`, `tls`, `no_device`, `taken`,
-    /// `lease`, `api`, `session`, `limit`, `memory`, `share`, `policy`, `internal`, [`BUSY`].
+    /// `lease`, `api`, `session`, `limit`, `memory`, `share`, `policy`, `link`, `internal`,
+    /// [`BUSY`].
     pub code: String,
     /// One sentence that says what to do.
     pub message: String,

@@ -145,6 +145,19 @@ impl Route {
         Self { address, tls }
     }
 
+    /// Connects, within `limit`: a connection that can be handed to another process.
+    pub fn connect(&self, limit: Duration) -> io::Result<Stream> {
+        let begin = Instant::now();
+        let tcp = self.address.connect(limit)?;
+        match &self.tls {
+            None => Ok(Stream::Clear(tcp)),
+            Some(tls) => {
+                let left = limit.saturating_sub(begin.elapsed()).max(LEAST_WAIT);
+                Ok(Stream::Encrypted(Box::new(tls.connect(tcp, left)?)))
+            }
+        }
+    }
+
     /// Whether nobody can listen in.
     pub fn is_encrypted(&self) -> bool {
         self.tls.is_some()
@@ -153,14 +166,9 @@ impl Route {
 
 impl Dialer for Route {
     fn dial(&self, limit: Duration) -> io::Result<Arc<dyn Connection>> {
-        let begin = Instant::now();
-        let tcp = self.address.connect(limit)?;
-        match &self.tls {
-            None => Ok(Arc::new(tcp)),
-            Some(tls) => {
-                let left = limit.saturating_sub(begin.elapsed()).max(LEAST_WAIT);
-                Ok(Arc::new(tls.connect(tcp, left)?))
-            }
+        match self.connect(limit)? {
+            Stream::Clear(tcp) => Ok(Arc::new(tcp)),
+            Stream::Encrypted(tls) => Ok(Arc::new(*tls)),
         }
     }
 

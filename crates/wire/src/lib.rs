@@ -21,6 +21,7 @@ pub mod effects;
 pub mod frame;
 pub mod generated;
 pub mod limits;
+pub mod link;
 pub mod pieces;
 pub mod promise;
 pub mod record;

@@ -6,6 +6,10 @@ pub const MAX_FRAME_BODY: usize = 8 << 20;
 pub const MAX_BYTES: usize = MAX_FRAME_BODY - 4096;
 /// The most bulk bytes that one record carries; longer copies are cut into pieces of this size.
 pub const BULK_CHUNK: usize = 1 << 20;
+/// The most bytes of a piece that goes over a link between servers.
+pub const LINK_PIECE: usize = BULK_CHUNK;
+/// The most pieces that a session has on their way over one link, in each direction.
+pub const LINK_PIECES: usize = 4096;
 /// The most items of a counted list.
 pub const MAX_ITEMS: usize = 1 << 20;
 /// How many bytes of unacknowledged frames a sender keeps before it stops taking more.

@@ -1,5 +1,6 @@
 //! From the connection to the executor's queue.
 
+use crate::across::Links;
 use crate::ahead::{Ahead, Payload};
 use crate::at_once::AtOnce;
 use crate::callback::Callbacks;
@@ -209,6 +210,8 @@ pub struct Ends {
     pub incoming: Arena,
     /// Calls that do not wait in the queue.
     pub at_once: AtOnce,
+    /// Ways to sessions at other servers.
+    pub links: Links,
 }
 
 pub(crate) struct Intake {

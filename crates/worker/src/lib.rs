@@ -10,11 +10,12 @@
 //! are [`scratch`], and `named` keeps what a library's callbacks are about;
 //! what a client's ids stand for, and what dies with what, is in [`objects`]; device memory passes
 //! [`memory`]'s gate, work for a device waits for its [`turn`], and [`inventory`] tells the server
-//! what there is.
+//! what there is. What goes to devices of other servers does so over links, [`across`].
 //! Each forwarded API is a folder: [`cuda`], [`opencl`], and [`nccl`] beside that of CUDA, some of
 //! whose calls are made [`at_once`]; nothing else in Busbar loads a vendor's
 //! library.
 
+pub mod across;
 pub mod ahead;
 mod answer;
 pub mod apis;
@@ -104,6 +105,8 @@ pub struct Setup {
     pub outgoing: staging::Arena,
     /// Memory that a client on this host has handed over; `None` when there is none to come.
     pub shared: Option<shared::Offers>,
+    /// Ways to sessions at other servers.
+    pub links: across::Links,
     /// What the session has, for whoever asks.
     pub inventory: inventory::Inventory,
     /// What work for its devices passes.

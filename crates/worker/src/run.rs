@@ -1,5 +1,6 @@
 //! A worker's life: wait for a session, execute its records, give everything back, exit.
 
+use crate::across::Links;
 use crate::ahead::Ahead;
 use crate::at_once::AtOnce;
 use crate::callback::Callbacks;
@@ -19,7 +20,7 @@ use crate::welcome::{answer, welcome};
 use crate::{Api, Beside, Offered, Setup, signals};
 use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Keeper};
-use busbar_control::attach::{Attach, Order, Report};
+use busbar_control::attach::{Attach, Hidden, Order, Report};
 use busbar_control::hello::{Intent, NEWS, Refusal, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
 use busbar_transport::Connection;
 use busbar_transport::baton::Board;
@@ -178,6 +179,7 @@ fn open(
         ahead: Ahead::default(),
         incoming: Arena::new(SLABS_IN).map_err(no_memory)?,
         at_once: AtOnce::default(),
+        links: Links::new(inventory.counter("Link")).map_err(no_memory)?,
     };
     let outgoing = Arena::new(SLABS_OUT).map_err(no_memory)?;
     let door = given.door.filter(|_| shares(attach));
@@ -196,6 +198,7 @@ fn open(
         ahead: ends.ahead.clone(),
         incoming: ends.incoming.clone(),
         outgoing,
+        links: ends.links.clone(),
         inventory: inventory.clone(),
         turn: turn.clone(),
         devices: Some(attach.devices.clone()),
@@ -228,7 +231,7 @@ fn attend(
     let client = Arc::new(client);
     let keep = Duration::from_secs(attach.resume_seconds);
     let keeper = Wait::new(newest.clone(), client.clone(), keep, &conn, control.clone());
-    let outbox = ends.outbox.clone();
+    let (outbox, links) = (ends.outbox.clone(), ends.links.clone());
     let listen = |channel: &Channel| {
         // Whatever is between a client and us, and holds back the end of its connection, a client
         // of this host is seen to end.
@@ -244,6 +247,7 @@ fn attend(
             newest,
             channel: channel.clone(),
             outbox,
+            links,
         };
         std::thread::Builder::new()
             .name("control".into())
@@ -341,11 +345,13 @@ struct Ears {
     newest: Arc<Newest>,
     channel: Channel,
     outbox: Outbox,
+    links: Links,
 }
 
 impl Ears {
     fn listen(self) {
-        while let Ok(Some((order, fd))) = handover::recv(&self.control) {
+        while let Ok(Some((order, fds))) = handover::recv_all(&self.control) {
+            let mut fds = fds.into_iter();
             match busbar_control::read("what the server says", &order) {
                 Ok(Order::Tell) => {
                     let holds = Report::Holds(self.inventory.holding());
@@ -368,13 +374,21 @@ impl Ears {
                     self.outbox.leave(&why);
                 }
                 Ok(Order::Attach(attach)) if attach.hello.intent == Intent::Side => {
-                    self.attach_side(&attach, fd);
+                    self.attach_side(&attach, fds.next());
+                }
+                Ok(Order::Attach(attach)) if attach.hello.intent == Intent::Link => {
+                    let end = taken(fds.next(), &attach.keys);
+                    self.add_link(&attach, end.clone(), end);
+                }
+                Ok(Order::Dialled { attach, keys }) => {
+                    let client = taken(fds.next(), &attach.keys);
+                    self.add_link(&attach, client, taken(fds.next(), &keys));
                 }
                 // A client that comes back knows that its old connection is dead; from here a cut
                 // link may look alive for long. Before the keeper gets the new one, or this would
                 // end it.
                 Ok(Order::Attach(attach)) => {
-                    if let Some(fd) = fd {
+                    if let Some(fd) = fds.next() {
                         self.newest.put(*attach, fd, || self.channel.disconnect());
                     }
                 }
@@ -387,11 +401,9 @@ impl Ears {
 
     /// A second connection.
     fn attach_side(&self, attach: &Attach, fd: Option<OwnedFd>) {
-        let taken = fd.map(|fd| Stream::take_over(fd, &attach.keys.0));
-        let Some(Ok(conn)) = taken else {
+        let Some(conn) = taken(fd, &attach.keys) else {
             return;
         };
-        let conn = Arc::new(conn);
         let side = self.channel.offer_side(conn.clone());
         let welcome = Welcome {
             side,
@@ -399,6 +411,23 @@ impl Ears {
         };
         answer(&*conn, &welcome);
     }
+
+    /// A link. Whoever waits to hear of that does so by a connection of its own, or by the link's.
+    fn add_link(&self, attach: &Attach, asker: Option<Arc<Stream>>, link: Option<Arc<Stream>>) {
+        let (Some(asker), Some(link)) = (asker, link) else {
+            return;
+        };
+        let welcome = match self.links.add(attach.hello.link.number, link) {
+            Ok(()) => welcome(attach, 0),
+            Err(e) => Welcome::refuse(Refusal::new("link", e.to_string())),
+        };
+        answer(&*asker, &welcome);
+    }
+}
+
+/// A connection that the server has handed over.
+fn taken(fd: Option<OwnedFd>, keys: &Hidden) -> Option<Arc<Stream>> {
+    Some(Arc::new(Stream::take_over(fd?, &keys.0).ok()?))
 }
 
 /// Whether memory may be shared: the client can, and says that it runs on this very kernel. Whether

@@ -100,6 +100,11 @@ impl Arena {
         first.then_some(self.memory())
     }
 
+    /// Whether somebody has it registered, or is at it.
+    pub fn is_registered(&self) -> bool {
+        self.shared.registered.load(Ordering::Acquire)
+    }
+
     /// Whoever had it registered is gone: the next may.
     pub fn not_registered(&self) {
         self.shared.registered.store(false, Ordering::Release);

@@ -76,6 +76,7 @@ functions! {
     cuMemcpyDtoHAsync_v2(dst: *mut c_void, src: u64, n: usize, stream: usize);
     cuMemcpy2D_v2(shape: &[u64; 16]);
     cuMemcpy2DAsync_v2(shape: &[u64; 16], stream: usize);
+    cuMemcpy3DPeerAsync(shape: &[u64; 25], stream: usize);
     cuMemAllocManaged(out: &mut u64, size: usize, flags: u32);
     cuGraphExecDestroy(exec: usize);
     cuGraphDestroy(graph: usize);

@@ -280,6 +280,8 @@ impl Pair {
                 ahead: busbar_worker::ahead::Ahead::default(),
                 incoming: busbar_worker::staging::Arena::new(8).expect("memory for staging"),
                 at_once: busbar_worker::at_once::AtOnce::default(),
+                links: busbar_worker::across::Links::new(Default::default())
+                    .expect("memory for links"),
             };
             let open = |c: &busbar_channel::Channel| {
                 let _ = opened.set(c.clone());

@@ -122,6 +122,10 @@ pub struct Args {
     /// ended: 30s, 10m, or `off` [default: 30m]
     #[arg(long, value_name = "TIME")]
     kernel_limit: Option<String>,
+    /// Make no links to other servers, for copies between their devices and this one's: these go
+    /// through the client
+    #[arg(long)]
+    no_links: bool,
     /// Write logs as JSON lines
     #[arg(long)]
     json: bool,
@@ -161,6 +165,7 @@ struct File {
     drain: Option<String>,
     turns: Option<Turns>,
     kernel_limit: Option<String>,
+    no_links: bool,
     json_logs: bool,
 }
 
@@ -194,6 +199,8 @@ pub(crate) struct Config {
     pub turns: Turns,
     /// How long one kernel may keep others waiting.
     pub kernel_limit: Option<Duration>,
+    /// Dial other servers for clients, and be dialled.
+    pub links: bool,
     pub json_logs: bool,
 }
 
@@ -290,6 +297,7 @@ impl Config {
             max_sessions: a.max_sessions.or(file.max_sessions).unwrap_or(1024),
             turns: a.turns.or(file.turns).unwrap_or_default(),
             kernel_limit: kernel_limit(a.kernel_limit.or(file.kernel_limit).as_deref())?,
+            links: !(a.no_links || file.no_links),
             json_logs: a.json || file.json_logs,
         })
     }
@@ -331,6 +339,7 @@ impl Config {
             ),
             ("audit", json!(self.audit)),
             ("drain", json!(format!("{}s", self.drain.as_secs()))),
+            ("links", json!(self.links)),
             ("json_logs", json!(self.json_logs)),
         ];
         if self.json_logs {

@@ -3,6 +3,7 @@
 use super::budget::{Allowance, Budget};
 use super::greeting::Guest;
 use super::identity::Who;
+use super::link;
 use super::reception::{ANSWER_TIME, Known, answer, take_in};
 use super::refusals::Network;
 use super::state::{Server, SessionEntry};
@@ -87,6 +88,9 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
         }
         Intent::Lease => lease(server, &known, refuse),
         Intent::Set => set(server, &known, refuse),
+        Intent::Ticket => link::ticket(server, &known, refuse),
+        Intent::Dial => link::dial(server, known, refuse),
+        Intent::Link => link::join(server, known, refuse),
     }
 }
 
@@ -103,7 +107,7 @@ impl Busy {
     fn enter(all: &Arc<AtomicUsize>, intent: Intent) -> Option<Self> {
         let most = match intent {
             Intent::Resume | Intent::Side => MOST_BUSY + KEPT_FOR_OLD,
-            Intent::Open | Intent::Status | Intent::Lease | Intent::Set => MOST_BUSY,
+            _ => MOST_BUSY,
         };
         let place = Self(all.clone());
         (all.fetch_add(1, Ordering::AcqRel) < most).then_some(place)
@@ -400,14 +404,8 @@ fn resume(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal))
         protocol,
         who,
     } = known;
-    let found = lock(&server.sessions).get(&hello.session).and_then(|s| {
-        let good = blake3::hash(s.secret.as_bytes()) == blake3::hash(hello.secret.as_bytes());
-        // Whoever has opened it, by what was shown then.
-        (good && s.who == who && s.encrypted == conn.is_encrypted())
-            .then(|| (s.worker.clone(), s.secret.clone()))
-    });
-    let Some((worker, secret)) = found else {
-        return refuse(&conn, over(server, &hello.session));
+    let Some((worker, secret)) = server.session_of(&hello, &who, conn.is_encrypted()) else {
+        return refuse(&conn, server.over(&hello.session));
     };
     let _ = conn.send_timeout(None);
     let session = hello.session.clone();
@@ -433,18 +431,8 @@ fn resume(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal))
         std::thread::sleep(Duration::from_millis(5));
     }
     if let Ok(conn) = handed.take() {
-        refuse(&conn, over(server, &session));
+        refuse(&conn, server.over(&session));
     }
-}
-
-/// What a client hears that comes back to a session that has ended.
-fn over(server: &Server, session: &str) -> Refusal {
-    let ended = lock(&server.ended);
-    let why = ended.iter().find(|(n, _)| n == session).map_or(
-        "the server does not know it (was it restarted?)",
-        |(_, why)| why.as_str(),
-    );
-    Refusal::new("session", format!("the session is over: {why}"))
 }
 
 /// Holds a lease for as long as its connection lasts.

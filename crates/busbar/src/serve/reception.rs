@@ -5,7 +5,7 @@ use super::identity::Who;
 use super::refusals::Network;
 use super::state::Server;
 use busbar_channel::{recv_hello, send_hello};
-use busbar_control::hello::{BUSY, Hello, Refusal, Welcome};
+use busbar_control::hello::{BUSY, Hello, Intent, Refusal, Welcome};
 use busbar_control::text::tidy;
 use busbar_transport::Connection;
 use busbar_transport::stream::Stream;
@@ -86,7 +86,10 @@ pub(super) fn take_in(server: &Server, stream: TcpStream, guest: &Guest) -> Opti
     let checked = busbar_control::read::<Hello>("the hello", &body)
         .map_err(|e| Refusal::new("hello", e))
         .and_then(|mut h| {
-            let who = server.identities.admit(&h.token, certificate.as_ref())?;
+            let who = match h.intent {
+                Intent::Link => server.admit_link(&mut h)?,
+                _ => server.identities.admit(&h.token, certificate.as_ref())?,
+            };
             // Nobody behind this needs it, least of all a worker.
             h.token.clear();
             check_texts(&mut h)?;
@@ -163,7 +166,12 @@ fn encrypt(
 
 /// Checks the names in a hello, and tidies what is only shown.
 fn check_texts(h: &mut Hello) -> Result<(), Refusal> {
-    for text in [&h.api, &h.session, &h.secret, &h.lease] {
+    let l = &h.link;
+    let link = [&l.address, &l.key, &l.session, &l.ticket];
+    for text in [&h.api, &h.session, &h.secret, &h.lease]
+        .into_iter()
+        .chain(link)
+    {
         if text.len() > MOST_NAME || text.contains(char::is_control) {
             return Err(Refusal::new(
                 "hello",
@@ -189,7 +197,6 @@ fn check_texts(h: &mut Hello) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use busbar_control::hello::Intent;
 
     #[test]
     fn what_a_client_says_of_itself_is_short() {

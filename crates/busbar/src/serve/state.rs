@@ -6,11 +6,12 @@ use super::identity::{Identities, Who};
 use super::monitor::Monitor;
 use super::refusals::Refusals;
 use super::rules::Rules;
+use super::tickets::Tickets;
 use super::timekeeper::Timekeeper;
 use super::turns::Turns;
 use super::workers::{Worker, Workers};
 use crate::audit::Audit;
-use busbar_control::hello::ClientInfo;
+use busbar_control::hello::{ClientInfo, Hello, Refusal};
 use busbar_control::holding::Holding;
 use busbar_pool::Pool;
 use busbar_transport::lock::lock;
@@ -74,12 +75,72 @@ pub(crate) struct Server {
     pub told_to_end: AtomicU32,
     /// Clients that are known and being served, other than by a worker.
     pub busy: Arc<AtomicUsize>,
+    /// What lets links from other servers in.
+    pub tickets: Tickets,
+    /// Other servers that are being dialled.
+    pub dialling: AtomicUsize,
 }
+
+/// What is said of links where the server makes none.
+pub(crate) const NO_LINKS: &str =
+    "this server makes no links to others (--no-links): copies go through the client";
 
 impl Server {
     /// Whether nothing new is taken any more.
     pub(crate) fn drains(&self) -> bool {
         self.told_to_end.load(Ordering::Acquire) > 0
+    }
+
+    /// The worker and the secret of the session that a hello names, if it comes from whoever has
+    /// opened that, by what was shown then.
+    pub(crate) fn session_of(
+        &self,
+        hello: &Hello,
+        who: &Who,
+        encrypted: bool,
+    ) -> Option<(Arc<Worker>, String)> {
+        let sessions = lock(&self.sessions);
+        let s = sessions.get(&hello.session)?;
+        let good = blake3::hash(s.secret.as_bytes()) == blake3::hash(hello.secret.as_bytes());
+        (good && s.who == *who && s.encrypted == encrypted)
+            .then(|| (s.worker.clone(), s.secret.clone()))
+    }
+
+    /// A session's worker.
+    pub(crate) fn worker_of(&self, session: &str) -> Option<Arc<Worker>> {
+        Some(lock(&self.sessions).get(session)?.worker.clone())
+    }
+
+    /// Who has opened a session.
+    pub(crate) fn who_has(&self, session: &str) -> Option<Who> {
+        Some(lock(&self.sessions).get(session)?.who.clone())
+    }
+
+    /// Lets another server's link in by its ticket: for that one session it is as good as the
+    /// client that the ticket was given to. What the client calls the link is put into the hello.
+    pub(crate) fn admit_link(&self, hello: &mut Hello) -> Result<Who, Refusal> {
+        let no = |why| Refusal::new("link", why);
+        if !self.config.links {
+            return Err(no(NO_LINKS));
+        }
+        let ticket = std::mem::take(&mut hello.link.ticket);
+        let number = self.tickets.take(&ticket, &hello.session, Instant::now());
+        let who = number.and_then(|n| Some((n, self.who_has(&hello.session)?)));
+        let (number, who) = who.ok_or_else(|| {
+            no("the ticket of the link is not good: it may have been used, or be too old")
+        })?;
+        hello.link.number = number;
+        Ok(who)
+    }
+
+    /// What a client hears that comes back to a session that has ended.
+    pub(crate) fn over(&self, session: &str) -> Refusal {
+        let ended = lock(&self.ended);
+        let why = ended.iter().find(|(n, _)| n == session).map_or(
+            "the server does not know it (was it restarted?)",
+            |(_, why)| why.as_str(),
+        );
+        Refusal::new("session", format!("the session is over: {why}"))
     }
 
     /// Whether there is something for NVML to read.

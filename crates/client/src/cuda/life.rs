@@ -285,6 +285,7 @@ pub fn open(config: &Config) -> Result<&'static Client> {
             twin: load::twin,
             gates: Mutex::default(),
             helpers: Mutex::default(),
+            links: Default::default(),
             all: OnceLock::new(),
             devices: devices.collect(),
             driver_version,

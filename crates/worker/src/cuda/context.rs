@@ -74,6 +74,7 @@ fn forget(w: &mut Cuda, id: u32) {
     if w.handle(Kind::Context, id).is_ok() {
         w.incoming.not_registered();
         w.outgoing.not_registered();
+        w.links.arena().not_registered();
         w.graphs.mirrors.forget_free();
     }
     w.remove((Kind::Context, id));

@@ -6,6 +6,7 @@ use super::prelude::*;
 use super::promised::Promised;
 use super::room::{kept, room_for, staging_out};
 use super::state::mirrors::Room;
+use crate::staging::Arena;
 use busbar_channel::switches::Switch;
 use busbar_wire::generated::cuda::contract::MOST_READ;
 use busbar_wire::limits::BULK_CHUNK;
@@ -16,23 +17,27 @@ pub fn register(w: &Cuda, context: u64) {
     if !Switch::Staging.on() {
         return;
     }
-    let driver = w.driver;
-    for arena in [w.incoming.clone(), w.outgoing.clone()] {
-        let run = move || {
-            let Some((p, len)) = arena.to_register() else {
-                return;
-            };
-            // SAFETY: a live context; memory that lives as long as the arena, of which the session
-            // keeps a clone to its end.
-            unsafe {
-                driver.cuCtxSetCurrent(context as CUcontext);
-                driver.cuMemHostRegister_v2(p.cast(), len, CU_MEMHOSTREGISTER_PORTABLE);
-            }
-        };
-        let _ = std::thread::Builder::new()
-            .name("register".into())
-            .spawn(run);
+    for arena in [&w.incoming, &w.outgoing] {
+        register_one(w.driver, context, arena);
     }
+}
+
+/// The same of one arena, of which the session keeps a clone to its end.
+pub fn register_one(driver: &'static Driver, context: u64, arena: &Arena) {
+    let arena = arena.clone();
+    let run = move || {
+        let Some((p, len)) = arena.to_register() else {
+            return;
+        };
+        // SAFETY: a live context; memory that lives as long as the arena.
+        unsafe {
+            driver.cuCtxSetCurrent(context as CUcontext);
+            driver.cuMemHostRegister_v2(p.cast(), len, CU_MEMHOSTREGISTER_PORTABLE);
+        }
+    };
+    let _ = std::thread::Builder::new()
+        .name("register".into())
+        .spawn(run);
 }
 
 pub fn copy_in(w: &mut Cuda, m: msg::CopyIn<'_>) -> Result {

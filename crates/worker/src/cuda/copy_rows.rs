@@ -24,6 +24,14 @@ pub fn array(w: &mut Cuda, id: u32) -> Result<CUarray> {
 
 const HOST: CUmemorytype = CU_MEMORYTYPE_HOST as _;
 
+/// Has a copy put the bytes of its box into the host's memory, packed.
+pub fn packed(c: &mut CUDA_MEMCPY3D, at: u64) {
+    c.dstMemoryType = HOST;
+    c.dstHost = at as *mut _;
+    (c.dstXInBytes, c.dstY, c.dstZ, c.dstLOD) = (0, 0, 0, 0);
+    (c.dstPitch, c.dstHeight) = (c.WidthInBytes, c.Height);
+}
+
 /// Copies packed bytes to where a box goes.
 ///
 /// # Safety
@@ -132,11 +140,8 @@ pub fn copy_out_rows(w: &mut Cuda, m: msg::CopyOutRows<'_>) -> Result<Answered, 
                 c.srcArray = src;
                 c.srcY += y;
                 c.srcZ += z;
-                c.dstMemoryType = HOST;
-                c.dstHost = at as *mut _;
-                (c.dstXInBytes, c.dstY, c.dstZ, c.dstLOD) = (0, 0, 0, 0);
-                (c.dstPitch, c.dstHeight) = (width, rows);
                 (c.Height, c.Depth) = (rows, 1);
+                packed(&mut c, at);
                 // SAFETY: it holds that many rows, and is kept until they are sent.
                 check(unsafe { w.cuMemcpy3DAsync_v2(&c, stream) })?;
                 let len = rows * width;

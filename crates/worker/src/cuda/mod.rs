@@ -10,6 +10,7 @@
 // Functions of the driver API keep their C names in calls.
 #![allow(non_snake_case)]
 
+mod across;
 mod address;
 mod array;
 mod blame;
@@ -132,6 +133,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         detours: std::sync::Arc::default(),
         hurried: false,
         completer,
+        links: setup.links,
         mapped: BTreeMap::new(),
         physical: BTreeMap::new(),
         pooled: HashMap::new(),

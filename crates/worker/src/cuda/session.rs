@@ -4,6 +4,7 @@ use super::prelude::*;
 use super::state::handles::{Body, Handles};
 use super::state::{execs, exports, given, listeners, mapped, segments, settled};
 use super::{blame, done, mover, promised, turns};
+use crate::across::Links;
 use crate::ahead::Ahead;
 use crate::answer::Outcome;
 use crate::content::Content;
@@ -48,6 +49,8 @@ pub struct Cuda {
     /// No slab for what goes out came back when one was last waited for.
     pub hurried: bool,
     pub completer: done::Completer,
+    /// Ways to sessions at other servers.
+    pub links: Links,
     /// What device memory passes.
     pub gate: Gate,
     /// Physical memory that the program has mapped, by address: its size, and what keeps it.

@@ -32,6 +32,8 @@ fn main() {
         Some("random-threads") => random::threads(&d, number(1), number(2)),
         Some("random-devices") => random::devices::run(&d, number(1), number(2), number(3)),
         Some("apart") => random::apart::run(&d),
+        Some("around") => random::apart::around(&d, number(1) as usize, number(2)),
+        Some("one-is-cut-off") => random::apart::one_is_cut_off(&d),
         Some("one-dies") => random::apart::one_dies(&d),
         Some("devices") => devices(&d),
         Some("hold") => hold(&d, number(1)),

@@ -315,6 +315,7 @@ fn main() -> Result<()> {
     let callbacks = Callbacks::default();
     let ahead = Ahead::default();
     let incoming = Arena::new(48)?;
+    let links = busbar_worker::across::Links::new(Default::default())?;
     let setup = Setup {
         outbox: outbox.clone(),
         content: content.clone(),
@@ -327,6 +328,7 @@ fn main() -> Result<()> {
         devices: None,
         library: Some(library.clone()),
         shared: None,
+        links: links.clone(),
     };
     let inner = busbar_worker::cuda::open(setup).map_err(|r| anyhow::anyhow!(r.message))?;
     let corpus: Vec<_> = corpus.into_iter().filter(|c| c.0.op < RESERVED).collect();
@@ -375,6 +377,7 @@ fn main() -> Result<()> {
         ahead,
         incoming,
         at_once: busbar_worker::at_once::AtOnce::default(),
+        links,
     };
     let ours: Arc<dyn Connection> = Arc::new(ours);
     let end = ours.clone();

@@ -1,6 +1,6 @@
 //! What a program sees of devices that lie apart: 0 and 1 at one server, 2 and 3 at another.
 
-use crate::driver::Driver;
+use crate::driver::{Driver, IMAGE};
 use std::io::Read;
 
 fn contexts(d: &Driver) -> Vec<usize> {
@@ -100,4 +100,103 @@ pub fn one_dies(d: &Driver) {
     println!("later: {}", d.cuCtxSynchronize());
     let (rc, out) = read(2, q);
     println!("other: {rc} {}", out == [2; 4096]);
+}
+
+/// Memory of a device with a stream and a kernel that changes all of it.
+struct Stop {
+    context: usize,
+    memory: u64,
+    stream: usize,
+    scramble: usize,
+}
+
+impl Stop {
+    fn new(d: &Driver, context: usize, len: usize) -> Self {
+        assert_eq!(d.cuCtxSetCurrent(context), 0);
+        let memory = d.alloc(len);
+        assert_eq!(d.cuMemsetD8_v2(memory, 7, len), 0);
+        let (mut stream, mut module, mut scramble) = (0, 0, 0);
+        assert_eq!(d.cuStreamCreate(&mut stream, 1), 0);
+        assert_eq!(d.cuCtxSynchronize(), 0);
+        assert_eq!(d.cuModuleLoadData(&mut module, IMAGE.as_ptr().cast()), 0);
+        let name = c"scramble".as_ptr();
+        assert_eq!(d.cuModuleGetFunction(&mut scramble, module, name), 0);
+        Self {
+            context,
+            memory,
+            stream,
+            scramble,
+        }
+    }
+}
+
+/// Sends `len` bytes around the devices, from one server to the other each time. Nothing waits but
+/// streams for each other.
+pub fn around(d: &Driver, len: usize, rounds: u64) {
+    let contexts = contexts(d);
+    let stops: Vec<_> = contexts.iter().map(|c| Stop::new(d, *c, len)).collect();
+    for round in 0..rounds {
+        let way = [(0, 2), (2, 1), (1, 3), (3, 0)][round as usize % 4];
+        let (from, to) = (&stops[way.0], &stops[way.1]);
+        assert_eq!(d.cuCtxSetCurrent(from.context), 0);
+        let words = [from.memory, round + 1, len as u64 / 8];
+        assert_eq!(d.launch(from.scramble, from.stream, &words), 0);
+        // By the stream of either.
+        let by = if round % 3 == 0 { to } else { from };
+        let mut event = 0;
+        assert_eq!(d.cuEventCreate(&mut event, 2), 0);
+        if round % 3 == 0 {
+            assert_eq!(d.cuEventRecord(event, from.stream), 0);
+            assert_eq!(d.cuStreamWaitEvent(to.stream, event, 0), 0);
+        }
+        assert_eq!(d.cuCtxSetCurrent(by.context), 0);
+        let (dst, src) = (to.memory, from.memory);
+        let copy = d.cuMemcpyPeerAsync(dst, to.context, src, from.context, len, by.stream);
+        assert_eq!(copy, 0);
+        if round % 3 != 0 {
+            assert_eq!(d.cuCtxSetCurrent(from.context), 0);
+            assert_eq!(d.cuEventRecord(event, from.stream), 0);
+            assert_eq!(d.cuStreamWaitEvent(to.stream, event, 0), 0);
+        }
+        assert_eq!(d.cuEventDestroy_v2(event), 0);
+    }
+    let last = &stops[[2, 1, 3, 0][(rounds as usize + 3) % 4]];
+    assert_eq!(d.cuCtxSetCurrent(last.context), 0);
+    assert_eq!(d.cuStreamSynchronize(last.stream), 0);
+    // Each piece of it has been everywhere: some of each is enough to know.
+    let mut sum = 0xcbf2_9ce4_8422_2325u64;
+    for at in (0..len).step_by(1 << 20) {
+        let mut some = [0u8; 512];
+        for at in [at, (at + (1 << 20)).min(len) - some.len()] {
+            let to = some.as_mut_ptr().cast();
+            assert_eq!(d.cuMemcpyDtoH_v2(to, last.memory + at as u64, 512), 0);
+            let mix = |sum: u64, b: &u8| (sum ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
+            sum = some.iter().fold(sum, mix);
+        }
+    }
+    println!("carried {} {sum:016x}", rounds * len as u64);
+}
+
+/// Copies from one server to the other before that one dies, and afterwards.
+pub fn one_is_cut_off(d: &Driver) {
+    const LEN: usize = 3 << 20;
+    let contexts = contexts(d);
+    let stops: Vec<_> = contexts.iter().map(|c| Stop::new(d, *c, LEN)).collect();
+    let copy = |to: usize, from: usize| {
+        let (to, from) = (&stops[to], &stops[from]);
+        assert_eq!(d.cuCtxSetCurrent(from.context), 0);
+        let (dst, src, stream) = (to.memory, from.memory, from.stream);
+        let rc = d.cuMemcpyPeerAsync(dst, to.context, src, from.context, LEN, stream);
+        (rc != 0) || d.cuStreamSynchronize(stream) != 0 || d.cuCtxSynchronize() != 0
+    };
+    println!("across: {}", copy(2, 0));
+    println!("ready");
+    let mut all = Vec::new();
+    std::io::stdin().read_to_end(&mut all).expect("an end");
+    println!("to the dead: {}", copy(2, 0));
+    println!("from the dead: {}", copy(0, 3));
+    assert_eq!(d.cuCtxSetCurrent(contexts[0]), 0);
+    let mut out = [0u8; 16];
+    let rc = d.cuMemcpyDtoH_v2(out.as_mut_ptr().cast(), stops[0].memory, 16);
+    println!("the other: {rc} {}", out == [7; 16]);
 }

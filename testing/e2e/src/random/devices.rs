@@ -298,7 +298,7 @@ impl Program<'_> {
         let (to, from) = (to.address, from.address);
         let raw = self.stream(stream);
         self.on(stream.0);
-        match self.rng.below(6) {
+        match self.rng.below(8) {
             0 | 1 => {
                 let rc = d.cuMemcpyPeerAsync(to, contexts.0, from, contexts.1, n, raw);
                 self.good("cuMemcpyPeerAsync", rc);
@@ -308,6 +308,7 @@ impl Program<'_> {
                 let rc = d.cuMemcpyDtoDAsync_v2(to, from, n, raw);
                 self.good("cuMemcpyDtoDAsync", rc);
             }
+            6 | 7 => self.copy_rows((to, from), contexts, n, raw),
             way => {
                 self.good("cuStreamSynchronize", d.cuStreamSynchronize(raw));
                 let rc = match way {
@@ -318,6 +319,44 @@ impl Program<'_> {
                 self.good("cuCtxSynchronize", d.cuCtxSynchronize());
             }
         }
+    }
+
+    /// A copy of some rows, or of a box of them, of `n` bytes from the first to the last.
+    fn copy_rows(
+        &mut self,
+        (to, from): (u64, u64),
+        contexts: (usize, usize),
+        n: usize,
+        raw: usize,
+    ) {
+        /// Memory of a device; whatever the address says.
+        const KINDS: [u64; 2] = [2, 4];
+        let n = n as u64;
+        // Not too many.
+        let width = n / 200 + 1 + self.rng.below(n / 4);
+        let pitch = width + self.rng.below(40);
+        let rows = (n - width) / pitch + 1;
+        let (one, other) = (self.rng.below(2) as usize, self.rng.below(2) as usize);
+        let mut shape = [0; 25];
+        let rc = if self.rng.one_in(2) {
+            shape[2] = KINDS[one];
+            (shape[4], shape[6]) = (from, pitch);
+            shape[9] = KINDS[other];
+            (shape[11], shape[13]) = (to, pitch);
+            (shape[14], shape[15]) = (width, rows);
+            let mut flat = [0; 16];
+            flat.copy_from_slice(&shape[..16]);
+            self.d.cuMemcpy2DAsync_v2(&flat, raw)
+        } else {
+            let height = 1 + self.rng.below(rows);
+            shape[4] = KINDS[one];
+            (shape[6], shape[8], shape[9], shape[10]) = (from, contexts.1 as u64, pitch, height);
+            shape[15] = KINDS[other];
+            (shape[17], shape[19], shape[20], shape[21]) = (to, contexts.0 as u64, pitch, height);
+            (shape[22], shape[23], shape[24]) = (width, height, rows / height);
+            self.d.cuMemcpy3DPeerAsync(&shape, raw)
+        };
+        self.good("a copy of rows", rc);
     }
 
     fn open_parcel(&mut self) {

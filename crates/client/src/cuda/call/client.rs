@@ -1,5 +1,6 @@
 //! A client: a session with a worker, and all that is known about it.
 
+use super::links::Links;
 use crate::cuda::state::State;
 use crate::cuda::state::devices::Device;
 use crate::guest::Listener;
@@ -26,6 +27,8 @@ pub struct Client {
     pub gates: Mutex<HashMap<u64, Gate>>,
     /// Streams of our own that nothing is in, by handle.
     pub helpers: Mutex<Vec<u64>>,
+    /// Links from the server to others.
+    pub links: Links,
     /// The server's devices that the program sees, in its order.
     pub devices: Vec<Device>,
     /// What `cuDriverGetVersion` answers: the oldest of the servers'.

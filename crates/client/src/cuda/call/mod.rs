@@ -7,6 +7,7 @@ pub mod fault;
 pub mod freed;
 mod guard;
 mod host;
+pub mod links;
 mod send;
 pub mod thread;
 mod together;

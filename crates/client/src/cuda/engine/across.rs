@@ -2,18 +2,14 @@
 //! one that wait for events of another.
 //!
 //! A stream that has to wait for another server comes to a gate: its worker says so, and the client
-//! lets it go on when what it waits for is done. The bytes of a copy go through the client, by
-//! streams of our own on both sides: what the program's stream orders is the gate.
+//! lets it go on when what it waits for is done. What the program's stream orders is the gate; the
+//! bytes of a copy are carried meanwhile.
 
 use super::prelude::*;
-use crate::cuda::engine::{callback, settled, stream, transfer};
-use crate::cuda::state::rows::{ARRAY, DEVICE, End, HOST, Rows, UNIFIED};
+use crate::cuda::engine::helper::Helper;
+use crate::cuda::engine::{callback, carry, ends, stream};
+use crate::cuda::state::rows::{ARRAY, DEVICE, End, Rows, UNIFIED, at};
 use crate::threads;
-use std::sync::mpsc::{Receiver, channel};
-
-/// How many bytes go at a time, and how many such pieces are under way.
-const PIECE: usize = 4 << 20;
-const PIECES: usize = 4;
 
 /// The call at the client that has the device memory at an address; `None` of the program's own.
 fn home(cx: Cx, p: u64) -> Option<Cx> {
@@ -71,14 +67,20 @@ fn between(
     }
     let of = cx.in_context(stream::context_of(cx, stream)?);
     callback::gate(of, stream, move |go_on| {
+        let failed = move |e| of.state().contexts.defer(of.scope, e);
+        // Whoever has it lets the stream go on, and says before that what has failed.
+        let go_on = Arc::new(Mutex::new(Some(go_on)));
+        let theirs = go_on.clone();
         let run = move || {
             if let Err(e) = copy() {
-                of.state().contexts.defer(of.scope, e);
+                failed(e);
             }
-            drop(go_on);
+            lock(&theirs).take();
         };
-        // Without a thread the copy is lost, and the stream goes on.
-        let _ = threads::start("busbar-across", run);
+        if threads::start("busbar-across", run).is_err() {
+            failed(CUDA_ERROR_OPERATING_SYSTEM);
+            lock(&go_on).take();
+        }
     })
 }
 
@@ -111,10 +113,16 @@ pub unsafe fn bytes(
             o.synchronize(0)
         }),
         Way::Between(d, s) => (|| {
-            d.state().must_be_on_device(dst, len)?;
-            s.state().must_be_on_device(src, len)?;
+            let line = Rows {
+                src: at(DEVICE, src),
+                dst: at(DEVICE, dst),
+                width: len,
+                height: 1,
+                depth: 1,
+            };
+            let line = apart((d, s), &line)?;
             between(cx, (d, s), stream, later, move || {
-                carry((d, dst), (s, src), len)
+                carry::carry((d, s), &line)
             })
         })(),
     })
@@ -155,138 +163,20 @@ pub unsafe fn rows(
             copy_box(o, r, 0, false, false)?;
             o.synchronize(0)
         }),
-        Way::Between(d, s) => between(cx, (d, s), stream, later, move || {
-            let mut packed = vec![0u8; r.width * r.height * r.depth];
-            let middle = End {
-                memory: HOST,
-                host: packed.as_mut_ptr() as u64,
-                pitch: r.width,
-                height: r.height,
-                ..End::default()
-            };
-            let (mut out, mut into) = (r, r);
-            (out.dst, into.src) = (middle, middle);
-            let (from, to) = (Helper::of(s)?, Helper::of(d)?);
-            // SAFETY: the packed box is as long as the copy; what is on the devices is checked.
-            unsafe {
-                copy_box(s, out, from.id, false, false)?;
-                copy_box(d, into, to.id, false, false)?;
-            }
-            to.wait()
-        }),
+        Way::Between(d, s) => (|| {
+            let r = apart((d, s), &r)?;
+            between(cx, (d, s), stream, later, move || carry::carry((d, s), &r))
+        })(),
     })
 }
 
-/// A stream of our own that waits for no other, and that nothing else is in meanwhile.
-struct Helper {
-    cx: Cx,
-    id: u32,
-}
-
-impl Helper {
-    /// One in the context that a call is in.
-    fn of(cx: Cx) -> Result<Self> {
-        const NON_BLOCKING: u32 = 1;
-        cx.need_context()?;
-        let handles = &cx.state().handles;
-        let usable = |raw: &u64| {
-            let id = handles.id(Kind::Stream, *raw);
-            id.is_none_or(|id| handles.context(Kind::Stream, id) == cx.scope)
-        };
-        let mut free = lock(&cx.client.helpers);
-        while let Some(at) = free.iter().position(usable) {
-            // Contexts that are gone have taken theirs along.
-            if let Some(id) = handles.id(Kind::Stream, free.swap_remove(at)) {
-                return Ok(Self { cx, id });
-            }
-        }
-        drop(free);
-        settled::not_alone(cx)?;
-        let id = cx.create(Kind::Stream);
-        cx.send(&msg::CuStreamCreate {
-            ph_stream: id,
-            flags: NON_BLOCKING,
-        })
-        .inspect_err(|_| cx.destroy(Kind::Stream, id))?;
-        Ok(Self { cx, id })
-    }
-
-    fn wait(&self) -> Result<()> {
-        let done = self
-            .cx
-            .call(&msg::CuStreamSynchronize { h_stream: self.id });
-        done.map(drop)
-    }
-}
-
-impl Drop for Helper {
-    fn drop(&mut self) {
-        let raw = self.cx.raw(Kind::Stream, self.id);
-        lock(&self.cx.client.helpers).push(raw);
-    }
-}
-
-/// A piece on its way from a device.
-struct Piece {
-    at: usize,
-    bytes: Vec<u8>,
-    came: Receiver<CUresult>,
-}
-
-impl Piece {
-    fn ask(from: &Helper, src: u64, at: usize, len: usize) -> Result<Self> {
-        let mut bytes = vec![0; len];
-        let (tx, came) = channel();
-        let m = msg::CopyOut {
-            src: src + at as u64,
-            len: len as u64,
-            stream: from.id,
-        };
-        let place = Some((bytes.as_mut_ptr(), len));
-        let then = move |a: Option<crate::calls::Answer>| {
-            let status = a.map_or(CUDA_ERROR_DEVICE_UNAVAILABLE, |a| a.status);
-            let _ = tx.send(status);
-        };
-        let session = &from.cx.client.session;
-        // SAFETY: the bytes stay where they are until the answer has come: `Drop` waits for it.
-        let asked = unsafe { session.call_async(from.cx.scope, &m, place, then) };
-        asked.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)?;
-        session.flush();
-        Ok(Self { at, bytes, came })
-    }
-
-    fn come(&self) -> Result<()> {
-        match self.came.recv() {
-            Ok(CUDA_SUCCESS) => Ok(()),
-            Ok(e) => Err(e),
-            Err(_) => Err(CUDA_ERROR_DEVICE_UNAVAILABLE),
-        }
-    }
-}
-
-impl Drop for Piece {
-    fn drop(&mut self) {
-        // At once, where it was waited for: nobody sends any more.
-        let _ = self.came.recv();
-    }
-}
-
-/// Carries bytes from one server's device to another's.
-fn carry((d, dst): (Cx, u64), (s, src): (Cx, u64), len: usize) -> Result<()> {
-    let (from, to) = (Helper::of(s)?, Helper::of(d)?);
-    let (mut asked, mut pieces) = (0, VecDeque::new());
-    while asked < len || !pieces.is_empty() {
-        while asked < len && pieces.len() < PIECES {
-            let n = PIECE.min(len - asked);
-            pieces.push_back(Piece::ask(&from, src, asked, n)?);
-            asked += n;
-        }
-        if let Some(piece) = pieces.pop_front() {
-            piece.come()?;
-            transfer::queue(d, dst + piece.at as u64, &piece.bytes, to.id)?;
-        }
-    }
-    to.wait()
+/// A box whose ends are devices of two clients, as it is known there.
+fn apart((d, s): (Cx, Cx), r: &Rows) -> Result<Rows> {
+    let src = ends::known(s, &r.src, r)?;
+    let dst = ends::known(d, &r.dst, r)?;
+    let device = |e: &End| matches!(e.memory, DEVICE | ARRAY);
+    refuse_if(!device(&src) || !device(&dst), CUDA_ERROR_INVALID_VALUE)?;
+    Ok(Rows { src, dst, ..*r })
 }
 
 /// Something that happens once, and what waits for it.

@@ -5,7 +5,7 @@
 use super::prelude::*;
 use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{
-    across, addresses, array, callback, copy_across, graph_host, settled, stream, transfer,
+    across, addresses, callback, copy_across, ends, graph_host, settled, stream, transfer,
 };
 use crate::cuda::state::rows::{ARRAY, CHUNK, DEVICE, End, HOST, Rows, shape};
 use busbar_channel::Bulk;
@@ -133,19 +133,9 @@ pub unsafe fn copy_box(
         return done;
     }
     let r = cx.state().settled(&r);
-    let ends = [&r.src, &r.dst];
-    if ends.iter().any(|e| e.memory != ARRAY && e.pitch < r.width) {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
-    for e in ends {
-        cx.state().check_end(e, &r)?;
-        if e.memory == ARRAY {
-            let shape = array::shape(cx, cx.handle(Kind::Array, e.array)?)?;
-            if !shape.holds([e.x, e.y, e.z], [r.width, r.height, r.depth]) {
-                return Err(CUDA_ERROR_INVALID_VALUE);
-            }
-        }
-    }
+    ends::pitches(&r)?;
+    ends::check(cx, &r.src, &r)?;
+    ends::check(cx, &r.dst, &r)?;
     if cx.state().shadows.active() {
         cx.work(stream, false)?;
     }

@@ -862,6 +862,198 @@ impl<'a> Request<'a> for CopyRowsOnDevice<'a> {
     }
 }
 
+/// The bytes of a box go to the session at the other end of a link, as a piece of that number. The
+/// answer comes once they are read, or will not be: `read` says which, as `wire::link` numbers it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkOut<'a> {
+    pub link: u32,
+    pub array: u32,
+    pub piece: u64,
+    pub shape: &'a [u8],
+    pub stream: u32,
+}
+
+impl<'a> Message<'a> for LinkOut<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.link);
+        w.u32(self.array);
+        w.u64(self.piece);
+        w.bytes(self.shape);
+        w.u32(self.stream);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            link: r.u32()?,
+            array: r.u32()?,
+            piece: r.u64()?,
+            shape: r.bytes()?,
+            stream: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for LinkOut<'a> {
+    const OP: u16 = op::LINK_OUT;
+    const NAME: &'static str = "LinkOut";
+}
+
+/// The reply to [`LinkOut`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkOutReply {
+    pub read: u32,
+}
+
+impl<'a> Message<'a> for LinkOutReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.read);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { read: r.u32()? })
+    }
+}
+
+impl<'a> Asks<'a> for LinkOut<'a> {
+    type Reply = LinkOutReply;
+}
+
+/// As many bytes are to come over a link as a piece of that number. The answer comes once they have,
+/// or will not: `came` says which, as `wire::link` numbers it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkIn {
+    pub link: u32,
+    pub pad: u32,
+    pub piece: u64,
+    pub len: u64,
+}
+
+impl<'a> Message<'a> for LinkIn {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.link);
+        w.u32(self.pad);
+        w.u64(self.piece);
+        w.u64(self.len);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            link: r.u32()?,
+            pad: r.u32()?,
+            piece: r.u64()?,
+            len: r.u64()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for LinkIn {
+    const OP: u16 = op::LINK_IN;
+    const NAME: &'static str = "LinkIn";
+}
+
+/// The reply to [`LinkIn`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkInReply {
+    pub came: u32,
+}
+
+impl<'a> Message<'a> for LinkInReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.came);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { came: r.u32()? })
+    }
+}
+
+impl<'a> Asks<'a> for LinkIn {
+    type Reply = LinkInReply;
+}
+
+/// The bytes of a piece that has come go where a box does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkLand<'a> {
+    pub link: u32,
+    pub array: u32,
+    pub piece: u64,
+    pub shape: &'a [u8],
+    pub stream: u32,
+}
+
+impl<'a> Message<'a> for LinkLand<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.link);
+        w.u32(self.array);
+        w.u64(self.piece);
+        w.bytes(self.shape);
+        w.u32(self.stream);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            link: r.u32()?,
+            array: r.u32()?,
+            piece: r.u64()?,
+            shape: r.bytes()?,
+            stream: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for LinkLand<'a> {
+    const OP: u16 = op::LINK_LAND;
+    const NAME: &'static str = "LinkLand";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn on_stream(&self) -> Option<u32> {
+        Some(self.stream)
+    }
+}
+
+/// Ends a link. What has not come over it will not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkEnd {
+    pub link: u32,
+}
+
+impl<'a> Message<'a> for LinkEnd {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.link);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { link: r.u32()? })
+    }
+}
+
+impl<'a> Request<'a> for LinkEnd {
+    const OP: u16 = op::LINK_END;
+    const NAME: &'static str = "LinkEnd";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
+}
+
 /// Loads a library by its content's hash.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LibraryLoad<'a> {
@@ -2191,6 +2383,59 @@ mod tests {
         }
     }
 
+    impl Sample for LinkOut<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                link: g.u32(),
+                array: g.u32(),
+                piece: g.u64(),
+                shape: g.bytes(),
+                stream: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for LinkOutReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self { read: g.u32() }
+        }
+    }
+
+    impl Sample for LinkIn {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                link: g.u32(),
+                pad: g.u32(),
+                piece: g.u64(),
+                len: g.u64(),
+            }
+        }
+    }
+
+    impl Sample for LinkInReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self { came: g.u32() }
+        }
+    }
+
+    impl Sample for LinkLand<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                link: g.u32(),
+                array: g.u32(),
+                piece: g.u64(),
+                shape: g.bytes(),
+                stream: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for LinkEnd {
+        fn sample(g: &mut Gen) -> Self {
+            Self { link: g.u32() }
+        }
+    }
+
     impl Sample for LibraryLoad<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -2556,6 +2801,12 @@ mod tests {
         check::<CopyOutRows<'static>>(false);
         check::<Settle>(false);
         check::<CopyRowsOnDevice<'static>>(false);
+        check::<LinkOut<'static>>(false);
+        check::<LinkOutReply>(false);
+        check::<LinkIn>(false);
+        check::<LinkInReply>(false);
+        check::<LinkLand<'static>>(false);
+        check::<LinkEnd>(false);
         check::<LibraryLoad<'static>>(false);
         check::<LibraryLoadNow<'static>>(false);
         check::<LibraryLoadNowReply<'static>>(false);

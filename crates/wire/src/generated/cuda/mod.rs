@@ -251,6 +251,10 @@ pub mod op {
     pub const SETTLE: u16 = 0x8035;
     pub const COPY_IN_LATER: u16 = 0x8036;
     pub const STREAM_GATE: u16 = 0x8037;
+    pub const LINK_OUT: u16 = 0x8038;
+    pub const LINK_IN: u16 = 0x8039;
+    pub const LINK_LAND: u16 = 0x803a;
+    pub const LINK_END: u16 = 0x803b;
     pub const LIBRARY_LOAD: u16 = 0x8040;
     pub const LIBRARY_LOAD_NOW: u16 = 0x8041;
     pub const LIBRARY_KERNEL: u16 = 0x8042;
@@ -659,6 +663,10 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::SETTLE, "Settle"),
     (op::COPY_IN_LATER, "CopyInLater"),
     (op::STREAM_GATE, "StreamGate"),
+    (op::LINK_OUT, "LinkOut"),
+    (op::LINK_IN, "LinkIn"),
+    (op::LINK_LAND, "LinkLand"),
+    (op::LINK_END, "LinkEnd"),
     (op::LIBRARY_LOAD, "LibraryLoad"),
     (op::LIBRARY_LOAD_NOW, "LibraryLoadNow"),
     (op::LIBRARY_KERNEL, "LibraryKernel"),

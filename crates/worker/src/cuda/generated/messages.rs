@@ -200,6 +200,38 @@ pub(super) fn copy_rows_on_device(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
     w.answer(given)
 }
 
+pub(super) fn link_out(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LinkOut::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::across::link_out(w, m);
+    w.answer(given)
+}
+
+pub(super) fn link_in(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LinkIn::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::across::link_in(w, m);
+    w.answer(given)
+}
+
+pub(super) fn link_land(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LinkLand::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::across::link_land(w, m);
+    w.answer(given)
+}
+
+pub(super) fn link_end(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LinkEnd::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::across::link_end(w, m);
+    w.answer(given)
+}
+
 pub(super) fn library_load(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LibraryLoad::decode(&mut r)?;

@@ -1,0 +1,285 @@
+//! Links between sessions of one client at two servers: this one dials the other, or is dialled by
+//! it. Both hand the connection to the session's worker, whose cell has no network.
+//!
+//! A client makes a server dial, so what it can reach by that is kept small; see
+//! [`may_be_dialled`]. What the other one says before it is known to be a Busbar server with the
+//! right key gets to nobody, and one sentence stands for all ways in which it cannot be had.
+
+use super::reception::{Known, answer};
+use super::state::{NO_LINKS, Server};
+use busbar_channel::{recv_hello, send_hello};
+use busbar_control::attach::{Attach, Hidden, Order, Place};
+use busbar_control::hello::{Hello, Intent, Refusal, Ticket, Welcome};
+use busbar_transport::Connection;
+use busbar_transport::handover;
+use busbar_transport::stream::{Route, Stream};
+use busbar_transport::tcp::Address;
+use busbar_transport::tls::{Client, Trust};
+use busbar_wire::frame::Kind;
+use serde_json::json;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long it may take to reach the other server, and then to hear from the session's worker
+/// there.
+const DIAL_TIME: Duration = Duration::from_secs(3);
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// The most addresses of a name that are tried.
+const MOST_ADDRESSES: usize = 4;
+/// The most that are being dialled at a time.
+const MOST_DIALLED: usize = 64;
+
+const NOT_REACHED: &str = "this server does not reach the other one, or it is not the one that it \
+                           should be: copies go through the client";
+
+fn no(why: &str) -> Refusal {
+    Refusal::new("link", why)
+}
+
+/// Gives a session's client a ticket.
+pub(super) fn ticket(server: &Server, known: &Known, refuse: impl Fn(&Stream, Refusal)) {
+    let Known {
+        conn, hello, who, ..
+    } = known;
+    let given = || {
+        if !server.config.links {
+            return Err(no(NO_LINKS));
+        }
+        if server.session_of(hello, who, conn.is_encrypted()).is_none() {
+            return Err(server.over(&hello.session));
+        }
+        let ticket = crate::vault::random(32).map_err(|e| {
+            let why = format!("the server has no random numbers: {}", e.root_cause());
+            Refusal::new("internal", why)
+        })?;
+        let (session, number) = (&hello.session, hello.link.number);
+        if !server.tickets.add(&ticket, session, number, Instant::now()) {
+            return Err(no("the session has too many tickets that were not used"));
+        }
+        let key = server.tls.as_ref().map(|tls| tls.key().to_string());
+        Ok(Ticket {
+            ticket: ticket.to_string(),
+            key: key.unwrap_or_default(),
+        })
+    };
+    match given() {
+        Ok(ticket) => answer(conn, &Welcome::with(known.protocol, &ticket)),
+        Err(r) => refuse(conn, r),
+    }
+}
+
+/// What a worker is told of the one who asks for a link, or has dialled one.
+fn attach(server: &Server, hello: Hello, protocol: u32, keys: Hidden) -> Box<Attach> {
+    Box::new(Attach {
+        session: hello.session.clone(),
+        // The other server is not to know it, and who asked does.
+        secret: String::new(),
+        hello: Hello {
+            lease: String::new(),
+            secret: String::new(),
+            ..hello
+        },
+        protocol,
+        devices: Vec::new(),
+        memory: None,
+        resume_seconds: server.config.resume_seconds,
+        keys,
+        place: Place::default(),
+    })
+}
+
+/// Hands a link that has come from another server to its session's worker, which answers it.
+pub(super) fn join(server: &Server, known: Known, refuse: impl Fn(&Stream, Refusal)) {
+    let Known {
+        conn,
+        hello,
+        protocol,
+        ..
+    } = known;
+    let Some(worker) = server.worker_of(&hello.session) else {
+        return refuse(&conn, server.over(&hello.session));
+    };
+    let note = json!({ "session": hello.session, "peer": conn.peer(), "dialled": false });
+    if let Err(why) = server.audit.note("link", note) {
+        return refuse(&conn, Refusal::new("internal", why));
+    }
+    let _ = conn.send_timeout(None);
+    let session = hello.session.clone();
+    let handed = conn.hand_over();
+    let keys = Hidden(handed.keys.clone());
+    let order = Order::Attach(attach(server, hello, protocol, keys));
+    let sent = handover::send(&worker.control, &order.to_json(), [&handed.fd]);
+    if sent.is_err()
+        && let Ok(conn) = handed.take()
+    {
+        refuse(&conn, server.over(&session));
+    }
+}
+
+/// Dials another server for a session's client, and hands the link to the session's worker, which
+/// answers the client.
+pub(super) fn dial(server: &Server, known: Known, refuse: impl Fn(&Stream, Refusal)) {
+    let Known {
+        conn,
+        hello,
+        protocol,
+        who,
+    } = known;
+    let Some((worker, _)) = server.session_of(&hello, &who, conn.is_encrypted()) else {
+        return refuse(&conn, server.over(&hello.session));
+    };
+    let here = conn.ends().is_some_and(|[_, peer]| peer.ip().is_loopback());
+    let link = match reach(server, &hello, here) {
+        Ok(link) => link,
+        Err(r) => return refuse(&conn, r),
+    };
+    let (session, to) = (&hello.session, &hello.link.address);
+    let note = json!({ "session": session, "peer": link.peer(), "dialled": true, "address": to });
+    if let Err(why) = server.audit.note("link", note) {
+        return refuse(&conn, Refusal::new("internal", why));
+    }
+    tracing::info!(session, address = to, "a link is dialled");
+    let _ = conn.send_timeout(None);
+    let session = session.clone();
+    let (client, link) = (conn.hand_over(), link.hand_over());
+    let keys = Hidden(client.keys.clone());
+    let order = Order::Dialled {
+        attach: attach(server, hello, protocol, keys),
+        keys: Hidden(link.keys.clone()),
+    };
+    let fds = [&client.fd, &link.fd];
+    if handover::send(&worker.control, &order.to_json(), fds).is_err()
+        && let Ok(conn) = client.take()
+    {
+        refuse(&conn, server.over(&session));
+    }
+}
+
+/// Counts those that are being dialled.
+struct Dialling<'a>(&'a AtomicUsize);
+
+impl<'a> Dialling<'a> {
+    fn begin(all: &'a AtomicUsize) -> Option<Self> {
+        let place = Self(all);
+        (all.fetch_add(1, Ordering::AcqRel) < MOST_DIALLED).then_some(place)
+    }
+}
+
+impl Drop for Dialling<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Reaches the session at the other server that a client names; `here`: the client is on this very
+/// machine.
+fn reach(server: &Server, hello: &Hello, here: bool) -> Result<Stream, Refusal> {
+    let link = &hello.link;
+    if !server.config.links {
+        return Err(no(NO_LINKS));
+    }
+    let Some(_place) = Dialling::begin(&server.dialling) else {
+        return Err(no("this server dials too many others at the moment"));
+    };
+    let failed = |why: &dyn std::fmt::Display| {
+        let (session, to) = (&hello.session, &link.address);
+        tracing::info!(session, address = to, %why, "a link cannot be had");
+        no(NOT_REACHED)
+    };
+    let all = link.address.to_socket_addrs().map_err(|e| failed(&e))?;
+    let all = all.filter(|a| may_be_dialled(a.ip(), here));
+    // In clear to this very machine, or where all is in clear anyway.
+    let clear = link.key.is_empty();
+    let all = all.filter(|a| !clear || a.ip().is_loopback() || server.tls.is_none());
+    let mut last = None;
+    for a in all.take(MOST_ADDRESSES) {
+        match knock(a, hello) {
+            Ok(conn) => return Ok(conn),
+            Err(e) => last = Some(e),
+        }
+    }
+    Err(match last {
+        Some(e) => failed(&e),
+        None => failed(&"it has no address that a client may have this server dial"),
+    })
+}
+
+/// Greets the session at the other server.
+fn knock(to: SocketAddr, hello: &Hello) -> io::Result<Stream> {
+    let bad = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    let link = &hello.link;
+    let tls = match link.key.as_str() {
+        "" => None,
+        key => {
+            let trust = Trust::Key(key.parse().map_err(bad)?);
+            Some(Client::new(&to.ip().to_string(), trust, None).map_err(bad)?)
+        }
+    };
+    let conn = Route::new(Address::new(&to.to_string()), tls).connect(DIAL_TIME)?;
+    conn.send_timeout(Some(ANSWER_TIME))?;
+    conn.recv_timeout(Some(ANSWER_TIME))?;
+    let mut ours = Hello::new(Intent::Link);
+    ours.session = link.session.clone();
+    ours.link.ticket = link.ticket.clone();
+    let body = serde_json::to_vec(&ours).unwrap_or_default();
+    send_hello(&conn, Kind::Hello, &body)?;
+    let said = recv_hello(&conn, Kind::Welcome)?;
+    let said: Welcome = busbar_control::read("the other server's answer", &said).map_err(bad)?;
+    if let Some(r) = said.refusal {
+        return Err(bad(r.message));
+    }
+    conn.send_timeout(None)?;
+    conn.recv_timeout(None)?;
+    Ok(conn)
+}
+
+/// Whether a client may have a server dial an address. None that is nobody's or everybody's, and
+/// none of the network's own services, as those that give a cloud's machines their rights
+/// (169.254.169.254). This very machine only for a client `here`, which can dial it itself.
+fn may_be_dialled(a: IpAddr, here: bool) -> bool {
+    const ULA_SERVICES: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+    match a.to_canonical() {
+        a if a.is_loopback() => here,
+        a if a.is_unspecified() || a.is_multicast() => false,
+        IpAddr::V4(a) => !a.is_link_local() && !a.is_broadcast() && a.octets()[0] != 0,
+        IpAddr::V6(a) => !a.is_unicast_link_local() && a != ULA_SERVICES,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_has_a_server_dial_other_machines_and_nothing_else() {
+        let may = |a: &str, here| may_be_dialled(a.parse().expect("an address"), here);
+        for good in [
+            "10.0.0.7",
+            "192.168.1.1",
+            "8.8.8.8",
+            "2001:db8::1",
+            "fd12::1",
+        ] {
+            assert!(may(good, false) && may(good, true), "{good}");
+        }
+        for own in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+            assert!(!may(own, false) && may(own, true), "{own}");
+        }
+        for bad in [
+            "169.254.169.254",
+            "::ffff:169.254.169.254",
+            "fd00:ec2::254",
+            "fe80::1",
+            "0.0.0.0",
+            "0.1.2.3",
+            "::",
+            "255.255.255.255",
+            "224.0.0.1",
+            "ff02::1",
+        ] {
+            assert!(!may(bad, false) && !may(bad, true), "{bad}");
+        }
+    }
+}
