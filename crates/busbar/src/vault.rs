@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use busbar_transport::tls::{Fingerprint, Own};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use zeroize::Zeroizing;
@@ -70,11 +71,16 @@ pub fn now() -> u64 {
     since.map_or(0, |d| d.as_secs())
 }
 
+/// The folder of a server that is a service: of root's, or of the user that it belongs to.
+const OF_THE_SERVICE: &str = "/var/lib/busbar";
+
 /// The folder that is used where none is named.
 pub fn default_folder() -> Option<PathBuf> {
     // SAFETY: no preconditions.
-    if unsafe { libc::geteuid() } == 0 {
-        return Some("/var/lib/busbar".into());
+    let me = unsafe { libc::geteuid() };
+    let owner = std::fs::metadata(OF_THE_SERVICE).map(|m| m.uid());
+    if me == 0 || owner.is_ok_and(|o| o == me) {
+        return Some(OF_THE_SERVICE.into());
     }
     let some = |name| {
         std::env::var_os(name)
@@ -109,6 +115,15 @@ impl Vault {
         let Some(path) = path.map(Path::to_path_buf).or_else(default_folder) else {
             bail!("there is no home folder to keep a key and tokens in: name one with --state-dir");
         };
+        let owner = std::fs::metadata(&path).map_or(0, |m| m.uid());
+        // SAFETY: no preconditions.
+        if unsafe { libc::geteuid() } == 0 && owner != 0 {
+            // The server could not read what root puts there.
+            bail!(
+                "{} belongs to the server's user: say `sudo -u '#{owner}' busbar ...`",
+                path.display()
+            );
+        }
         let folder = Folder::private(&path);
         let folder = folder
             .with_context(|| format!("cannot keep a key and tokens in {}", path.display()))?;
@@ -235,6 +250,19 @@ impl Vault {
 mod tests {
     use super::*;
     use busbar_transport::tls::Server;
+
+    #[test]
+    fn root_puts_nothing_into_the_folder_of_a_server_that_is_not_root() {
+        // SAFETY: no preconditions.
+        if unsafe { libc::geteuid() } != 0 {
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        std::os::unix::fs::chown(home.path(), Some(65534), None).unwrap();
+        let why = Vault::open(Some(home.path())).err().unwrap().to_string();
+        assert!(why.contains("`sudo -u '#65534' busbar"), "{why}");
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+    }
 
     #[test]
     fn a_key_is_made_once() {

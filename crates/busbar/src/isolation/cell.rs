@@ -1,6 +1,6 @@
 //! The first process of a cell, which makes it, and what a worker does to enter one.
 
-use super::{Have, Part, failed, root};
+use super::{Have, Part, failed, is_privileged, root};
 use crate::{confine, filter};
 use busbar_control::attach::scratch_prefix;
 use busbar_transport::handover;
@@ -42,11 +42,6 @@ const NAMESPACES: [(Option<Part>, &str, i32); 4] = [
     (Some(Part::Network), "net", libc::CLONE_NEWNET),
     (Some(Part::Folders), "mnt", libc::CLONE_NEWNS),
 ];
-
-fn is_root() -> bool {
-    // SAFETY: no preconditions.
-    unsafe { libc::geteuid() == 0 }
-}
 
 /// Whether any user can read a folder, or a file. What is not there keeps nobody out.
 fn is_for_all(path: &Path) -> bool {
@@ -104,7 +99,9 @@ impl Plan {
     /// Makes the cell around this process: what it has, and the way in.
     fn make(&self) -> Result<(Have, Vec<OwnedFd>), String> {
         let mut have = Have::default();
-        let rights = match is_root() {
+        // Before a user namespace gives all capabilities, which are good in it alone.
+        let privileged = is_privileged();
+        let rights = match privileged {
             true => Ok(()),
             false => own_users(),
         };
@@ -132,7 +129,7 @@ impl Plan {
             None if !own_proc => Err("no /proc of its own may be mounted".into()),
             None => Ok(()),
         })?;
-        let ways = self.ways(&have, !is_root() && rights.is_ok())?;
+        let ways = self.ways(&have, !privileged && rights.is_ok())?;
         self.part(&mut have, Part::User, || {
             let hidden = (self.folders.iter()).find(|f| !folders && !is_for_all(f));
             match hidden {
@@ -167,7 +164,7 @@ impl Plan {
     /// Becomes the cell's user, for good.
     fn become_user(&self) -> Result<(), String> {
         let Some(id) = self.user else {
-            return Err("the server is not root".into());
+            return Err("the server is not root, and has no capabilities for it".into());
         };
         let groups = root::groups();
         let limit = libc::rlimit {
@@ -290,7 +287,8 @@ impl Entry {
             confine::given(libraries),
         ];
         let mut ways = ways.iter();
-        let users = !is_root() && (has(Part::Ipc) || has(Part::Network) || has(Part::Folders));
+        let users =
+            !is_privileged() && (has(Part::Ipc) || has(Part::Network) || has(Part::Folders));
         for (part, name, kind) in NAMESPACES {
             if !part.map_or(users, has) {
                 continue;

@@ -7,7 +7,7 @@ use super::spawner::{Inside, Spawner};
 use crate::confine;
 use crate::isolation::cell::{Entry, Made, Plan};
 use crate::isolation::limits::{Limited, Limits};
-use crate::isolation::{Have, Level, Part, device_memory};
+use crate::isolation::{Have, Level, Part, device_memory, is_privileged};
 use anyhow::{Context, Result, anyhow, bail};
 use busbar_transport::handover;
 use busbar_transport::lock::lock;
@@ -97,11 +97,6 @@ type Place = Mutex<Weak<Cell>>;
 /// Makes cells.
 #[derive(Clone)]
 pub(crate) struct Cells(Arc<State>);
-
-fn is_root() -> bool {
-    // SAFETY: no preconditions.
-    unsafe { libc::geteuid() == 0 }
-}
 
 /// Has the driver's own helper make its device files: a cell is made of those that there are.
 fn make_device_files() {
@@ -215,7 +210,7 @@ impl Cells {
     /// A new cell; without `known` what there is of it is to be found out.
     fn make(&self, known: Option<&Have>) -> Result<Arc<Cell>> {
         let s = &*self.0;
-        let user = match is_root() {
+        let user = match is_privileged() {
             true => Some(s.users.take().context(
                 "there is no user left for another session: give more with --worker-uids",
             )?),
@@ -229,9 +224,10 @@ impl Cells {
             folders: confine::given(&libraries),
             no_processes: None,
         };
-        let wanted = is_root() && known.is_none_or(|h| h.has(Part::Processes));
+        let wanted = is_privileged() && known.is_none_or(|h| h.has(Part::Processes));
         if !wanted {
-            let why = "the server is not root, or the machine has none";
+            let why =
+                "the server is not root and has no capabilities for it, or the machine has none";
             plan.no_processes = Some(why.into());
         }
         let (control, theirs) = handover::pair()?;

@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", env = "BUSBAR_TOKEN_FILE")]
     token_file: Option<PathBuf>,
     /// Where the server keeps its key and the tokens of `busbar token`
-    /// [default: /var/lib/busbar for root, else the user's state folder]
+    /// [default: /var/lib/busbar for root and its owner, else the user's state folder]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     /// Encrypt and ask for tokens on a loopback address, too, as on all others
