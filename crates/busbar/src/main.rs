@@ -8,6 +8,7 @@ mod folder;
 mod isolation;
 mod launch;
 mod login;
+mod manual;
 mod opencl;
 mod policy;
 mod program;
@@ -18,7 +19,7 @@ mod token;
 mod vault;
 mod worker;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use std::io::Write;
 
 #[derive(Parser)]
@@ -61,6 +62,11 @@ enum Command {
     Doctor(doctor::Args),
     /// Emulate a network link between two programs on this machine
     Link(busbar_relay::LinkArgs),
+    /// Print what a shell takes to complete this program's commands
+    Completions(manual::CompletionsArgs),
+    /// Write the manual's pages into a folder, for packages
+    #[command(hide = true)]
+    Man(manual::ManArgs),
     /// The process behind one session; started by `serve`
     #[command(hide = true)]
     Worker(worker::Args),
@@ -99,6 +105,8 @@ fn main() {
             Ok(false) => std::process::exit(busbar_relay::cli::NOT_KEPT_UP),
             other => other.map(drop),
         },
+        Command::Completions(a) => manual::completions(&a, Cli::command()),
+        Command::Man(a) => manual::pages(&a, Cli::command()),
         Command::Worker(a) => worker::run(a),
     };
     if let Err(e) = done {
