@@ -11,7 +11,7 @@ use std::process::Command;
 
 const USAGE: &str = "usage: cargo xtask dist [--glibc VERSION | --glibc host]";
 /// The oldest C library that the tree runs with, unless told otherwise.
-const OLDEST_GLIBC: &str = "2.28";
+pub const OLDEST_GLIBC: &str = "2.28";
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 /// What is built: the package, the file that comes of it, and its place in the tree.
@@ -99,12 +99,13 @@ fn parts(root: &Path) -> Result<Vec<Part>> {
     Ok(PARTS.into_iter().filter(|(p, ..)| has(p)).collect())
 }
 
-fn cargo() -> PathBuf {
+/// The cargo that has started this.
+pub fn cargo() -> PathBuf {
     std::env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
 }
 
 /// The folder that cargo builds into; a relative one is relative to where cargo was started.
-fn target_folder(root: &Path) -> PathBuf {
+pub fn target_folder(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .filter(|v| !v.is_empty())
         .map_or_else(|| root.join("target"), PathBuf::from)
@@ -119,7 +120,7 @@ fn compile(mut build: Command, root: &Path, parts: &[Part]) -> Result<()> {
 }
 
 /// Runs a command that must succeed.
-fn done(command: &mut Command) -> Result<()> {
+pub fn done(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let status = command
         .status()

@@ -1,6 +1,7 @@
 //! Busbar: the one front door for repository chores.
 
 mod dist;
+mod release;
 mod tidy;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -12,7 +13,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
     tidy                      check layering, line lengths, links, and other habits
     circles TREE              what makes the circles of modules in this folder
     ci [STEP ...]             every check that needs no GPU (./test runs the same)
-    dist [--glibc VERSION]    the release tree, in dist/; for glibc 2.28 unless told otherwise";
+    dist [--glibc VERSION]    the release tree, in dist/; for glibc 2.28 unless told otherwise
+    release [--tree DIR] [FORMAT ...]
+                              packages of that tree: tarball, wheel, deb, rpm, oci";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -38,6 +41,7 @@ fn run(args: &[&str]) -> Result<()> {
         ["circles", tree] => tidy::circles(root, tree)?,
         ["ci", steps @ ..] => ci(root, steps)?,
         ["dist", rest @ ..] => dist::run(root, rest)?,
+        ["release", rest @ ..] => release::run(root, rest)?,
         _ => bail!("{USAGE}"),
     }
     Ok(())

@@ -231,12 +231,9 @@ fn tenants_share_no_user_and_no_namespace_and_one_tenants_programs_do() {
     assert!(!std::path::Path::new(&format!("/proc/{}", eve[0])).exists());
 }
 
-#[test]
-fn a_server_that_is_not_root_isolates_with_what_it_may() {
-    if !is_root() {
-        return;
-    }
-    const NOBODY: u32 = 65534;
+/// What a server says of its isolation that a user runs who is not root, started through `prefix`;
+/// after a program has run through it.
+fn said_to_a_user(prefix: &[&str]) -> String {
     let folder = tempfile::Builder::new()
         .prefix("busbar-user")
         .tempdir()
@@ -247,34 +244,76 @@ fn a_server_that_is_not_root_isolates_with_what_it_may() {
     std::fs::copy(&tree().busbar, &busbar).expect("room");
     let library = folder.path().join("libcuda.so.1");
     std::fs::copy(tree().fakedev_library(), &library).expect("room");
-    let mut c = std::process::Command::new(&busbar);
+    let mut c = std::process::Command::new("setpriv");
     busbar_e2e::program::clear(&mut c);
-    c.args(["serve", "--listen", "127.0.0.1:0", "--api", "cuda"])
+    c.args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .args(prefix)
+        .arg(&busbar)
+        .args(["serve", "--listen", "127.0.0.1:0", "--api", "cuda"])
         .arg("--cuda-library")
         .arg(&library)
         .arg("--cache-dir")
         .arg(folder.path().join("cache"))
         .current_dir("/")
         .stdin(std::process::Stdio::null())
-        .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::null());
-    std::os::unix::process::CommandExt::uid(&mut c, NOBODY);
-    let mut server = c.spawn().expect("it starts");
-    let out = server.stdout.take().expect("a pipe");
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(out));
-    let mut line = || lines.next().expect("it says so").expect("text");
-    let address = line();
-    let address = address.strip_prefix("busbar: listening on ").expect("it");
-    let said = line();
+    let mut server = Running::start(&mut c);
+    let address = server.line_with("busbar: listening on ");
+    let address = address.split(' ').next_back().expect("an address");
+    let said = server.line();
     let args = ["random", "4", "100"];
     let got = printed(busbar_e2e::program::remote_at(address, program()).args(args));
-    let _ = (server.kill(), server.wait());
+    server.kill();
     assert_eq!(got, printed(native(program()).args(args)));
+    said
+}
+
+#[test]
+fn a_server_that_is_not_root_isolates_with_what_it_may() {
+    if !is_root() {
+        return;
+    }
+    let said = said_to_a_user(&[]);
     assert!(
         said.contains("isolation best") && said.contains("missing: "),
         "{said}"
     );
     assert!(said.contains("the server is not root"), "{said}");
+}
+
+#[test]
+fn a_server_with_the_capabilities_of_its_service_isolates_as_root_does() {
+    if !is_root() {
+        return;
+    }
+    // Those that packages give it.
+    let service = include_str!("../../../packaging/files/busbar.service");
+    let given = service
+        .lines()
+        .filter_map(|l| l.strip_prefix("AmbientCapabilities="));
+    let list: Vec<_> = given
+        .flat_map(|l| l.split(' '))
+        .map(|c| c.replace("CAP_", "+").to_lowercase())
+        .collect();
+    assert!(!list.is_empty());
+    let list = list.join(",");
+    let args = [
+        format!("--bounding-set=-all,{list}"),
+        format!("--inh-caps={list}"),
+        format!("--ambient-caps={list}"),
+    ];
+    let said = said_to_a_user(&args.each_ref().map(String::as_str));
+    let parts = |said: &str| {
+        let (has, _) = said.split_once("; missing").unwrap_or((said, ""));
+        let has = has.rsplit(": ").next().unwrap_or_default();
+        // Control groups are given to the user by the service manager.
+        let parts = has.split(", ").filter(|p| *p != "limits");
+        parts.map(String::from).collect::<Vec<_>>()
+    };
+    let root = Server::start();
+    let line = root.log();
+    let line = line.lines().find(|l| l.contains("isolation best"));
+    assert_eq!(parts(&said), parts(line.expect("it says so")));
 }
 
 #[test]
