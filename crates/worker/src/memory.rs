@@ -166,6 +166,13 @@ impl Gate {
     }
 }
 
+impl Charge {
+    /// How much it is.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         let mut l = lock(&self.gate.ledger);

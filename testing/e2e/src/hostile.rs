@@ -7,7 +7,7 @@
 
 use busbar_control::hello::{Hello, Welcome};
 use busbar_harness::rng::Rng;
-use busbar_wire::codec::{Message, Request, Writer};
+use busbar_wire::codec::{Message, Reader, Request, Writer};
 use busbar_wire::frame;
 use busbar_wire::generated::cuda;
 use busbar_wire::record::{
@@ -355,6 +355,14 @@ impl Spoiler {
     }
 }
 
+/// Memory that a session offers to others: what it takes to get it.
+pub struct Offer {
+    /// Where it is asked for.
+    pub tag: [u8; 8],
+    /// What opens it.
+    pub secret: [u8; 16],
+}
+
 /// A CUDA client of a few lines that sends what records it is told to.
 pub struct Raw {
     to: TcpStream,
@@ -478,6 +486,47 @@ impl Raw {
                 return Some(answer);
             }
         }
+    }
+
+    /// Creates memory of the first device that can be handed on; what the driver says.
+    pub fn create(&mut self, allocation: u32, size: u64) -> i32 {
+        // Pinned, as a descriptor, of a device, of the first.
+        let props = [1u32, 1, 1, 0, 0, 0, 0, 0].map(u32::to_le_bytes).concat();
+        let create = cuda::VmmCreate {
+            allocation,
+            size,
+            props: &props,
+        };
+        self.call(1, &create).0
+    }
+
+    /// Offers memory that was created.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn offer(&mut self, allocation: u32) -> Offer {
+        let (rc, reply) = self.call(1, &cuda::VmmExport { allocation });
+        assert_eq!(rc, 0, "memory is offered");
+        let r = cuda::VmmExportReply::decode(&mut Reader::new(&reply)).expect("a reply");
+        Offer {
+            tag: r.tag,
+            secret: r.secret,
+        }
+    }
+
+    /// Takes over what somebody offers; what comes of it.
+    pub fn take(&mut self, allocation: u32, offer: &Offer) -> i32 {
+        let import = cuda::VmmImport {
+            allocation,
+            tag: offer.tag,
+            secret: offer.secret,
+        };
+        self.call(1, &import).0
+    }
+
+    /// Gives memory up.
+    pub fn give_up(&mut self, allocation: u32) {
+        self.queue(1, &cuda::VmmRelease { allocation });
     }
 
     /// Takes what comes next: the answer to `call`, if it is that; `None` at the end.

@@ -1,7 +1,9 @@
 //! Attacks that have succeeded once, by strangers and by clients with the token; each must fail.
 
 use busbar_control::hello::{Hello, Intent};
-use busbar_e2e::hostile::{Recording, Tap, frame_of, greet, read_frame, record_of, records};
+use busbar_e2e::hostile::{
+    Offer, Raw, Recording, Tap, frame_of, greet, read_frame, record_of, records,
+};
 use busbar_e2e::program::{LIMIT, clear};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
@@ -390,4 +392,31 @@ fn a_record_of_an_api_that_the_session_does_not_have_ends_it() {
         });
         server.wait_for_sessions(0);
     }
+}
+
+#[test]
+fn memory_is_handed_on_to_whoever_knows_its_secret_and_for_as_long_as_it_is_there() {
+    const SIZE: u64 = 4 << 20;
+    let server = Server::start();
+    let (mut owner, mut other) = (Raw::open(&server.address), Raw::open(&server.address));
+    assert_eq!(owner.create(1, SIZE), 0);
+    let offer = owner.offer(1);
+    assert_eq!(other.take(1, &offer), 0);
+    for bit in [0, 77, 127] {
+        let mut guess = Offer { ..offer };
+        guess.secret[bit / 8] ^= 1 << (bit % 8);
+        assert_ne!(other.take(2, &guess), 0, "bit {bit} of the secret");
+    }
+    // A worker of no such name.
+    let mut nobody = Offer { ..offer };
+    nobody.tag[0] ^= 1;
+    assert_ne!(other.take(2, &nobody), 0);
+    assert_eq!(other.take(3, &offer), 0);
+    owner.give_up(1);
+    assert_eq!(owner.create(2, SIZE), 0);
+    assert_ne!(other.take(4, &offer), 0, "it was given up");
+    let next = owner.offer(2);
+    assert_ne!(next.secret, offer.secret);
+    // The session goes on after all of it.
+    assert_eq!(other.take(5, &next), 0);
 }

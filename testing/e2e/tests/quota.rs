@@ -1,6 +1,7 @@
 //! Parts of a device's memory: asked for, promised, kept to, and shown.
 
 use busbar_e2e::guarded::refused;
+use busbar_e2e::hostile::Raw;
 use busbar_e2e::opencl;
 use busbar_e2e::program::{Running, clear, finished, printed, remote_directly};
 use busbar_e2e::server::{Options, Server};
@@ -133,6 +134,37 @@ fn a_policy_bounds_every_session_of_a_tenant() {
         &mut run(&server, "1GiB", &["work", "1"]),
         &["may ask for 768.0 MiB", "-m"],
     );
+}
+
+/// Memory that one has handed on and given up is there for as long as those have it who took it.
+#[test]
+fn memory_that_is_taken_over_counts_for_whoever_takes_it() {
+    const PIECE: u64 = 256 * MIB;
+    const FULL: i32 = 2;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("policy.toml");
+    fs::write(&path, "[default]\nmemory = \"1GiB\"").expect("a file");
+    let options = Options::default().env("FAKEDEV_MEMORY_MIB", "4096");
+    let server = options.arg("--policy", &path.display().to_string()).start();
+    let mut w = Raw::open(&server.address);
+    let (mut had, mut ended) = (Vec::new(), 0);
+    for own in (1..20).step_by(2) {
+        ended = w.create(own, PIECE);
+        if ended == 0 {
+            let offer = w.offer(own);
+            ended = w.take(own + 1, &offer);
+            w.give_up(own);
+        }
+        if ended != 0 {
+            break;
+        }
+        had.push(own + 1);
+    }
+    assert_eq!(ended, FULL, "{} pieces", had.len());
+    assert!((1..4).contains(&had.len()), "{} pieces", had.len());
+    // What is given up can be had again.
+    w.give_up(had.pop().expect("a piece"));
+    assert_eq!(w.create(100, PIECE), 0);
 }
 
 #[test]

@@ -81,3 +81,56 @@ impl Compile {
             .map_or(0.0, |t| t.elapsed().as_secs_f32() * 1e3)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(options: &[(u32, u32)]) -> Vec<(CUjit_option, usize)> {
+        let bytes: Vec<u8> = options
+            .iter()
+            .flat_map(|(k, v)| [k.to_le_bytes(), v.to_le_bytes()].concat())
+            .collect();
+        let c = Compile::without_logs(&bytes).unwrap();
+        let values = c.values.iter().map(|v| v.addr());
+        c.keys.iter().copied().zip(values).collect()
+    }
+
+    #[test]
+    fn no_option_is_passed_on_whose_value_the_driver_would_take_for_an_address() {
+        const ADDRESS: u32 = 0x4141_4141;
+        for k in [
+            CU_JIT_WALL_TIME,
+            CU_JIT_INFO_LOG_BUFFER,
+            CU_JIT_ERROR_LOG_BUFFER,
+            CU_JIT_GLOBAL_SYMBOL_NAMES,
+            CU_JIT_GLOBAL_SYMBOL_ADDRESSES,
+            CU_JIT_REFERENCED_KERNEL_NAMES,
+            CU_JIT_REFERENCED_VARIABLE_NAMES,
+            1000,
+            u32::MAX,
+        ] {
+            assert_eq!(told(&[(k, ADDRESS)]), [], "option {k}");
+        }
+        let numbers = [(CU_JIT_MAX_REGISTERS, 32), (CU_JIT_OPTIMIZATION_LEVEL, 4)];
+        let passed = numbers.map(|(k, v)| (k, v as usize));
+        assert_eq!(told(&numbers), passed);
+        assert!(Compile::new(&[0; 7]).is_err(), "half an option");
+    }
+
+    #[test]
+    fn logs_are_written_to_buffers_of_the_workers_own() {
+        let own = [3u32.to_le_bytes(), 1u32.to_le_bytes()].concat();
+        let mut c = Compile::new(&own).unwrap();
+        let info = c.info.as_mut_ptr().addr();
+        let (keys, values) = c.arrays();
+        let at = keys.iter().position(|k| *k == CU_JIT_INFO_LOG_BUFFER);
+        assert_eq!(values[at.unwrap()].addr(), info);
+        assert_eq!(
+            keys.iter()
+                .filter(|k| **k == CU_JIT_INFO_LOG_BUFFER)
+                .count(),
+            1
+        );
+    }
+}

@@ -7,6 +7,8 @@
 use super::memory::{mapping, note, reserve};
 use super::prelude::*;
 use super::state::exports::{Memory, Secret, fetch};
+use super::state::mapped::of_range;
+use crate::memory::Charge;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const DESCRIPTOR: CUmemAllocationHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
@@ -33,21 +35,29 @@ fn export(d: &Driver, va: u64) -> Result<OwnedFd> {
     }
 }
 
-/// Memory that another worker offers.
-pub fn taken(w: &Cuda, tag: &[u8; 8], secret: &Secret) -> Result<CUmemGenericAllocationHandle> {
-    let file = fetch(tag, secret)?;
+/// Memory that another worker offers. It counts for this session, too: it stays for as long as this
+/// one has it, even when the other has given it up.
+pub fn taken(
+    w: &mut Cuda,
+    kind: Use,
+    (tag, secret): (&[u8; 8], &Secret),
+) -> Result<(CUmemGenericAllocationHandle, Charge)> {
+    let (file, bytes) = fetch(tag, secret)?;
+    let charge = w.charge(kind, bytes)?;
     let mut memory = 0;
     let os_handle = std::ptr::without_provenance_mut(file.as_raw_fd() as usize);
     // SAFETY: a pointer to a live value, and a descriptor that lives through the call.
     check(unsafe { w.cuMemImportFromShareableHandle(&mut memory, os_handle, DESCRIPTOR) })?;
-    Ok(memory)
+    Ok((memory, charge))
 }
 
 pub fn ipc_export(w: &mut Cuda, m: msg::IpcExport) -> Result<msg::IpcExportReply> {
     let (base, size) = mapping(w, m.va).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     // One mapping has one secret, so that the same memory always has the same handle.
     let d = w.driver;
-    let offer = w.exports.offer(Memory::Mapping(base), || export(d, base));
+    let offer = w
+        .exports
+        .offer(Memory::Mapping(base), size, || export(d, base));
     let (tag, secret) = offer?;
     Ok(msg::IpcExportReply {
         tag,
@@ -60,11 +70,11 @@ pub fn ipc_export(w: &mut Cuda, m: msg::IpcExport) -> Result<msg::IpcExportReply
 pub fn ipc_import(w: &mut Cuda, m: msg::IpcImport) -> Result {
     let dev = w.device(m.device)?;
     refuse_if(mapping(w, m.va).is_some(), CUDA_ERROR_INVALID_VALUE)?;
-    reserve(w, m.va, m.size)?;
-    let memory = taken(w, &m.tag, &m.secret)?;
+    let range = reserve(w, m.va, m.size)?;
+    let (memory, charge) = taken(w, of_range(range)?, (&m.tag, &m.secret))?;
     let users = super::memory::users(w, dev);
     super::memory::map(w.driver, m.va, m.size as usize, memory, &users)?;
-    note(w, m.va, m.size, dev, None);
+    note(w, m.va, m.size, dev, Some(charge));
     Ok(())
 }
 

@@ -155,12 +155,12 @@ pub fn pool_export(w: &mut Cuda, m: msg::PoolExport) -> Result<msg::PoolExportRe
             Ok(OwnedFd::from_raw_fd(fd))
         }
     };
-    let (tag, secret) = w.exports.offer(Memory::Pool(m.pool), open)?;
+    let (tag, secret) = w.exports.offer(Memory::Pool(m.pool), 0, open)?;
     Ok(msg::PoolExportReply { tag, secret })
 }
 
 pub fn pool_import(w: &mut Cuda, m: msg::PoolImport) -> Result {
-    let file = fetch(&m.tag, &m.secret)?;
+    let (file, _) = fetch(&m.tag, &m.secret)?;
     let os_handle = std::ptr::without_provenance_mut(file.as_raw_fd() as usize);
     let mut pool: CUmemoryPool = std::ptr::null_mut();
     // SAFETY: a pointer to a live handle, and a descriptor that lives through the call.
@@ -176,7 +176,8 @@ pub fn pool_import_pointer(
     let mut data: CUmemPoolPtrExportData = plain(m.data)?;
     let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
     let (mut va, mut size, mut device) = (0, 0u64, 0i32);
-    // It is the exporter's session that has the bytes.
+    // It is the exporter's session that has the bytes: they go when it frees them, whoever else
+    // knows them.
     let charge = w.charge(Use::Pool, 0)?;
     // SAFETY: a live pool, and pointers to live values of the sizes that are asked for.
     unsafe {

@@ -95,13 +95,15 @@ pub fn vmm_granularity(
 pub fn vmm_export(w: &mut Cuda, m: msg::VmmExport) -> Result<msg::VmmExportReply> {
     let memory = w.handle(Kind::Allocation, m.allocation)?;
     let (d, of) = (w.driver, Memory::Allocation(m.allocation));
-    let (tag, secret) = w.exports.offer(of, || descriptor(d, memory))?;
+    let charge = w.handles.charged((Kind::Allocation, m.allocation));
+    let bytes = charge.map_or(0, |c| c.bytes());
+    let (tag, secret) = w.exports.offer(of, bytes, || descriptor(d, memory))?;
     Ok(msg::VmmExportReply { tag, secret })
 }
 
 pub fn vmm_import(w: &mut Cuda, m: msg::VmmImport) -> Result<Encoded> {
     let mut props: CUmemAllocationProp = busbar_abi::zeroed();
-    let memory = super::ipc::taken(w, &m.tag, &m.secret)?;
+    let (memory, charge) = super::ipc::taken(w, Use::Physical, (&m.tag, &m.secret))?;
     // SAFETY: live memory and a pointer to a live structure.
     let told = check(unsafe { w.cuMemGetAllocationPropertiesFromHandle(&mut props, memory) });
     let seen = w.devices.iter().position(|d| *d == props.location.id);
@@ -114,7 +116,7 @@ pub fn vmm_import(w: &mut Cuda, m: msg::VmmImport) -> Result<Encoded> {
         }
     }
     props.win32HandleMetaData = std::ptr::null_mut();
-    w.made(&m, memory);
+    w.made_of(&m, memory, charge);
     Ok(Encoded::of(&msg::VmmImportReply {
         props: busbar_abi::bytes_of(&props),
     }))

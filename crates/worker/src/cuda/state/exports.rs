@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
 struct Offered {
-    /// What is given for a secret.
-    files: HashMap<Secret, OwnedFd>,
+    /// What is given for a secret: a file, and how many bytes of memory it stands for.
+    files: HashMap<Secret, (OwnedFd, u64)>,
 }
 
 /// Memory that may be offered.
@@ -64,10 +64,10 @@ fn answer(mut s: UnixStream, offered: &Mutex<Offered>) {
     let file = lock(offered)
         .files
         .get(&secret)
-        .and_then(|f| f.try_clone().ok());
-    if let Some(f) = file {
+        .and_then(|(f, bytes)| Some((f.try_clone().ok()?, *bytes)));
+    if let Some((f, bytes)) = file {
         // A worker that has gone meanwhile does not need it.
-        let _ = handover::send(&s.into(), &[1], Some(&f));
+        let _ = handover::send(&s.into(), &bytes.to_le_bytes(), Some(&f));
     }
 }
 
@@ -94,10 +94,11 @@ impl Exports {
         Ok(tag)
     }
 
-    /// Offers memory, whose file `open` gives: the socket's name, and the secret.
+    /// Offers so many bytes of memory, whose file `open` gives: the socket's name, and the secret.
     pub fn offer(
         &mut self,
         memory: Memory,
+        bytes: u64,
         open: impl FnOnce() -> Result<OwnedFd>,
     ) -> Result<([u8; 8], Secret)> {
         let tag = self.listen()?;
@@ -106,7 +107,7 @@ impl Exports {
             None => {
                 let file = open()?;
                 let secret = random()?;
-                lock(&self.offered).files.insert(secret, file);
+                lock(&self.offered).files.insert(secret, (file, bytes));
                 self.secrets.insert(memory, secret);
                 secret
             }
@@ -122,8 +123,9 @@ impl Exports {
     }
 }
 
-/// Asks the worker of that name for what the secret opens.
-pub fn fetch(tag: &[u8; 8], secret: &Secret) -> Result<OwnedFd> {
+/// Asks the worker of that name for what the secret opens: a file, and how many bytes of memory it
+/// stands for.
+pub fn fetch(tag: &[u8; 8], secret: &Secret) -> Result<(OwnedFd, u64)> {
     let ask = || {
         let mut s = UnixStream::connect_addr(&address(tag)?)?;
         s.set_read_timeout(Some(PATIENCE))?;
@@ -131,7 +133,10 @@ pub fn fetch(tag: &[u8; 8], secret: &Secret) -> Result<OwnedFd> {
         handover::recv(&s.into())
     };
     match ask() {
-        Ok(Some((_, Some(f)))) => Ok(f),
+        Ok(Some((bytes, Some(f)))) => {
+            let bytes = bytes.try_into().map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+            Ok((f, u64::from_le_bytes(bytes)))
+        }
         // The worker is gone, or of another server, or the memory was freed.
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
