@@ -29,7 +29,7 @@ mod graph_host;
 mod graph_node;
 mod graph_walk;
 mod green;
-mod image;
+pub mod image;
 mod ipc;
 mod launch;
 mod library;
