@@ -96,6 +96,8 @@ def record():
 
 def options(target):
     yield from ("-rss_limit_mb=0", "-detect_leaks=0", "-print_final_stats=1", "-timeout=60")
+    # To name a function costs more than to run an input.
+    yield "-print_funcs=0"
     # AddressSanitizer says more than the engine does.
     yield from ("-handle_segv=0", "-handle_bus=0", "-handle_fpe=0", "-handle_ill=0")
     if target in APART:

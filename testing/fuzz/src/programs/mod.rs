@@ -16,8 +16,10 @@ pub fn use_server(address: &str) {
         ("BUSBAR_CONNECT_TIMEOUT", "1"),
         ("BUSBAR_RESUME_TIMEOUT", "0.1"),
     ];
-    for (name, value) in settings {
-        // SAFETY: the server's threads read no variables.
-        unsafe { std::env::set_var(name, value) };
+    // SAFETY: the server's threads read no variables.
+    unsafe {
+        settings.map(|(name, value)| std::env::set_var(name, value));
+        // Whose worker this process may be, too: its clients are none of a worker's drivers.
+        std::env::remove_var("BUSBAR_IN_WORKER");
     }
 }
