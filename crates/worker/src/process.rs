@@ -257,8 +257,9 @@ mod tests {
         let mut c = Command::new("sleep");
         let child = c.arg("600").stdin(stdin).spawn().unwrap();
         let stat = || std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-        // Before it has become `sleep` it is another program.
-        while !stat().contains("(sleep)") {
+        // Before it has become `sleep` it is another program, and where its stack is, the kernel
+        // knows some time after its name: when it sleeps it has long begun.
+        while !stat().contains("(sleep) S") {
             std::thread::sleep(Duration::from_millis(1));
         }
         let field = |n: usize| {
