@@ -18,7 +18,9 @@ pub fn use_server(address: &str) {
     ];
     // SAFETY: the server's threads read no variables.
     unsafe {
-        settings.map(|(name, value)| std::env::set_var(name, value));
+        for (name, value) in settings {
+            std::env::set_var(name, value);
+        }
         // Whose worker this process may be, too: its clients are none of a worker's drivers.
         std::env::remove_var("BUSBAR_IN_WORKER");
     }
