@@ -7,7 +7,7 @@ use busbar_control::hello::{Hello, Intent, Link, Ticket, Welcome};
 use busbar_transport::Dialer;
 
 /// How long a server may take to be reached.
-const TIMEOUT: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Asks a session's server for its part in a link.
 pub struct Linker {

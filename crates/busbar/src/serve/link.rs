@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 
 /// How long it may take to reach the other server, and then to hear from the session's worker
 /// there.
-const DIAL_TIME: Duration = Duration::from_secs(3);
-const ANSWER_TIME: Duration = Duration::from_secs(5);
+const DIAL_TIME: Duration = Duration::from_secs(8);
+const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// The most addresses of a name that are tried.
 const MOST_ADDRESSES: usize = 4;
 /// The most that are being dialled at a time.

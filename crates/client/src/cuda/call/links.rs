@@ -3,6 +3,7 @@
 use crate::link::Linker;
 use crate::prelude::*;
 use crate::session::Session;
+use crate::threads;
 use busbar_channel::switches::Switch;
 use busbar_wire::generated::cuda as msg;
 
@@ -48,7 +49,7 @@ impl Link {
     /// It is not to be used any more. What has come over it can still be taken.
     pub fn lose(&self) {
         if !self.lost.swap(true, Ordering::AcqRel) {
-            let [a, b] = self.names();
+            let [a, b] = names(self.ends);
             crate::log!(Info, "the link between {a} and {b} is lost");
         }
     }
@@ -56,11 +57,6 @@ impl Link {
     /// Whether it is.
     pub fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
-    }
-
-    fn names(&self) -> [String; 2] {
-        let name = |(_, s): End| s.linker.as_ref().map(Linker::server);
-        self.ends.map(|e| name(e).unwrap_or_default())
     }
 
     /// A place for a piece that goes to a server, waiting as long for one to be free.
@@ -82,6 +78,12 @@ impl Drop for Link {
     fn drop(&mut self) {
         end(self.number, self.ends);
     }
+}
+
+/// The servers, for people to read.
+fn names(ends: [End; 2]) -> [String; 2] {
+    let name = |(_, s): End| s.linker.as_ref().map(Linker::server);
+    ends.map(|e| name(e).unwrap_or_default())
 }
 
 /// Has both workers forget a link.
@@ -108,10 +110,39 @@ impl Drop for Place {
 #[derive(Default)]
 struct Way {
     link: Option<Arc<Link>>,
+    /// It was tried, and whoever comes later does not wait for that.
+    tried: bool,
+    /// A thread is at it.
+    opening: bool,
     /// It is not tried before this, and how long was waited last.
     rest: Option<(Instant, Duration)>,
     /// Somebody has read in the log that there is none.
     told: bool,
+}
+
+impl Way {
+    /// A link was opened, or could not be.
+    fn settle(&mut self, opened: Result<Arc<Link>, String>, ends: [End; 2]) -> Option<Arc<Link>> {
+        let why = match opened {
+            Ok(link) => {
+                self.rest = None;
+                return Some(self.link.insert(link).clone());
+            }
+            Err(why) => why,
+        };
+        let pause = self
+            .rest
+            .map_or(PAUSE, |(_, last)| MOST_PAUSE.min(2 * last));
+        self.rest = Some((Instant::now() + pause, pause));
+        if !std::mem::replace(&mut self.told, true) {
+            let [a, b] = names(ends);
+            crate::log!(
+                Warn,
+                "copies between {a} and {b} go through this machine: {why}"
+            );
+        }
+        None
+    }
 }
 
 /// The links of a process, by the numbers of their servers.
@@ -122,54 +153,58 @@ pub struct Links {
 }
 
 impl Links {
-    /// The link between two servers. The first who asks has it opened, and others wait for that;
-    /// where none can be had, that is said once, and it is tried again after a while.
-    pub fn between(&self, mut ends: [End; 2]) -> Option<Arc<Link>> {
-        if !Switch::Links.on() {
+    /// The link between two servers. The first who asks opens it, and others wait for that. Where
+    /// none can be had, or one is lost, that is tried again beside copies that do without.
+    pub fn between(&'static self, mut ends: [End; 2]) -> Option<Arc<Link>> {
+        if !Switch::Links.on() || ends.iter().any(|(_, s)| s.linker.is_none()) {
             return None;
         }
         ends.sort_by_key(|(server, _)| *server);
-        let [(_, a), (_, b)] = ends;
-        let (a, b) = (a.linker.as_ref()?, b.linker.as_ref()?);
         let key = ends.map(|(server, _)| server);
-        let way = lock(&self.ways).entry(key).or_default().clone();
-        let mut way = lock(&way);
+        let known = lock(&self.ways).entry(key).or_default().clone();
+        let mut way = lock(&known);
         if let Some(link) = &way.link
             && !link.is_lost()
         {
             return Some(link.clone());
         }
         way.link = None;
-        if way.rest.is_some_and(|(t, _)| Instant::now() < t) {
+        if way.opening || way.rest.is_some_and(|(t, _)| Instant::now() < t) {
             return None;
         }
-        // Either may be behind something that lets nobody in.
-        let mut why = String::new();
+        if !std::mem::replace(&mut way.tried, true) {
+            return way.settle(self.open(ends), ends);
+        }
+        let later = known.clone();
+        let open = move || {
+            let opened = self.open(ends);
+            let mut way = lock(&later);
+            way.opening = false;
+            way.settle(opened, ends);
+        };
+        way.opening = threads::start("busbar-link", open).is_ok();
+        None
+    }
+
+    /// Has one of the servers dial the other: either may be behind something that lets nobody in.
+    fn open(&self, ends: [End; 2]) -> Result<Arc<Link>, String> {
+        let [Some(a), Some(b)] = ends.map(|(_, s)| s.linker.as_ref()) else {
+            return Err("the sessions cannot be linked".into());
+        };
+        let mut first = None;
         for (from, to) in [(a, b), (b, a)] {
             let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
             match from.dial(to, number) {
                 Ok(()) => {
                     let (from, to) = (from.server(), to.server());
                     crate::log!(Info, "copies between {from} and {to} go straight");
-                    way.rest = None;
-                    let link = Arc::new(Link::new(number, ends));
-                    return Some(way.link.insert(link).clone());
+                    return Ok(Arc::new(Link::new(number, ends)));
                 }
-                Err(e) if why.is_empty() => why = e,
-                Err(_) => {}
+                Err(why) => first = first.or(Some(why)),
             }
             // One of the two may have it.
             end(number, ends);
         }
-        let pause = way.rest.map_or(PAUSE, |(_, last)| MOST_PAUSE.min(2 * last));
-        way.rest = Some((Instant::now() + pause, pause));
-        if !std::mem::replace(&mut way.told, true) {
-            let (a, b) = (a.server(), b.server());
-            crate::log!(
-                Warn,
-                "copies between {a} and {b} go through this machine: {why}"
-            );
-        }
-        None
+        Err(first.unwrap_or_default())
     }
 }
