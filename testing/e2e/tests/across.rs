@@ -72,6 +72,19 @@ fn run(mut c: Command, args: &[&str]) -> (String, u64, String) {
     (text, moved(&out), log)
 }
 
+/// The same, until its copies went straight: on a machine that is very busy a server may not have
+/// been reached in time, and then they rightly go through the client.
+fn linked(run: impl Fn() -> (String, u64, String)) -> (String, u64, String) {
+    let mut said = run();
+    for _ in 0..4 {
+        if said.2.contains(STRAIGHT) {
+            break;
+        }
+        said = run();
+    }
+    said
+}
+
 const STRAIGHT: &str = " go straight";
 const THROUGH: &str = " go through this machine";
 
@@ -91,7 +104,8 @@ fn big_copies_do_not_pass_the_client() {
     let carried = ROUNDS * LEN as u64;
     assert!(wanted.contains(&format!("carried {carried} ")), "{wanted}");
     let servers = two(&[]);
-    let (got, moved, log) = run(remote_at(&both(&servers), program()), &args);
+    let address = both(&servers);
+    let (got, moved, log) = linked(|| run(remote_at(&address, program()), &args));
     assert_eq!(got, wanted);
     assert_eq!(log.matches(STRAIGHT).count(), 1, "{log}");
     assert!(moved < carried / 100, "{moved} of {carried} bytes: {log}");
@@ -139,15 +153,17 @@ fn encrypted_servers_link_with_the_key_that_is_theirs() {
         );
         run(c, &args)
     };
-    let (got, moved, log) = run_at(lines.clone());
+    let (got, moved, log) = linked(|| run_at(lines.clone()));
     assert_eq!(got, wanted);
     assert!(log.contains(STRAIGHT) && moved < 500_000, "{moved}: {log}");
     // One that does not encrypt is not dialled by one that does; the other way round it is.
     let clear = Options::default().env("FAKEDEV_DEVICES", "2").start();
     let [ann, _] = lines;
-    let mut c = guarded[0].busbar(&["run", "--", PROGRAM]);
-    c.env("BUSBAR_SERVER", format!("{},{}", ann.line(), clear.address));
-    let (got, _, log) = run(c, &args);
+    let (got, _, log) = linked(|| {
+        let mut c = guarded[0].busbar(&["run", "--", PROGRAM]);
+        c.env("BUSBAR_SERVER", format!("{},{}", ann.line(), clear.address));
+        run(c, &args)
+    });
     assert_eq!(got, wanted);
     assert!(log.contains(STRAIGHT), "{log}");
     assert!(clear.log().contains("a link is dialled"));
