@@ -1,21 +1,15 @@
 //! `busbar run`: starts a program so that it finds Busbar's libraries and, through them, a server.
 
 use crate::opencl::{self, Loader};
-use crate::{login, program, status};
+use crate::reserve::{self, Reserved, Wanted};
+use crate::{leases, login, program, status};
 use anyhow::{Context, Result, bail};
-use busbar_client::config::Config;
-use busbar_client::hello;
-use busbar_control::hello::{Hello, Intent};
-use busbar_control::status::{Grant, Listed};
 use busbar_control::{share, size};
-use busbar_transport::Connection;
-use busbar_transport::tcp::Address;
 use clap::builder::FalseyValueParser;
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a part is waited for that is promised to others.
@@ -28,6 +22,8 @@ const SETTLE_TIME: Duration = Duration::from_secs(2);
   busbar run --server gpu-host --gpus 2 -- python train.py  # have two to oneself
   busbar run -m 16GiB -- python train.py                    # have a part of one, and no more
   busbar run -p 0.25 -m 16GiB -- python train.py            # and a quarter of its time
+  busbar run -n 2 --filter 'memory >= 80GiB' --wait 10m -- python train.py   # or wait for them
+  busbar run --lease ID -- python train.py                  # what `busbar request` has reserved
   busbar run --nccl -- torchrun --nproc_per_node 2 train.py # ranks on the GPUs of a server
   BUSBAR_SERVER=gpu-host busbar run -- bash                 # a shell whose programs see the GPU
   BUSBAR_STATS=1 busbar run -- ./program                    # what was called, and what waited
@@ -41,7 +37,7 @@ pub struct Args {
     #[arg(long)]
     plaintext: bool,
     /// Reserve N whole GPUs for this program; without it the program shares those that are free
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     gpus: Option<u32>,
     /// Have this much device memory promised to each process of the program, of one GPU, and no
     /// more: 16GiB, 512MiB
@@ -57,7 +53,7 @@ pub struct Args {
     #[arg(short = 'p', long, value_name = "SHARE", env = "BUSBAR_SHARE")]
     #[arg(value_parser = share::parse, conflicts_with = "gpus")]
     share: Option<u32>,
-    /// Have the part on N different GPUs
+    /// Reserve the part, or all, of N different GPUs of the servers for this program
     #[arg(
         short = 'n',
         long,
@@ -65,8 +61,14 @@ pub struct Args {
         env = "BUSBAR_PARTS",
         conflicts_with = "gpus"
     )]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     parts: Option<u32>,
+    #[command(flatten)]
+    which: reserve::Flags,
+    /// Use what `busbar request` has reserved
+    #[arg(long, value_name = "ID")]
+    #[arg(conflicts_with_all = ["gpus", "parts", "filter", "spread", "pack", "wait"])]
+    lease: Option<String>,
     /// Go first: programs with a lower priority wait while this one has work, but for what they are
     /// promised
     #[arg(
@@ -136,9 +138,41 @@ fn preloads(ours: &Path) -> OsString {
     all.join(":").into()
 }
 
+impl Args {
+    /// What is to be reserved, if anything is.
+    fn wanted(&self) -> Result<Option<Wanted>> {
+        let n = self.gpus.or(self.parts);
+        if n.is_none() && !self.which.any() {
+            return Ok(None);
+        }
+        let words: Vec<_> = self.command.iter().map(|w| w.to_string_lossy()).collect();
+        let program = words.join(" ");
+        Wanted::new(n, self.memory, self.share, &self.which, program).map(Some)
+    }
+
+    /// Looks whether a program that shares devices finds any.
+    fn settle(&self, servers: &[String]) -> Result<()> {
+        // A program that has just ended gives its part back in a moment.
+        let deadline = Instant::now() + SETTLE_TIME;
+        while let Err(e) = look(servers) {
+            let part = self.memory.is_some() || self.share.is_some() || self.lease.is_some();
+            if !part || Instant::now() > deadline {
+                return Err(e);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+}
+
 /// Runs the program. Returns only when it could not be started.
 pub fn run(a: Args) -> Result<()> {
-    let config = login::choose(a.server.as_deref(), a.plaintext, false)?;
+    if let Some(lease) = &a.lease {
+        // SAFETY: there is no other thread yet.
+        unsafe { std::env::set_var("BUSBAR_LEASE", lease) };
+    }
+    let mut config = login::choose(a.server.as_deref(), a.plaintext, a.lease.is_some())?;
+    config.priority = a.priority.unwrap_or(0);
     let servers = config.servers.clone();
     if servers.is_empty() {
         bail!(
@@ -169,25 +203,25 @@ pub fn run(a: Args) -> Result<()> {
             unsafe { std::env::set_var(name, value) };
         }
     }
-    if a.memory.is_some() && a.parts.is_some_and(|n| n > 1) {
-        bail!("-m is memory of one GPU: leave -n away, or -m");
-    }
-    // A program that has just ended gives its part back in a moment.
-    let deadline = Instant::now() + SETTLE_TIME;
-    while let Err(e) = look(&servers, a.gpus.is_none()) {
-        let promised = a.memory.is_some() || a.share.is_some() || a.parts.is_some();
-        if !promised || Instant::now() > deadline {
-            return Err(e);
+    let reserved = match a.wanted()? {
+        Some(wanted) => Some(reserve::reserve(&config, &wanted)?),
+        None => None,
+    };
+    let held = match (&a.lease, &reserved) {
+        (Some(lease), _) => {
+            let held = leases::servers_of(&config, lease)?;
+            a.settle(&held)?;
+            held
         }
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        (_, Some(reserved)) => reserved.at.iter().map(|(s, _)| s.clone()).collect(),
+        (None, None) => {
+            a.settle(&servers)?;
+            Vec::new()
+        }
+    };
     if let Some(note) = note {
         eprintln!("busbar: {note}");
     }
-    let leases = match a.gpus {
-        None => Vec::new(),
-        Some(n) => reserve_all(&config, n, &a.command)?,
-    };
 
     let mut c = Command::new(&a.command[0]);
     c.args(&a.command[1..]);
@@ -203,12 +237,12 @@ pub fn run(a: Args) -> Result<()> {
     {
         c.env("BUSBAR_SERVER", servers.join(","));
     }
-    if !leases.is_empty() && leases.len() < servers.len() {
+    if !held.is_empty() && held.len() < servers.len() {
         // Of the others it has nothing.
-        let of = leases.iter().map(|l| {
-            let known = config.lines.iter().find(|s| s.address == l.server);
+        let of = held.iter().map(|l| {
+            let known = config.lines.iter().find(|s| s.address == *l);
             let line = known.filter(|s| !s.key.is_empty()).map(|s| s.line());
-            line.unwrap_or_else(|| l.server.clone())
+            line.unwrap_or_else(|| l.clone())
         });
         c.env("BUSBAR_SERVER", of.collect::<Vec<_>>().join(","));
     }
@@ -232,18 +266,14 @@ pub fn run(a: Args) -> Result<()> {
     // Triton looks for the driver by itself, in the loader's cache first, where a driver may be
     // listed that is gone.
     c.env("TRITON_LIBCUDA_PATH", &shims.cuda);
-    if leases.is_empty() {
+    let Some(Reserved { name, conns, .. }) = reserved else {
         // Nothing is left to do here: the program takes this process's place, and so its signals,
         // its terminal and its exit status are its own.
         return Err(program::not_started(&path, &c.exec()));
-    }
-    let said = |l: &Held| match leases.len() {
-        1 => l.lease.clone(),
-        _ => format!("{}={}", l.server, l.lease),
     };
-    let said: Vec<_> = leases.iter().map(said).collect();
-    c.env("BUSBAR_LEASE", said.join(","));
-    // The leases end with this process, so the program is told when this process is killed.
+    // The lease says on how many devices it is.
+    c.env("BUSBAR_LEASE", name).env_remove("BUSBAR_PARTS");
+    // The lease ends with this process, so the program is told when this process is killed.
     // SAFETY: prctl is safe between fork and exec.
     unsafe {
         c.pre_exec(
@@ -261,6 +291,7 @@ pub fn run(a: Args) -> Result<()> {
         libc::signal(libc::SIGQUIT, libc::SIG_IGN);
     }
     let status = child.wait()?;
+    drop(conns);
     std::process::exit(
         status
             .code()
@@ -270,7 +301,7 @@ pub fn run(a: Args) -> Result<()> {
 
 /// Fails unless the servers have devices, of which a program that shares them finds one: the
 /// servers say which those are.
-fn look(servers: &[String], shares: bool) -> Result<()> {
+fn look(servers: &[String]) -> Result<()> {
     let given = servers.join(",");
     let (mut devices, mut forbidden) = (Vec::new(), None);
     for s in servers {
@@ -284,7 +315,7 @@ fn look(servers: &[String], shares: bool) -> Result<()> {
     if devices.is_empty() {
         bail!("{given} has no accelerator to offer; `busbar devices` shows what servers have");
     }
-    if shares && !devices.iter().any(|d| d.yours) {
+    if !devices.iter().any(|d| d.yours) {
         let mut holders: Vec<_> = devices.into_iter().filter_map(|d| d.lease).collect();
         holders.dedup();
         match holders.join(", ") {
@@ -293,77 +324,4 @@ fn look(servers: &[String], shares: bool) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// A lease at a server, for as long as its connection is there.
-struct Held {
-    server: String,
-    lease: String,
-    _conn: Arc<dyn Connection>,
-}
-
-/// Reserves GPUs, of the first servers that have them: all, or none.
-fn reserve_all(config: &Config, n: u32, command: &[OsString]) -> Result<Vec<Held>> {
-    let (mut left, mut leases) = (n, Vec::new());
-    let one = config.servers.len() == 1;
-    for server in &config.servers {
-        let free = match one {
-            // It knows best, and says who has them.
-            true => n,
-            false => {
-                let idle = |d: &Listed| {
-                    d.device.api == "cuda" && d.yours && d.lease.is_none() && d.used_by == 0
-                };
-                status::ask(server)?
-                    .devices
-                    .iter()
-                    .filter(|d| idle(d))
-                    .count() as u32
-            }
-        };
-        let wanted = left.min(free);
-        if wanted == 0 {
-            continue;
-        }
-        let (lease, conn) = reserve(config, server, wanted, command)?;
-        leases.push(Held {
-            server: server.clone(),
-            lease,
-            _conn: conn,
-        });
-        left -= wanted;
-    }
-    if left > 0 {
-        bail!(
-            "{} of {n} GPUs are idle at {}; `busbar devices` shows who has the others",
-            n - left,
-            config.servers.join(",")
-        );
-    }
-    Ok(leases)
-}
-
-/// Reserves GPUs; the lease lasts as long as the connection.
-fn reserve(
-    config: &Config,
-    server: &str,
-    n: u32,
-    command: &[OsString],
-) -> Result<(String, Arc<dyn Connection>)> {
-    let mut h =
-        hello::introduce(config, server, Hello::new(Intent::Lease)).map_err(anyhow::Error::msg)?;
-    h.devices = n;
-    // Who waits for the devices is to read what holds them.
-    let words: Vec<_> = command.iter().map(|w| w.to_string_lossy()).collect();
-    h.client.program = words.join(" ").chars().take(120).collect();
-    let route = config
-        .route(Address::new(server))
-        .map_err(anyhow::Error::msg)?;
-    match hello::connect(&route, &h, config.connect_timeout) {
-        Ok((conn, w)) => {
-            let grant: Grant = w.read(server).map_err(anyhow::Error::msg)?;
-            Ok((grant.lease, conn))
-        }
-        Err(e) => bail!("{e}"),
-    }
 }

@@ -5,13 +5,16 @@ mod confine;
 mod doctor;
 mod filter;
 mod folder;
+mod health;
 mod isolation;
 mod launch;
+mod leases;
 mod login;
 mod manual;
 mod opencl;
 mod policy;
 mod program;
+mod reserve;
 mod serve;
 mod status;
 mod stub;
@@ -52,6 +55,14 @@ enum Command {
     Login(login::Args),
     /// Run a program on the accelerators of a server
     Run(launch::Args),
+    /// Reserve GPUs for programs to come; prints the lease's id
+    Request(leases::RequestArgs),
+    /// End a lease
+    Release(leases::ReleaseArgs),
+    /// List the leases of each server
+    List(leases::ListArgs),
+    /// Say whether each server is there
+    Health(health::Args),
     /// List what each server has, and who uses it
     Devices(status::Args),
     /// List the sessions of each server
@@ -97,6 +108,10 @@ fn main() {
         Command::Policy(a) => policy::run(&a),
         Command::Audit(a) => audit::run(&a),
         Command::Login(a) => login::run(a),
+        Command::Request(a) => leases::request(&a),
+        Command::Release(a) => leases::release(&a),
+        Command::List(a) => leases::list(&a),
+        Command::Health(a) => health::run(&a),
         Command::Devices(a) => status::devices(&a),
         Command::Ps(a) => status::ps(&a),
         Command::Set(a) => status::set(a),

@@ -1,9 +1,11 @@
 //! `busbar serve`: listens, checks who comes, and gives each session a worker process of its own.
 
+mod asking;
 mod budget;
 mod cells;
 mod config;
 mod connection;
+mod desk;
 mod door;
 mod drain;
 mod greeting;
@@ -197,6 +199,7 @@ pub fn run(args: Args) -> Result<()> {
         handshakes: Turns::new(Turns::of_strangers()),
         missing: found.missing,
         sessions: Mutex::default(),
+        kept: Mutex::default(),
         told: Condvar::new(),
         ended: Mutex::default(),
         workers,

@@ -3,6 +3,7 @@
 //! Missing fields of both take their defaults.
 
 use crate::gpu::Question;
+use crate::lease::Reserve;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,8 @@ pub const SIDE_CONNECTION: &str = "side-connection";
 pub const HOLDINGS: &str = "holdings";
 /// Whoever asks for the status is content with the last readings of the GPUs, however old.
 pub const LAST_READINGS: &str = "last-readings";
+/// The ability to take leases as [`crate::lease`] has it.
+pub const LEASES: &str = "leases";
 /// What a client proves itself with when it shares memory is derived, in this context, from the
 /// session's secret, which itself stays on the connection that it came over.
 pub const SHARED_PROOF: &str = "busbar shared memory";
@@ -41,8 +44,10 @@ pub enum Intent {
     Side,
     /// List devices, sessions and leases, and close.
     Status,
-    /// Reserve devices for the programs of one `busbar run`; the lease lasts as this connection.
+    /// Reserve devices; more is said over the connection afterwards.
     Lease,
+    /// End a lease.
+    Release,
     /// Change what a running session has.
     Set,
     /// A ticket by which another server joins a session that this client has here.
@@ -154,9 +159,13 @@ pub struct Hello {
     pub share: u32,
     /// Likewise, who goes first, the higher.
     pub priority: i32,
-    /// Lease: how many devices to reserve. Open: on how many devices the session is to have its
-    /// part; 0 for one.
+    /// Open: on how many devices the session is to have its part; 0 for one.
     pub devices: u32,
+    /// Lease: what to reserve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserve: Option<Reserve>,
+    /// Release: the lease's name, or what of it is shown; empty for all of the asker's own.
+    pub release: String,
     /// Status: nothing is asked for but this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ask: Option<Question>,
@@ -212,7 +221,7 @@ pub struct Welcome {
     pub resume_seconds: u64,
     /// The most bytes of device memory that the session gets; 0 for as many as there are.
     pub memory: u64,
-    /// Status and lease: the answer's document.
+    /// Status, lease and release: the answer's document.
     pub document: serde_json::Value,
 }
 

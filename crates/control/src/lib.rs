@@ -1,6 +1,6 @@
 //! What clients, servers and workers say to each other beside the records of a session: who comes
 //! and what for ([`hello`]), what a server has and who uses it ([`status`], [`device`], [`gpu`]),
-//! what is reserved ([`status::Grant`]), how a server hands a session to its worker ([`attach`]),
+//! what is reserved ([`lease`]), how a server hands a session to its worker ([`attach`]),
 //! what that holds ([`holding`]), and what workers ask of the store ([`store`]).
 //!
 //! All of it is JSON, so that programs of any two releases can tell why they do not fit. Fields
@@ -13,6 +13,7 @@ pub mod device;
 pub mod gpu;
 pub mod hello;
 pub mod holding;
+pub mod lease;
 pub mod share;
 pub mod size;
 pub mod status;

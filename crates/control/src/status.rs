@@ -165,19 +165,31 @@ pub struct Lease {
     /// Who holds it.
     #[serde(default)]
     pub holder: String,
+    /// Whose it is.
+    #[serde(default)]
+    pub tenant: String,
     /// What is reserved, by ordinal.
     #[serde(default)]
     pub devices: Vec<u32>,
-}
-
-/// The answer to a hello that asks for a lease.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grant {
-    /// Its name, a secret of the programs that share it.
-    pub lease: String,
-    /// What is reserved, by ordinal.
+    /// Whether it has these as a whole.
     #[serde(default)]
-    pub devices: Vec<u32>,
+    pub whole: bool,
+    /// Else the bytes of memory that are promised to it, of each.
+    #[serde(default)]
+    pub memory: u64,
+    /// And the thousandths of time.
+    #[serde(default)]
+    pub share: u32,
+    /// How many sessions it has.
+    #[serde(default)]
+    pub sessions: usize,
+    /// How long it lasts still if no session is there; absent where it lasts as long as the command
+    /// that has it.
+    #[serde(default)]
+    pub seconds_left: Option<u64>,
+    /// Whether it is the one that the hello names.
+    #[serde(default)]
+    pub yours: bool,
 }
 
 /// What of a lease's name may be shown.

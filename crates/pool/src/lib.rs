@@ -3,23 +3,33 @@
 //! `busbar run` may start a program are one answer, given here. What a tenant may have of it the
 //! policy says, which is asked here and nowhere else.
 //!
-//! A **lease** reserves whole devices for the programs of one `busbar run --gpus N`; while it lasts
-//! nobody else is placed on them. A **session** without a lease shares every device that no lease
-//! holds. What a session or lease holds is free again when it ends.
+//! A **lease** reserves whole devices, or parts of them, for programs that name it. Nobody else is
+//! placed on a whole one while the lease lasts, and a part is promised to nobody else. A
+//! **session** without a lease shares every device that no lease holds. What a session or lease
+//! holds is free again when it ends. Leases begin as **claims**, which stand in line ([`queue`]).
 
 #![forbid(unsafe_code)]
 
+pub mod choose;
+mod claims;
+pub mod gather;
+mod lease;
+pub mod queue;
 pub mod quota;
+mod refused;
 pub mod timeshare;
+
+pub use lease::{Ask, Ended, State};
 
 use busbar_control::device::Device;
 use busbar_control::hello::Change;
-use busbar_control::hello::Refusal;
+use busbar_control::share;
 use busbar_control::status::{self, Listed};
-use busbar_control::{share, size};
-use busbar_policy::{Forbidden, Policy, Rates};
+use busbar_policy::{Policy, Rates};
+use lease::{Drawn, Lease};
+use queue::{Queue, Room, Want};
+pub use refused::Refused;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::time::Duration;
 use timeshare::{Part, Share};
 
@@ -68,193 +78,8 @@ pub struct Placing {
 
 /// What stands for the holder of a lease of another tenant's.
 const ANOTHER: &str = "another tenant";
-
-/// Why a request for devices is turned down.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
-    /// The server has no device of the kind at all.
-    NoDevice {
-        /// The API that was asked for.
-        api: String,
-    },
-    /// There are devices, but not enough of them are free.
-    Taken {
-        /// How many were asked for.
-        wanted: usize,
-        /// How many there are.
-        all: usize,
-        /// How many are free.
-        free: usize,
-        /// Who holds the others.
-        holders: Vec<String>,
-    },
-    /// The lease named is not held (any more).
-    UnknownLease,
-    /// The server has as many sessions as it takes.
-    TooManySessions(usize),
-    /// No device has as much memory that is not promised.
-    Full {
-        /// What was asked for.
-        wanted: u64,
-        /// The most that a device has.
-        free: u64,
-        /// The most that any has without promises.
-        all: u64,
-    },
-    /// No device has as much time that is not promised.
-    Late {
-        /// What was asked for, in thousandths.
-        wanted: Share,
-        /// The most that a device has.
-        free: Share,
-    },
-    /// There are not as many devices with such a part.
-    Few {
-        /// How many were asked for.
-        wanted: usize,
-        /// How many there are.
-        free: usize,
-        /// How many there are without promises.
-        all: usize,
-    },
-    /// No session of that name is the asker's.
-    NoSession(String),
-    /// The tenant may not.
-    Forbidden(Forbidden),
-}
-
-impl Refused {
-    /// Whether the end of a program that is just ending changes it.
-    pub fn may_pass(&self) -> bool {
-        match self {
-            Self::Taken { wanted, all, .. } => wanted <= all,
-            Self::Full { wanted, all, .. } => wanted <= all,
-            Self::Late { .. } => true,
-            Self::Few { wanted, all, .. } => wanted <= all,
-            Self::Forbidden(f) => f.may_pass(),
-            Self::NoDevice { .. }
-            | Self::UnknownLease
-            | Self::TooManySessions(_)
-            | Self::NoSession(_) => false,
-        }
-    }
-}
-
-impl From<Forbidden> for Refused {
-    fn from(f: Forbidden) -> Self {
-        Self::Forbidden(f)
-    }
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoDevice { api } if api == "cuda" => {
-                write!(
-                    f,
-                    "the server has no GPU to offer; `busbar devices` shows what it has"
-                )
-            }
-            Self::NoDevice { api } => write!(f, "the server has no {api} device to offer"),
-            Self::Taken { wanted, all, .. } if wanted > all => {
-                write!(
-                    f,
-                    "{wanted} GPUs wanted, but the server has {all}; ask for fewer with --gpus"
-                )
-            }
-            Self::Taken {
-                wanted,
-                free,
-                holders,
-                ..
-            } => {
-                let who = if holders.is_empty() {
-                    "programs that share them".into()
-                } else {
-                    holders.join(", ")
-                };
-                write!(
-                    f,
-                    "not enough free GPUs: {wanted} wanted, {free} free, the others are held by \
-                     {who}; try again later or ask for fewer with --gpus"
-                )
-            }
-            Self::UnknownLease => {
-                write!(
-                    f,
-                    "the lease has ended: start the program through `busbar run` again"
-                )
-            }
-            Self::TooManySessions(n) => {
-                write!(
-                    f,
-                    "the server already has {n} sessions, as many as it takes; try later"
-                )
-            }
-            Self::Full { wanted, free, all } => {
-                let then = match wanted > all {
-                    true => "as that is all that there is, ask for less with -m (BUSBAR_MEMORY)",
-                    false => "ask for less with -m (BUSBAR_MEMORY), or try later",
-                };
-                write!(
-                    f,
-                    "{} of device memory wanted, and no device has more than {} that is not \
-                     promised to others: {then}",
-                    size::show(*wanted),
-                    size::show(*free)
-                )
-            }
-            Self::Late { wanted, free } => write!(
-                f,
-                "{} of a device's time wanted, and no device has more than {} that is not promised \
-                 to others: ask for less with -p (BUSBAR_SHARE), or try later",
-                share::show(*wanted),
-                share::show(*free)
-            ),
-            Self::Few { wanted, free, all } => {
-                let then = match wanted > all {
-                    true => "ask for fewer with -n (BUSBAR_PARTS)",
-                    false => "ask for fewer with -n (BUSBAR_PARTS) or for less, or try later",
-                };
-                write!(
-                    f,
-                    "parts of {wanted} devices wanted, and {free} has or have room for them: {then}"
-                )
-            }
-            Self::NoSession(name) => write!(
-                f,
-                "there is no session `{name}` that is yours: `busbar ps` lists those that are"
-            ),
-            Self::Forbidden(why) => why.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
-
-impl From<Refused> for Refusal {
-    fn from(r: Refused) -> Self {
-        let code = match r {
-            Refused::NoDevice { .. } => "no_device",
-            Refused::Taken { .. } => "taken",
-            Refused::UnknownLease => "lease",
-            Refused::TooManySessions(_) => "limit",
-            Refused::Full { .. } => "memory",
-            Refused::Late { .. } | Refused::Few { .. } => "share",
-            Refused::NoSession(_) => "session",
-            Refused::Forbidden(_) => "policy",
-        };
-        Self::new(code, r.to_string())
-    }
-}
-
-#[derive(Debug, Clone)]
-struct Lease {
-    /// Places of the leading API's devices.
-    devices: Vec<usize>,
-    holder: String,
-    tenant: String,
-}
+/// What stands for sessions without a lease.
+const SHARERS: &str = "programs that share it";
 
 #[derive(Debug, Clone)]
 struct Placed {
@@ -268,6 +93,8 @@ struct Placed {
     promised: bool,
     /// What it has of its devices' time.
     part: Part,
+    /// Whether what is promised to it is of what its lease has.
+    drawn: bool,
 }
 
 /// A device of the pool.
@@ -284,6 +111,9 @@ struct Place {
 pub struct Pool {
     places: Vec<Place>,
     leases: BTreeMap<String, Lease>,
+    queue: Queue,
+    /// What those who stand in line can have at the moment, by the names of their leases.
+    offers: BTreeMap<String, Vec<usize>>,
     sessions: HashMap<String, Placed>,
     max_sessions: usize,
     policy: Policy,
@@ -332,6 +162,8 @@ impl Pool {
         Ok(Self {
             places: places.collect(),
             leases: BTreeMap::new(),
+            queue: Queue::default(),
+            offers: BTreeMap::new(),
             sessions: HashMap::new(),
             max_sessions,
             policy: Policy::default(),
@@ -352,6 +184,7 @@ impl Pool {
             }
         }
         self.policy = policy;
+        self.settle();
         Ok(())
     }
 
@@ -398,10 +231,23 @@ impl Pool {
             .collect()
     }
 
-    /// The lease that holds a device.
-    fn held(&self, place: usize) -> Option<&Lease> {
+    /// Who has a device as a whole, or is about to: the holder and its tenant.
+    fn held(&self, place: usize) -> Option<(&str, &str)> {
         let leader = self.places[place].leader?;
-        self.leases.values().find(|l| l.devices.contains(&leader))
+        let lease = self
+            .leases
+            .values()
+            .find(|l| l.whole() && l.devices.contains(&leader));
+        let lease = lease.map(|l| &l.claim);
+        let offered = || {
+            let mut all = self.queue.iter().filter(|c| c.want == Want::Whole);
+            all.find(|c| {
+                let offer = self.offers.get(&c.name);
+                offer.is_some_and(|o| o.contains(&leader))
+            })
+        };
+        let claim = lease.or_else(offered)?;
+        Some((&claim.holder, &claim.tenant))
     }
 
     /// How many sessions use a device.
@@ -413,7 +259,12 @@ impl Pool {
     /// The device memory that a session of somebody's gets at most, if it is not all.
     pub fn part(&self, asker: &Asker<'_>) -> Option<u64> {
         let said = self.policy.memory(asker.tenant, asker.memory);
-        said.unwrap_or(asker.memory)
+        let lease = self.leases.get(asker.lease).map(|l| l.claim.want);
+        let leased = match lease {
+            Some(Want::Part { memory, .. }) if memory > 0 => Some(memory),
+            _ => None,
+        };
+        asker.memory.or(leased).or(said.unwrap_or(None))
     }
 
     /// The sessions on a device, through whatever API, but for one.
@@ -429,15 +280,43 @@ impl Pool {
         self.places[place].leader.unwrap_or(place)
     }
 
+    /// Whether what a session has is counted with its lease, which has as much or more.
+    fn counted(&self, s: &Placed) -> bool {
+        let lease = s.lease.as_ref();
+        s.drawn && lease.is_some_and(|l| self.leases.contains_key(l))
+    }
+
+    /// The parts of a device that leases have, and those that are on offer.
+    fn parts(&self, place: usize) -> impl Iterator<Item = (u64, Share)> {
+        let of = self.clock(place);
+        let leases = self
+            .leases
+            .values()
+            .filter(move |l| l.devices.contains(&of));
+        let offers = self.queue.iter().filter(move |c| {
+            let offer = self.offers.get(&c.name);
+            offer.is_some_and(|o| o.contains(&of))
+        });
+        let all = leases.map(|l| l.claim.want).chain(offers.map(|c| c.want));
+        all.filter_map(|want| match want {
+            Want::Part { memory, share } => Some((memory, share)),
+            Want::Whole => None,
+        })
+    }
+
     /// What of a device's memory is promised to others than one session.
     fn promised(&self, place: usize, but: &str) -> u64 {
-        let all = self.on(place, but).filter(|s| s.promised);
-        all.filter_map(|s| s.memory).sum()
+        let all = self.on(place, but);
+        let all = all.filter(|s| s.promised && !self.counted(s));
+        let own: u64 = all.filter_map(|s| s.memory).sum();
+        own + self.parts(place).map(|(memory, _)| memory).sum::<u64>()
     }
 
     /// What of its time is, in thousandths.
     fn promised_share(&self, place: usize, but: &str) -> Share {
-        self.on(place, but).filter_map(|s| s.part.share).sum()
+        let all = self.on(place, but).filter(|s| !self.counted(s));
+        let own: Share = all.filter_map(|s| s.part.share).sum();
+        own + self.parts(place).map(|(_, share)| share).sum::<Share>()
     }
 
     /// The first of these devices that have as much to promise as somebody asks for, beside what
@@ -475,79 +354,71 @@ impl Pool {
         Ok(fits)
     }
 
-    /// Whether nobody has any use of a device, through whatever API.
-    fn idle(&self, leader: usize) -> bool {
-        let mut same = (0..self.places.len()).filter(|i| self.places[*i].leader == Some(leader));
-        self.held(leader).is_none() && same.all(|i| self.load(i) == 0)
+    /// What somebody asks for that a lease has not got left: on as many devices as that has.
+    fn beside<'a>(&self, devices: &[usize], asker: &Asker<'a>) -> Asker<'a> {
+        let leased = self.leases.contains_key(asker.lease) && asker.memory.is_none();
+        Asker {
+            parts: if leased { devices.len() } else { asker.parts },
+            ..*asker
+        }
     }
 
-    /// Who holds a lease, as somebody sees it.
-    fn holder(&self, asker: &Asker<'_>, l: &Lease) -> String {
-        match self.shows(asker, &l.tenant) {
-            true => l.holder.clone(),
+    /// Whether sessions use a device, through whatever API.
+    fn used(&self, leader: usize) -> bool {
+        let mut same = (0..self.places.len()).filter(|i| self.places[*i].leader == Some(leader));
+        same.any(|i| self.load(i) > 0)
+    }
+
+    /// A name, as somebody sees it.
+    fn named(&self, asker: &Asker<'_>, holder: &str, tenant: &str) -> String {
+        match self.shows(asker, tenant) {
+            true => holder.into(),
             false => ANOTHER.into(),
         }
     }
 
     fn holders(&self, asker: &Asker<'_>) -> Vec<String> {
-        let of = |l| self.holder(asker, l);
-        let mut all: Vec<_> = self.leases.values().map(of).collect();
+        let leases = self.leases.values().map(|l| &l.claim);
+        let offered = self.queue.iter();
+        let offered = offered.filter(|c| self.offers.contains_key(&c.name));
+        let all = leases.chain(offered);
+        let mut all: Vec<_> = all
+            .map(|c| self.named(asker, &c.holder, &c.tenant))
+            .collect();
         all.sort();
         all.dedup();
         all
     }
 
-    /// Reserves `n` devices under the name `lease`: GPUs as CUDA counts them, or OpenCL's devices
-    /// where there is no CUDA. Devices that sessions without a lease are using count as taken.
-    pub fn lease(
-        &mut self,
-        lease: &str,
-        n: usize,
-        holder: &str,
-        tenant: &str,
-    ) -> Result<Vec<u32>, Refused> {
-        if self.leaders().next().is_none() {
-            return Err(Refused::NoDevice { api: "cuda".into() });
-        }
-        let mut devices: Vec<_> = self
-            .leaders()
-            .filter(|i| self.open_to(tenant, *i))
-            .collect();
-        let all = devices.len();
-        if all == 0 {
-            return Err(Policy::sees_none(tenant, "GPU").into());
-        }
-        let theirs = self.leases.values().filter(|l| l.tenant == tenant);
-        let has = theirs.map(|l| l.devices.len()).sum::<usize>();
-        self.policy.may_lease(tenant, has as u64, n as u64)?;
-        devices.retain(|i| self.idle(*i));
-        if devices.len() < n {
-            let asker = Asker {
-                tenant,
-                ..Asker::default()
-            };
-            return Err(Refused::Taken {
-                wanted: n,
-                all,
-                free: devices.len(),
-                holders: self.holders(&asker),
-            });
-        }
-        devices.truncate(n);
-        let ordinals = self.ordinals(&devices);
-        let (holder, tenant) = (holder.into(), tenant.into());
-        let l = Lease {
-            devices,
-            holder,
-            tenant,
+    /// What of each device, by place, nobody has yet; offers are not counted.
+    fn rooms(&self) -> Vec<Room> {
+        let room = |i: usize| {
+            if self.places[i].leader != Some(i) {
+                return Room::default();
+            }
+            let of = |l: &&Lease| l.devices.contains(&i);
+            let leases: Vec<_> = self.leases.values().filter(of).collect();
+            let sessions = self.on(i, "").filter(|s| !self.counted(s));
+            let (mut memory, mut share) = (0, 0);
+            for s in sessions {
+                memory += s.memory.filter(|_| s.promised).unwrap_or(0);
+                share += s.part.share.unwrap_or(0);
+            }
+            let mut room = Room::of(self.places[i].device.memory);
+            room.take(&Want::Part { memory, share });
+            leases.iter().for_each(|l| room.take(&l.claim.want));
+            room.idle = leases.is_empty() && !self.used(i);
+            room
         };
-        self.leases.insert(lease.into(), l);
-        Ok(ordinals)
+        (0..self.places.len()).map(room).collect()
     }
 
-    /// Ends a lease. Its sessions go on until their programs end, but hold nothing exclusively.
-    pub fn end_lease(&mut self, lease: &str) {
-        self.leases.remove(lease);
+    /// Makes new offers to those who stand in line: something has changed.
+    fn settle(&mut self) {
+        self.offers = match self.queue.is_empty() {
+            true => BTreeMap::new(),
+            false => self.queue.offers(&mut self.rooms()),
+        };
     }
 
     /// The devices of an API that somebody sees.
@@ -568,7 +439,8 @@ impl Pool {
         }
         if !lease.is_empty() {
             // A lease is good for those of the tenant who has it.
-            let held = self.leases.get(lease).filter(|l| l.tenant == tenant);
+            let held = self.leases.get(lease);
+            let held = held.filter(|l| l.claim.tenant == tenant);
             let held = &held.ok_or(Refused::UnknownLease)?.devices;
             let ours = |i: &usize| self.places[*i].leader.is_some_and(|l| held.contains(&l));
             let ours: Vec<_> = all.iter().copied().filter(ours).collect();
@@ -587,6 +459,74 @@ impl Pool {
                 holders: self.holders(asker),
             }),
         }
+    }
+
+    /// What a session gets of what its lease has: the part that others of the lease have left, of
+    /// one device if that is memory. Nothing where the lease has no part, or where the session
+    /// asks for more than is left, which has to be found beside the lease.
+    fn draw(&self, seen: &[usize], asker: &Asker<'_>) -> Result<Option<Drawn>, Refused> {
+        let lease = self.leases.get(asker.lease);
+        let Some((lease, Want::Part { memory, share })) = lease.map(|l| (l, l.claim.want)) else {
+            return Ok(None);
+        };
+        let ours = seen.iter().copied();
+        let ours: Vec<_> = ours
+            .filter(|d| lease.devices.contains(&self.clock(*d)))
+            .collect();
+        if ours.is_empty() || (memory, share) == (0, 0) {
+            return Ok(None);
+        }
+        let left = |d: usize| {
+            let drawn = self.on(d, "").filter(|s| {
+                let same = s.lease.as_deref() == Some(asker.lease);
+                s.drawn && same
+            });
+            let (mut m, mut t) = (memory, share);
+            for s in drawn {
+                m = m.saturating_sub(s.memory.filter(|_| s.promised).unwrap_or(0));
+                t = t.saturating_sub(s.part.share.unwrap_or(0));
+            }
+            (m, t)
+        };
+        let fits =
+            |(m, t): (u64, Share)| m >= asker.memory.unwrap_or(0) && t >= asker.share.unwrap_or(0);
+        let of = |(m, t): (u64, Share)| {
+            let memory = asker.memory.unwrap_or(m);
+            let share = asker.share.unwrap_or(t);
+            (
+                Some(memory).filter(|n| *n > 0),
+                Some(share).filter(|n| *n > 0),
+            )
+        };
+        if memory > 0 {
+            let fit = ours.iter().copied().filter(|d| {
+                let left = left(*d);
+                left.0 > 0 && fits(left)
+            });
+            // The one with most left, the first of those.
+            let best = fit.max_by_key(|d| (left(*d).0, std::cmp::Reverse(*d)));
+            return match best {
+                Some(d) => {
+                    let (memory, share) = of(left(d));
+                    Ok(Some(Drawn {
+                        devices: vec![d],
+                        memory,
+                        share,
+                    }))
+                }
+                None if asker.memory.is_some() => Ok(None),
+                None => Err(Refused::Drawn(memory)),
+            };
+        }
+        let least = ours.iter().map(|d| left(*d)).min_by_key(|l| l.1);
+        Ok(least.filter(|l| fits(*l)).map(|l| {
+            let (memory, share) = of(l);
+            Drawn {
+                devices: ours,
+                memory,
+                share,
+            }
+        }))
     }
 
     /// Places a new session and says what it gets.
@@ -608,18 +548,39 @@ impl Pool {
             priority: asker.priority,
         };
         self.policy.time(asker.tenant, part.share, part.priority)?;
-        if asker.asks() {
-            devices = self.room(&devices, asker, "")?;
-        }
-        let placed = Placed {
-            lease: Some(asker.lease.to_string()).filter(|l| !l.is_empty()),
-            tenant: asker.tenant.into(),
-            devices,
-            memory,
-            promised: asker.memory.is_some(),
-            part,
+        let drawn = self.draw(&devices, asker)?;
+        let placed = match drawn {
+            Some(of) => Placed {
+                lease: None,
+                tenant: asker.tenant.into(),
+                memory: of.memory.or(memory),
+                promised: of.memory.is_some(),
+                part: Part {
+                    share: of.share,
+                    ..part
+                },
+                devices: of.devices,
+                drawn: true,
+            },
+            None => {
+                if asker.asks() {
+                    devices = self.room(&devices, &self.beside(&devices, asker), "")?;
+                }
+                Placed {
+                    lease: None,
+                    tenant: asker.tenant.into(),
+                    devices,
+                    memory,
+                    promised: asker.memory.is_some(),
+                    part,
+                    drawn: false,
+                }
+            }
         };
-        self.sessions.insert(session.into(), placed);
+        let lease = Some(asker.lease.to_string()).filter(|l| !l.is_empty());
+        self.sessions
+            .insert(session.into(), Placed { lease, ..placed });
+        self.settle();
         Ok(self.placed(session))
     }
 
@@ -643,12 +604,19 @@ impl Pool {
         let mut why = None;
         for api in ["cuda", "opencl"] {
             let seen = self.seen(api, asker);
-            match seen.and_then(|seen| self.room(&seen, asker, "")) {
+            let room = |seen: Vec<usize>| match self.draw(&seen, asker)? {
+                Some(drawn) => Ok(drawn.devices),
+                None => self.room(&seen, &self.beside(&seen, asker), ""),
+            };
+            match seen.and_then(room) {
                 Err(Refused::NoDevice { .. }) => {}
                 // Memory is asked of GPUs, where there are some.
-                Err(no @ (Refused::Full { .. } | Refused::Late { .. } | Refused::Few { .. })) => {
-                    return Some(no);
-                }
+                Err(
+                    no @ (Refused::Full { .. }
+                    | Refused::Late { .. }
+                    | Refused::Few { .. }
+                    | Refused::Drawn(_)),
+                ) => return Some(no),
                 Err(no @ Refused::Forbidden(_)) => why = why.or(Some(no)),
                 _ => return None,
             }
@@ -693,13 +661,17 @@ impl Pool {
         }
         if let Some(p) = self.sessions.get_mut(session) {
             (p.part, p.memory, p.promised) = (part, most, memory.is_some());
+            // From now on it has what it has by itself.
+            p.drawn = false;
         }
+        self.settle();
         Ok(self.placed(session))
     }
 
     /// A session is over.
     pub fn close(&mut self, session: &str) {
         self.sessions.remove(session);
+        self.settle();
     }
 
     /// The devices that somebody may see, and how.
@@ -710,7 +682,9 @@ impl Pool {
             used_by: self.load(i),
             promised: self.promised(i, ""),
             promised_share: self.promised_share(i, ""),
-            lease: self.held(i).map(|l| self.holder(asker, l)),
+            lease: self
+                .held(i)
+                .map(|(holder, tenant)| self.named(asker, holder, tenant)),
             yours: !none
                 && self
                     .seen(&p.device.api, asker)
@@ -719,18 +693,6 @@ impl Pool {
         let all = self.places.iter().enumerate();
         let all = all.filter(|(i, _)| self.open_to(asker.tenant, *i) || self.is_admin(asker));
         all.map(list).collect()
-    }
-
-    /// Every lease that somebody may see, as others see it.
-    pub fn leases(&self, asker: &Asker<'_>) -> Vec<status::Lease> {
-        let shown = |(name, l): (&String, &Lease)| status::Lease {
-            lease: status::shown(name).into(),
-            holder: l.holder.clone(),
-            devices: self.ordinals(&l.devices),
-        };
-        let all = self.leases.iter();
-        let all = all.filter(|(_, l)| self.shows(asker, &l.tenant));
-        all.map(shown).collect()
     }
 
     /// What a session got.

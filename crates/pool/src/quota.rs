@@ -30,7 +30,7 @@ impl Pool {
             all.entry(&s.tenant).or_default().0 += 1;
         }
         for l in self.leases.values() {
-            all.entry(&l.tenant).or_default().1 += l.devices.len() as u64;
+            all.entry(&l.claim.tenant).or_default().1 += l.devices.len() as u64;
         }
         let shown = all
             .into_iter()
@@ -48,6 +48,8 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ask;
+    use crate::queue::Want;
     use busbar_control::device::Device;
 
     #[test]
@@ -65,9 +67,18 @@ mod tests {
             ..Asker::default()
         };
         pool.open("s", "cuda", &of("lab")).expect("a session");
-        pool.lease("l", 1, "x@y", "art").expect_err("it is shared");
         pool.close("s");
-        pool.lease("l", 1, "x@y", "art").expect("a lease");
+        let ask = Ask {
+            name: "l",
+            holder: "x@y",
+            devices: &[],
+            least: 1,
+            most: 1,
+            want: Want::Whole,
+            since: 0,
+        };
+        pool.stand(&of("art"), &ask).expect("a place in line");
+        pool.take("l", &[0]).expect("a lease");
         pool.open("s", "cuda", &of("lab")).expect("a session");
         let own = pool.quotas(&of("lab"));
         assert_eq!(own.len(), 1);

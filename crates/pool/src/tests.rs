@@ -1,6 +1,7 @@
 //! Leases, sessions and tenants on devices that nobody has.
 
 use super::*;
+use crate::queue::Standing;
 
 fn device(api: &str, ordinal: u32, uuid: &str) -> Device {
     Device {
@@ -30,6 +31,40 @@ fn tenant(tenant: &str) -> Asker<'_> {
     }
 }
 
+/// Who asks for a lease, with what there is of it at once.
+fn ask(name: &'static str, n: usize, want: Want) -> Ask<'static> {
+    Ask {
+        name,
+        holder: name,
+        devices: &[],
+        least: n,
+        most: n,
+        want,
+        since: 0,
+    }
+}
+
+/// Has whole devices reserved at once, or says who is in the way.
+fn lease(p: &mut Pool, name: &str, n: usize, holder: &str, of: &str) -> Result<Vec<u32>, String> {
+    let ask = Ask {
+        name,
+        holder,
+        ..ask("", n, Want::Whole)
+    };
+    p.stand(&tenant(of), &ask).map_err(|e| e.to_string())?;
+    let State::Waits(Standing { offer, holders, .. }) = p.state(name) else {
+        panic!("it stands in line");
+    };
+    if offer.len() < n {
+        p.leave(name);
+        return Err(format!("held by {}", holders.join(", ")));
+    }
+    match p.take(name, &offer).map_err(|e| e.to_string())? {
+        State::Has(devices) => Ok(devices),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// The devices that are a lease's, as every command and library shows them.
 fn yours(p: &Pool, api: &str, lease: &str) -> Vec<u32> {
     let listed = p.devices(&of(lease)).into_iter();
@@ -40,21 +75,13 @@ fn yours(p: &Pool, api: &str, lease: &str) -> Vec<u32> {
 #[test]
 fn a_lease_is_exclusive_until_it_ends() {
     let mut p = pool(2);
-    assert_eq!(p.lease("a", 1, "ann", "").unwrap(), [0]);
+    assert_eq!(lease(&mut p, "a", 1, "ann", "").unwrap(), [0]);
     assert_eq!(p.open("s1", "cuda", &of("")).unwrap().devices, [1]);
     assert_eq!(p.open("s2", "cuda", &of("a")).unwrap().devices, [0]);
-    let e = p.lease("b", 1, "bob", "").unwrap_err();
-    assert_eq!(
-        e,
-        Refused::Taken {
-            wanted: 1,
-            all: 2,
-            free: 0,
-            holders: vec!["ann".into()]
-        }
-    );
+    let said = lease(&mut p, "b", 1, "bob", "").unwrap_err();
+    assert_eq!(said, format!("held by ann, {SHARERS}"));
     p.close("s1");
-    assert_eq!(p.lease("b", 1, "bob", "").unwrap(), [1]);
+    assert_eq!(lease(&mut p, "b", 1, "bob", "").unwrap(), [1]);
     assert!(matches!(
         p.open("s3", "cuda", &of("")),
         Err(Refused::Taken { .. })
@@ -71,12 +98,10 @@ fn what_is_not_there_is_said() {
         p.open("s", "cuda", &of("")),
         Err(Refused::NoDevice { .. })
     ));
-    assert!(matches!(
-        p.lease("l", 1, "x", ""),
-        Err(Refused::NoDevice { .. })
-    ));
+    let said = lease(&mut p, "l", 1, "x", "").unwrap_err();
+    assert!(said.contains("no GPU to offer"), "{said}");
     let mut p = Pool::new(vec![device("opencl", 0, "")], None, 1).unwrap();
-    p.lease("l", 1, "x", "").unwrap();
+    lease(&mut p, "l", 1, "x", "").unwrap();
     assert!(matches!(
         p.open("s", "opencl", &of("")),
         Err(Refused::Taken { .. })
@@ -105,24 +130,21 @@ fn twins() -> Vec<Device> {
 #[test]
 fn what_two_apis_reach_is_leased_for_both() {
     let mut p = Pool::new(twins(), None, 100).unwrap();
-    assert_eq!(p.lease("a", 1, "ann", "").unwrap(), [0]);
+    assert_eq!(lease(&mut p, "a", 1, "ann", "").unwrap(), [0]);
     assert_eq!(p.open("s1", "opencl", &of("a")).unwrap().devices, [2]);
     assert_eq!(p.open("s2", "opencl", &of("")).unwrap().devices, [0, 1]);
     let listed = p.devices(&of(""));
     assert_eq!(listed[4].lease.as_deref(), Some("ann"));
     assert_eq!(listed[3].used_by, 1);
-    assert_eq!(p.leases(&of(""))[0].devices, [0]);
+    assert_eq!(p.leases(&of(""), Duration::ZERO)[0].devices, [0]);
     assert_eq!(
         (p.placed("s1").devices, p.placed("s1").lease),
         (vec![2], Some("a".into()))
     );
     // Somebody uses the other GPU through OpenCL.
-    assert!(matches!(
-        p.lease("b", 1, "bob", ""),
-        Err(Refused::Taken { .. })
-    ));
+    assert!(lease(&mut p, "b", 1, "bob", "").is_err());
     p.close("s2");
-    assert_eq!(p.lease("b", 1, "bob", "").unwrap(), [1]);
+    assert_eq!(lease(&mut p, "b", 1, "bob", "").unwrap(), [1]);
     assert_eq!(p.open("s3", "opencl", &of("")).unwrap().devices, [0]);
     assert_eq!(
         p.open("s4", "opencl", &of("gone")),
@@ -156,13 +178,17 @@ fn what_is_shown_is_what_a_session_gets() {
             ["", "a", "b", "gone"][below(4) as usize],
         );
         match below(4) {
-            0 => drop(p.lease(
-                ["a", "b"][below(2) as usize],
-                below(2) as usize + 1,
-                "h",
-                "",
-            )),
-            1 => p.end_lease(lease),
+            0 => {
+                let name = ["a", "b"][below(2) as usize];
+                drop(super::tests::lease(
+                    &mut p,
+                    name,
+                    below(2) as usize + 1,
+                    "h",
+                    "",
+                ));
+            }
+            1 => drop(p.end_lease(lease)),
             2 => p.close(&name),
             _ => {
                 let api = ["cuda", "opencl"][below(2) as usize];
@@ -199,7 +225,7 @@ fn a_server_with_64_devices_has_room() {
     for n in 0..2000 {
         p.close(&format!("s{n}"));
     }
-    assert_eq!(p.lease("all", 64, "ann", "").unwrap().len(), 64);
+    assert_eq!(lease(&mut p, "all", 64, "ann", "").unwrap().len(), 64);
     assert_eq!(yours(&p, "opencl", "all").len(), 64);
     assert!(yours(&p, "opencl", "").is_empty());
 }
@@ -236,13 +262,13 @@ fn a_tenant_gets_what_the_policy_says_and_sees_its_own() {
     assert_eq!(p.open("s3", "opencl", &tenant("cpu")).unwrap().devices, [0]);
     let said = p.open("s4", "cuda", &tenant("cpu")).unwrap_err();
     assert!(said.to_string().contains("no cuda device"), "{said}");
-    let said = p.lease("b", 1, "bob", "cpu").unwrap_err();
-    assert!(said.to_string().contains("no GPU device"), "{said}");
+    let said = lease(&mut p, "b", 1, "bob", "cpu").unwrap_err();
+    assert!(said.contains("no GPU device"), "{said}");
     p.close("s1");
     p.close("s2");
-    assert_eq!(p.lease("a", 1, "ann", "lab").unwrap(), [1]);
-    let e = p.lease("a2", 1, "ann", "lab").unwrap_err();
-    assert!(e.to_string().contains("has 1"), "{e}");
+    assert_eq!(lease(&mut p, "a", 1, "ann", "lab").unwrap(), [1]);
+    let e = lease(&mut p, "a2", 1, "ann", "lab").unwrap_err();
+    assert!(e.contains("has 1"), "{e}");
     // Another tenant neither is in the lease nor learns whose it is.
     let thief = Asker {
         lease: "a",
@@ -257,17 +283,17 @@ fn a_tenant_gets_what_the_policy_says_and_sees_its_own() {
         (listed(&lab), listed(&tenant("ops"))),
         ("ann".into(), "ann".into())
     );
-    assert!(p.leases(&tenant("other")).is_empty() && p.leases(&lab).len() == 1);
+    assert!(
+        p.leases(&tenant("other"), Duration::ZERO).is_empty()
+            && p.leases(&lab, Duration::ZERO).len() == 1
+    );
     let token = Asker {
         admin: true,
         ..tenant("other")
     };
     assert!(p.shows(&token, "lab") && !p.shows(&tenant("other"), "lab"));
-    let e = p.lease("c", 2, "eve", "other").unwrap_err();
-    assert!(
-        e.to_string().contains(ANOTHER) && !e.to_string().contains("ann"),
-        "{e}"
-    );
+    let e = lease(&mut p, "c", 2, "eve", "other").unwrap_err();
+    assert!(e.contains(ANOTHER) && !e.contains("ann"), "{e}");
     assert_eq!((p.forbids(&lab), p.forbids(&thief)), (None, None));
     let unknown = busbar_policy::parse("[tenant.z]\ndevices = [7]").unwrap();
     assert_eq!(p.set_policy(unknown), Err(("z".into(), 7)));
@@ -401,4 +427,231 @@ fn time_is_promised_once() {
         p.set("a", &other, change(1)).unwrap_err(),
         Refused::NoSession("a".into())
     );
+}
+
+fn part(memory: u64, share: Share) -> Want {
+    Want::Part { memory, share }
+}
+
+fn standing(p: &Pool, name: &str) -> Standing {
+    match p.state(name) {
+        State::Waits(s) => s,
+        other => panic!("{name} {other:?}"),
+    }
+}
+
+fn take(p: &mut Pool, name: &'static str, n: usize, want: Want) -> Vec<u32> {
+    p.stand(&of(""), &ask(name, n, want)).unwrap();
+    let offer = standing(p, name).offer;
+    assert_eq!(p.take(name, &offer), Ok(State::Has(offer.clone())));
+    offer
+}
+
+#[test]
+fn who_waits_knows_for_whom_and_gets_what_becomes_free() {
+    let mut p = pool(2);
+    assert_eq!(take(&mut p, "first", 2, Want::Whole), [0, 1]);
+    for (name, since) in [("second", 7), ("third", 8)] {
+        let ask = Ask {
+            since,
+            ..ask(name, 1, Want::Whole)
+        };
+        p.stand(&of(""), &ask).unwrap();
+    }
+    let third = standing(&p, "third");
+    assert_eq!((third.place, third.offer.len()), (2, 0));
+    assert_eq!(third.ahead, ["second"]);
+    assert_eq!(third.holders, ["first"]);
+    // Somebody who began to wait before, at another server.
+    p.stand(&of(""), &ask("older", 2, Want::Whole)).unwrap();
+    assert_eq!(standing(&p, "third").ahead, ["older", "second"]);
+    let ended = p.end_lease("first").unwrap();
+    assert_eq!(
+        (ended.holder.as_str(), ended.devices),
+        ("first", vec![0, 1])
+    );
+    assert_eq!(standing(&p, "older").offer, [0, 1]);
+    assert!(standing(&p, "second").offer.is_empty());
+    // What is not on offer is not had, and what is on offer nobody else is placed on.
+    assert!(matches!(p.take("second", &[0]), Ok(State::Waits(_))));
+    let e = p.open("s", "cuda", &of("")).unwrap_err();
+    assert!(e.may_pass() && e.to_string().contains("older"), "{e}");
+    p.leave("older");
+    assert_eq!(standing(&p, "second").offer, [0]);
+    assert_eq!(standing(&p, "third").offer, [1]);
+    assert!(matches!(p.take("second", &[1]), Ok(State::Waits(_))));
+    assert_eq!(p.take("second", &[0]), Ok(State::Has(vec![0])));
+    // What is given back is the first's in line again, which it is itself.
+    assert!(matches!(p.give_back("second"), State::Waits(s) if s.offer == [0] && s.place == 1));
+    assert_eq!(p.state("older"), State::Over);
+    assert_eq!(p.take("older", &[0]), Ok(State::Over));
+    let again = p.stand(&of(""), &ask("second", 1, Want::Whole));
+    assert_eq!(again, Err(Refused::NameTaken));
+}
+
+#[test]
+fn a_priority_goes_first_and_a_policy_bounds_it() {
+    let mut p = pool(1);
+    let rules = "[default]\npriority = 1\nleases = 1\nmemory = \"1KiB\"\nshare = 0.5";
+    p.set_policy(busbar_policy::parse(rules).unwrap()).unwrap();
+    take(&mut p, "has", 1, Want::Whole);
+    let with = |priority, tenant| Asker {
+        priority,
+        tenant,
+        ..Asker::default()
+    };
+    let mut stand = |priority, name, want| p.stand(&with(priority, "x"), &ask(name, 1, want));
+    assert_eq!(stand(0, "low", Want::Whole), Ok(()));
+    assert_eq!(stand(1, "high", Want::Whole), Ok(()));
+    for (priority, want, said) in [
+        (2, Want::Whole, "priority 1 at most"),
+        (0, part(2000, 0), "1.0 KiB of device memory"),
+        (0, part(0, 501), "0.5 of a device's time"),
+    ] {
+        let e = stand(priority, "no", want).unwrap_err().to_string();
+        assert!(e.contains(said), "{e}");
+    }
+    assert_eq!(standing(&p, "low").ahead, ["high"]);
+    assert_eq!(standing(&p, "low").holders, [ANOTHER]);
+    let two = Ask {
+        least: 2,
+        ..ask("two", 2, Want::Whole)
+    };
+    let e = p.stand(&with(0, "x"), &two).unwrap_err().to_string();
+    assert!(e.contains("may have 1 GPU(s) reserved"), "{e}");
+    p.end_lease("has");
+    assert_eq!(p.take("high", &[0]), Ok(State::Has(vec![0])));
+    p.end_lease("high");
+    // It is asked again when something is taken.
+    p.set_policy(busbar_policy::parse("[default]\nleases = 0").unwrap())
+        .unwrap();
+    assert!(matches!(p.take("low", &[0]), Err(Refused::Forbidden(_))));
+    assert_eq!(standing(&p, "low").place, 1);
+}
+
+fn of_100(n: u32) -> Pool {
+    let all = (0..n).map(|i| Device {
+        memory: 100,
+        ..device("cuda", i, "")
+    });
+    Pool::new(all.collect(), None, 100).unwrap()
+}
+
+#[test]
+fn a_lease_of_parts_is_promised_to_its_sessions_and_to_nobody_else() {
+    let mut p = of_100(2);
+    assert_eq!(take(&mut p, "a", 2, part(60, 500)), [0, 1]);
+    let listed = p.devices(&of(""));
+    assert_eq!((listed[0].promised, listed[0].promised_share), (60, 500));
+    assert_eq!((listed[0].lease.as_deref(), listed[0].yours), (None, true));
+    let with = |memory, lease| Asker {
+        memory: Some(memory),
+        ..of(lease)
+    };
+    let e = p.open("x", "cuda", &with(41, "")).unwrap_err();
+    assert!(matches!(e, Refused::Full { free: 40, .. }), "{e}");
+    assert_eq!(p.open("x", "cuda", &with(40, "")).unwrap().devices, [0]);
+    p.stand(&of(""), &ask("whole", 1, Want::Whole)).unwrap();
+    assert!(standing(&p, "whole").offer.is_empty(), "nobody is idle");
+    p.leave("whole");
+    // Each session of the lease has one device's part, the next what is left.
+    let s1 = p.open("s1", "cuda", &of("a")).unwrap();
+    assert_eq!(
+        (s1.devices, s1.memory, s1.part.share),
+        (vec![0], Some(60), Some(500))
+    );
+    let s2 = p.open("s2", "cuda", &with(20, "a")).unwrap();
+    assert_eq!((s2.devices, s2.memory), (vec![1], Some(20)));
+    let s3 = p.open("s3", "cuda", &of("a")).unwrap();
+    assert_eq!(
+        (s3.devices, s3.memory, s3.part.share),
+        (vec![1], Some(40), None)
+    );
+    assert_eq!(
+        p.open("s4", "cuda", &of("a")).unwrap_err(),
+        Refused::Drawn(60)
+    );
+    assert!(p.forbids(&of("a")).is_some());
+    // More than is left is found beside the lease, or not at all.
+    assert_eq!(p.open("s4", "cuda", &with(40, "a")).unwrap().devices, [1]);
+    assert!(matches!(
+        p.open("s5", "cuda", &with(1, "a")),
+        Err(Refused::Full { .. })
+    ));
+    let promised = |p: &Pool| [0, 1].map(|i| p.devices(&of(""))[i].promised);
+    assert_eq!(promised(&p), [100, 100], "once, whether it is used or not");
+    p.close("s2");
+    assert_eq!(promised(&p), [100, 100]);
+    // What runs goes on with what it has.
+    p.end_lease("a");
+    assert_eq!(promised(&p), [100, 80]);
+    for s in ["s1", "s3", "s4", "x"] {
+        p.close(s);
+    }
+    assert_eq!(promised(&p), [0, 0]);
+    // A part of nothing is a device to share.
+    assert_eq!(take(&mut p, "shared", 1, part(0, 0)), [0]);
+    assert_eq!(p.open("s1", "cuda", &of("shared")).unwrap().devices, [0]);
+    assert_eq!(p.open("s2", "cuda", &of("")).unwrap().devices, [0, 1]);
+    // Time alone is had of all devices at once.
+    assert_eq!(take(&mut p, "time", 2, part(0, 250)), [0, 1]);
+    let s3 = p.open("s3", "cuda", &of("time")).unwrap();
+    assert_eq!((s3.devices, s3.part.share), (vec![0, 1], Some(250)));
+    let e = p.stand(&of(""), &ask("big", 1, part(101, 0))).unwrap_err();
+    assert!(!e.may_pass(), "{e}");
+}
+
+#[test]
+fn a_lease_that_is_kept_lasts_for_a_time_and_as_long_as_its_sessions() {
+    let mut p = pool(2);
+    let at = Duration::from_secs;
+    take(&mut p, "a", 1, Want::Whole);
+    take(&mut p, "b", 1, Want::Whole);
+    p.keep("a", at(10));
+    p.open("s", "cuda", &of("a")).unwrap();
+    let left = |p: &Pool, now| p.leases(&of("a"), at(now))[0].seconds_left;
+    assert_eq!((left(&p, 4), left(&p, 40)), (Some(6), Some(0)));
+    assert!(p.expire(at(9)).is_empty() && p.expire(at(11)).is_empty());
+    let all = p.leases(&of("a"), at(0));
+    assert_eq!(
+        (all[0].sessions, all[0].yours, all[0].whole),
+        (1, true, true)
+    );
+    assert_eq!((all[1].seconds_left, all[1].yours), (None, false));
+    p.close("s");
+    let over: Vec<_> = p.expire(at(11)).into_iter().map(|e| e.name).collect();
+    assert_eq!(over, ["a"]);
+    assert_eq!(p.state("a"), State::Over);
+}
+
+#[test]
+fn a_tenant_releases_its_own_leases_and_an_admin_any() {
+    let mut p = pool(4);
+    for (name, whose) in [
+        ("0123456789", "lab"),
+        ("1123456789", "lab"),
+        ("2123456789", "school"),
+    ] {
+        lease(&mut p, name, 1, "h", whose).unwrap();
+    }
+    let (lab, school) = (tenant("lab"), tenant("school"));
+    let no = p.release(&school, "01234567").unwrap_err();
+    assert_eq!(no, Refused::NoLease("01234567".into()));
+    assert!(
+        p.release(&lab, "0123456").is_err(),
+        "not just any beginning"
+    );
+    let names = |ended: Vec<Ended>| ended.into_iter().map(|e| e.name).collect::<Vec<_>>();
+    assert_eq!(names(p.release(&lab, "01234567").unwrap()), ["0123456789"]);
+    assert_eq!(names(p.release(&lab, "").unwrap()), ["1123456789"]);
+    assert!(p.release(&lab, "").unwrap().is_empty());
+    let admin = Asker {
+        admin: true,
+        ..tenant("ops")
+    };
+    assert_eq!(
+        names(p.release(&admin, "2123456789").unwrap()),
+        ["2123456789"]
+    );
+    assert_eq!(lease(&mut p, "again", 4, "h", "").unwrap(), [0, 1, 2, 3]);
 }

@@ -159,7 +159,7 @@ fn gpus_are_reserved_over_all_servers_or_not_at_all() {
     let out = finished(&mut with("5"));
     let err = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(
-        !out.status.success() && err.contains("4 of 5 GPUs"),
+        !out.status.success() && err.contains("5 GPUs wanted, but the servers have 4"),
         "{err}"
     );
 }

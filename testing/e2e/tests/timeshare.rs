@@ -81,7 +81,7 @@ fn shares_are_promised_once_and_kept() {
     );
     refused(
         &mut run(&server, &["-n", "2"], &["work", "1"]),
-        &["parts of 2 devices wanted", "-n"],
+        &["2 GPUs wanted, but the server has 1", "-n"],
     );
     // One without a promise has what is left over, and is not kept from it for ever.
     printed(&mut run(&server, &[], &["work", "3"]));

@@ -1,6 +1,8 @@
 //! One connection, from its hello to the worker that takes it over.
 
+use super::asking::{asker, settled};
 use super::budget::{Allowance, Budget};
+use super::desk;
 use super::greeting::Guest;
 use super::identity::Who;
 use super::link;
@@ -16,7 +18,7 @@ use busbar_control::hello::{
     BUSY, ClientInfo, HOLDINGS, Hello, Intent, LAST_READINGS, PATIENCE, Refusal, Welcome,
 };
 use busbar_control::holding::{self, Holding};
-use busbar_control::status::{self, Grant, Session, Status};
+use busbar_control::status::{Session, Status};
 use busbar_pool::{Asker, Placing, Refused};
 use busbar_transport::lock::lock;
 use busbar_transport::stream::Stream;
@@ -39,10 +41,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const NEWS: Duration = Duration::from_secs(5);
 /// How long a client that comes back to a session that is just ending waits for the reason.
 const END_TIME: Duration = Duration::from_secs(2);
-/// How often is looked whether the holder of a lease is still let in.
-const LEASE_LOOK: Duration = Duration::from_millis(500);
-/// How long devices that are taken are waited for: a program that ends frees them within this time.
-const SETTLE_TIME: Duration = Duration::from_secs(2);
 /// The most clients that are served at a time other than by a worker.
 const MOST_BUSY: usize = 1024;
 /// As many more of those that come back to a session: new ones must not keep them out.
@@ -86,7 +84,8 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
             said.fit(MAX_WELCOME);
             answer(conn, &Welcome::with(known.protocol, &said));
         }
-        Intent::Lease => lease(server, &known, refuse),
+        Intent::Lease => desk::lease(server, &known, refuse),
+        Intent::Release => desk::release(server, &known, refuse),
         Intent::Set => set(server, &known, refuse),
         Intent::Ticket => link::ticket(server, &known, refuse),
         Intent::Dial => link::dial(server, known, refuse),
@@ -120,20 +119,6 @@ impl Drop for Busy {
     }
 }
 
-/// What the pool says once programs that have just ended hold nothing any more: who starts one
-/// after the other must not find the first one's devices taken.
-fn settled<T>(ask: impl Fn() -> Result<T, Refused>) -> Result<T, Refused> {
-    let deadline = Instant::now() + SETTLE_TIME;
-    loop {
-        match ask() {
-            Err(r) if r.may_pass() && Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            said => return said,
-        }
-    }
-}
-
 /// A random name nobody can guess.
 fn random_name(bytes: usize) -> Result<String, Refusal> {
     let random = crate::vault::random(bytes).map_err(|e| {
@@ -141,22 +126,6 @@ fn random_name(bytes: usize) -> Result<String, Refusal> {
         Refusal::new("internal", why)
     })?;
     Ok(random.to_string())
-}
-
-/// Somebody, as the pool asks.
-fn asker<'a>(who: &'a Who, hello: &'a Hello) -> Asker<'a> {
-    Asker {
-        tenant: &who.tenant,
-        lease: &hello.lease,
-        admin: who.admin,
-        memory: Some(hello.memory).filter(|n| *n > 0),
-        share: Some(hello.share).filter(|n| *n > 0),
-        priority: hello.priority,
-        parts: match hello.intent {
-            Intent::Lease => 0,
-            _ => hello.devices as usize,
-        },
-    }
 }
 
 /// What a new session is given.
@@ -176,6 +145,7 @@ fn give(server: &Arc<Server>, conn: &Stream, hello: &Hello, who: &Who) -> Result
     }
     lock(&server.pool).arrives(&who.tenant, server.started.elapsed())?;
     let asker = asker(who, hello);
+    desk::expire(server);
     let place = || lock(&server.pool).open(&session, &hello.api, &asker);
     let placing = settled(place)?;
     let spare_wanted = !hello.off.iter().any(|s| s == Switch::Spare.name());
@@ -435,51 +405,6 @@ fn resume(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal))
     }
 }
 
-/// Holds a lease for as long as its connection lasts.
-fn lease(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream, Refusal)) {
-    let Known { conn, hello, .. } = known;
-    if hello.devices == 0 {
-        let text = "a lease of no GPU makes no sense: ask for at least one";
-        return refuse(conn, Refusal::new("lease", text));
-    }
-    let name = match random_name(16) {
-        Ok(n) => n,
-        Err(r) => return refuse(conn, r),
-    };
-    let c = &hello.client;
-    let holder = format!("{}@{} ({})", c.user, c.host, c.program);
-    let tenant = &known.who.tenant;
-    let arrived = lock(&server.pool).arrives(tenant, server.started.elapsed());
-    let grant = || lock(&server.pool).lease(&name, hello.devices as usize, &holder, tenant);
-    let devices = match arrived.and_then(|()| settled(grant)) {
-        Ok(d) => d,
-        Err(r) => return refuse(conn, r.into()),
-    };
-    let shown = status::shown(&name).to_string();
-    let note = json!({
-        "lease": shown,
-        "tenant": tenant,
-        "token": known.who.name,
-        "peer": conn.peer(),
-        "holder": holder,
-        "devices": devices,
-    });
-    if let Err(why) = server.audit.note("lease begins", note) {
-        lock(&server.pool).end_lease(&name);
-        return refuse(conn, Refusal::new("internal", why));
-    }
-    tracing::info!(lease = shown, holder, ?devices, "lease begins");
-    let grant = Grant {
-        lease: name.clone(),
-        devices,
-    };
-    answer(conn, &Welcome::with(known.protocol, &grant));
-    hold(conn, || server.identities.over(&known.who).is_none());
-    lock(&server.pool).end_lease(&name);
-    tracing::info!(lease = shown, "lease ended");
-    let _ = server.audit.note("lease ends", json!({ "lease": shown }));
-}
-
 /// Changes what a running session has.
 fn set(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream, Refusal)) {
     let Known { conn, hello, .. } = known;
@@ -508,18 +433,6 @@ pub(super) fn change(server: &Server, hello: &Hello, who: &Who) -> Result<(), Re
         "session is changed"
     );
     Ok(())
-}
-
-/// Waits until a connection ends, or its client is not let in any more.
-fn hold(conn: &Stream, good: impl Fn() -> bool) {
-    let mut byte = [0; 1];
-    while good() {
-        match conn.wait(None, Some(LEASE_LOOK)) {
-            Ok(true) if !matches!(conn.try_recv(&mut byte), Ok(None | Some(1))) => return,
-            Ok(_) => {}
-            Err(_) => return,
-        }
-    }
 }
 
 /// Has the workers say what their sessions hold, and waits a little for it.
@@ -567,6 +480,7 @@ pub(super) fn unix(t: SystemTime) -> u64 {
 /// Everything `busbar devices` and `busbar ps` show, as whoever asks sees it.
 pub(super) fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
     let asker = asker(who, hello);
+    desk::expire(server);
     if let Some(question) = &hello.ask {
         let said = said(server, question, &asker);
         return Status {
@@ -644,7 +558,7 @@ pub(super) fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
         forbidden: pool.forbids(&asker).map(|f| f.to_string()),
         sessions: list,
         sessions_left_out: 0,
-        leases: pool.leases(&asker),
+        leases: pool.leases(&asker, server.started.elapsed()),
         missing: server.missing.clone(),
         gpus,
         said: None,

@@ -168,10 +168,9 @@ fn encrypt(
 fn check_texts(h: &mut Hello) -> Result<(), Refusal> {
     let l = &h.link;
     let link = [&l.address, &l.key, &l.session, &l.ticket];
-    for text in [&h.api, &h.session, &h.secret, &h.lease]
-        .into_iter()
-        .chain(link)
-    {
+    let reserved = h.reserve.as_ref().map(|r| &r.name);
+    let names = [&h.api, &h.session, &h.secret, &h.lease, &h.release];
+    for text in names.into_iter().chain(link).chain(reserved) {
         if text.len() > MOST_NAME || text.contains(char::is_control) {
             return Err(Refusal::new(
                 "hello",

@@ -1,5 +1,6 @@
 //! Ends what was opened by those who are let in no more, and notices a new policy.
 
+use super::desk;
 use super::state::Server;
 use busbar_control::attach::Order;
 use busbar_transport::lock::lock;
@@ -19,6 +20,7 @@ pub(super) fn run(server: &Arc<Server>) {
         std::thread::sleep(LOOK);
         server.rules.refresh(&server.pool, false);
         server.identities.refresh();
+        desk::revoke(server);
         let over: Vec<_> = {
             let sessions = lock(&server.sessions);
             told.retain(|name, _| sessions.contains_key(name));

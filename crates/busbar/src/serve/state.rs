@@ -55,6 +55,8 @@ pub(crate) struct Server {
     /// What the pool's policy is read from.
     pub rules: Rules,
     pub sessions: Mutex<HashMap<String, SessionEntry>>,
+    /// Leases that last longer than the connection that they were asked for over: by whom.
+    pub kept: Mutex<HashMap<String, Who>>,
     /// A worker has said what its session holds, or has gone.
     pub told: Condvar,
     /// Sessions that ended lately, and why: what a client hears that tries to resume one.

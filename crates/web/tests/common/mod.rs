@@ -154,6 +154,7 @@ pub fn full() -> Overview {
             lease: "l".into(),
             holder: "ann".into(),
             devices: vec![0],
+            ..Lease::default()
         }],
         missing: vec![("opencl".into(), "none".into())],
         ..Status::default()

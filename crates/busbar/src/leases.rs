@@ -1,0 +1,263 @@
+//! `busbar request`, `busbar release` and `busbar list`: leases that last longer than one command.
+
+use crate::login;
+use crate::reserve::{self, Wanted};
+use anyhow::{Result, bail};
+use busbar_client::config::Config;
+use busbar_client::hello;
+use busbar_control::hello::{Hello, Intent, with_port};
+use busbar_control::status::{self, Lease, Status};
+use busbar_control::{share, size};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long a lease lasts unless something else is said.
+const LASTS: &str = "1h";
+
+/// Which servers a command is about.
+#[derive(clap::Args)]
+pub struct Servers {
+    /// Servers to ask, with commas between [default: those of `busbar login`, else 127.0.0.1:7400]
+    #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
+    server: Option<String>,
+    /// Talk in clear to servers whose key is not known: everybody on the way reads and changes it
+    #[arg(long)]
+    plaintext: bool,
+}
+
+impl Servers {
+    /// All of them, and how they are talked to.
+    pub fn choose(&self) -> Result<Config> {
+        let mut config = login::choose(self.server.as_deref(), self.plaintext, true)?;
+        if config.servers.is_empty() {
+            config.servers.push(with_port("127.0.0.1"));
+        }
+        Ok(config)
+    }
+}
+
+/// Flags of `busbar request`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  busbar request -n 2                                # two whole GPUs, for an hour
+  busbar request -n 1 -m 16GiB -p 0.25 --for 2h      # a part of one
+  ID=$(busbar request -n 4 --filter 'memory >= 80GiB' --wait 10m)
+  busbar run --lease $ID -- python train.py
+  busbar release $ID")]
+pub struct RequestArgs {
+    #[command(flatten)]
+    servers: Servers,
+    /// How many GPUs
+    #[arg(short = 'n', long, value_name = "N", default_value = "1")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
+    gpus: u32,
+    /// Of each this much device memory, and not all of it: 16GiB, 512MiB
+    #[arg(short, long, value_name = "SIZE", value_parser = size::parse)]
+    memory: Option<u64>,
+    /// Of each this share of the time, and not all of it: 0.25, 25%
+    #[arg(short = 'p', long, value_name = "SHARE", value_parser = share::parse)]
+    share: Option<u32>,
+    /// Go first among those who wait
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    priority: Option<i32>,
+    #[command(flatten)]
+    which: reserve::Flags,
+    /// How long the lease lasts, and longer while a program uses it: 90s, 10m, 2h, 7d
+    #[arg(long = "for", value_name = "TIME", value_parser = reserve::time)]
+    #[arg(default_value = LASTS)]
+    lasts: Duration,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `busbar request`.
+pub fn request(a: &RequestArgs) -> Result<()> {
+    let config = Config {
+        priority: a.priority.unwrap_or(0),
+        ..a.servers.choose()?
+    };
+    let program = "busbar request".into();
+    let mut wanted = Wanted::new(Some(a.gpus), a.memory, a.share, &a.which, program)?;
+    wanted.keep = Some(a.lasts);
+    let reserved = match reserve::reserve(&config, &wanted) {
+        Ok(reserved) => reserved,
+        Err(e) => {
+            // One server may have begun to keep it when another went away.
+            for server in &config.servers {
+                let _ = release_at(&config, server, &wanted.name);
+            }
+            return Err(e);
+        }
+    };
+    if a.json {
+        let each = reserved.at.iter();
+        let of = each.map(|(server, own)| json!({ "server": server, "devices": own }));
+        let at: Vec<_> = of.collect();
+        let seconds = a.lasts.as_secs();
+        print(&json!({ "lease": reserved.name, "servers": at, "seconds": seconds }));
+    } else {
+        println!("{}", reserved.name);
+    }
+    Ok(())
+}
+
+/// Flags of `busbar release`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  busbar release 0123abcd    # as `busbar list` shows it, or whole
+  busbar release --all       # all of one's own")]
+pub struct ReleaseArgs {
+    #[command(flatten)]
+    servers: Servers,
+    /// The lease, whole or as `busbar list` shows it
+    #[arg(value_name = "ID", required_unless_present = "all")]
+    lease: Option<String>,
+    /// All leases of one's own
+    #[arg(long, conflicts_with = "lease")]
+    all: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn release_at(config: &Config, server: &str, lease: &str) -> Result<Vec<Lease>, String> {
+    let mut h = Hello::new(Intent::Release);
+    h.release = lease.into();
+    hello::ask(config, server, h)
+}
+
+/// `busbar release`.
+pub fn release(a: &ReleaseArgs) -> Result<()> {
+    let config = a.servers.choose()?;
+    let name = a.lease.as_deref().unwrap_or_default();
+    if name.is_empty() && !a.all {
+        bail!("say which lease, or --all: `busbar list` shows them");
+    }
+    let each = config.servers.iter();
+    let said: Vec<_> = each.map(|s| (s, release_at(&config, s, name))).collect();
+    // One of several servers knows a lease, and the others say that they do not.
+    let done = a.all || said.iter().any(|(_, r)| r.is_ok());
+    let mut errors: Vec<_> = said.iter().filter_map(|(_, r)| r.as_ref().err()).collect();
+    errors.dedup();
+    if !done || a.all && errors.len() == said.len() {
+        let all: Vec<_> = errors.into_iter().cloned().collect();
+        bail!("{}", all.join("; "));
+    }
+    if a.json {
+        let of = |(server, r): &(&String, Result<Vec<Lease>, String>)| match r {
+            Ok(leases) => json!({ "server": server, "released": leases }),
+            Err(e) => json!({ "server": server, "error": e }),
+        };
+        print(&Value::Array(said.iter().map(of).collect()));
+        return Ok(());
+    }
+    for (server, r) in &said {
+        for l in r.iter().flatten() {
+            println!(
+                "{server:<24} {:<8} {} GPU(s) are free",
+                l.lease,
+                l.devices.len()
+            );
+        }
+    }
+    if a.all {
+        errors.iter().for_each(|e| eprintln!("busbar: {e}"));
+    }
+    Ok(())
+}
+
+/// Flags of `busbar list`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  busbar list                  # one's own leases, of all servers; an admin's list has all
+  busbar list --json | jq '.[].leases[].lease'")]
+pub struct ListArgs {
+    #[command(flatten)]
+    servers: Servers,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `busbar list`.
+pub fn list(a: &ListArgs) -> Result<()> {
+    let config = a.servers.choose()?;
+    let answers = reserve::survey(&config);
+    if a.json {
+        let of = |(server, said): &(String, Result<Status, String>)| match said {
+            Ok(s) => json!({ "server": server, "leases": s.leases }),
+            Err(e) => json!({ "server": server, "error": e }),
+        };
+        print(&Value::Array(answers.iter().map(of).collect()));
+    } else {
+        println!(
+            "{:<24} {:<8} {:<8} {:<22} {:>8} {:>8}  HOLDER",
+            "SERVER", "LEASE", "DEVICES", "OF EACH", "SESSIONS", "LEFT"
+        );
+        for (server, said) in &answers {
+            for l in said.iter().flat_map(|s| &s.leases) {
+                let devices: Vec<_> = l.devices.iter().map(ToString::to_string).collect();
+                println!(
+                    "{server:<24} {:<8} {:<8} {:<22} {:>8} {:>8}  {}",
+                    l.lease,
+                    devices.join(","),
+                    part(l),
+                    l.sessions,
+                    l.seconds_left.map_or("-".into(), |s| format!("{s} s")),
+                    l.holder
+                );
+            }
+        }
+    }
+    let errors = answers.iter().filter_map(|(_, r)| r.as_ref().err());
+    let errors: Vec<_> = errors.cloned().collect();
+    match errors.len() == answers.len() {
+        true => bail!("{}", errors.join("; ")),
+        false if a.json => {}
+        false => errors.iter().for_each(|e| eprintln!("busbar: {e}")),
+    }
+    Ok(())
+}
+
+/// What a lease has of each of its devices.
+fn part(l: &Lease) -> String {
+    let memory = (l.memory > 0).then(|| size::show(l.memory));
+    let time = (l.share > 0).then(|| format!("{} of the time", share::show(l.share)));
+    let parts: Vec<_> = memory.into_iter().chain(time).collect();
+    match (l.whole, parts.is_empty()) {
+        (true, _) => "all".into(),
+        (_, true) => "shared".into(),
+        _ => parts.join(", "),
+    }
+}
+
+/// The servers at which a lease has something.
+pub fn servers_of(config: &Config, lease: &str) -> Result<Vec<String>> {
+    let mut errors = Vec::new();
+    let mut at = Vec::new();
+    for (server, said) in reserve::survey(config) {
+        match said {
+            Ok(s) if s.leases.iter().any(|l| l.yours) => at.push(server),
+            Ok(_) => {}
+            Err(e) => errors.push(e),
+        }
+    }
+    if at.is_empty() {
+        let mut text = format!(
+            "there is no lease `{}` (any more), or it is not yours: `busbar list` shows leases, \
+             and `busbar request` makes one and prints the whole of its id",
+            status::shown(lease)
+        );
+        errors.iter().for_each(|e| text += &format!("; {e}"));
+        bail!("{text}");
+    }
+    Ok(at)
+}
+
+fn print(document: &Value) {
+    println!(
+        "{}",
+        serde_json::to_string_pretty(document).unwrap_or_default()
+    );
+}
