@@ -13,6 +13,10 @@ const MOST_PIECES: usize = 32;
 /// How long to wait before a link that could not be had is tried again: at first, and at most.
 const PAUSE: Duration = Duration::from_secs(1);
 const MOST_PAUSE: Duration = Duration::from_secs(60);
+/// How long the first copies wait for the link to be opened. Servers that reach each other need a
+/// few round trips; those behind a wall that swallows what it does not let in need far longer to
+/// find out.
+const FIRST: Duration = Duration::from_secs(3);
 
 /// The session of a client, and the number of its server.
 pub type End = (usize, &'static Session);
@@ -110,8 +114,8 @@ impl Drop for Place {
 #[derive(Default)]
 struct Way {
     link: Option<Arc<Link>>,
-    /// It was tried, and whoever comes later does not wait for that.
-    tried: bool,
+    /// Somebody has waited for the first try; whoever comes later does without.
+    waited: bool,
     /// A thread is at it.
     opening: bool,
     /// It is not tried before this, and how long was waited last.
@@ -122,11 +126,12 @@ struct Way {
 
 impl Way {
     /// A link was opened, or could not be.
-    fn settle(&mut self, opened: Result<Arc<Link>, String>, ends: [End; 2]) -> Option<Arc<Link>> {
+    fn settle(&mut self, opened: Result<Arc<Link>, String>, ends: [End; 2]) {
+        self.opening = false;
         let why = match opened {
             Ok(link) => {
-                self.rest = None;
-                return Some(self.link.insert(link).clone());
+                (self.link, self.rest) = (Some(link), None);
+                return;
             }
             Err(why) => why,
         };
@@ -141,20 +146,27 @@ impl Way {
                 "copies between {a} and {b} go through this machine: {why}"
             );
         }
-        None
     }
+}
+
+/// The same, for whoever waits for the first try.
+#[derive(Default)]
+struct Known {
+    way: Mutex<Way>,
+    settled: Condvar,
 }
 
 /// The links of a process, by the numbers of their servers.
 #[derive(Default)]
 pub struct Links {
-    ways: Mutex<HashMap<[usize; 2], Arc<Mutex<Way>>>>,
+    ways: Mutex<HashMap<[usize; 2], Arc<Known>>>,
     last: AtomicU32,
 }
 
 impl Links {
-    /// The link between two servers. The first who asks opens it, and others wait for that. Where
-    /// none can be had, or one is lost, that is tried again beside copies that do without.
+    /// The link between two servers. A thread opens it; the first copies wait a little for that, and
+    /// others do without until it is there. Where none can be had, or one is lost, that is tried
+    /// again.
     pub fn between(&'static self, mut ends: [End; 2]) -> Option<Arc<Link>> {
         if !Switch::Links.on() || ends.iter().any(|(_, s)| s.linker.is_none()) {
             return None;
@@ -162,28 +174,27 @@ impl Links {
         ends.sort_by_key(|(server, _)| *server);
         let key = ends.map(|(server, _)| server);
         let known = lock(&self.ways).entry(key).or_default().clone();
-        let mut way = lock(&known);
-        if let Some(link) = &way.link
-            && !link.is_lost()
-        {
-            return Some(link.clone());
+        let mut way = lock(&known.way);
+        if way.link.as_ref().is_some_and(|link| !link.is_lost()) {
+            return way.link.clone();
         }
         way.link = None;
-        if way.opening || way.rest.is_some_and(|(t, _)| Instant::now() < t) {
-            return None;
+        if !way.opening && way.rest.is_none_or(|(t, _)| Instant::now() >= t) {
+            let later = known.clone();
+            let open = move || {
+                let opened = self.open(ends);
+                lock(&later.way).settle(opened, ends);
+                later.settled.notify_all();
+            };
+            way.opening = threads::start("busbar-link", open).is_ok();
         }
-        if !std::mem::replace(&mut way.tried, true) {
-            return way.settle(self.open(ends), ends);
+        if way.opening && !way.waited {
+            let opening = |way: &mut Way| way.opening;
+            let waited = known.settled.wait_timeout_while(way, FIRST, opening);
+            way = waited.unwrap_or_else(PoisonError::into_inner).0;
+            way.waited = true;
         }
-        let later = known.clone();
-        let open = move || {
-            let opened = self.open(ends);
-            let mut way = lock(&later);
-            way.opening = false;
-            way.settle(opened, ends);
-        };
-        way.opening = threads::start("busbar-link", open).is_ok();
-        None
+        way.link.clone()
     }
 
     /// Has one of the servers dial the other: either may be behind something that lets nobody in.
