@@ -152,16 +152,19 @@ impl Args {
 
     /// Looks whether a program that shares devices finds any.
     fn settle(&self, servers: &[String]) -> Result<()> {
-        // A program that has just ended gives its part back in a moment.
+        let part = self.memory.is_some() || self.share.is_some() || self.lease.is_some();
+        // A program that has just ended gives back what it had in a moment.
         let deadline = Instant::now() + SETTLE_TIME;
-        while let Err(e) = look(servers) {
-            let part = self.memory.is_some() || self.share.is_some() || self.lease.is_some();
-            if !part || Instant::now() > deadline {
-                return Err(e);
+        loop {
+            match look(servers) {
+                Ok(None) => return Ok(()),
+                Ok(Some(_)) if Instant::now() < deadline => {}
+                Err(_) if part && Instant::now() < deadline => {}
+                Ok(Some(taken)) => bail!("{taken}"),
+                Err(e) => return Err(e),
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Ok(())
     }
 }
 
@@ -299,9 +302,9 @@ pub fn run(a: Args) -> Result<()> {
     );
 }
 
-/// Fails unless the servers have devices, of which a program that shares them finds one: the
-/// servers say which those are.
-fn look(servers: &[String]) -> Result<()> {
+/// Fails unless the servers have devices that a program may share: the servers say which those are.
+/// Says who has all of them, if somebody has.
+fn look(servers: &[String]) -> Result<Option<String>> {
     let given = servers.join(",");
     let (mut devices, mut forbidden) = (Vec::new(), None);
     for s in servers {
@@ -320,8 +323,11 @@ fn look(servers: &[String]) -> Result<()> {
         holders.dedup();
         match holders.join(", ") {
             who if who.is_empty() => bail!("the lease of this shell has ended: leave it"),
-            who => bail!("every accelerator of {given} is leased, to {who}; try again later"),
+            who => {
+                let why = format!("every accelerator of {given} is leased, to {who}");
+                return Ok(Some(format!("{why}; try again later")));
+            }
         }
     }
-    Ok(())
+    Ok(None)
 }

@@ -75,8 +75,8 @@ fn run(mut c: Command, args: &[&str]) -> Said {
 /// What a run said: what it printed, how many bytes the client moved, the log.
 type Said = (String, u64, String);
 
-/// The same, until it is as it is where nothing is late: on a machine that is very busy a server may
-/// not be heard from in time, and then copies rightly go through the client.
+/// The same, until it is as it is where nothing is late: on a machine that is very busy a server
+/// may not be heard from in time, and then copies rightly go through the client.
 fn in_time(is: impl Fn(&Said) -> bool, run: impl Fn() -> Said) -> Said {
     let mut said = run();
     for _ in 0..4 {
@@ -149,7 +149,8 @@ fn where_a_server_makes_no_links_copies_go_through_the_client() {
     // One is enough to forbid them, since both are asked.
     let [refuses, _] = servers;
     let [takes, _] = two(&[]);
-    let address = both(&[refuses, takes]);
+    let mixed = [refuses, takes];
+    let address = both(&mixed);
     let (got, _, log) = in_time(through, || run(remote_at(&address, program()), &args));
     assert_eq!(got, wanted);
     assert_eq!(log.matches(THROUGH).count(), 1, "{log}");

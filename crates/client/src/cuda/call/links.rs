@@ -164,9 +164,9 @@ pub struct Links {
 }
 
 impl Links {
-    /// The link between two servers. A thread opens it; the first copies wait a little for that, and
-    /// others do without until it is there. Where none can be had, or one is lost, that is tried
-    /// again.
+    /// The link between two servers. A thread opens it; the first copies wait a little for that,
+    /// and others do without until it is there. Where none can be had, or one is lost, that is
+    /// tried again.
     pub fn between(&'static self, mut ends: [End; 2]) -> Option<Arc<Link>> {
         if !Switch::Links.on() || ends.iter().any(|(_, s)| s.linker.is_none()) {
             return None;
