@@ -23,6 +23,8 @@ use std::time::{Duration, SystemTime};
 const SYNC: Duration = Duration::from_secs(1);
 /// The longest line that is read.
 const MOST: usize = 64 << 10;
+/// How many characters of half a line are kept.
+const SHOWN: usize = 1024;
 
 /// Flags of `busbar audit`.
 #[derive(clap::Args)]
@@ -72,9 +74,39 @@ impl End {
     }
 }
 
+/// What is wrong with a chain.
+#[derive(Debug, PartialEq, Eq)]
+enum Wrong {
+    /// The last line has no end, as after a power loss. The chain before it, the bytes that it has,
+    /// and these bytes themselves.
+    Half(End, u64, Vec<u8>),
+    Broken(String),
+}
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Half(end, ..) => write!(
+                f,
+                "line {}, the last, is not whole, as after a power loss: a server that goes on \
+                 with this file mends that, and notes it",
+                end.lines + 1
+            ),
+            Self::Broken(why) => f.write_str(why),
+        }
+    }
+}
+
+impl From<String> for Wrong {
+    fn from(why: String) -> Self {
+        Self::Broken(why)
+    }
+}
+
 /// Reads a chain to its end. An error names the first line that is not what it was.
-fn verify(mut from: impl BufRead) -> Result<End, String> {
+fn verify(mut from: impl BufRead) -> Result<End, Wrong> {
     let mut end = End::default();
+    let mut length = 0;
     loop {
         let (mut line, number) = (Vec::new(), end.lines + 1);
         let mut some = io::Read::take(&mut from, MOST as u64);
@@ -84,16 +116,21 @@ fn verify(mut from: impl BufRead) -> Result<End, String> {
         if n == 0 {
             return Ok(end);
         }
+        if n < MOST && !line.ends_with(b"\n") {
+            return Err(Wrong::Half(end, length, line));
+        }
+        length += n as u64;
         let whole = line
             .strip_suffix(b"\n")
             .and_then(|l| std::str::from_utf8(l).ok());
         let Some((hash, text)) = whole.and_then(|l| l.split_once(' ')) else {
-            return Err(format!("line {number} is not whole"));
+            return Err(format!("line {number} is not whole").into());
         };
         if end.hash_of(text) != hash {
             return Err(format!(
                 "line {number} is not what was written there, or does not belong there"
-            ));
+            )
+            .into());
         }
         end.follow(hash.into());
     }
@@ -109,6 +146,38 @@ struct Chain {
 }
 
 impl Chain {
+    /// Goes on behind a last line that has no end. If that is all it lacks, it gets one. Otherwise
+    /// it is taken away, and the next line says so, with what there was of it: whoever took away
+    /// more than a power loss did would have to have written that line.
+    fn mend(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let line = self.end.lines + 1;
+        let text = String::from_utf8_lossy(bytes);
+        if let Some((hash, json)) = text.split_once(' ')
+            && self.end.hash_of(json) == hash
+        {
+            self.file.write_all(b"\n")?;
+            self.length = at + bytes.len() as u64 + 1;
+            self.end.follow(hash.into());
+            tracing::warn!(
+                line,
+                "the last line of the audit had no end, and has one now"
+            );
+        } else {
+            self.file.set_len(at)?;
+            self.length = at;
+            tracing::warn!(
+                line,
+                bytes = bytes.len(),
+                "half of the last line of the audit is taken away: what it told of is lost"
+            );
+            // A line has an end itself.
+            let text: String = text.chars().take(SHOWN).collect();
+            let fields = json!({ "bytes": bytes.len(), "text": text });
+            self.add("half a line taken away", fields)?;
+        }
+        self.file.sync_all()
+    }
+
     fn add(&mut self, event: &str, fields: Value) -> io::Result<()> {
         let mut all = Map::new();
         all.insert("line".into(), json!(self.end.lines + 1));
@@ -191,16 +260,20 @@ impl Audit {
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
             bail!("another server writes {}", of());
         }
-        let end = match verify(BufReader::new(&file)) {
-            Ok(end) => end,
+        let (end, half) = match verify(BufReader::new(&file)) {
+            Ok(end) => (end, None),
+            Err(Wrong::Half(end, at, bytes)) => (end, Some((at, bytes))),
             Err(why) => bail!("{} is broken: {why}; move it away to begin another", of()),
         };
-        let chain = Chain {
+        let mut chain = Chain {
             length: file.metadata().with_context(of)?.len(),
             file,
             end,
             dirty: false,
         };
+        if let Some((at, bytes)) = half {
+            chain.mend(at, &bytes).with_context(of)?;
+        }
         let chain = Arc::new(Mutex::new(chain));
         let clerk = Arc::downgrade(&chain);
         let me = Self(Some(chain));
@@ -274,7 +347,9 @@ mod tests {
     }
 
     fn checked(text: &str) -> Result<u64, String> {
-        verify(text.as_bytes()).map(|e| e.lines)
+        verify(text.as_bytes())
+            .map(|e| e.lines)
+            .map_err(|e| e.to_string())
     }
 
     #[test]
@@ -301,13 +376,54 @@ mod tests {
         assert!(
             checked(text.trim_end())
                 .unwrap_err()
-                .contains("line 5 is not whole")
+                .starts_with("line 5, the last, is not whole")
         );
         // Any single byte.
         for at in 0..text.len() {
             let mut bytes = text.clone().into_bytes();
             bytes[at] ^= 1;
             assert!(verify(&*bytes).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn half_a_last_line_is_taken_away_and_that_is_noted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit");
+        written(&path);
+        let whole = fs::read(&path).unwrap();
+        let last = whole[..whole.len() - 1]
+            .iter()
+            .rposition(|b| *b == b'\n')
+            .unwrap()
+            + 1;
+        // Cut anywhere in its last line; and as file systems leave a block that was not written.
+        let mut cuts: Vec<_> = (last + 1..whole.len())
+            .map(|at| whole[..at].to_vec())
+            .collect();
+        cuts.push([&whole[..last], &[0; 50_000]].concat());
+        for cut in cuts {
+            fs::write(&path, &cut).unwrap();
+            let only_its_end = cut.len() == whole.len() - 1;
+            drop(Audit::open(&path).unwrap());
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(text.as_bytes().starts_with(&whole[..last]));
+            assert_eq!(checked(&text), Ok(5), "{text}");
+            if only_its_end {
+                assert_eq!(text.as_bytes(), whole);
+            } else {
+                let (_, json) = text.lines().last().unwrap().split_once(' ').unwrap();
+                let said: Value = serde_json::from_str(json).unwrap();
+                assert_eq!(said["event"], "half a line taken away");
+                assert_eq!(said["bytes"], cut.len() - last);
+                let shown = cut.len().min(last + SHOWN);
+                let half = String::from_utf8_lossy(&cut[last..shown]);
+                assert_eq!(said["text"], *half);
+            }
+            // And on it goes.
+            let audit = Audit::open(&path).unwrap();
+            audit.note("more", Value::Null).unwrap();
+            assert_eq!(checked(&fs::read_to_string(&path).unwrap()), Ok(6));
         }
     }
 

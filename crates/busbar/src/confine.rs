@@ -67,6 +67,8 @@ const SCOPE_SIGNAL: u64 = 1 << 1;
 const VERSION: u32 = 1;
 const PATH_BENEATH: u32 = 1;
 const READING: u64 = EXECUTE | READ_FILE | READ_DIR;
+/// What there is to allow of a file that is no folder.
+const OF_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE;
 
 #[repr(C)]
 struct Ruleset {
@@ -78,7 +80,7 @@ struct Ruleset {
 #[repr(C, packed)]
 struct Beneath {
     allowed: u64,
-    folder: i32,
+    place: i32,
 }
 
 /// The version of the kernel's interface, or why there is none.
@@ -95,9 +97,9 @@ pub fn landlock() -> Result<i64, String> {
     }
 }
 
-/// Lets this process, from now on, write only below the folders `writable`, read only there and
-/// below `readable` (those that exist), and signal only itself, as far as the kernel can see to it.
-/// It may use TCP only in a `network` of its own.
+/// Lets this process, from now on, write only below the folders `writable`, read only there and of
+/// the files and below the folders `readable` (those that exist), and signal only itself, as far as
+/// the kernel can see to it. It may use TCP only in a `network` of its own.
 pub fn sandbox(writable: &[PathBuf], readable: &[PathBuf], network: bool) -> Result<(), String> {
     let (mut rules, size) = rules(landlock()?);
     if network {
@@ -147,9 +149,9 @@ fn rules(abi: i64) -> (Ruleset, usize) {
     (rules, size)
 }
 
-/// Allows something below a folder, if there is one.
-fn allow(set: &OwnedFd, folder: &Path, allowed: u64) -> Result<(), String> {
-    let Ok(path) = CString::new(folder.as_os_str().as_encoded_bytes()) else {
+/// Allows something of a file or below a folder, if there is one.
+fn allow(set: &OwnedFd, place: &Path, allowed: u64) -> Result<(), String> {
+    let Ok(path) = CString::new(place.as_os_str().as_encoded_bytes()) else {
         return Ok(());
     };
     // SAFETY: a C string; the descriptor that comes is ours.
@@ -161,14 +163,17 @@ fn allow(set: &OwnedFd, folder: &Path, allowed: u64) -> Result<(), String> {
         OwnedFd::from_raw_fd(fd)
     };
     let rule = Beneath {
-        allowed,
-        folder: opened.as_raw_fd(),
+        allowed: match place.is_dir() {
+            true => allowed,
+            false => allowed & OF_FILES,
+        },
+        place: opened.as_raw_fd(),
     };
     let (number, set) = (libc::SYS_landlock_add_rule, set.as_raw_fd());
     // SAFETY: a pointer to a live structure and descriptors that are open.
     match unsafe { libc::syscall(number, set, PATH_BENEATH, &raw const rule, 0) } {
         0 => Ok(()),
-        _ => Err(failed(&format!("cannot allow {}", folder.display()))),
+        _ => Err(failed(&format!("cannot allow {}", place.display()))),
     }
 }
 
@@ -188,23 +193,57 @@ pub fn writable() -> Vec<PathBuf> {
     all
 }
 
-/// What a worker reads of the system: its programs, libraries and settings.
-pub const SYSTEM: [&str; 13] = [
-    "/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/proc", "/sys", "/run", "/nix",
-    "/var/lib", "/gnu",
+/// What a worker reads of the system: its programs, libraries and settings. Not `/var/lib` and all
+/// of `/run`: services keep their keys there, this one its own.
+pub const SYSTEM: [&str; 14] = [
+    "/usr",
+    "/bin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/etc",
+    "/opt",
+    "/proc",
+    "/sys",
+    "/run/nvidia-persistenced",
+    "/run/opengl-driver",
+    "/run/current-system",
+    "/nix",
+    "/gnu",
 ];
 
-/// What it reads besides: the folders of the libraries that it was given, and of its own program.
+/// What it reads besides: its own program, the libraries that it was given with those that lie
+/// beside them, and the folders in which the loader looks. Whatever else lies beside a program or a
+/// library, a token file for instance, is not for workers.
 pub fn given(libraries: &[Option<&str>]) -> Vec<PathBuf> {
-    let folder = |p: &Path| Some(p.canonicalize().ok()?.parent()?.to_path_buf());
-    let given = libraries.iter().flatten();
-    let mut all: Vec<_> = given.filter_map(|l| folder(Path::new(l))).collect();
-    all.extend(std::env::current_exe().ok().and_then(|p| folder(&p)));
+    let mut all: Vec<_> = std::env::current_exe().into_iter().collect();
+    for library in libraries.iter().flatten().map(PathBuf::from) {
+        let Ok(real) = library.canonicalize() else {
+            continue;
+        };
+        all.extend(beside(&real));
+        all.extend([library, real].into_iter().filter(|p| p.is_absolute()));
+    }
+    all.sort();
+    all.dedup();
     for list in ["LD_LIBRARY_PATH", "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES"] {
         let value = std::env::var_os(list).unwrap_or_default();
         all.extend(std::env::split_paths(&value).filter(|p| p.is_absolute()));
     }
     all
+}
+
+/// The libraries in a library's folder.
+fn beside(library: &Path) -> Vec<PathBuf> {
+    let files = library.parent().and_then(|d| std::fs::read_dir(d).ok());
+    let files = files.into_iter().flatten().flatten().map(|f| f.path());
+    let is_library = |p: &PathBuf| {
+        let name = p.file_name().unwrap_or_default().to_string_lossy();
+        let numbered = name.split_once(".so.").map(|(_, n)| n);
+        name.ends_with(".so")
+            || numbered.is_some_and(|n| n.chars().all(|c| c == '.' || c.is_ascii_digit()))
+    };
+    files.filter(|p| is_library(p) && p.is_file()).collect()
 }
 
 /// Has a process that is about to begin take all signals, whatever this one holds back. Safe
@@ -228,7 +267,9 @@ mod tests {
     /// What a confined process can still do, one letter each.
     fn confined(allowed: &str, secret: &str, port: u16) -> String {
         harden();
-        let readable = SYSTEM.map(PathBuf::from);
+        let file = Path::new(allowed).with_file_name("file");
+        let mut readable = SYSTEM.map(PathBuf::from).to_vec();
+        readable.push(file.clone());
         let have = sandbox(&[allowed.into(), "/dev".into()], &readable, false);
         if have.is_err() || crate::filter::install(false).is_err() {
             return "no Landlock".into();
@@ -236,7 +277,7 @@ mod tests {
         let inside = std::fs::write(Path::new(allowed).join("x"), "x").is_ok();
         let outside = std::fs::write(Path::new(secret).with_extension("new"), "x").is_ok();
         let read = std::fs::read(secret).is_ok();
-        let system = std::fs::read("/proc/self/status").is_ok();
+        let system = std::fs::read("/proc/self/status").is_ok() && std::fs::read(file).is_ok();
         let connected = std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
             || std::net::UdpSocket::bind("127.0.0.1:0").is_ok();
         let local = std::os::unix::net::UnixStream::pair().is_ok()
@@ -244,6 +285,31 @@ mod tests {
         // SAFETY: kill with signal 0 only asks.
         let signal = unsafe { libc::kill(libc::getppid(), 0) } == 0;
         format!("{inside} {system} {local} | {outside} {read} {connected} {signal}")
+    }
+
+    #[test]
+    fn what_lies_beside_a_program_or_a_library_is_not_for_workers() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let names = ["libx.so.1.2", "liby.so", "token", "server.key", "a.so.pem"];
+        for name in names {
+            std::fs::write(path(name), name).unwrap();
+        }
+        std::fs::create_dir(path("state.so")).unwrap();
+        std::os::unix::fs::symlink("libx.so.1.2", path("libx.so.1")).unwrap();
+        let asked = path("libx.so.1").display().to_string();
+        let given = given(&[Some(&asked), None]);
+        assert!(given.contains(&std::env::current_exe().unwrap()));
+        let inside: Vec<_> = given.iter().filter(|p| p.starts_with(&dir)).collect();
+        let wanted = ["libx.so.1", "libx.so.1.2", "liby.so"].map(path);
+        assert_eq!(inside, wanted.iter().collect::<Vec<_>>());
+        let folders = given.iter().filter(|p| p.is_dir());
+        let lists = ["LD_LIBRARY_PATH", "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES"];
+        let lists = lists.map(|l| std::env::var(l).unwrap_or_default());
+        for f in folders {
+            let f = f.display().to_string();
+            assert!(lists.iter().any(|l| l.contains(&f)), "{f}");
+        }
     }
 
     #[test]
@@ -264,6 +330,7 @@ mod tests {
         std::fs::create_dir_all(&allowed).unwrap();
         let secret = folder.join("secret");
         std::fs::write(&secret, "s").unwrap();
+        std::fs::write(folder.join("file"), "f").unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let value = format!("{}:{}:{port}", allowed.display(), secret.display());

@@ -181,11 +181,50 @@ pub fn ring(rope: &OwnedFd) {
     unsafe { libc::write(rope.as_raw_fd(), c"".as_ptr().cast(), 1) };
 }
 
-/// Waits until one of these is rung, but no longer than this, and has them silent.
+/// How often somebody may ring: so many times at once, and then as the time passes.
+#[derive(Debug)]
+pub struct Patience {
+    left: u32,
+    at: Duration,
+}
+
+impl Patience {
+    /// The most rings at once.
+    pub const MOST: u32 = 64;
+    /// How long it takes until another one is heard.
+    pub const EACH: Duration = Duration::from_millis(1);
+
+    /// With all that it has.
+    pub fn new(now: Duration) -> Self {
+        Self {
+            left: Self::MOST,
+            at: now,
+        }
+    }
+
+    /// A ring was heard.
+    pub fn heard(&mut self) {
+        self.left = self.left.saturating_sub(1);
+    }
+
+    /// Whether another one would be heard.
+    pub fn listens(&mut self, now: Duration) -> bool {
+        let past = now.saturating_sub(self.at).as_nanos() / Self::EACH.as_nanos();
+        let more = u32::try_from(past).unwrap_or(Self::MOST).min(Self::MOST);
+        if more > 0 {
+            self.left = (self.left + more).min(Self::MOST);
+            self.at = now;
+        }
+        self.left > 0
+    }
+}
+
+/// Waits until one of these is rung, but no longer than this, and has them silent: which ones, by
+/// their places.
 pub fn await_rings<'a>(
     bells: impl Iterator<Item = &'a Bell>,
     most: Option<Duration>,
-) -> io::Result<()> {
+) -> io::Result<Vec<usize>> {
     let bells: Vec<_> = bells.collect();
     let of = |b: &&Bell| libc::pollfd {
         fd: b.hears.as_raw_fd(),
@@ -202,13 +241,14 @@ pub fn await_rings<'a>(
     if unsafe { libc::ppoll(all.as_mut_ptr(), all.len() as _, t, std::ptr::null()) } < 0 {
         let e = io::Error::last_os_error();
         return match e.kind() {
-            ErrorKind::Interrupted => Ok(()),
+            ErrorKind::Interrupted => Ok(Vec::new()),
             _ => Err(e),
         };
     }
-    let rung = bells.iter().zip(&all).filter(|(_, p)| p.revents != 0);
-    rung.for_each(|(b, _)| b.hush());
-    Ok(())
+    let rung = |(i, p): (usize, &libc::pollfd)| (p.revents != 0).then_some(i);
+    let rung: Vec<_> = all.iter().enumerate().filter_map(rung).collect();
+    rung.iter().for_each(|i| bells[*i].hush());
+    Ok(rung)
 }
 
 #[cfg(test)]
@@ -250,10 +290,33 @@ mod tests {
         b.ring();
         ring(b.rope());
         let all = || [&a, &b].into_iter();
-        await_rings(all(), None).unwrap();
+        assert_eq!(await_rings(all(), None).unwrap(), [1]);
         let start = std::time::Instant::now();
-        await_rings(all(), Some(Duration::from_millis(5))).unwrap();
-        assert!(start.elapsed() >= Duration::from_millis(5));
+        let none = await_rings(all(), Some(Duration::from_millis(5))).unwrap();
+        assert!(none.is_empty() && start.elapsed() >= Duration::from_millis(5));
+    }
+
+    #[test]
+    fn whoever_rings_without_end_is_heard_a_thousand_times_a_second() {
+        let at = Duration::from_micros;
+        let mut p = Patience::new(at(0));
+        // Rung every 10 us for two seconds.
+        let mut heard = 0;
+        for now in (0..2_000_000).step_by(10) {
+            if p.listens(at(now)) {
+                p.heard();
+                heard += 1;
+            }
+        }
+        assert!((2000..2100).contains(&heard), "{heard}");
+        // A worker that hands over its turns is always heard.
+        let mut p = Patience::new(at(0));
+        for now in (0..2_000_000).step_by(4000) {
+            for _ in 0..4 {
+                assert!(p.listens(at(now)));
+                p.heard();
+            }
+        }
     }
 
     #[test]

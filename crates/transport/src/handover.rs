@@ -121,10 +121,11 @@ pub fn recv_all(from: &OwnedFd) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
 }
 
 fn receive(from: &OwnedFd, most: usize) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
-    let mut bytes = vec![0u8; MOST];
+    // Room for the longest, of which only what comes is touched.
+    let mut bytes = Vec::<u8>::with_capacity(MOST);
     let mut part = libc::iovec {
         iov_base: bytes.as_mut_ptr().cast(),
-        iov_len: bytes.len(),
+        iov_len: MOST,
     };
     let mut space = [0u64; 8];
     // SAFETY: an all-zero msghdr is valid.
@@ -168,7 +169,9 @@ fn receive(from: &OwnedFd, most: usize) -> io::Result<Option<(Vec<u8>, Vec<Owned
     if n == 0 {
         return Ok(None);
     }
-    bytes.truncate(n);
+    // SAFETY: the kernel has written so many bytes, which there is room for.
+    unsafe { bytes.set_len(n) };
+    bytes.shrink_to_fit();
     Ok(Some((bytes, fds)))
 }
 
@@ -189,6 +192,21 @@ mod tests {
         };
         assert!(files.iter().zip(&came).all(|(x, y)| number(x) == number(y)));
         assert!(send(&a, b"many", std::iter::repeat_n(&files[0], 9)).is_err());
+    }
+
+    #[test]
+    fn messages_of_any_length_stay_whole_and_take_no_more_room_than_they_are_long() {
+        let (a, b) = pair().unwrap();
+        for n in [1, 4096, 100_000] {
+            let text: Vec<u8> = (0..n).map(|i: u32| i as u8).collect();
+            send(&a, &text, None).unwrap();
+            let (came, _) = recv(&b).unwrap().unwrap();
+            assert_eq!(came, text);
+            assert!(came.capacity() < 2 * came.len() + 64, "{}", came.capacity());
+        }
+        assert!(send(&a, &vec![0; MOST + 1], None).is_err());
+        drop(a);
+        assert!(recv(&b).unwrap().is_none());
     }
 
     #[test]

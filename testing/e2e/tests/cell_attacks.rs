@@ -27,8 +27,8 @@ fn attack(
     }
 }
 
-/// The attacks, against a server whose files lie in `secrets`.
-fn attacks(server: u32, secret: &Path, home: &Path) -> Vec<Attack> {
+/// The attacks, against a server with a file somewhere, and one beside its program.
+fn attacks(server: u32, secret: &Path, beside: &Path, home: &Path) -> Vec<Attack> {
     let here = libc::AT_FDCWD;
     let (read, write) = (libc::O_RDONLY, libc::O_WRONLY | libc::O_CREAT);
     let open = |name, held_by, path: String, how: i32| {
@@ -39,6 +39,12 @@ fn attacks(server: u32, secret: &Path, home: &Path) -> Vec<Attack> {
     vec![
         // Files.
         open("a file of the server's", "folders", secret.clone(), read),
+        open(
+            "a file beside the server's program",
+            "folders",
+            beside.display().to_string(),
+            read,
+        ),
         open("a home folder", "folders", home.display().to_string(), read),
         open("passwords", "users", "/etc/shadow".into(), read),
         open(
@@ -300,7 +306,11 @@ fn nothing_that_a_kernel_tries_in_its_cell_succeeds() {
         .unwrap_or_default()
         .to_string();
     let home = std::env::var("HOME").expect("a home");
-    let attacks = attacks(server.pid(), &secret, Path::new(&home));
+    let folder = busbar_e2e::tree::tree().busbar.parent().expect("a folder");
+    let beside = tempfile::NamedTempFile::new_in(folder).expect("a file");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(beside.path(), open).expect("it is ours");
+    let attacks = attacks(server.pid(), &secret, beside.path(), Path::new(&home));
     let program = opencl::compile("opencl_calls");
     let args = attacks.iter().flat_map(|a| a.call.iter());
     let out = opencl::run(server.command(program).args(args));

@@ -26,8 +26,8 @@ pub struct Plan {
     pub parts: Option<Vec<Part>>,
     /// The number of its user and group.
     pub user: Option<u32>,
-    /// Folders that are read there, besides the system's.
-    pub folders: Vec<PathBuf>,
+    /// Files and folders that are read there, besides the system's.
+    pub places: Vec<PathBuf>,
     /// Why it is in no process namespace of its own, if it is in none.
     pub no_processes: Option<String>,
 }
@@ -119,7 +119,7 @@ impl Plan {
         let mut own_proc = false;
         self.part(&mut have, Part::Folders, || {
             with(libc::CLONE_NEWNS, "mount")()?;
-            own_proc = root::build(&self.folders, processes)?;
+            own_proc = root::build(&self.places, processes)?;
             Ok(())
         })?;
         let folders = have.has(Part::Folders);
@@ -131,7 +131,7 @@ impl Plan {
         })?;
         let ways = self.ways(&have, !privileged && rights.is_ok())?;
         self.part(&mut have, Part::User, || {
-            let hidden = (self.folders.iter()).find(|f| !folders && !is_for_all(f));
+            let hidden = (self.places.iter()).find(|f| !folders && !is_for_all(f));
             match hidden {
                 Some(f) => Err(format!("others cannot read {}", f.display())),
                 None => self.become_user(),
@@ -301,7 +301,7 @@ impl Entry {
         }
         if has(Part::Folders) {
             unshare(libc::CLONE_NEWNS, "mount")?;
-            root::own_tmp(&self.plan.folders)?;
+            root::own_tmp(&self.plan.places)?;
         }
         if has(Part::User) {
             self.plan.become_user()?;

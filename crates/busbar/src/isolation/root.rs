@@ -172,9 +172,9 @@ pub(super) fn groups() -> Vec<u32> {
     groups
 }
 
-/// The folders among these that lie in no other of them, nor in what all roots have.
-fn outermost(folders: &[PathBuf]) -> Vec<PathBuf> {
-    let mut all: Vec<_> = folders.iter().filter(|f| f.is_absolute()).collect();
+/// The places among these that lie in no other of them, nor in what all roots have.
+fn outermost(places: &[PathBuf]) -> Vec<PathBuf> {
+    let mut all: Vec<_> = places.iter().filter(|f| f.is_absolute()).collect();
     all.sort();
     let mut out = Vec::<PathBuf>::new();
     for f in all {
@@ -192,10 +192,11 @@ fn outermost(folders: &[PathBuf]) -> Vec<PathBuf> {
     out
 }
 
-/// Gives this process a root folder of its own, in a mount namespace that is its own already.
-/// `folders` are to be read there besides; `processes` says that the process namespace is its own.
-/// Returns whether `/proc` is that namespace's: a container may be allowed none but its own.
-pub(super) fn build(folders: &[PathBuf], processes: bool) -> Result<bool, String> {
+/// Gives this process a root folder of its own, in a mount namespace that is its own already. The
+/// files and folders `places` are to be read there besides; `processes` says that the process
+/// namespace is its own. Returns whether `/proc` is that namespace's: a container may be allowed
+/// none but its own.
+pub(super) fn build(places: &[PathBuf], processes: bool) -> Result<bool, String> {
     let root = Path::new("/");
     mount(c"", root, c"", libc::MS_REC | libc::MS_PRIVATE, c"")?;
     // Before anything lies on top of them.
@@ -207,7 +208,7 @@ pub(super) fn build(folders: &[PathBuf], processes: bool) -> Result<bool, String
             _ => sources.extend(open(path)),
         }
     }
-    sources.extend(outermost(folders).iter().filter_map(|p| open(p)));
+    sources.extend(outermost(places).iter().filter_map(|p| open(p)));
     let plain = PLAIN.map(|n| Path::new("/dev").join(n));
     let devices: Vec<_> = plain.into_iter().chain(devices()).collect();
     let devices: Vec<_> = devices.iter().filter_map(|p| open(p)).collect();
@@ -275,9 +276,9 @@ fn change_to(new: &Path) -> Result<(), String> {
 }
 
 /// Gives this process an empty `/tmp` of its own, in a mount namespace that is its own already;
-/// those of `folders` that lie there stay.
-pub(super) fn own_tmp(folders: &[PathBuf]) -> Result<(), String> {
-    let kept = outermost(folders);
+/// those of `places` that lie there stay.
+pub(super) fn own_tmp(places: &[PathBuf]) -> Result<(), String> {
+    let kept = outermost(places);
     let kept = kept.iter().filter(|p| p.starts_with(AT));
     let kept: Vec<_> = kept.filter_map(|p| open(p)).collect();
     let flags = libc::MS_NOSUID | libc::MS_NODEV;

@@ -221,7 +221,7 @@ impl Cells {
         let mut plan = Plan {
             parts: known.map(|h| h.parts.clone()),
             user: user.as_ref().map(|u| u.number),
-            folders: confine::given(&libraries),
+            places: confine::given(&libraries),
             no_processes: None,
         };
         let wanted = is_privileged() && known.is_none_or(|h| h.has(Part::Processes));

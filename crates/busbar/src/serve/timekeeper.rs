@@ -2,14 +2,15 @@
 //! boards, and what they do is seen there.
 //!
 //! One thread looks. It sleeps until a worker rings its bell, and while somebody waits for a turn
-//! it looks all the time. A worker is believed nothing: time is counted by the server's clock, and
-//! a turn that is not handed over passes on all the same.
+//! it looks all the time. A worker is believed nothing: time is counted by the server's clock, a
+//! turn that is not handed over passes on all the same, and a bell that rings without end is left
+//! alone for a while.
 
 use super::workers::Worker;
 use busbar_control::attach::Order;
 use busbar_control::status::Time;
 use busbar_pool::timeshare::{Part, Seen, Timeshare, Use, Word};
-use busbar_transport::baton::{self, BUSY, Bell, Board, FREE, IDLE, NONE, STOP, Slot};
+use busbar_transport::baton::{self, BUSY, Bell, Board, FREE, IDLE, NONE, Patience, STOP, Slot};
 use busbar_transport::handover;
 use busbar_transport::lock::lock;
 use std::cell::Cell;
@@ -40,7 +41,13 @@ struct State {
     sessions: BTreeMap<u64, Session>,
     numbers: HashMap<String, u64>,
     last: u64,
-    bells: BTreeMap<u64, Arc<Bell>>,
+    bells: BTreeMap<u64, Ringer>,
+}
+
+/// A worker's bell, and how often it is heard.
+struct Ringer {
+    bell: Arc<Bell>,
+    patience: Patience,
 }
 
 /// The time of all devices.
@@ -154,6 +161,27 @@ impl State {
         }
         again
     }
+
+    /// The bells of those who have not rung too often, and whether these are all.
+    fn audible(&mut self, now: Duration) -> (Vec<(u64, Arc<Bell>)>, bool) {
+        let all = self.bells.len();
+        let listens = |(k, r): (&u64, &mut Ringer)| {
+            let listens = r.patience.listens(now);
+            listens.then(|| (*k, r.bell.clone()))
+        };
+        let bells: Vec<_> = self.bells.iter_mut().filter_map(listens).collect();
+        let whole = bells.len() == all;
+        (bells, whole)
+    }
+
+    /// These were rung.
+    fn heard<'a>(&mut self, rung: impl Iterator<Item = &'a (u64, Arc<Bell>)>) {
+        for (of, _) in rung {
+            if let Some(r) = self.bells.get_mut(of) {
+                r.patience.heard();
+            }
+        }
+    }
 }
 
 impl Timekeeper {
@@ -172,13 +200,21 @@ impl Timekeeper {
             unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
             loop {
                 let mut state = lock(&thread.state);
-                let again = state.look();
-                let mut bells: Vec<_> = state.bells.values().cloned().collect();
+                let mut again = state.look();
+                let (bells, all) = state.audible(now());
                 drop(state);
-                bells.push(thread.bell.clone());
-                if let Err(e) = baton::await_rings(bells.iter().map(|b| &**b), again) {
-                    tracing::warn!(error = %e, "cannot wait for workers");
-                    std::thread::sleep(Duration::from_millis(1));
+                if !all {
+                    again = Some(again.map_or(Patience::EACH, |d| d.min(Patience::EACH)));
+                }
+                let own = std::iter::once(&*thread.bell);
+                match baton::await_rings(bells.iter().map(|b| &*b.1).chain(own), again) {
+                    Ok(rung) => {
+                        lock(&thread.state).heard(rung.iter().filter_map(|i| bells.get(*i)))
+                    }
+                    Err(e) => {
+                        tracing::warn!(error = %e, "cannot wait for workers");
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
                 }
             }
         };
@@ -219,7 +255,8 @@ impl Timekeeper {
         };
         state.sessions.insert(number, s);
         state.numbers.insert(session.into(), number);
-        state.bells.insert(number, bell);
+        let patience = Patience::new(now());
+        state.bells.insert(number, Ringer { bell, patience });
         drop(state);
         self.bell.ring();
         Ok(())

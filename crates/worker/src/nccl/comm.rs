@@ -10,8 +10,8 @@ use busbar_wire::generated::collectives::{GroupReply, State};
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
 
 /// How often the library is asked how communicators are.
 const WATCH: Duration = Duration::from_millis(100);
@@ -32,8 +32,8 @@ pub struct Comm {
     aborted: Mutex<bool>,
     /// Whether the call that makes it returns when it is made, and not before.
     blocking: bool,
-    /// Held by a call that waits for other ranks, or ends it.
-    pub busy: Mutex<()>,
+    /// Held by whoever uses the library's handle: the library takes one call at a time.
+    busy: Mutex<()>,
     /// What the client was told last.
     told: AtomicI32,
     /// Operators and registrations, by the client's ids.
@@ -128,6 +128,39 @@ impl Comm {
         }
         rc
     }
+}
+
+/// Communicators that are one caller's alone until this is dropped.
+pub type Held<'a> = Vec<MutexGuard<'a, ()>>;
+
+/// Each of them once, in the order in which all take them.
+pub fn in_order<'a>(comms: impl Iterator<Item = &'a Arc<Comm>>) -> Vec<Arc<Comm>> {
+    let mut all: Vec<_> = comms.cloned().collect();
+    all.sort_by_key(Arc::as_ptr);
+    all.dedup_by(|a, b| Arc::ptr_eq(a, b));
+    all
+}
+
+/// Waits until no other call uses these, which are in order.
+pub fn hold(comms: &[Arc<Comm>]) -> Held<'_> {
+    comms.iter().map(|c| lock(&c.busy)).collect()
+}
+
+/// The same, but for no longer than this; `None` when one is in use still.
+pub fn hold_soon(comms: &[Arc<Comm>], most: Duration) -> Option<Held<'_>> {
+    let end = Instant::now() + most;
+    let mut held = Vec::with_capacity(comms.len());
+    for c in comms {
+        loop {
+            match c.busy.try_lock() {
+                Ok(guard) => break held.push(guard),
+                Err(TryLockError::Poisoned(e)) => break held.push(e.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() >= end => return None,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
+            }
+        }
+    }
+    Some(held)
 }
 
 /// A session's communicators.
@@ -309,5 +342,41 @@ impl Comms {
             let reply = GroupReply { said: &said };
             self.outbox.reply(call, rc, |w| reply.encode(w));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comm(id: u32) -> Arc<Comm> {
+        Arc::new(Comm {
+            id,
+            raw: AtomicPtr::default(),
+            ready: AtomicBool::new(true),
+            aborted: Mutex::default(),
+            blocking: true,
+            busy: Mutex::default(),
+            told: AtomicI32::new(ncclSuccess),
+            ops: Mutex::default(),
+            registered: Mutex::default(),
+        })
+    }
+
+    #[test]
+    fn a_communicator_is_one_callers_at_a_time() {
+        let (a, b) = (comm(1), comm(2));
+        // As a group names them.
+        let all = in_order([&a, &b, &a, &b].into_iter());
+        assert_eq!(all.len(), 2);
+        let held = hold(&all);
+        let one = in_order(std::iter::once(&b));
+        assert!(hold_soon(&one, Duration::ZERO).is_none(), "it is in use");
+        std::thread::scope(|s| {
+            let waits = s.spawn(|| hold_soon(&one, Duration::from_secs(3600)).is_some());
+            drop(held);
+            assert!(waits.join().unwrap(), "and then it is not");
+        });
+        assert!(hold_soon(&all, Duration::ZERO).is_some());
     }
 }

@@ -5,6 +5,7 @@ use std::ffi::{CStr, OsString, c_char, c_void};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The name by which programs ask for it.
 const NAME: &str = "libnccl.so.2";
@@ -107,22 +108,55 @@ pub fn load(path: Option<&str>, variables: &[u8]) -> Result<&'static Library, St
 }
 
 fn set(variables: &[u8]) {
-    let put = |name: &str, value: &str| {
-        // SAFETY: the library, which reads them, is not loaded yet; nothing else here reads or
-        // writes the environment at this time.
-        unsafe { std::env::set_var(name, value) };
-    };
     // The first collective would connect the ranks, and wait for them where all of a program's
     // calls are executed.
-    if std::env::var_os("NCCL_RUNTIME_CONNECT").is_none() {
-        put("NCCL_RUNTIME_CONNECT", "0");
+    let connect = match std::env::var_os("NCCL_RUNTIME_CONNECT") {
+        None => Some("NCCL_RUNTIME_CONNECT=0"),
+        Some(_) => None,
+    };
+    let said = variables.split(|b| *b == 0);
+    let said = said.filter_map(|v| std::str::from_utf8(v).ok());
+    let of_the_job = |v: &&str| {
+        let name = v.split_once('=').map(|(name, _)| name);
+        name.is_some_and(|name| OF_THE_JOB.contains(&name))
+    };
+    add_to_environment(connect.into_iter().chain(said.filter(of_the_job)));
+}
+
+/// Adds variables, each `NAME=VALUE`, to the environment; of two with one name the last one counts.
+///
+/// Threads of the driver may be reading the environment at this moment, without any lock. So it is
+/// not changed: another list takes its place, and the old one, with all that is in it, stays for
+/// those who still read it.
+fn add_to_environment<'a>(variables: impl Iterator<Item = &'a str>) {
+    unsafe extern "C" {
+        static mut environ: *const *const c_char;
     }
-    for v in variables.split(|b| *b == 0) {
-        let text = std::str::from_utf8(v).unwrap_or_default();
-        match text.split_once('=') {
-            Some((name, value)) if OF_THE_JOB.contains(&name) => put(name, value),
-            _ => {}
+    let mut list: Vec<*const c_char> = Vec::new();
+    // SAFETY: the C library's own variable, which points to a list of C strings that ends with a
+    // null; of this process only the thread that executes records changes the environment.
+    unsafe {
+        let mut at = environ;
+        while !at.is_null() && !(*at).is_null() {
+            list.push(*at);
+            at = at.add(1);
         }
+    }
+    for v in variables {
+        let Ok(text) = std::ffi::CString::new(v) else {
+            continue;
+        };
+        let name = v.find('=').map_or(v.len(), |n| n + 1);
+        // SAFETY: C strings, as above.
+        let text_of = |p: *const c_char| unsafe { CStr::from_ptr(p) }.to_bytes();
+        list.retain(|p| !text_of(*p).starts_with(&v.as_bytes()[..name]));
+        list.push(text.into_raw());
+    }
+    list.push(std::ptr::null());
+    // SAFETY: a list as the C library has it, which lives for ever; the word is stored as a whole.
+    unsafe {
+        let place = AtomicPtr::from_ptr((&raw mut environ).cast::<*mut *const c_char>());
+        place.store(list.leak().as_mut_ptr(), Ordering::Release);
     }
 }
 
@@ -215,6 +249,35 @@ mod tests {
             assert!(!OF_THE_JOB.contains(&name), "{name}");
         }
         assert!(OF_THE_JOB.is_sorted());
+    }
+
+    #[test]
+    fn variables_of_a_job_are_set_beside_those_who_read() {
+        let said = b"NCCL_ALGO=Ring\0NCCL_NET_PLUGIN=x\0NCCL_PROTO=LL\0NCCL_ALGO=Tree\0rubbish";
+        let path = std::env::var_os("PATH");
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                // As a C library's threads read it, without a lock.
+                while !stop.load(Ordering::Acquire) {
+                    // SAFETY: C strings; what is found stays.
+                    unsafe {
+                        let found = libc::getenv(c"NCCL_PROTO".as_ptr());
+                        assert!(found.is_null() || *found == b'L' as c_char);
+                    }
+                }
+            });
+            for _ in 0..100 {
+                set(said);
+            }
+            stop.store(true, Ordering::Release);
+        });
+        let of = |name: &str| std::env::var(name).ok();
+        assert_eq!(of("NCCL_ALGO").as_deref(), Some("Tree"));
+        assert_eq!(of("NCCL_PROTO").as_deref(), Some("LL"));
+        assert_eq!(of("NCCL_RUNTIME_CONNECT").as_deref(), Some("0"));
+        assert_eq!(of("NCCL_NET_PLUGIN"), None);
+        assert_eq!(std::env::var_os("PATH"), path, "others stay");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use busbar_wire::WireError;
 use busbar_wire::codec::{Message, Reader};
 use busbar_wire::generated::collectives::{self as msg, contract::*, op};
 use busbar_wire::record::{Header, Records};
-use comm::{Comm, Comms};
+use comm::{Comm, Comms, Held};
 use library::Library;
 pub use library::installed;
 use std::any::Any;
@@ -28,6 +28,11 @@ use std::ffi::{CString, c_void};
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// How long what is only queued waits for a communicator that another call uses: the client may
+/// have heard a moment before the other thread has let go.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A session's side of NCCL.
 pub struct Nccl {
@@ -267,17 +272,13 @@ impl Nccl {
             }
         }
         let comms = self.comms.clone();
+        let busy = comm::in_order(ready.iter().flat_map(Ready::busy));
         if failed.is_none() && ready.iter().any(|r| r.slow) {
             let relaxed = cuda.visit(0);
-            // In one order, and each once: a group may name one often, and two groups the same.
-            let mut busy: Vec<_> = ready.iter().flat_map(Ready::busy).cloned().collect();
-            busy.sort_by_key(Arc::as_ptr);
-            busy.dedup_by(|a, b| Arc::ptr_eq(a, b));
             let of: Vec<_> = ready.iter().flat_map(|r| r.of.clone()).collect();
             let work = move || {
                 relaxed.relax();
-                let _busy: Vec<_> = busy.iter().map(|c| lock(&c.busy)).collect();
-                perform(library, &comms, ready, call);
+                perform(library, &comms, ready, comm::hold(&busy), call);
             };
             let thread = std::thread::Builder::new().name("ranks".into());
             if thread.spawn(work).is_err() {
@@ -288,9 +289,14 @@ impl Nccl {
             }
             return Ok(());
         }
-        match failed {
-            None => perform(library, &comms, ready, call),
-            Some(rc) => {
+        // A program uses none that is in progress still, and hears what the library would say.
+        let held = match failed {
+            None => comm::hold_soon(&busy, PATIENCE).ok_or(ncclInvalidArgument),
+            Some(rc) => Err(rc),
+        };
+        match held {
+            Ok(held) => perform(library, &comms, ready, held, call),
+            Err(rc) => {
                 for comm in ready.iter().flat_map(|r| &r.of) {
                     comms.tell(library, comm, rc);
                 }
@@ -606,8 +612,8 @@ fn collective(l: &Library, comm: &Comm, m: &msg::Collective, stream: u64) -> ncc
     }
 }
 
-/// Makes the calls, tells of the communicators, and answers.
-fn perform(library: &'static Library, comms: &Comms, ready: Vec<Ready>, call: u32) {
+/// Makes the calls, lets go of the communicators, tells of them, and answers.
+fn perform(library: &'static Library, comms: &Comms, ready: Vec<Ready>, held: Held<'_>, call: u32) {
     let group = ready.len() > 1;
     let (mut of, mut after, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     let mut parents = Vec::new();
@@ -635,13 +641,14 @@ fn perform(library: &'static Library, comms: &Comms, ready: Vec<Ready>, call: u3
         }
     }
     after.into_iter().for_each(|f| f());
-    for comm in &of {
-        let own = comm.settle(library, rc);
-        comms.tell(library, comm, own);
-    }
-    for parent in parents {
-        let own = parent.settle(library, ncclInProgress);
-        comms.tell(library, &parent, own);
+    let of = of.into_iter().map(|comm| (comm, rc));
+    let parents = parents.into_iter().map(|comm| (comm, ncclInProgress));
+    let settle = |(comm, rc): (Arc<Comm>, _)| (comm.settle(library, rc), comm);
+    let settled: Vec<_> = of.chain(parents).map(settle).collect();
+    // Whoever hears that a call is done may make the next one.
+    drop(held);
+    for (own, comm) in settled {
+        comms.tell(library, &comm, own);
     }
     if rc == ncclInProgress {
         rc = ncclSuccess;

@@ -5,6 +5,7 @@ use busbar_abi::cuda::*;
 use busbar_wire::changes::changes;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::Heard;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 const PAGE: u64 = 4096;
@@ -53,9 +54,45 @@ pub struct Edge {
     len: usize,
     stale: bool,
     heard: Heard,
-    /// What was sent, by its number, and may be on its way still: what the device had there before
-    /// is older.
-    sent: Vec<(u64, Range<usize>)>,
+    /// What may be on its way still.
+    sent: Sent,
+}
+
+/// What was sent, and under which number last: what the device had there before is older. Pieces do
+/// not overlap, so there are never more than bytes.
+#[derive(Debug, Default)]
+struct Sent(BTreeMap<usize, (usize, u64)>);
+
+impl Sent {
+    /// What lies in `r` was sent under a number, which is greater than all before.
+    fn note(&mut self, number: u64, r: Range<usize>) {
+        let reaching = |all: &BTreeMap<usize, (usize, u64)>| {
+            let (start, (end, number)) = all.range(..r.end).next_back()?;
+            (*end > r.start).then_some((*start, *end, *number))
+        };
+        while let Some((start, end, older)) = reaching(&self.0) {
+            self.0.remove(&start);
+            for rest in [start..r.start, r.end..end] {
+                if rest.start < rest.end {
+                    self.0.insert(rest.start, (rest.end, older));
+                }
+            }
+        }
+        if !r.is_empty() {
+            self.0.insert(r.start, (r.end, number));
+        }
+    }
+
+    /// The other side has heard all up to a number.
+    fn heard(&mut self, number: u64) {
+        self.0.retain(|_, (_, n)| *n > number);
+    }
+
+    /// Whether a byte is on its way still.
+    fn has(&self, at: usize) -> bool {
+        let before = self.0.range(..=at).next_back();
+        before.is_some_and(|(_, (end, _))| at < *end)
+    }
 }
 
 /// What the program has changed of an edge, or all of it when the device has nothing yet.
@@ -80,15 +117,8 @@ impl Edge {
             len,
             stale: false,
             heard: Heard::AtWaits,
-            sent: Vec::new(),
+            sent: Sent::default(),
         }
-    }
-
-    /// What lies in `r` was sent under a number.
-    fn went(&mut self, number: u64, r: Range<usize>) {
-        self.sent
-            .retain(|(_, s)| s.start < r.start || s.end > r.end);
-        self.sent.push((number, r));
     }
 
     /// Takes over what the device has changed, as far as it is newer than what was sent after
@@ -98,9 +128,9 @@ impl Edge {
         let Some(agreed) = &mut self.agreed else {
             return Vec::new();
         };
-        self.sent.retain(|(number, _)| *number > heard);
-        let older = |i: &usize| self.sent.iter().any(|(_, r)| r.contains(&(from + i)));
-        let all: Vec<_> = (0..change.new.len()).filter(|i| !older(i)).collect();
+        self.sent.heard(heard);
+        let newer = |i: &usize| !self.sent.has(from + i);
+        let all: Vec<_> = (0..change.new.len()).filter(newer).collect();
         let runs = all.chunk_by(|a, b| a + 1 == *b).map(|run| {
             let new = &change.new[run[0]..run[0] + run.len()];
             let at = from + run[0];
@@ -482,7 +512,7 @@ impl Area {
     pub fn went(&mut self, number: u64, at: u64, len: usize) {
         if let Some(e) = self.edge(at, len) {
             let from = (at - e.host) as usize;
-            e.went(number, from..from + len);
+            e.sent.note(number, from..from + len);
         }
     }
 
@@ -492,7 +522,7 @@ impl Area {
             return false;
         };
         e.heard = heard;
-        e.went(number, 0..len);
+        e.sent.note(number, 0..len);
         true
     }
 

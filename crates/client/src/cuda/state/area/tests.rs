@@ -149,3 +149,35 @@ fn copies_of_a_page_keep_to_its_variables() {
     pieces.sort_unstable();
     assert_eq!(pieces, [(0, 4), (0x200, 0xe00)]);
 }
+
+#[test]
+fn what_is_on_its_way_takes_bounded_room_and_is_known_byte_by_byte() {
+    const LEN: usize = 64;
+    let mut sent = Sent::default();
+    // The number under which each byte went last.
+    let mut bytes = [0u64; LEN];
+    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = |n: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed as usize % n
+    };
+    let mut heard = 0;
+    for number in 1..=20_000u64 {
+        let from = random(LEN);
+        let to = from + random(LEN - from + 1);
+        sent.note(number, from..to);
+        bytes[from..to].fill(number);
+        assert!(sent.0.len() <= LEN, "{}", sent.0.len());
+        if random(10) == 0 {
+            heard = number - random(20).min(number as usize - heard as usize) as u64;
+            sent.heard(heard);
+        }
+        for (at, last) in bytes.iter().enumerate() {
+            assert_eq!(sent.has(at), *last > heard, "byte {at} after {number}");
+        }
+    }
+    sent.heard(20_000);
+    assert!(sent.0.is_empty());
+}
