@@ -1,7 +1,8 @@
 //! `busbar doctor`: why does it not work? Each check says what it found and what to do.
 
+use crate::login::{self, Access};
 use crate::opencl::Loader;
-use crate::{launch, login, program, status};
+use crate::{launch, program, status, variables};
 use anyhow::{Result, bail};
 use busbar_client::servers;
 use busbar_control::hello::with_port;
@@ -19,9 +20,8 @@ pub struct Args {
     /// Server to check [default: the one of the last `busbar login`, else 127.0.0.1:7400]
     #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
     server: Option<String>,
-    /// Talk in clear to servers whose key is not known: everybody on the way reads and changes it
-    #[arg(long)]
-    plaintext: bool,
+    #[command(flatten)]
+    access: Access,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -61,7 +61,7 @@ pub fn run(a: &Args) -> Result<()> {
         }),
     );
     check("token", token());
-    let mut servers = login::choose(a.server.as_deref(), a.plaintext, false)?.servers;
+    let mut servers = login::choose(a.server.as_deref(), &a.access, false)?.servers;
     let none = servers.is_empty();
     if none {
         servers.push(with_port("127.0.0.1"));
@@ -135,7 +135,11 @@ fn token() -> Result<String> {
         private(list, 0o077)?;
         servers::Servers::read(list).map_err(anyhow::Error::msg)?;
     }
-    let Some(path) = &config.token_file else {
+    let file = config
+        .token_file
+        .as_ref()
+        .filter(|_| config.token.is_none());
+    let Some(path) = file else {
         return Ok(match (&config.token, listed) {
             (Some(_), _) => "from BUSBAR_TOKEN".into(),
             (_, Some(list)) => format!("as {} says for each server", list.display()),
@@ -154,6 +158,9 @@ fn token() -> Result<String> {
 
 /// What in the environment keeps programs from finding the shims.
 fn environment() -> Result<String> {
+    if let Some(why) = variables::unknown().into_iter().next() {
+        bail!("{why}");
+    }
     if let Some(p) = std::env::var_os("LD_PRELOAD").filter(|p| !p.is_empty()) {
         let p = p.to_string_lossy();
         if p.contains("libcuda.so") {

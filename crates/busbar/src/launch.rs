@@ -1,8 +1,9 @@
 //! `busbar run`: starts a program so that it finds Busbar's libraries and, through them, a server.
 
+use crate::login::{self, Access};
 use crate::opencl::{self, Loader};
 use crate::reserve::{self, Reserved, Wanted};
-use crate::{leases, login, program, status};
+use crate::{leases, program, status};
 use anyhow::{Context, Result, bail};
 use busbar_control::{share, size};
 use clap::builder::FalseyValueParser;
@@ -33,9 +34,8 @@ pub struct Args {
     /// [default: the one of the last `busbar login`]
     #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
     server: Option<String>,
-    /// Talk in clear to servers whose key is not known: everybody on the way reads and changes it
-    #[arg(long)]
-    plaintext: bool,
+    #[command(flatten)]
+    access: Access,
     /// Reserve N whole GPUs for this program; without it the program shares those that are free
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     gpus: Option<u32>,
@@ -168,13 +168,24 @@ impl Args {
     }
 }
 
+/// `PATH` with the folder of this very program at its end, unless it finds one of that name.
+fn with_ourselves() -> Option<OsString> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<_> = std::env::split_paths(&path).collect();
+    if folders.iter().any(|d| d.join("busbar").is_file()) {
+        return None;
+    }
+    let ours = std::env::current_exe().ok()?.parent()?.to_path_buf();
+    std::env::join_paths(folders.into_iter().chain([ours])).ok()
+}
+
 /// Runs the program. Returns only when it could not be started.
 pub fn run(a: Args) -> Result<()> {
     if let Some(lease) = &a.lease {
         // SAFETY: there is no other thread yet.
         unsafe { std::env::set_var("BUSBAR_LEASE", lease) };
     }
-    let mut config = login::choose(a.server.as_deref(), a.plaintext, a.lease.is_some())?;
+    let mut config = login::choose(a.server.as_deref(), &a.access, a.lease.is_some())?;
     config.priority = a.priority.unwrap_or(0);
     let servers = config.servers.clone();
     if servers.is_empty() {
@@ -265,6 +276,9 @@ pub fn run(a: Args) -> Result<()> {
             bail!("--nccl: this tree of Busbar has no lib/nccl/libnccl.so.2");
         };
         c.env("LD_PRELOAD", preloads(nccl));
+    }
+    if let Some(path) = with_ourselves() {
+        c.env("PATH", path);
     }
     // Triton looks for the driver by itself, in the loader's cache first, where a driver may be
     // listed that is gone.

@@ -1,6 +1,6 @@
 //! `busbar request`, `busbar release` and `busbar list`: leases that last longer than one command.
 
-use crate::login;
+use crate::login::{self, Access};
 use crate::reserve::{self, Wanted};
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
@@ -20,15 +20,14 @@ pub struct Servers {
     /// Servers to ask, with commas between [default: those of `busbar login`, else 127.0.0.1:7400]
     #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
     server: Option<String>,
-    /// Talk in clear to servers whose key is not known: everybody on the way reads and changes it
-    #[arg(long)]
-    plaintext: bool,
+    #[command(flatten)]
+    access: Access,
 }
 
 impl Servers {
     /// All of them, and how they are talked to.
     pub fn choose(&self) -> Result<Config> {
-        let mut config = login::choose(self.server.as_deref(), self.plaintext, true)?;
+        let mut config = login::choose(self.server.as_deref(), &self.access, true)?;
         if config.servers.is_empty() {
             config.servers.push(with_port("127.0.0.1"));
         }

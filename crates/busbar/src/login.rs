@@ -5,6 +5,7 @@ use busbar_client::config::Config;
 use busbar_client::hello;
 use busbar_client::servers::{Server, Servers};
 use busbar_control::hello::with_port;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Flags of `busbar login`.
@@ -118,10 +119,52 @@ pub fn run(a: Args) -> Result<()> {
     Ok(())
 }
 
+/// Flags of all commands that talk to servers.
+#[derive(clap::Args, Default)]
+pub struct Access {
+    /// Talk in clear to servers whose key is not known: everybody on the way reads and changes it
+    #[arg(long)]
+    plaintext: bool,
+    /// File whose first line is the token to show; it goes before BUSBAR_TOKEN, BUSBAR_TOKEN_FILE
+    /// and `busbar login`
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+/// What variables say of files, as it holds in any folder: a program may change its own.
+fn absolute_files(access: &Access) -> Result<Vec<(&'static str, OsString)>> {
+    let said = |name| std::env::var_os(name).filter(|v| !v.is_empty());
+    let whole = |path: OsString| std::path::absolute(path).map(PathBuf::into_os_string);
+    let mut set = Vec::new();
+    for name in ["BUSBAR_TOKEN_FILE", "BUSBAR_CONFIG", "BUSBAR_LIB_DIR"] {
+        if let Some(path) = said(name) {
+            set.push((name, whole(path)?));
+        }
+    }
+    if let Some(path) = &access.token_file {
+        set.push(("BUSBAR_TOKEN_FILE", whole(path.into())?));
+        // It would go before that.
+        set.push(("BUSBAR_TOKEN", OsString::new()));
+    }
+    if let Some(log) = said("BUSBAR_LOG").and_then(|l| l.into_string().ok())
+        && let Some((level, file)) = log.split_once(':')
+        && !file.is_empty()
+    {
+        let mut log = OsString::from(format!("{level}:"));
+        log.push(whole(file.into())?);
+        set.push(("BUSBAR_LOG", log));
+    }
+    Ok(set)
+}
+
 /// The servers that a command is about: those that were named, else those that are known, of which
 /// `all` or the first are meant. What was said is in the environment afterwards, for the programs
 /// that are started.
-pub fn choose(given: Option<&str>, plaintext: bool, all: bool) -> Result<Config> {
+pub fn choose(given: Option<&str>, access: &Access, all: bool) -> Result<Config> {
+    for (name, value) in absolute_files(access)? {
+        // SAFETY: this program has no other thread yet.
+        unsafe { std::env::set_var(name, value) };
+    }
     let list = Servers::path().filter(|p| p.exists());
     let mut named = given.unwrap_or_default().trim().to_string();
     if named.is_empty()
@@ -133,7 +176,7 @@ pub fn choose(given: Option<&str>, plaintext: bool, all: bool) -> Result<Config>
         named = each.join(",");
     }
     let mut set = vec![("BUSBAR_SERVER", named.into())];
-    if plaintext {
+    if access.plaintext {
         set.push(("BUSBAR_PLAINTEXT", "1".into()));
     }
     if let Some(path) = list {

@@ -19,6 +19,7 @@ mod serve;
 mod status;
 mod stub;
 mod token;
+mod variables;
 mod vault;
 mod worker;
 
@@ -100,6 +101,14 @@ fn main() {
         // who serves others.
         // SAFETY: restores the default action before any thread exists.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    }
+    // `doctor` looks for these itself, and others do not read them.
+    let reads = !matches!(
+        command,
+        Command::Worker(_) | Command::Link(_) | Command::Doctor(_)
+    );
+    for why in variables::unknown().into_iter().filter(|_| reads) {
+        let _ = writeln!(std::io::stderr(), "busbar: {why}");
     }
     let done = match command {
         Command::Serve(a) => serve::run(*a),

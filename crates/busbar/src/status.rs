@@ -1,6 +1,6 @@
 //! `busbar devices` and `busbar ps`: what servers have, and who uses it.
 
-use crate::login;
+use crate::login::{self, Access};
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
@@ -21,9 +21,8 @@ pub struct Args {
     /// Servers to ask, with commas between [default: those of `busbar login`, else 127.0.0.1:7400]
     #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
     server: Option<String>,
-    /// Talk in clear to servers whose key is not known: everybody on the way reads and changes it
-    #[arg(long)]
-    plaintext: bool,
+    #[command(flatten)]
+    access: Access,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -49,7 +48,7 @@ fn ask_for(server: &str, features: &[&str]) -> Result<Status> {
 }
 
 fn ask_all(a: &Args, features: &'static [&str]) -> Result<Vec<(String, Result<Status>)>> {
-    let mut servers = login::choose(a.server.as_deref(), a.plaintext, true)?.servers;
+    let mut servers = login::choose(a.server.as_deref(), &a.access, true)?.servers;
     if servers.is_empty() {
         servers.push(with_port("127.0.0.1"));
     }
@@ -192,9 +191,8 @@ pub struct SetArgs {
     /// The server that it is at [default: the one of the last `busbar login`]
     #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
     server: Option<String>,
-    /// Talk in clear to servers whose key is not known: everybody on the way reads and changes it
-    #[arg(long)]
-    plaintext: bool,
+    #[command(flatten)]
+    access: Access,
     /// Have this share of its devices' time promised to it, or `none`
     #[arg(short = 'p', long, value_name = "SHARE", value_parser = or_none(share::parse))]
     share: Option<u32>,
@@ -226,7 +224,7 @@ pub fn set(a: SetArgs) -> Result<()> {
     if change == Change::default() {
         bail!("say what is to change: -p SHARE, -m SIZE or --priority N");
     }
-    let config = login::choose(a.server.as_deref(), a.plaintext, true)?;
+    let config = login::choose(a.server.as_deref(), &a.access, true)?;
     let server = match config.servers.as_slice() {
         [] => with_port("127.0.0.1"),
         [one] => one.clone(),

@@ -259,13 +259,27 @@ pub fn send_hello(conn: &dyn Connection, kind: frame::Kind, body: &[u8]) -> std:
 /// Pings ahead of a welcome that a client takes for a server at work: one comes every few seconds.
 const MOST_PINGS: usize = 1000;
 
+/// Who begins like this, where that is known.
+fn stranger(begin: &[u8]) -> Option<&'static str> {
+    let known = [
+        (&b"HTTP/"[..], "a web server (HTTP)"),
+        (b"SSH-", "an SSH server"),
+        (b"\x15\x03", "a server that encrypts"),
+    ];
+    let found = known.iter().find(|(mark, _)| begin.starts_with(mark));
+    found.map(|(_, who)| *who)
+}
+
 /// Receives the frame that [`send_hello`] sent. Ahead of a welcome there may be pings.
 pub fn recv_hello(conn: &dyn Connection, kind: frame::Kind) -> std::io::Result<Vec<u8>> {
     let bad = |m: String| std::io::Error::new(std::io::ErrorKind::InvalidData, m);
     let next = || {
         let mut h = [0; frame::HEADER];
         conn.recv_exact(&mut h)?;
-        Header::parse(&h).map_err(|e| bad(format!("not a Busbar peer: {e}")))
+        Header::parse(&h).map_err(|e| match stranger(&h) {
+            Some(who) => bad(format!("{who} answers there, not Busbar")),
+            None => bad(format!("not a Busbar peer: {e}")),
+        })
     };
     let mut h = next()?;
     for _ in 0..MOST_PINGS {

@@ -57,7 +57,8 @@ pub fn connect(
                      port open?"
                 ));
             }
-            ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
+            ErrorKind::InvalidData => "is it the right port?",
+            ErrorKind::UnexpectedEof => {
                 "it does not answer as a Busbar server; is it the right port?"
             }
             _ => "is the address right?",

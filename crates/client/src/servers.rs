@@ -42,6 +42,31 @@ impl std::fmt::Debug for Server {
 /// How a line begins that says all there is to know of a server.
 const SCHEME: &str = "busbar://";
 
+/// A server's address with its port, or why it is none.
+fn address(text: &str) -> Result<String, String> {
+    if let Some((scheme, rest)) = text.split_once("://") {
+        let host = rest.split(['/', ':', '?']).next().unwrap_or_default();
+        return Err(format!(
+            "`{text}` is an address for {scheme}: a server's is HOST:PORT, such as {}, or the line \
+             that it printed, which begins with {SCHEME}",
+            with_port(host)
+        ));
+    }
+    let address = with_port(text);
+    let (host, port) = address.rsplit_once(':').unwrap_or_default();
+    if host.contains(|c: char| c.is_whitespace() || matches!(c, '/' | '@' | '?')) {
+        return Err(format!(
+            "`{text}` is no HOST:PORT; the line that a server printed begins with {SCHEME}"
+        ));
+    }
+    match port.parse::<u16>() {
+        Err(_) | Ok(0) if !text.is_empty() => Err(format!(
+            "`{text}` has no port from 1 to 65535 behind its colon: say HOST:PORT"
+        )),
+        _ => Ok(address),
+    }
+}
+
 impl FromStr for Server {
     type Err = String;
 
@@ -50,7 +75,7 @@ impl FromStr for Server {
         let text = text.trim();
         let Some(line) = text.strip_prefix(SCHEME) else {
             return Ok(Self {
-                address: with_port(text),
+                address: address(text)?,
                 ..Self::default()
             });
         };
@@ -61,7 +86,7 @@ impl FromStr for Server {
             return Err("the line names no host: busbar://TOKEN@HOST:PORT?key=KEY".into());
         }
         let mut server = Self {
-            address: with_port(host),
+            address: address(host)?,
             token: token.into(),
             ..Self::default()
         };
@@ -198,6 +223,14 @@ mod tests {
                 "64 hexadecimal",
             ),
             ("busbar://h?kex=1", "only key=KEY"),
+            ("http://gpu-host:8080/x", "such as gpu-host:7400"),
+            ("https://gpu", "an address for https"),
+            ("gpu-host:http", "no port from 1 to 65535"),
+            ("gpu-host:0", "no port from 1 to 65535"),
+            ("gpu-host:99999", "no port from 1 to 65535"),
+            ("secret@gpu-host", "begins with busbar://"),
+            ("gpu host", "is no HOST:PORT"),
+            ("busbar://t@h:x?key=1", "no port from 1 to 65535"),
         ] {
             let e = bad.parse::<Server>().unwrap_err();
             assert!(e.contains(why), "{e}");

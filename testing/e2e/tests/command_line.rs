@@ -74,6 +74,39 @@ fn an_address_where_no_server_is() {
     }
 }
 
+#[test]
+fn what_is_written_wrong_is_named() {
+    let check = |server: &str, args: &[&str], words: &[&str]| {
+        fails(
+            &mut run(server, &[args, &["--", "true"]].concat()),
+            125,
+            words,
+        );
+    };
+    let words = ["an address for http", "such as gpu-host:7400"];
+    check("http://gpu-host:8080/", &[], &words);
+    check("gpu-host:port", &[], &["no port from 1 to 65535"]);
+    check("token@gpu-host", &[], &["begins with busbar://"]);
+    let server = Server::start();
+    let mut c = run(&server.address, &["--", "sh", "-c", "true"]);
+    c.env("BUSBAR_TOKENFILE", "x").stderr(Stdio::piped());
+    let out = c.output().expect("it runs");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}");
+    assert_eq!(
+        said,
+        "busbar: there is no variable BUSBAR_TOKENFILE: did you mean BUSBAR_TOKEN_FILE?\n"
+    );
+    // clap says where, on lines of its own.
+    for (size, right) in [("16GB", "say 16GiB"), ("16GG", "`GG` is no unit of memory")] {
+        let out = run(&server.address, &["-m", size, "--", "true"]).output();
+        let out = out.expect("it runs");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(125), "{said}");
+        assert!(said.contains(right), "{said}");
+    }
+}
+
 /// Somebody else listens: what it answers to each connection.
 fn somebody(answer: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + 'static) -> String {
     let l = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -101,7 +134,17 @@ fn a_server_that_is_none() {
     fails(
         &mut run(&http, &["--", "true"]),
         125,
-        &[&http, "is it the right port?"],
+        &[
+            &http,
+            "a web server (HTTP) answers there",
+            "the right port?",
+        ],
+    );
+    let ssh = somebody(|_| Some(b"SSH-2.0-OpenSSH_9.6p1 and so on, and so on\r\n".to_vec()));
+    fails(
+        &mut run(&ssh, &["--", "true"]),
+        125,
+        &[&ssh, "an SSH server answers there", "the right port?"],
     );
     let curt = somebody(|_| Some(Vec::new()));
     fails(
@@ -173,6 +216,114 @@ fn a_token_that_is_missing_or_wrong() {
     );
     fails(&mut with(Some("/no/such/file")), 125, &["/no/such/file"]);
     assert!(with(Some(&good)).status().expect("it runs").success());
+}
+
+#[test]
+fn of_several_tokens_the_one_that_was_said_last_is_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (good, bad) = (
+        "the right one, and long enough",
+        "the wrong one, and long enough",
+    );
+    for (name, text) in [("good", good), ("bad", bad)] {
+        std::fs::write(folder.path().join(name), text).expect("a file");
+    }
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let server = Options::default()
+        .arg("--token-file", &file("good"))
+        .start();
+    let list = |name: &str, token: &str| {
+        let text = format!(
+            "[[server]]\naddress = \"{}\"\ntoken = \"{token}\"\n",
+            server.address
+        );
+        std::fs::write(folder.path().join(name), text).expect("a file");
+        file(name)
+    };
+    let (good_list, bad_list) = (list("good.toml", good), list("bad.toml", bad));
+    // From the first to the last: what says it, and how.
+    type Way = fn(&mut Command, &str);
+    let ways: [(&str, Way, [&str; 2]); 4] = [
+        (
+            "--token-file",
+            |c, v| drop(c.args(["--token-file", v])),
+            [&file("good"), &file("bad")],
+        ),
+        (
+            "BUSBAR_TOKEN",
+            |c, v| drop(c.env("BUSBAR_TOKEN", v)),
+            [good, bad],
+        ),
+        (
+            "BUSBAR_TOKEN_FILE",
+            |c, v| drop(c.env("BUSBAR_TOKEN_FILE", v)),
+            [&file("good"), &file("bad")],
+        ),
+        (
+            "login",
+            |c, v| drop(c.env("BUSBAR_CONFIG", v)),
+            [&good_list, &bad_list],
+        ),
+    ];
+    for first in 0..ways.len() {
+        for right in [true, false] {
+            let mut c = run(&server.address, &[]);
+            for (i, (_, way, [good, bad])) in ways.iter().enumerate().skip(first) {
+                way(&mut c, if (i == first) == right { good } else { bad });
+            }
+            let status = c.args(["--", "true"]).stderr(Stdio::null()).status();
+            let name = ways[first].0;
+            assert_eq!(status.expect("it runs").success(), right, "{name}, {right}");
+        }
+    }
+}
+
+#[test]
+fn what_is_relative_holds_in_any_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let token = "a token, and long enough";
+    std::fs::write(folder.path().join("token"), token).expect("a file");
+    let file = folder.path().join("token").display().to_string();
+    let server = Options::default().arg("--token-file", &file).start();
+    let list = format!(
+        "[[server]]\naddress = \"{}\"\ntoken = \"{token}\"\n",
+        server.address
+    );
+    std::fs::write(folder.path().join("list.toml"), list).expect("a file");
+    let program = format!("cd / && exec {PROGRAM} work 1");
+    for (name, value) in [
+        ("BUSBAR_TOKEN_FILE", "token"),
+        ("BUSBAR_CONFIG", "list.toml"),
+    ] {
+        let mut c = run(&server.address, &["--", "sh", "-c", &program]);
+        c.current_dir(&folder).env(name, value);
+        c.env("BUSBAR_LOG", "debug:log");
+        printed(&mut c);
+    }
+    let log = std::fs::read_to_string(folder.path().join("log"));
+    assert!(!log.expect("a log").is_empty());
+    let mut c = run(&server.address, &["--token-file", "token", "--"]);
+    printed(c.args(["sh", "-c", &program]).current_dir(&folder));
+}
+
+#[test]
+fn a_shell_finds_busbar() {
+    let server = Server::start();
+    let finds = |path: &str| {
+        let mut c = run(
+            &server.address,
+            &["--", "/bin/sh", "-c", "command -v busbar"],
+        );
+        printed(c.env("PATH", path)).trim().to_string()
+    };
+    let real = |p: &Path| p.canonicalize().expect("it is there");
+    let found = finds("/usr/bin:/bin");
+    assert_eq!(real(Path::new(&found)), real(&tree().busbar));
+    // Another one that the user has put there stays the user's.
+    let folder = tempfile::tempdir().expect("a folder");
+    let other = elf(folder.path(), "busbar", 2, "");
+    let path = format!("/usr/bin:{}", folder.path().display());
+    assert_eq!(finds(&path), other.display().to_string());
 }
 
 #[test]
