@@ -33,9 +33,9 @@ pub use config::Args;
 use crate::audit::Audit;
 use crate::isolation::Part;
 use crate::vault::Vault;
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use busbar_client::servers;
-use busbar_control::device::Device;
+use busbar_control::device::{Device, Found};
 use busbar_pool::Pool;
 use busbar_transport::tls::Fingerprint;
 use config::Config;
@@ -48,21 +48,45 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use turns::Turns;
 use workers::Workers;
+
+/// How often is looked for devices where there are none.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// Logs what was found, and makes a pool of what of it is to be offered.
 fn offer(config: &Config, found: Vec<Device>) -> Result<Pool> {
     for d in &found {
         tracing::info!(api = d.api, ordinal = d.ordinal, name = d.name, "device");
     }
-    let pool = Pool::new(found, config.devices.as_deref(), config.max_sessions)
-        .map_err(|bad| anyhow!("--devices names GPU {bad}, which this machine does not have"))?;
-    if pool.is_empty() {
-        tracing::warn!("no accelerator found: clients will be refused until there is one");
+    Pool::new(found, config.devices.as_deref(), config.max_sessions)
+        .map_err(|bad| anyhow!("--devices names GPU {bad}, which this machine does not have"))
+}
+
+/// Why there is nothing to offer.
+fn nothing(found: &Found) -> String {
+    let why = found
+        .missing
+        .iter()
+        .map(|(api, why)| format!("{api}: {why}"));
+    let why: Vec<_> = why.collect();
+    format!("no accelerator to offer ({})", why.join("; "))
+}
+
+/// Looks for devices until there are some; `None` when the server is told to end before.
+fn wait_for_devices(workers: &Workers, signals: &Signals) -> Result<Option<Found>> {
+    loop {
+        // The service manager need not hear of more for a while.
+        notify::say("EXTEND_TIMEOUT_USEC=60000000\nSTATUS=waiting for an accelerator");
+        if signals.wait(LOOK) {
+            return Ok(None);
+        }
+        let found = workers.probe()?;
+        if !found.devices.is_empty() {
+            return Ok(Some(found));
+        }
     }
-    Ok(pool)
 }
 
 /// By what address others reach this machine, as far as it knows itself.
@@ -113,6 +137,16 @@ fn invite(config: &Config, vault: &Vault, key: Fingerprint, local: SocketAddr) -
     ))
 }
 
+/// How clients come that need no key.
+fn in_clear(local: SocketAddr) -> String {
+    let here = local.ip().is_loopback();
+    let (at, more) = match here {
+        true => (local.to_string(), ""),
+        false => (reached_at(local), "--plaintext --token-file FILE "),
+    };
+    format!("busbar: use it with: busbar run --server {at} {more}-- PROGRAM")
+}
+
 /// Runs the server until it is killed.
 pub fn run(args: Args) -> Result<()> {
     crate::confine::keep_to_itself();
@@ -130,7 +164,7 @@ pub fn run(args: Args) -> Result<()> {
     config::start_log(config.json_logs);
     // Without a policy there is nothing to read again, and a terminal that goes takes its server
     // along.
-    let mut held = vec![libc::SIGTERM];
+    let mut held = vec![libc::SIGTERM, libc::SIGINT];
     held.extend(config.policy.as_ref().map(|_| libc::SIGHUP));
     let signals = Signals::hold(&held);
     let vault = || Vault::open(config.state_dir.as_deref());
@@ -144,8 +178,7 @@ pub fn run(args: Args) -> Result<()> {
             )
         })
     };
-    let listener = notify::listener()?.map_or_else(bind, Ok)?;
-    let http = http::bind(&config)?;
+    let mut listener = Some(notify::listener()?.map_or_else(bind, Ok)?);
     config::allow_many_files();
     let audit = config.audit.as_deref().map(Audit::open).transpose()?;
     let audit = audit.unwrap_or_default();
@@ -176,7 +209,28 @@ pub fn run(args: Args) -> Result<()> {
             "workers can write where the cache is: give another --cache-dir"
         );
     }
-    let found = workers.probe()?;
+    let mut found = workers.probe()?;
+    if found.devices.is_empty() {
+        let nothing = nothing(&found);
+        if !config.wait_for_devices {
+            bail!(
+                "{nothing}; mend that, or say --wait-for-devices to have the server begin when \
+                 there is one"
+            );
+        }
+        tracing::warn!("{nothing}: waiting for one");
+        let _ = writeln!(std::io::stdout(), "busbar: {nothing}: waiting for one");
+        // Whoever comes meanwhile hears at once that nobody is there.
+        if !notify::gives_listener() {
+            listener = None;
+        }
+        match wait_for_devices(&workers, &signals)? {
+            Some(some) => found = some,
+            None => return Ok(()),
+        }
+    }
+    let listener = listener.map_or_else(bind, Ok)?;
+    let http = http::bind(&config)?;
     for (api, why) in &found.missing {
         tracing::info!(api, why, "no devices");
     }
@@ -240,9 +294,8 @@ pub fn run(args: Args) -> Result<()> {
     tracing::info!(address = %local, "listening");
     // Whoever does not read it does without.
     let _ = writeln!(std::io::stdout(), "busbar: listening on {local}");
-    if let Some(line) = greeting {
-        let _ = writeln!(std::io::stdout(), "{line}");
-    }
+    let greeting = greeting.unwrap_or_else(|| in_clear(local));
+    let _ = writeln!(std::io::stdout(), "{greeting}");
     let _ = writeln!(std::io::stdout(), "busbar: {line}");
     if let Some(http) = http {
         let at = http::serve(&server, http)?;

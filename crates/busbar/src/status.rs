@@ -78,21 +78,14 @@ fn print_json(answers: &[(String, Result<Status>)]) {
     );
 }
 
-/// Fails when no server answered; says which did not.
-fn judge(answers: Vec<(String, Result<Status>)>, quiet: bool) -> Result<()> {
-    let all = answers.len();
+/// Fails when a server did not answer; says which did not.
+fn judge(answers: Vec<(String, Result<Status>)>) -> Result<()> {
     let mut errors: Vec<_> = answers.into_iter().filter_map(|(_, r)| r.err()).collect();
-    if errors.len() == all
-        && let Some(e) = errors.pop()
-    {
-        return Err(e);
+    let last = errors.pop();
+    for e in errors {
+        eprintln!("busbar: {e:#}");
     }
-    if !quiet {
-        for e in errors {
-            eprintln!("busbar: {e:#}");
-        }
-    }
-    Ok(())
+    last.map_or(Ok(()), Err)
 }
 
 fn gib(bytes: u64) -> String {
@@ -117,7 +110,7 @@ fn show(
             }
         }
     }
-    judge(answers, a.json)
+    judge(answers)
 }
 
 /// `busbar devices`.

@@ -5,7 +5,7 @@ use busbar_e2e::proc::Watchdog;
 use busbar_e2e::program::{Running, clear, printed};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -329,14 +329,14 @@ fn a_shell_finds_busbar() {
 #[test]
 fn no_gpu_or_none_that_is_free() {
     let none = Options::default().env("FAKEDEV_DEVICES", "0").try_start();
-    // A server with nothing to offer may refuse to start, in one sentence, or say so to clients.
-    if let Ok(s) = &none {
-        fails(
-            &mut run(&s.address, &["--", "true"]),
-            125,
-            &["no accelerator"],
-        );
-    }
+    let log = none
+        .err()
+        .expect("a server without accelerators does not start");
+    assert!(
+        log.contains("busbar: no accelerator to offer (cuda: "),
+        "{log}"
+    );
+    assert!(log.contains("--wait-for-devices"), "{log}");
     let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
     let wish = ["--gpus", "3", "--", "true"];
     fails(
@@ -363,6 +363,114 @@ fn no_gpu_or_none_that_is_free() {
     );
     holder.go_on();
     assert!(holder.wait().success());
+}
+
+/// A server that waits for devices, and the lines that it prints.
+fn waiting(library: &Path) -> (std::process::Child, impl FnMut() -> String) {
+    let mut c = Command::new(&tree().busbar);
+    clear(&mut c);
+    c.args([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--api",
+        "cuda",
+        "--wait-for-devices",
+    ]);
+    c.args(["--isolation", "off", "--cuda-library"])
+        .arg(library);
+    c.stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut server = c
+        .env("HOME", library.parent().expect("a folder"))
+        .spawn()
+        .expect("it starts");
+    let out = server.stdout.take().expect("a pipe");
+    let mut lines = std::io::BufReader::new(out).lines();
+    (server, move || {
+        lines.next().and_then(Result::ok).unwrap_or_default()
+    })
+}
+
+fn signal(server: &std::process::Child, signal: i32) {
+    // SAFETY: a plain system call; it is our child.
+    assert_eq!(unsafe { libc::kill(server.id() as i32, signal) }, 0);
+}
+
+#[test]
+fn a_server_waits_for_devices_if_it_is_told_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = folder.path().join("libcuda.so.1");
+    // What is there cannot be loaded yet.
+    std::fs::write(&library, "").expect("a file");
+    let (mut ends, mut line) = waiting(&library);
+    let said = line();
+    assert!(
+        said.contains("no accelerator to offer") && said.contains("waiting"),
+        "{said}"
+    );
+    signal(&ends, libc::SIGINT);
+    assert!(ends.wait().expect("it ends").success());
+    let (mut server, mut line) = waiting(&library);
+    line();
+    let new = folder.path().join("new");
+    std::fs::copy(tree().fakedev_library(), &new).expect("a copy");
+    std::fs::rename(&new, &library).expect("it is there at once");
+    let said = line();
+    let address = said.strip_prefix("busbar: listening on ");
+    let address = address.unwrap_or_else(|| panic!("{said}"));
+    let said = line();
+    assert_eq!(
+        said,
+        format!("busbar: use it with: busbar run --server {address} -- PROGRAM")
+    );
+    printed(&mut run(address, &["--", PROGRAM, "work", "1"]));
+    let _isolation = line();
+    // It goes on for as long as its session.
+    let mut client = run(address, &["--", PROGRAM, "hold", "1"]);
+    let mut client = Running::start(&mut client);
+    client.line_with("holding");
+    signal(&server, libc::SIGINT);
+    let said = line();
+    assert!(said.contains("1 session may go on for 5 minutes"), "{said}");
+    fails(
+        &mut run(address, &["--", PROGRAM, "work", "1"]),
+        125,
+        &["being shut down"],
+    );
+    client.goes_on_holding();
+    assert_eq!(line(), "busbar: good-bye");
+    assert!(server.wait().expect("it ends").success());
+}
+
+#[test]
+fn one_server_of_several_that_is_down_is_a_failure_and_hides_no_other() {
+    let server = Server::start();
+    let nobody = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
+    let nobody = nobody.expect("a free port").to_string();
+    let both = format!("{nobody},{}", server.address);
+    for (args, shows) in [
+        (&["devices"][..], &server.address),
+        (&["devices", "--json"], &server.address),
+        (&["ps"], &"SESSION".into()),
+    ] {
+        let mut c = Command::new(&tree().busbar);
+        clear(&mut c);
+        let out = c
+            .args(args)
+            .args(["--server", &both])
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&out.stdout);
+        let error = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(125), "{args:?}");
+        assert!(said.contains(shows), "{args:?}: {said}");
+        assert!(
+            error.contains(&nobody) && error.lines().count() == 1,
+            "{error}"
+        );
+    }
 }
 
 #[test]

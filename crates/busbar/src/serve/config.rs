@@ -42,6 +42,9 @@ pub struct Args {
     /// GPUs to offer, by ordinal (0,2,3) [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = ordinal)]
     devices: Option<Vec<u32>>,
+    /// Where there is no accelerator yet, wait until there is one: a driver may come later
+    #[arg(long)]
+    wait_for_devices: bool,
     /// APIs to offer [default: cuda,opencl]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     api: Option<Vec<String>>,
@@ -112,7 +115,7 @@ pub struct Args {
     /// Note each session, lease and refusal in this file, as `busbar audit` checks it
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
-    /// How long sessions may go on after a SIGTERM (90s, 5m, 1h) [default: 5m]
+    /// How long sessions may go on after a SIGTERM or Ctrl-C (90s, 5m, 1h) [default: 5m]
     #[arg(long, value_name = "TIME")]
     drain: Option<String>,
     /// When sessions on one GPU take turns [default: asked]
@@ -142,6 +145,7 @@ struct File {
     listen: Option<String>,
     http: Option<String>,
     devices: Option<Vec<u32>>,
+    wait_for_devices: bool,
     api: Option<Vec<String>>,
     token_file: Option<PathBuf>,
     state_dir: Option<PathBuf>,
@@ -175,6 +179,8 @@ pub(crate) struct Config {
     /// Where HTTP is spoken, and whether that is encrypted.
     pub http: Option<(String, bool)>,
     pub devices: Option<Vec<u32>>,
+    /// Where there is none, wait for one.
+    pub wait_for_devices: bool,
     pub apis: Vec<String>,
     pub token_file: Option<PathBuf>,
     pub state_dir: Option<PathBuf>,
@@ -270,6 +276,7 @@ impl Config {
             client_ca,
             policy: a.policy.or(file.policy),
             devices: a.devices.or(file.devices),
+            wait_for_devices: a.wait_for_devices || file.wait_for_devices,
             apis,
             token_file,
             cuda_library: exists("the CUDA library", a.cuda_library.or(file.cuda_library))?,
@@ -316,6 +323,7 @@ impl Config {
             ("policy", json!(self.policy)),
             ("api", json!(self.apis)),
             ("devices", json!(self.devices)),
+            ("wait_for_devices", json!(self.wait_for_devices)),
             ("cuda_library", json!(self.cuda_library)),
             ("opencl_library", json!(self.opencl_library)),
             ("nccl_library", json!(self.nccl_library)),
@@ -353,7 +361,7 @@ impl Config {
                 serde_json::Value::String(s) => s,
                 other => other.to_string(),
             };
-            format!("{name:<15} {value}")
+            format!("{name:<16} {value}")
         };
         all.map(line).join("\n")
     }

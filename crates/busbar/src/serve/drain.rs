@@ -7,6 +7,7 @@ use busbar_control::attach::Order;
 use busbar_transport::lock::lock;
 use serde_json::json;
 use std::collections::HashMap;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -50,6 +51,7 @@ fn end(server: &Server, why: &str) -> ! {
     tracing::info!(why, "the server ends");
     let _ = server.audit.note("server ends", json!({ "why": why }));
     server.audit.sync();
+    let _ = writeln!(std::io::stdout(), "busbar: good-bye");
     std::process::exit(0);
 }
 
@@ -70,6 +72,12 @@ pub(super) fn told_to_end(server: &Arc<Server>) {
         end(server, "the server was shut down");
     }
     let time_said = said(time);
+    let _ = writeln!(
+        std::io::stdout(),
+        "busbar: {sessions} session{} may go on for {time_said}; Ctrl-C or SIGTERM ends {} at once",
+        if sessions == 1 { "" } else { "s" },
+        if sessions == 1 { "it" } else { "them" },
+    );
     let text = format!(
         "the server is being shut down: this session may go on for {time_said}, and ends then"
     );

@@ -38,15 +38,25 @@ pub(super) fn reloading() -> String {
     format!("RELOADING=1\nMONOTONIC_USEC={us}")
 }
 
+/// How many sockets the service manager listens on for us.
+fn listeners() -> u32 {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    match number("LISTEN_PID") == Some(std::process::id()) {
+        true => number("LISTEN_FDS").unwrap_or(0),
+        false => 0,
+    }
+}
+
+/// Whether it listens for us: whoever comes waits until we answer.
+pub(super) fn gives_listener() -> bool {
+    listeners() > 0
+}
+
 /// The socket that the service manager listens on for us, if it does.
 pub(super) fn listener() -> Result<Option<TcpListener>> {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
-    if number("LISTEN_PID") != Some(std::process::id()) {
-        return Ok(None);
-    }
-    match number("LISTEN_FDS") {
-        None | Some(0) => Ok(None),
-        Some(1) => {
+    match listeners() {
+        0 => Ok(None),
+        1 => {
             // SAFETY: it was given to this process, and nothing else here knows it.
             let fd = unsafe { OwnedFd::from_raw_fd(FIRST) };
             // SAFETY: a descriptor of ours.
@@ -58,6 +68,6 @@ pub(super) fn listener() -> Result<Option<TcpListener>> {
             listener.set_nonblocking(false)?;
             Ok(Some(listener))
         }
-        Some(n) => bail!("the service manager gives {n} sockets (LISTEN_FDS); give one"),
+        n => bail!("the service manager gives {n} sockets (LISTEN_FDS); give one"),
     }
 }

@@ -4,6 +4,7 @@ use super::state::Server;
 use super::{drain, notify};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The signals that are waited for.
 pub(super) struct Signals(libc::sigset_t);
@@ -24,8 +25,20 @@ impl Signals {
         Self(set)
     }
 
+    /// Waits for so long; whether the server is told to end meanwhile.
+    pub(super) fn wait(&self, time: Duration) -> bool {
+        let time = libc::timespec {
+            tv_sec: time.as_secs() as _,
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        let none = std::ptr::null_mut();
+        // SAFETY: a whole set and a live time; nothing is to be written.
+        let signal = unsafe { libc::sigtimedwait(&raw const self.0, none, &raw const time) };
+        matches!(signal, libc::SIGTERM | libc::SIGINT)
+    }
+
     /// Does what signals say, for as long as the server runs: SIGHUP reads the policy again, the
-    /// first SIGTERM lets sessions run to their end, and the second one ends them.
+    /// first SIGTERM or Ctrl-C lets sessions run to their end, and the second one ends them.
     pub(super) fn heed(self, server: &Arc<Server>) -> std::io::Result<()> {
         let s = server.clone();
         let run = move || {

@@ -44,7 +44,8 @@ fn start(c: &mut Command, inside: &Inside, home: Option<&File>) -> io::Result<Ch
             Inside::Of(way) => check(libc::setns(way.as_raw_fd(), libc::CLONE_NEWPID))?,
         }
     }
-    let started = c.spawn();
+    // Ctrl-C is for the server, which tells its workers what they have to know.
+    let started = c.process_group(0).spawn();
     if let (Inside::New | Inside::Of(_), Some(home)) = (inside, home) {
         // SAFETY: as above.
         check(unsafe { libc::setns(home.as_raw_fd(), libc::CLONE_NEWPID) })?;
