@@ -18,6 +18,7 @@ mod reserve;
 mod serve;
 mod status;
 mod stub;
+mod table;
 mod token;
 mod variables;
 mod vault;
@@ -70,6 +71,8 @@ enum Command {
     Ps(status::PsArgs),
     /// Change what a running session has of its devices
     Set(status::SetArgs),
+    /// End sessions
+    Kill(status::KillArgs),
     /// Find out why it does not work
     Doctor(doctor::Args),
     /// Emulate a network link between two programs on this machine
@@ -124,6 +127,7 @@ fn main() {
         Command::Devices(a) => status::devices(&a),
         Command::Ps(a) => status::ps(&a),
         Command::Set(a) => status::set(a),
+        Command::Kill(a) => status::kill(a),
         Command::Doctor(a) => doctor::run(&a),
         Command::Link(a) => match busbar_relay::run(&a) {
             Ok(false) => std::process::exit(busbar_relay::cli::NOT_KEPT_UP),

@@ -294,12 +294,16 @@ pub fn run(args: Args) -> Result<()> {
     tracing::info!(address = %local, "listening");
     // Whoever does not read it does without.
     let _ = writeln!(std::io::stdout(), "busbar: listening on {local}");
-    let greeting = greeting.unwrap_or_else(|| in_clear(local));
-    let _ = writeln!(std::io::stdout(), "{greeting}");
+    if let Some(line) = &greeting {
+        let _ = writeln!(std::io::stdout(), "{line}");
+    }
     let _ = writeln!(std::io::stdout(), "busbar: {line}");
     if let Some(http) = http {
         let at = http::serve(&server, http)?;
         let _ = writeln!(std::io::stdout(), "busbar: HTTP on {at}");
+    }
+    if greeting.is_none() {
+        let _ = writeln!(std::io::stdout(), "{}", in_clear(local));
     }
     signals.heed(&server)?;
     notify::say("READY=1");

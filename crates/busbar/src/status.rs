@@ -1,20 +1,25 @@
 //! `busbar devices` and `busbar ps`: what servers have, and who uses it.
 
 use crate::login::{self, Access};
-use anyhow::{Result, bail};
+use crate::table::{self, Column, Mood, Table};
+use anyhow::{Context, Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
+use busbar_control::device::Device;
+use busbar_control::gpu::{Gpu, Number};
 use busbar_control::hello::{Change, HOLDINGS, Hello, Intent, with_port};
 use busbar_control::holding::list;
 use busbar_control::status::{Listed, Session, Status, Time};
 use busbar_control::{share, size};
 use serde_json::json;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Flags of `busbar devices` and `busbar ps`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   busbar devices --server gpu-host                # what it has, and who uses it
+  busbar ps --watch                               # again every two seconds
   busbar ps --server gpu-a,gpu-b                  # the sessions of two servers
   busbar devices --json | jq '.[].status.devices' # for programs")]
 pub struct Args {
@@ -26,6 +31,16 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Ask again every so many seconds [default: 2]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2")]
+    #[arg(value_parser = interval)]
+    watch: Option<f64>,
+}
+
+/// A time between two looks.
+fn interval(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|s| (0.1..=86400.0).contains(s));
+    seconds.ok_or_else(|| format!("`{text}` is no time to wait: say seconds, from 0.1 on"))
 }
 
 /// Flags of `busbar ps`.
@@ -64,7 +79,7 @@ fn ask_all(a: &Args, features: &'static [&str]) -> Result<Vec<(String, Result<St
     Ok(asked.into_iter().map(answer).collect())
 }
 
-fn print_json(answers: &[(String, Result<Status>)]) {
+fn as_json(answers: &[(String, Result<Status>)]) -> String {
     let list: Vec<_> = answers
         .iter()
         .map(|(s, r)| match r {
@@ -72,15 +87,11 @@ fn print_json(answers: &[(String, Result<Status>)]) {
             Err(e) => json!({ "server": s, "error": format!("{e:#}") }),
         })
         .collect();
-    println!(
-        "{}",
-        serde_json::to_string_pretty(&list).unwrap_or_default()
-    );
+    serde_json::to_string_pretty(&list).unwrap_or_default() + "\n"
 }
 
-/// Fails when a server did not answer; says which did not.
-fn judge(answers: Vec<(String, Result<Status>)>) -> Result<()> {
-    let mut errors: Vec<_> = answers.into_iter().filter_map(|(_, r)| r.err()).collect();
+/// Fails if there are errors, and says all of them.
+fn fail_with(mut errors: Vec<anyhow::Error>) -> Result<()> {
     let last = errors.pop();
     for e in errors {
         eprintln!("busbar: {e:#}");
@@ -88,71 +99,109 @@ fn judge(answers: Vec<(String, Result<Status>)>) -> Result<()> {
     last.map_or(Ok(()), Err)
 }
 
-fn gib(bytes: u64) -> String {
-    format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
-}
-
-/// Asks all servers and prints what they say: as JSON, or under `header` with `rows` of each.
+/// Asks all servers and prints what they say, again and again if that is wanted: as JSON, or as a
+/// table of `columns` with the rows of each server.
 fn show(
     a: &Args,
     features: &'static [&str],
-    header: &str,
-    rows: impl Fn(&str, &Status),
+    columns: &[Column],
+    rows: impl Fn(&mut Table, &str, &Status),
 ) -> Result<()> {
-    let answers = ask_all(a, features)?;
-    if a.json {
-        print_json(&answers);
-    } else if answers.iter().any(|(_, r)| r.is_ok()) {
-        println!("{header}");
-        for (server, r) in &answers {
-            if let Ok(v) = r {
-                rows(server, v);
+    loop {
+        let answers = ask_all(a, features)?;
+        let mut text = String::new();
+        if a.json {
+            text = as_json(&answers);
+        } else if answers.iter().any(|(_, r)| r.is_ok()) {
+            let mut table = Table::new(columns);
+            for (server, r) in &answers {
+                if let Ok(v) = r {
+                    rows(&mut table, server, v);
+                }
             }
+            text = table.text();
         }
+        let errors: Vec<_> = answers.into_iter().filter_map(|(_, r)| r.err()).collect();
+        let Some(every) = a.watch else {
+            table::print(&text);
+            return fail_with(errors);
+        };
+        table::print_again(&text);
+        // A server that is away may come back.
+        for e in errors {
+            eprintln!("busbar: {e:#}");
+        }
+        std::thread::sleep(Duration::from_secs_f64(every));
     }
-    judge(answers)
+}
+
+/// What there is of a device's memory, and what of it is used where that is known.
+fn memory(d: &Device, gpu: Option<&Gpu>) -> String {
+    let used = gpu.and_then(|g| g.numbers.get(Number::MemoryUsed.name()));
+    let all = size::show(d.memory);
+    match used {
+        Some(used) => format!("{} of {all}", size::show(*used)),
+        None => all,
+    }
+}
+
+/// Who uses a device, and what of it is promised.
+fn used(d: &Listed) -> String {
+    let mut said = vec![match (&d.lease, d.used_by) {
+        (Some(holder), _) => format!("leased to {holder}"),
+        (None, 0) => "-".into(),
+        (None, 1) => "1 session".into(),
+        (None, n) => format!("{n} sessions"),
+    }];
+    if d.promised > 0 {
+        said.push(format!("{} promised", size::show(d.promised)));
+    }
+    if d.promised_share > 0 {
+        said.push(format!(
+            "{} of its time promised",
+            share::show(d.promised_share)
+        ));
+    }
+    said.join(", ")
 }
 
 /// `busbar devices`.
 pub fn devices(a: &Args) -> Result<()> {
-    let header = format!(
-        "{:<24} {:<7} {:>2}  {:<40} {:>10}  USED BY",
-        "SERVER", "API", "#", "DEVICE", "MEMORY"
-    );
-    show(a, &[], &header, |server, v| {
-        for Listed {
-            device: d,
-            used_by,
-            promised,
-            promised_share,
-            lease,
-            ..
-        } in &v.devices
-        {
-            let used = match (lease, used_by) {
-                (Some(holder), _) => format!("leased to {holder}"),
-                (None, 0) => "-".into(),
-                (None, 1) => "1 session".into(),
-                (None, n) => format!("{n} sessions"),
+    let columns = [
+        Column::text("SERVER"),
+        Column::text("API"),
+        Column::number("#"),
+        Column::text("DEVICE"),
+        Column::number("MEMORY"),
+        Column::number("LOAD"),
+        Column::text("USED BY"),
+    ];
+    show(a, &[], &columns, |table, server, v| {
+        for listed in &v.devices {
+            let d = &listed.device;
+            let gpu = v.gpus.gpus.get(&d.uuid);
+            let busy = gpu.and_then(|g| g.numbers.get(Number::Busy.name()));
+            let mood = match (&listed.lease, listed.used_by) {
+                (Some(_), _) => Mood::Taken,
+                (None, 0) => Mood::Good,
+                _ => Mood::Plain,
             };
-            let used = match promised {
-                0 => used,
-                n => format!("{used}, {} promised", size::show(*n)),
-            };
-            let used = match promised_share {
-                0 => used,
-                n => format!("{used}, {} of its time promised", share::show(*n)),
-            };
-            println!(
-                "{server:<24} {:<7} {:>2}  {:<40} {:>10}  {used}",
-                d.api,
-                d.ordinal,
-                d.name,
-                gib(d.memory),
-            );
+            let row = [
+                server.into(),
+                d.api.clone(),
+                d.ordinal.to_string(),
+                d.name.clone(),
+                memory(d, gpu),
+                busy.map_or("-".into(), |n| format!("{n}%")),
+                used(listed),
+            ];
+            table.row(row, mood);
         }
         if v.devices.is_empty() {
-            println!("{server:<24} no accelerator");
+            table.row(
+                [server, "-", "-", "no accelerator"].map(Into::into),
+                Mood::Bad,
+            );
         }
     })
 }
@@ -170,7 +219,7 @@ fn had(s: &Session) -> String {
 /// How long it has waited for it.
 fn waited(s: &Session) -> String {
     let ms = s.time.iter().flatten().map(|t| t.waited_ms).sum::<u64>();
-    format!("{:.1} s", ms as f64 / 1000.0)
+    format!("{:.1}s", ms as f64 / 1000.0)
 }
 
 /// Flags of `busbar set`.
@@ -181,7 +230,7 @@ fn waited(s: &Session) -> String {
 pub struct SetArgs {
     /// The session, as `busbar ps` names it
     session: String,
-    /// The server that it is at [default: the one of the last `busbar login`]
+    /// The server that it is at [default: those of `busbar login`, else 127.0.0.1:7400]
     #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
     server: Option<String>,
     #[command(flatten)]
@@ -218,11 +267,7 @@ pub fn set(a: SetArgs) -> Result<()> {
         bail!("say what is to change: -p SHARE, -m SIZE or --priority N");
     }
     let config = login::choose(a.server.as_deref(), &a.access, true)?;
-    let server = match config.servers.as_slice() {
-        [] => with_port("127.0.0.1"),
-        [one] => one.clone(),
-        _ => bail!("a session is at one server: say which with --server"),
-    };
+    let server = server_of(&config, &a.session)?;
     let hello = Hello {
         session: a.session,
         change,
@@ -231,58 +276,111 @@ pub fn set(a: SetArgs) -> Result<()> {
     hello::ask(&config, &server, hello).map_err(anyhow::Error::msg)
 }
 
+/// The server that has a session.
+fn server_of(config: &Config, session: &str) -> Result<String> {
+    let has = |server: &&String| {
+        let said = ask(server);
+        said.is_ok_and(|v| v.sessions.iter().any(|s| s.session == session))
+    };
+    match config.servers.as_slice() {
+        [] => Ok(with_port("127.0.0.1")),
+        [one] => Ok(one.clone()),
+        many => many.iter().find(has).cloned().with_context(|| {
+            format!(
+                "none of {} has a session `{session}` that is yours: `busbar ps` lists those that \
+                 are",
+                many.join(", ")
+            )
+        }),
+    }
+}
+
+/// Flags of `busbar kill`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  busbar kill 0123456789ab              # its program hears who has ended it
+  busbar kill --server gpu-host 0123456789ab ba9876543210")]
+pub struct KillArgs {
+    /// The sessions, as `busbar ps` names them
+    #[arg(required = true, value_name = "SESSION")]
+    sessions: Vec<String>,
+    /// The server that they are at [default: those of `busbar login`, else 127.0.0.1:7400]
+    #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
+    server: Option<String>,
+    #[command(flatten)]
+    access: Access,
+}
+
+/// `busbar kill`.
+pub fn kill(a: KillArgs) -> Result<()> {
+    let config = login::choose(a.server.as_deref(), &a.access, true)?;
+    let end = |session: &String| {
+        let hello = Hello {
+            session: session.clone(),
+            ..Hello::new(Intent::Kill)
+        };
+        let server = server_of(&config, session)?;
+        hello::ask::<()>(&config, &server, hello).map_err(anyhow::Error::msg)
+    };
+    // One that cannot be ended keeps no other.
+    fail_with(a.sessions.iter().filter_map(|s| end(s).err()).collect())
+}
+
 /// `busbar ps`.
 pub fn ps(a: &PsArgs) -> Result<()> {
-    let header = format!(
-        "{:<24} {:<12} {:<7} {:<8} {:>8} {:>9} {:>9} {:>5} {:>9} {:>8}  {:<20} {:>7}  PROGRAM",
-        "SERVER",
-        "SESSION",
-        "API",
-        "DEVICES",
-        "SECONDS",
-        "MEMORY",
-        "OF",
-        "SHARE",
-        "1S/60S %",
-        "WAITED",
-        "USER@HOST",
-        "PID"
-    );
-    show(&a.servers, &[HOLDINGS], &header, |server, v| {
+    let columns = [
+        Column::text("SERVER"),
+        Column::text("SESSION"),
+        Column::text("API"),
+        Column::text("DEVICES"),
+        Column::number("AGE"),
+        Column::number("MEMORY"),
+        Column::number("OF"),
+        Column::number("SHARE"),
+        Column::number("1S/60S %"),
+        Column::number("WAITED"),
+        Column::text("USER@HOST"),
+        Column::number("PID"),
+        Column::text("PROGRAM"),
+    ];
+    show(&a.servers, &[HOLDINGS], &columns, |table, server, v| {
         for s in &v.sessions {
-            let who = format!("{}@{}", s.user, s.host);
             let devices: Vec<_> = s.devices.iter().map(ToString::to_string).collect();
-            let lost = if s.connected { "" } else { " (link lost)" };
-            println!(
-                "{server:<24} {:<12} {:<7} {:<8} {:>8} {:>9} {:>9} {:>5} {:>9} {:>8}  {who:<20} \
-                 {:>7}  {}{lost}",
-                s.session,
-                s.api,
+            let (lost, mood) = match s.connected {
+                true => ("", Mood::Plain),
+                false => (" (link lost)", Mood::Bad),
+            };
+            let row = [
+                server.into(),
+                s.session.clone(),
+                s.api.clone(),
                 devices.join(","),
-                s.seconds,
+                table::age(s.seconds),
                 size::show(s.holding.bytes()),
                 s.memory_limit.map_or("-".into(), size::show),
                 s.share.map_or("-".into(), share::show),
                 had(s),
                 waited(s),
-                s.pid,
-                s.program,
-            );
+                format!("{}@{}", s.user, s.host),
+                s.pid.to_string(),
+                format!("{}{lost}", s.program),
+            ];
+            table.row(row, mood);
             if a.objects {
-                println!("    objects: {}", list(&s.holding.objects));
+                table.note(format!("    objects: {}", list(&s.holding.objects)));
                 let (device, host) = (&s.holding.memory, &s.holding.host_memory);
                 for (of, kinds) in [("memory: ", device), ("host:   ", host)] {
                     for (kind, m) in kinds {
-                        println!(
+                        table.note(format!(
                             "    {of} {kind}: {} bytes in {} pieces, {} at most",
                             m.bytes, m.pieces, m.most
-                        );
+                        ));
                     }
                 }
             }
         }
         if v.sessions_left_out > 0 {
-            println!("{server:<24} and {} more", v.sessions_left_out);
+            table.note(format!("{server}: and {} more", v.sessions_left_out));
         }
     })
 }

@@ -50,6 +50,8 @@ pub enum Intent {
     Release,
     /// Change what a running session has.
     Set,
+    /// End a session.
+    Kill,
     /// A ticket by which another server joins a session that this client has here.
     Ticket,
     /// Dial another server, and join a session there to one that this client has here.
@@ -138,7 +140,7 @@ pub struct Hello {
     pub api: String,
     /// Proof of the right to connect, when the server asks for one.
     pub token: String,
-    /// Resume, side, ticket, dial and link: which session.
+    /// Resume, side, set, kill, ticket, dial and link: which session.
     pub session: String,
     /// What only the session's client knows: without it nobody else can take a session over.
     pub secret: String,

@@ -89,13 +89,14 @@ fn what_is_written_wrong_is_named() {
     check("token@gpu-host", &[], &["begins with busbar://"]);
     let server = Server::start();
     let mut c = run(&server.address, &["--", "sh", "-c", "true"]);
-    c.env("BUSBAR_TOKENFILE", "x").stderr(Stdio::piped());
+    let wrong = ["BUSBAR", "TOKENFILE"].join("_");
+    c.env(&wrong, "x").stderr(Stdio::piped());
     let out = c.output().expect("it runs");
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{said}");
     assert_eq!(
         said,
-        "busbar: there is no variable BUSBAR_TOKENFILE: did you mean BUSBAR_TOKEN_FILE?\n"
+        format!("busbar: there is no variable {wrong}: did you mean BUSBAR_TOKEN_FILE?\n")
     );
     // clap says where, on lines of its own.
     for (size, right) in [("16GB", "say 16GiB"), ("16GG", "`GG` is no unit of memory")] {
@@ -242,26 +243,22 @@ fn of_several_tokens_the_one_that_was_said_last_is_shown() {
     };
     let (good_list, bad_list) = (list("good.toml", good), list("bad.toml", bad));
     // From the first to the last: what says it, and how.
-    type Way = fn(&mut Command, &str);
+    type Way = for<'a> fn(&'a mut Command, &str) -> &'a mut Command;
     let ways: [(&str, Way, [&str; 2]); 4] = [
         (
             "--token-file",
-            |c, v| drop(c.args(["--token-file", v])),
+            |c, v| c.args(["--token-file", v]),
             [&file("good"), &file("bad")],
         ),
-        (
-            "BUSBAR_TOKEN",
-            |c, v| drop(c.env("BUSBAR_TOKEN", v)),
-            [good, bad],
-        ),
+        ("BUSBAR_TOKEN", |c, v| c.env("BUSBAR_TOKEN", v), [good, bad]),
         (
             "BUSBAR_TOKEN_FILE",
-            |c, v| drop(c.env("BUSBAR_TOKEN_FILE", v)),
+            |c, v| c.env("BUSBAR_TOKEN_FILE", v),
             [&file("good"), &file("bad")],
         ),
         (
             "login",
-            |c, v| drop(c.env("BUSBAR_CONFIG", v)),
+            |c, v| c.env("BUSBAR_CONFIG", v),
             [&good_list, &bad_list],
         ),
     ];
@@ -365,6 +362,26 @@ fn no_gpu_or_none_that_is_free() {
     assert!(holder.wait().success());
 }
 
+#[test]
+fn what_servers_have_is_shown_again_and_again() {
+    let server = Server::start();
+    let mut c = Command::new(&tree().busbar);
+    clear(&mut c);
+    c.args(["devices", "--watch", "0.1", "--server", &server.address]);
+    let mut watch = Running::start(&mut c);
+    for _ in 0..3 {
+        watch.line_with("SERVER");
+        let line = watch.line_with(&server.address);
+        assert!(!line.contains('\x1b'), "no terminal, no colours: {line}");
+    }
+    drop(watch);
+    let out = Command::new(&tree().busbar)
+        .args(["ps", "--watch", "0"])
+        .output()
+        .expect("it runs");
+    assert_eq!(out.status.code(), Some(125));
+}
+
 /// A server that waits for devices, and the lines that it prints.
 fn waiting(library: &Path) -> (std::process::Child, impl FnMut() -> String) {
     let mut c = Command::new(&tree().busbar);
@@ -420,13 +437,13 @@ fn a_server_waits_for_devices_if_it_is_told_to() {
     let said = line();
     let address = said.strip_prefix("busbar: listening on ");
     let address = address.unwrap_or_else(|| panic!("{said}"));
+    let _isolation = line();
     let said = line();
     assert_eq!(
         said,
         format!("busbar: use it with: busbar run --server {address} -- PROGRAM")
     );
     printed(&mut run(address, &["--", PROGRAM, "work", "1"]));
-    let _isolation = line();
     // It goes on for as long as its session.
     let mut client = run(address, &["--", PROGRAM, "hold", "1"]);
     let mut client = Running::start(&mut client);
@@ -435,7 +452,7 @@ fn a_server_waits_for_devices_if_it_is_told_to() {
     let said = line();
     assert!(said.contains("1 session may go on for 5 minutes"), "{said}");
     fails(
-        &mut run(address, &["--", PROGRAM, "work", "1"]),
+        &mut run(address, &["--gpus", "1", "--", "true"]),
         125,
         &["being shut down"],
     );

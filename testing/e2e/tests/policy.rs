@@ -197,3 +197,49 @@ fn tenants_see_their_own_and_an_admin_sees_all() {
     bobs.goes_on_holding();
     anns.goes_on_holding();
 }
+
+#[test]
+fn a_session_is_ended_by_its_tenant_or_an_admin_and_by_nobody_else() {
+    let g = Guarded::start_with(|o, folder| {
+        o.arg("--audit", folder.join("audit").to_str().expect("a path"))
+    });
+    let ann = g.line("ann", &["--tenant", "lab"]);
+    let bob = g.line("bob", &["--tenant", "other"]);
+    let ops = g.line("ops", &["--tenant", "ops", "--admin"]);
+    let kill = |line: &busbar_client::servers::Server, sessions: &[&str]| {
+        let mut c = g.busbar(&["kill", "--server", &line.line()]);
+        c.args(sessions);
+        c
+    };
+    let name = |s: &Value| s["session"].as_str().expect("a name").to_string();
+    for by in [&ann, &ops] {
+        g.login(&ann);
+        let mut c = g.run(PROGRAM, &["hold", "1"]);
+        let mut held = Running::start(c.env("BUSBAR_LOG", "error"));
+        held.line_with("holding");
+        let session = name(&g.wait_for_sessions(1)[0]);
+        refused(
+            &mut kill(&bob, &[&session]),
+            &["there is no session", "that is yours"],
+        );
+        assert_eq!(name(&g.wait_for_sessions(1)[0]), session);
+        // One that is not there keeps no other.
+        let out = finished(&mut kill(by, &["0123456789ab", &session]));
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(125), "{said}");
+        assert!(
+            said.contains("0123456789ab") && said.lines().count() == 1,
+            "{said}"
+        );
+        assert!(g.sessions().is_empty(), "it has ended when that is said");
+        let (rest, _) = held.finish();
+        assert!(!rest.starts_with("after 0"), "its calls fail: {rest}");
+    }
+    let log = g.server.log();
+    assert!(
+        log.matches("has ended it (`busbar kill`)").count() >= 2,
+        "{log}"
+    );
+    let audit = fs::read_to_string(g.path("audit")).expect("an audit");
+    assert_eq!(audit.matches("session killed").count(), 2, "{audit}");
+}

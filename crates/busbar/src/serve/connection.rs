@@ -41,6 +41,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const NEWS: Duration = Duration::from_secs(5);
 /// How long a client that comes back to a session that is just ending waits for the reason.
 const END_TIME: Duration = Duration::from_secs(2);
+/// How long a session that somebody ends may take to tell its client.
+const KILL_TIME: Duration = Duration::from_secs(2);
 /// The most clients that are served at a time other than by a worker.
 const MOST_BUSY: usize = 1024;
 /// As many more of those that come back to a session: new ones must not keep them out.
@@ -87,6 +89,7 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
         Intent::Lease => desk::lease(server, &known, refuse),
         Intent::Release => desk::release(server, &known, refuse),
         Intent::Set => set(server, &known, refuse),
+        Intent::Kill => kill(server, &known, refuse),
         Intent::Ticket => link::ticket(server, &known, refuse),
         Intent::Dial => link::dial(server, known, refuse),
         Intent::Link => link::join(server, known, refuse),
@@ -433,6 +436,57 @@ pub(super) fn change(server: &Server, hello: &Hello, who: &Who) -> Result<(), Re
         "session is changed"
     );
     Ok(())
+}
+
+/// Ends a session, and answers when it has ended.
+fn kill(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream, Refusal)) {
+    let Known { conn, hello, .. } = known;
+    let (asker, name) = (asker(&known.who, hello), &hello.session);
+    let worker = {
+        let pool = lock(&server.pool);
+        let sessions = lock(&server.sessions);
+        let found = sessions.get(name);
+        let theirs = found.filter(|s| pool.shows(&asker, &s.who.tenant));
+        theirs.map(|s| s.worker.clone())
+    };
+    let Some(worker) = worker else {
+        return refuse(conn, Refused::NoSession(name.clone()).into());
+    };
+    let c = &hello.client;
+    let why = format!("{}@{} has ended it (`busbar kill`)", c.user, c.host);
+    tracing::info!(
+        session = name,
+        token = known.who.name,
+        why,
+        "session is ended"
+    );
+    let note = json!({
+        "session": name,
+        "tenant": known.who.tenant,
+        "token": known.who.name,
+        "peer": conn.peer(),
+        "why": why,
+    });
+    if let Err(why) = server.audit.note("session killed", note) {
+        return refuse(conn, Refusal::new("internal", why));
+    }
+    worker.tell(&Order::End { why });
+    if !ends(server, name, KILL_TIME) {
+        worker.cut();
+        if !ends(server, name, KILL_TIME) {
+            let text = format!("session {name} is told to end, and has not ended yet");
+            return refuse(conn, Refusal::new("internal", text));
+        }
+    }
+    answer(conn, &Welcome::with(known.protocol, &()));
+}
+
+/// Waits for a session's end; whether it has come.
+fn ends(server: &Server, session: &str, most: Duration) -> bool {
+    let sessions = lock(&server.sessions);
+    let there = |all: &mut HashMap<String, SessionEntry>| all.contains_key(session);
+    let waited = server.told.wait_timeout_while(sessions, most, there);
+    waited.is_ok_and(|(_, timer)| !timer.timed_out())
 }
 
 /// Has the workers say what their sessions hold, and waits a little for it.
