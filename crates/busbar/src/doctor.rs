@@ -2,10 +2,13 @@
 
 use crate::login::{self, Access};
 use crate::opencl::Loader;
+use crate::trial::{self, Cost};
 use crate::{launch, program, status, variables};
 use anyhow::{Result, bail};
+use busbar_client::config::Config;
 use busbar_client::servers;
 use busbar_control::hello::with_port;
+use busbar_control::status::{Listed, Status};
 use serde_json::json;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -34,16 +37,27 @@ struct Check {
     what: &'static str,
     good: bool,
     found: String,
+    measured: Option<Cost>,
+}
+
+impl Check {
+    fn new(what: &'static str, r: Result<String>) -> Self {
+        let good = r.is_ok();
+        let found = r.unwrap_or_else(|e| format!("{e:#}"));
+        Self {
+            what,
+            good,
+            found,
+            measured: None,
+        }
+    }
 }
 
 /// Runs every check; fails when one failed.
 pub fn run(a: &Args) -> Result<()> {
+    let config = login::choose(a.server.as_deref(), &a.access, false)?;
     let mut checks = Vec::new();
-    let mut check = |what, r: Result<String>| {
-        let good = r.is_ok();
-        let found = r.unwrap_or_else(|e| format!("{e:#}"));
-        checks.push(Check { what, good, found });
-    };
+    let mut check = |what, r| checks.push(Check::new(what, r));
     check(
         "libraries",
         launch::shims().map(|s| {
@@ -61,18 +75,25 @@ pub fn run(a: &Args) -> Result<()> {
         }),
     );
     check("token", token());
-    let mut servers = login::choose(a.server.as_deref(), &a.access, false)?.servers;
+    let mut servers = config.servers.clone();
     let none = servers.is_empty();
     if none {
         servers.push(with_port("127.0.0.1"));
     }
     for s in servers {
-        let found = reach(&s).map_err(|e| match none {
-            false => e,
-            true => e.context("no server is named (--server HOST:PORT), and none is here"),
-        });
-        check("server", found);
+        match status::ask(&s) {
+            Err(e) if none => {
+                let e = e.context("no server is named (--server HOST:PORT), and none is here");
+                checks.push(Check::new("server", Err(e)));
+            }
+            Err(e) => checks.push(Check::new("server", Err(e))),
+            Ok(v) => {
+                checks.push(Check::new("server", offers(&s, &v)));
+                checks.extend(calls(&config, &s, &v));
+            }
+        }
     }
+    let mut check = |what, r| checks.push(Check::new(what, r));
     if let Some(cmd) = a.command.first() {
         let r = program::find(cmd).and_then(|p| {
             program::check(&p, 0)?;
@@ -85,7 +106,13 @@ pub fn run(a: &Args) -> Result<()> {
     if a.json {
         let list: Vec<_> = checks
             .iter()
-            .map(|c| json!({ "check": c.what, "ok": c.good, "found": c.found }))
+            .map(|c| {
+                let mut one = json!({ "check": c.what, "ok": c.good, "found": c.found });
+                if let Some(cost) = &c.measured {
+                    one["measured"] = json!(cost);
+                }
+                one
+            })
             .collect();
         println!("{}", serde_json::to_string_pretty(&list)?);
     } else {
@@ -104,8 +131,28 @@ pub fn run(a: &Args) -> Result<()> {
     Ok(())
 }
 
-fn reach(server: &str) -> Result<String> {
-    let v = status::ask(server)?;
+/// Makes some calls at a server, if it has a device for them.
+fn calls(config: &Config, server: &str, v: &Status) -> Option<Check> {
+    let has = |d: &Listed| d.device.api == "cuda" && d.yours;
+    let library = launch::shims().ok()?.cuda.join("libcuda.so.1");
+    if !v.devices.iter().any(has) {
+        return None;
+    }
+    // With what was said of it, for it may be nowhere else.
+    let line = config.lines.iter().find(|l| l.address == server);
+    let line = line.filter(|l| !l.key.is_empty() || !l.token.is_empty());
+    let named = line.map_or_else(|| server.to_string(), |l| l.line());
+    Some(match trial::cost(&named, &library) {
+        Ok(cost) => Check {
+            measured: Some(cost.clone()),
+            ..Check::new("calls", Ok(format!("{server}: {cost}")))
+        },
+        Err(e) => Check::new("calls", Err(e.context(server.to_string()))),
+    })
+}
+
+/// What a server offers.
+fn offers(server: &str, v: &Status) -> Result<String> {
     let names: Vec<_> = v.devices.iter().map(|d| d.device.name.as_str()).collect();
     if names.is_empty() {
         let why = v.missing.iter().map(|(api, why)| format!("{api}: {why}"));
@@ -121,7 +168,7 @@ fn reach(server: &str) -> Result<String> {
 
 /// Whether the token that the environment names can be shown.
 fn token() -> Result<String> {
-    let config = busbar_client::config::Config::from_env();
+    let config = Config::from_env();
     let private = |path: &Path, others| match std::fs::metadata(path)?.permissions().mode() & others
     {
         0 => Ok(()),

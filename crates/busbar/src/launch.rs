@@ -3,6 +3,7 @@
 use crate::login::{self, Access};
 use crate::opencl::{self, Loader};
 use crate::reserve::{self, Reserved, Wanted};
+use crate::waiting::Waiting;
 use crate::{leases, program, status};
 use anyhow::{Context, Result, bail};
 use busbar_control::{share, size};
@@ -217,6 +218,7 @@ pub fn run(a: Args) -> Result<()> {
             unsafe { std::env::set_var(name, value) };
         }
     }
+    let waiting = Waiting::begin(format!("waiting for {}", servers.join(", ")));
     let reserved = match a.wanted()? {
         Some(wanted) => Some(reserve::reserve(&config, &wanted)?),
         None => None,
@@ -233,6 +235,7 @@ pub fn run(a: Args) -> Result<()> {
             Vec::new()
         }
     };
+    drop(waiting);
     if let Some(note) = note {
         eprintln!("busbar: {note}");
     }

@@ -1,5 +1,6 @@
 //! `busbar login`: which servers are known, and by what; and which of them a command is about.
 
+use crate::table::{self, Column, Mood, Table};
 use anyhow::{Context, Result, anyhow, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
@@ -47,6 +48,7 @@ pub fn run(a: Args) -> Result<()> {
         done.with_context(|| format!("cannot write to {}", path.display()))
     };
     if a.list {
+        let mut table = Table::new(&["SERVER", "KNOWN BY", "SHOWN"].map(Column::text));
         for s in &all.server {
             let known = match (&*s.key, &*s.ca) {
                 ("", "") => "clear text".into(),
@@ -54,12 +56,13 @@ pub fn run(a: Args) -> Result<()> {
                 (key, _) => format!("key {key}"),
             };
             let shown = match (&*s.token, &*s.cert) {
-                ("", "") => "shows nothing".into(),
-                ("", cert) => format!("shows {cert}"),
-                _ => "shows a token".into(),
+                ("", "") => "nothing".into(),
+                ("", cert) => cert.into(),
+                _ => "a token".into(),
             };
-            println!("{:<24} {known}, {shown}", s.address);
+            table.row([s.address.clone(), known, shown], Mood::Plain);
         }
+        table::print(&table.text());
         return Ok(());
     }
     if let Some(server) = a.remove {

@@ -20,8 +20,10 @@ mod status;
 mod stub;
 mod table;
 mod token;
+mod trial;
 mod variables;
 mod vault;
+mod waiting;
 mod worker;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -82,6 +84,9 @@ enum Command {
     /// Write the manual's pages into a folder, for packages
     #[command(hide = true)]
     Man(manual::ManArgs),
+    /// Calls as a program makes them; started by `doctor`
+    #[command(hide = true)]
+    Calls(trial::Args),
     /// The process behind one session; started by `serve`
     #[command(hide = true)]
     Worker(worker::Args),
@@ -135,6 +140,7 @@ fn main() {
         },
         Command::Completions(a) => manual::completions(&a, Cli::command()),
         Command::Man(a) => manual::pages(&a, Cli::command()),
+        Command::Calls(a) => trial::run(&a),
         Command::Worker(a) => worker::run(a),
     };
     if let Err(e) = done {

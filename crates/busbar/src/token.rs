@@ -1,5 +1,6 @@
 //! `busbar token`: who may use this machine's server.
 
+use crate::table::{self, Column, Mood, Table};
 use crate::vault::{Token, Vault, now};
 use anyhow::{Result, anyhow, bail};
 use busbar_client::servers::Server;
@@ -121,11 +122,17 @@ pub fn run(a: Args) -> Result<()> {
             println!("{}", serde_json::to_string_pretty(&all)?);
         }
         What::List { json: false } => {
-            println!("{:<24} {:<16} STATE", "NAME", "TENANT");
+            let mut table = Table::new(&["NAME", "TENANT", "STATE"].map(Column::text));
             for t in vault.tokens()? {
                 let admin = if t.admin { ", admin" } else { "" };
-                println!("{:<24} {:<16} {}{admin}", t.name, t.tenant, state(&t));
+                let state = state(&t);
+                let mood = match state.starts_with("good") {
+                    true => Mood::Plain,
+                    false => Mood::Bad,
+                };
+                table.row([t.name, t.tenant, state + admin], mood);
             }
+            table::print(&table.text());
         }
         What::Revoke { name } => {
             if name.is_empty() {

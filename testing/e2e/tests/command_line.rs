@@ -382,6 +382,43 @@ fn what_servers_have_is_shown_again_and_again() {
     assert_eq!(out.status.code(), Some(125));
 }
 
+#[test]
+fn a_terminal_is_told_what_is_waited_for() {
+    use std::os::fd::{FromRawFd, OwnedFd};
+    // It takes the hello and says nothing: that is waited for some seconds.
+    let silent = somebody(|_| None);
+    let (mut ours, mut theirs) = (0, 0);
+    let none = std::ptr::null_mut();
+    // SAFETY: room for two descriptors, and nothing else is asked for.
+    let (mut ours, theirs) = unsafe {
+        let rc = libc::openpty(&mut ours, &mut theirs, none, none.cast(), none.cast());
+        assert_eq!(rc, 0);
+        (
+            std::fs::File::from_raw_fd(ours),
+            OwnedFd::from_raw_fd(theirs),
+        )
+    };
+    let mut c = run(&silent, &["--", "true"]);
+    let mut child = c
+        .stdin(Stdio::null())
+        .stderr(theirs)
+        .spawn()
+        .expect("it runs");
+    // The command has the terminal, too, until it goes.
+    drop(c);
+    let (mut said, mut bytes) = (String::new(), [0; 4096]);
+    // At the end of a terminal there is an error.
+    while let Ok(n @ 1..) = ours.read(&mut bytes) {
+        said += &String::from_utf8_lossy(&bytes[..n]);
+    }
+    assert_eq!(child.wait().expect("it ends").code(), Some(125), "{said}");
+    let waits = format!("busbar: waiting for {silent} (");
+    let (_, rest) = said.split_once(&waits).unwrap_or_else(|| panic!("{said}"));
+    // And that it was taken away before the last word.
+    let (_, last) = rest.rsplit_once("\r\x1b[K").expect("it is taken away");
+    assert!(last.starts_with("busbar: cannot "), "{said}");
+}
+
 /// A server that waits for devices, and the lines that it prints.
 fn waiting(library: &Path) -> (std::process::Child, impl FnMut() -> String) {
     let mut c = Command::new(&tree().busbar);

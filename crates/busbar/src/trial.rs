@@ -1,0 +1,195 @@
+//! What a server costs: a few calls as a program makes them, through the very library that a
+//! program gets, in a process of their own.
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::ffi::{CStr, CString, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long all of it may take.
+const MOST: Duration = Duration::from_secs(30);
+/// How often a call that waits is made.
+const ROUNDS: usize = 50;
+/// Bytes that are copied each way.
+const BYTES: usize = 32 << 20;
+
+/// Flags of the process that makes the calls. Not for people.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The library
+    library: PathBuf,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// How long a call takes that waits for its answer, in us: the median.
+    pub round_trip_us: f64,
+    /// Bytes a second to the device.
+    pub up: f64,
+    /// And back.
+    pub down: f64,
+}
+
+impl std::fmt::Display for Cost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let gib = f64::from(1 << 30);
+        write!(
+            f,
+            "a call that waits for its answer takes {:.2} ms; 1 GiB takes {:.1} s to the device \
+             ({:.2} GB/s) and {:.1} s back ({:.2} GB/s)",
+            self.round_trip_us / 1e3,
+            gib / self.up,
+            self.up / 1e9,
+            gib / self.down,
+            self.down / 1e9,
+        )
+    }
+}
+
+/// Makes the calls at a server, named as `BUSBAR_SERVER` has it.
+pub fn cost(server: &str, library: &Path) -> Result<Cost> {
+    let mut c = Command::new(std::env::current_exe()?);
+    c.arg("calls").arg(library);
+    c.env("BUSBAR_SERVER", server).env("BUSBAR_LOG", "error");
+    for hides in ["CUDA_VISIBLE_DEVICES", "LD_PRELOAD"] {
+        c.env_remove(hides);
+    }
+    c.stdin(Stdio::null());
+    let mut child = c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let end = Instant::now() + MOST;
+    while child.try_wait()?.is_none() {
+        if Instant::now() > end {
+            child.kill()?;
+            child.wait()?;
+            bail!("test calls at the server have no end: it answers, but does not get on");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let out = child.wait_with_output()?;
+    if !out.status.success() {
+        let said = String::from_utf8_lossy(&out.stderr);
+        let last = said.lines().last().unwrap_or("nothing is said of why");
+        bail!("test calls at the server fail: {last}");
+    }
+    serde_json::from_slice(&out.stdout).context("test calls at the server say nothing")
+}
+
+/// The library's functions, which are called as a program calls them.
+struct Library(*mut c_void);
+
+impl Library {
+    fn open(path: &Path) -> Result<Self> {
+        let name = CString::new(path.as_os_str().as_bytes())?;
+        // SAFETY: a C string; the library is this tree's own.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+        if handle.is_null() {
+            // SAFETY: the loader's own text, right behind its failure.
+            let why = unsafe { CStr::from_ptr(libc::dlerror()) };
+            bail!("cannot load {}: {}", path.display(), why.to_string_lossy());
+        }
+        Ok(Self(handle))
+    }
+
+    /// A function by its name.
+    ///
+    /// # Safety
+    /// `F` is the type of a pointer to a function with the signature of that name.
+    unsafe fn function<F: Copy>(&self, name: &CStr) -> Result<F> {
+        // SAFETY: a library that is open, and a C string.
+        let at = unsafe { libc::dlsym(self.0, name.as_ptr()) };
+        if at.is_null() {
+            bail!("the library has no {}", name.to_string_lossy());
+        }
+        // SAFETY: passed on to the caller; a pointer to a function is as long as any.
+        Ok(unsafe { std::mem::transmute_copy(&at) })
+    }
+}
+
+/// The process that makes the calls.
+pub fn run(a: &Args) -> Result<()> {
+    type Handle = *mut c_void;
+    let l = Library::open(&a.library)?;
+    let done = |what: &str, rc: i32| match rc {
+        0 => Ok(()),
+        rc => bail!("{what} fails with error {rc}"),
+    };
+    // SAFETY: the signatures are those of the driver's API; every pointer is to a live place that
+    // is as large as it is said to be.
+    unsafe {
+        let init: unsafe extern "C" fn(u32) -> i32 = l.function(c"cuInit")?;
+        let retain: unsafe extern "C" fn(*mut Handle, i32) -> i32 =
+            l.function(c"cuDevicePrimaryCtxRetain")?;
+        let current: unsafe extern "C" fn(Handle) -> i32 = l.function(c"cuCtxSetCurrent")?;
+        let alloc: unsafe extern "C" fn(*mut u64, usize) -> i32 = l.function(c"cuMemAlloc_v2")?;
+        let up: unsafe extern "C" fn(u64, *const c_void, usize) -> i32 =
+            l.function(c"cuMemcpyHtoD_v2")?;
+        let down: unsafe extern "C" fn(*mut c_void, u64, usize) -> i32 =
+            l.function(c"cuMemcpyDtoH_v2")?;
+        let settle: unsafe extern "C" fn() -> i32 = l.function(c"cuCtxSynchronize")?;
+        let (mut context, mut at) = (std::ptr::null_mut(), 0);
+        let mut bytes: Vec<u8> = (0..BYTES).map(|i| (i >> 12) as u8).collect();
+        done("cuInit", init(0))?;
+        done("cuDevicePrimaryCtxRetain", retain(&raw mut context, 0))?;
+        done("cuCtxSetCurrent", current(context))?;
+        done("cuMemAlloc", alloc(&raw mut at, BYTES))?;
+        let copy_up = |bytes: &[u8]| -> Result<()> {
+            done("cuMemcpyHtoD", up(at, bytes.as_ptr().cast(), bytes.len()))?;
+            done("cuCtxSynchronize", settle())
+        };
+        let copy_down = |bytes: &mut [u8]| {
+            let rc = down(bytes.as_mut_ptr().cast(), at, bytes.len());
+            done("cuMemcpyDtoH", rc)
+        };
+        // The first ones find everything cold.
+        copy_up(&bytes[..1 << 20])?;
+        let mut rounds = Vec::with_capacity(ROUNDS);
+        let mut word = [0; 4];
+        for _ in 0..ROUNDS {
+            let start = Instant::now();
+            copy_down(&mut word)?;
+            rounds.push(start.elapsed());
+        }
+        rounds.sort_unstable();
+        let rate = |start: Instant| BYTES as f64 / start.elapsed().as_secs_f64().max(1e-9);
+        let start = Instant::now();
+        copy_up(&bytes)?;
+        let up = rate(start);
+        let sent = bytes.clone();
+        let start = Instant::now();
+        copy_down(&mut bytes)?;
+        let down = rate(start);
+        if bytes != sent {
+            bail!("what comes back from the device is not what was sent there");
+        }
+        let cost = Cost {
+            round_trip_us: rounds[ROUNDS / 2].as_secs_f64() * 1e6,
+            up,
+            down,
+        };
+        println!("{}", serde_json::to_string(&cost)?);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_said_in_what_a_program_notices() {
+        let cost = Cost {
+            round_trip_us: 170.0,
+            up: 0.5e9,
+            down: 1.25e9,
+        };
+        assert_eq!(
+            cost.to_string(),
+            "a call that waits for its answer takes 0.17 ms; 1 GiB takes 2.1 s to the device \
+             (0.50 GB/s) and 0.9 s back (1.25 GB/s)"
+        );
+    }
+}
