@@ -2,7 +2,7 @@
 //! otherwise do nothing, and say so to nobody.
 
 /// All that there are; docs/reference.md explains them.
-const KNOWN: [&str; 33] = [
+const KNOWN: [&str; 34] = [
     "BUSBAR_CONFIG",
     "BUSBAR_CONNECT_TIMEOUT",
     "BUSBAR_CUT",
@@ -12,6 +12,7 @@ const KNOWN: [&str; 33] = [
     "BUSBAR_IN_WORKER",
     "BUSBAR_LEASE",
     "BUSBAR_LIB_DIR",
+    "BUSBAR_LINKS",
     "BUSBAR_LOCAL",
     "BUSBAR_LOG",
     "BUSBAR_MEMORY",

@@ -242,7 +242,7 @@ fn a_filter_says_which_gpus_will_do() {
             "memroy >= 80GiB",
             &["column 1: there is no `memroy`", "memory, name"],
         ),
-        ("memory >= 80GB", &["column 11", "say 16GiB"]),
+        ("memory >= 80GB", &["column 11", "say 80GiB"]),
         ("name ~ H200", &["column 8", "text in quotes"]),
     ] {
         refused(

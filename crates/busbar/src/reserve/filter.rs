@@ -335,7 +335,7 @@ mod tests {
                 "memory > 1 && nmae ~ \"x\"",
                 &["column 15: there is no `nmae`"],
             ),
-            ("memory >= 80GB", &["column 11", "say 16GiB"]),
+            ("memory >= 80GB", &["column 11", "say 80GiB"]),
             (
                 "name ~ H200",
                 &["column 8: behind ~ comes a text in quotes"],
