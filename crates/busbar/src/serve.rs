@@ -5,9 +5,11 @@ mod budget;
 mod cells;
 mod config;
 mod connection;
+mod counts;
 mod desk;
 mod door;
 mod drain;
+mod entry;
 mod greeting;
 mod http;
 mod identity;
@@ -263,6 +265,7 @@ pub fn run(args: Args) -> Result<()> {
         address: local,
         greeting: greeting::Greetings::default(),
         refusals: refusals::Refusals::new(audit.clone()),
+        counts: counts::Counts::default(),
         audit,
         busy: Arc::default(),
         tickets: tickets::Tickets::default(),

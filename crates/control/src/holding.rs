@@ -13,6 +13,31 @@ pub struct Holding {
     pub memory: BTreeMap<String, Memory>,
     /// Page-locked memory of the host by kind, likewise.
     pub host_memory: BTreeMap<String, Memory>,
+    /// What has gone over its connections.
+    pub traffic: Traffic,
+}
+
+/// What a session's connections have carried since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Traffic {
+    /// Records that were executed: calls, launches, copies.
+    pub records: u64,
+    /// Those that the program waited for.
+    pub round_trips: u64,
+    /// Bytes that came.
+    pub bytes_in: u64,
+    /// Bytes that went out.
+    pub bytes_out: u64,
+}
+
+impl std::ops::AddAssign for Traffic {
+    fn add_assign(&mut self, o: Self) {
+        self.records += o.records;
+        self.round_trips += o.round_trips;
+        self.bytes_in += o.bytes_in;
+        self.bytes_out += o.bytes_out;
+    }
 }
 
 /// Memory of one kind.

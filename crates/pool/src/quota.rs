@@ -18,6 +18,11 @@ pub struct Quota {
 }
 
 impl Pool {
+    /// Whether somebody sees what everybody does: an admin, and all where nobody is asked.
+    pub fn sees_all(&self, asker: &Asker<'_>) -> bool {
+        asker.tenant.is_empty() || self.is_admin(asker)
+    }
+
     /// What tenants have that somebody sees: its own, an admin those of all that the policy names
     /// or that have something.
     pub fn quotas(&self, asker: &Asker<'_>) -> Vec<Quota> {

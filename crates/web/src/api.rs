@@ -159,6 +159,8 @@ pub struct Session {
     pub memory: Memory,
     /// What it has had of each device that is had in turns.
     pub time: Vec<Time>,
+    /// What its connections have carried, when its worker was asked last.
+    pub traffic: Traffic,
     /// Why it does not go on, as far as the server knows.
     pub waits: Option<String>,
 }
@@ -232,6 +234,43 @@ pub struct Used {
     pub used: u64,
     /// What there may be; absent for any number.
     pub most: Option<u64>,
+}
+
+/// The last day, a number for each step; `null` where nothing is known.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct History {
+    /// The time from one number to the next.
+    pub step: u64,
+    /// When each number was so, in seconds since 1970.
+    pub times: Vec<u64>,
+    /// The devices that the caller sees.
+    pub devices: Vec<Past>,
+}
+
+/// The last day of a device.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Past {
+    /// The device.
+    pub device: String,
+    /// The part of the time in which a kernel ran.
+    pub utilization: Vec<Option<f32>>,
+    /// The part of its memory that was used.
+    pub memory: Vec<Option<f32>>,
+    /// How many sessions used it.
+    pub sessions: Vec<Option<f32>>,
+}
+
+/// What a session's connections have carried since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Traffic {
+    /// Records that were executed: calls, launches, copies.
+    pub records: u64,
+    /// Those that the program waited for.
+    pub round_trips: u64,
+    /// Bytes that came.
+    pub received: u64,
+    /// Bytes that went out.
+    pub sent: u64,
 }
 
 /// What is to change of a session; what is not said stays as it is.
@@ -363,6 +402,12 @@ fn session(s: &status::Session) -> Session {
             promised: s.promised,
         },
         time: time.collect(),
+        traffic: Traffic {
+            records: s.holding.traffic.records,
+            round_trips: s.holding.traffic.round_trips,
+            received: s.holding.traffic.bytes_in,
+            sent: s.holding.traffic.bytes_out,
+        },
         waits: waits(s),
     }
 }

@@ -1,18 +1,22 @@
 //! What all requests share: who lets callers in, and what was seen lately.
 
 use crate::api::{self, Device, Lease, Quota, Server, Session};
-use crate::backend::{Gate, Overview, View};
+use crate::backend::{Gate, Overview, Row, View};
+use crate::history::{self, Kept};
 use crate::openapi;
 use crate::problem::Fault;
 use axum::body::Bytes;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use tokio::sync::Mutex as Turn;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::{Mutex as Turn, Semaphore};
 use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
 /// How old may be what callers are told.
 const FRESH: Duration = Duration::from_secs(1);
+/// The most who are told what changes.
+const LISTENERS: usize = 64;
 /// How long it is kept that nobody asks for.
 const KEPT: Duration = Duration::from_secs(30);
 
@@ -24,6 +28,8 @@ pub(crate) struct Seen {
     pub sessions: Vec<Session>,
     pub leases: Vec<Lease>,
     pub quotas: Vec<Quota>,
+    pub rows: Vec<Row>,
+    pub refusals: BTreeMap<String, u64>,
 }
 
 impl Seen {
@@ -47,6 +53,8 @@ impl Seen {
             sessions: api::sessions(s),
             leases: api::leases(s),
             quotas: api::with_memory(o.quotas, s),
+            rows: o.rows,
+            refusals: o.refusals,
         }
     }
 }
@@ -61,6 +69,10 @@ pub(crate) struct App {
     pub local: bool,
     /// What can be asked for.
     pub document: Bytes,
+    /// The last day.
+    pub history: Kept,
+    /// Places for those who are told what changes.
+    pub listeners: Arc<Semaphore>,
     seen: Mutex<HashMap<String, (Instant, Last)>>,
 }
 
@@ -70,6 +82,8 @@ impl App {
             gate,
             local,
             document: format!("{:#}\n", openapi::document()).into(),
+            history: Kept::default(),
+            listeners: Arc::new(Semaphore::new(LISTENERS)),
             seen: Mutex::default(),
         }
     }
@@ -96,6 +110,19 @@ impl App {
         let seen = ask(move || Arc::new(Seen::of(view.overview()))).await?;
         *last = Some((Instant::now(), seen.clone()));
         Ok(seen)
+    }
+
+    /// Keeps what is seen for a day, for as long as the server runs.
+    pub async fn remember(&self) {
+        let own = self.gate.own();
+        loop {
+            if let Ok(seen) = self.see(&own).await {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH);
+                let now = now.map_or(0, |d| d.as_secs());
+                self.history.note(now, &seen.devices);
+            }
+            sleep(Duration::from_secs(history::STEP)).await;
+        }
     }
 
     /// Something was changed: nobody is told what was so before.

@@ -2,8 +2,10 @@
 
 use crate::api::Quota;
 use busbar_control::hello::{Change, Refusal};
+use busbar_control::holding::Traffic;
 use busbar_control::status::Status;
 use rustls_pki_types::CertificateDer;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Lets callers in.
@@ -14,6 +16,9 @@ pub trait Gate: Send + Sync + 'static {
         token: &str,
         certificate: Option<&CertificateDer<'_>>,
     ) -> Result<Arc<dyn View>, Refusal>;
+
+    /// The server's own, which sees all: what is kept for later is seen by it.
+    fn own(&self) -> Arc<dyn View>;
 
     /// Somebody was refused: to be logged, as often as that is good for the log.
     fn refused(&self, peer: &str, why: &Refusal);
@@ -57,4 +62,43 @@ pub struct Overview {
     pub isolation: String,
     /// The most sessions that it takes.
     pub most_sessions: usize,
+    /// What was counted.
+    pub rows: Vec<Row>,
+    /// How often somebody was refused, by code, for those who see that.
+    pub refusals: BTreeMap<String, u64>,
+}
+
+/// What sessions of one tenant and one API have done since the server's start, those that have
+/// ended included.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Row {
+    /// The tenant.
+    pub tenant: String,
+    /// The API.
+    pub api: String,
+    /// How many were opened, and how many have ended.
+    pub opened: u64,
+    /// See `opened`.
+    pub ended: u64,
+    /// How often one went on over another connection.
+    pub resumed: u64,
+    /// What their connections have carried.
+    pub traffic: Traffic,
+    /// What they have had of devices that are had in turns.
+    pub time: BTreeMap<String, Had>,
+    /// The device memory that those use which go on.
+    pub memory: u64,
+    /// How many of them have a connection, and how many have none.
+    pub connected: u64,
+    /// See `connected`.
+    pub disconnected: u64,
+}
+
+/// What was had of a device, and waited for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Had {
+    /// In ms.
+    pub used_ms: u64,
+    /// In ms.
+    pub waited_ms: u64,
 }

@@ -1,4 +1,5 @@
-//! One HTTP port for people and programs: the API under `/v1`, with its OpenAPI document.
+//! One HTTP port for people and programs: a page, the API under `/v1` with its OpenAPI document,
+//! and metrics.
 //!
 //! One thread serves it, and never waits: what the server has to be asked for is asked by a few
 //! others, at most once a second for each caller, whatever comes in. What is behind the port is a
@@ -10,12 +11,15 @@
 pub mod api;
 mod app;
 mod backend;
+mod events;
 mod guard;
+mod history;
 mod listen;
+mod metrics;
 mod openapi;
 mod patient;
 mod problem;
 mod routes;
 
-pub use backend::{Gate, Overview, View};
+pub use backend::{Gate, Had, Overview, Row, View};
 pub use listen::{Port, start};

@@ -107,7 +107,9 @@ pub fn start(port: Port) -> io::Result<()> {
         runtime.block_on(async move {
             match TcpListener::from_std(port.listener) {
                 Ok(listener) => {
-                    let router = routes::routes(Arc::new(App::new(port.gate, local)));
+                    let app = Arc::new(App::new(port.gate, local));
+                    let router = routes::routes(app.clone());
+                    tokio::spawn(async move { app.remember().await });
                     accept(&listener, port.tls.map(TlsAcceptor::from), &router).await;
                 }
                 Err(e) => tracing::error!(error = %e, "the HTTP port cannot be served"),

@@ -1,6 +1,6 @@
 //! The OpenAPI document: what can be asked for, and what comes back, from the types themselves.
 
-use crate::api::{Device, Lease, Patch, Problem, Quota, Server, Session};
+use crate::api::{Device, History, Lease, Patch, Problem, Quota, Server, Session};
 use crate::problem::PROBLEM;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -72,6 +72,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         one::<Vec<Lease>>,
     ),
     get(
+        "/v1/history",
+        "The last day of the devices that the caller sees.",
+        one::<History>,
+    ),
+    get(
         "/v1/quotas",
         "What tenants have, and may have by the server's policy.",
         one::<Vec<Quota>>,
@@ -109,6 +114,18 @@ fn operation(o: &Operation, g: &mut SchemaGenerator) -> Value {
     all
 }
 
+/// What is told as it changes; nobody's types say that.
+fn events() -> Value {
+    let told = "Server-sent events named `change`: an object of `server`, `devices`, `sessions`, \
+                `leases` and `quotas`, each with the things that have become another, by name, and \
+                `null` for one that is gone. The first has all there is.";
+    let text = json!({ "text/event-stream": { "schema": { "type": "string" } } });
+    json!({ "get": {
+        "summary": "What changes, as it does.",
+        "responses": { "200": { "description": told, "content": text } },
+    }})
+}
+
 /// The document.
 pub(crate) fn document() -> Value {
     let mut g = SchemaSettings::openapi3().into_generator();
@@ -117,6 +134,7 @@ pub(crate) fn document() -> Value {
         let path = paths.entry(o.path).or_insert_with(|| json!({}));
         path[o.method.to_ascii_lowercase()] = operation(o, &mut g);
     }
+    paths.insert("/v1/events".into(), events());
     let about = "Callers show a token of the server's as a bearer, or a certificate of its \
                  authority; a server that asks nobody who they are asks for neither.";
     json!({

@@ -1,9 +1,11 @@
 //! What is where.
 
-use crate::api::{Device, Lease, Patch, Quota, Server, Session};
+use crate::api::{Device, History, Lease, Patch, Quota, Server, Session};
 use crate::app::{App, Seen, ask};
 use crate::backend::View;
+use crate::events;
 use crate::guard::{self, Peer};
+use crate::metrics;
 use crate::problem::Fault;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequestParts, Path, Request, State};
@@ -17,6 +19,10 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The page.
+const PAGE: &str = include_str!("../page/page.html");
+const STYLE: &str = include_str!("../page/page.css");
+const SCRIPT: &str = include_str!("../page/page.js");
 /// The longest body of a request.
 const BODY: usize = 4096;
 /// How long that may take to come.
@@ -67,6 +73,12 @@ impl FromRequestParts<Arc<App>> for Caller {
 pub(crate) fn routes(app: Arc<App>) -> Router {
     let one = get(session).patch(change).delete(end);
     Router::new()
+        .route("/", get(|| page("text/html; charset=utf-8", PAGE)))
+        .route("/page.css", get(|| page("text/css", STYLE)))
+        .route("/page.js", get(|| page("text/javascript", SCRIPT)))
+        .route("/v1/history", get(history))
+        .route("/v1/events", get(told))
+        .route("/metrics", get(metrics))
         .route("/v1/openapi.json", get(document))
         .route("/v1/server", get(server))
         .route("/v1/devices", get(devices))
@@ -106,6 +118,31 @@ async fn not_so() -> Fault {
 async fn document(State(app): Shared) -> impl IntoResponse {
     let text = app.document.clone();
     ([(header::CONTENT_TYPE, "application/json")], text)
+}
+
+/// A part of the page. It says nothing of the server: what it shows its script asks for.
+async fn page(kind: &'static str, text: &'static str) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, kind)], text)
+}
+
+async fn history(State(app): Shared, caller: Caller) -> Answer<History> {
+    let seen = app.see(&caller.0).await?;
+    Ok(Json(app.history.of(&seen.devices)))
+}
+
+async fn told(State(app): Shared, caller: Caller) -> Result<impl IntoResponse, Fault> {
+    let place = app.listeners.clone().try_acquire_owned();
+    let full = |_| Fault::busy("as many listen as the server tells of changes: try later");
+    let events = events::start(app.clone(), caller.0, place.map_err(full)?);
+    let kind = [(header::CONTENT_TYPE, "text/event-stream")];
+    Ok((kind, Body::new(events)))
+}
+
+async fn metrics(State(app): Shared, caller: Caller) -> Result<impl IntoResponse, Fault> {
+    let seen = app.see(&caller.0).await?;
+    let page = ask(move || metrics::page(seen)).await?;
+    let page = page.map_err(|_| Fault::busy("the metrics cannot be written"))?;
+    Ok(([(header::CONTENT_TYPE, metrics::KIND)], page))
 }
 
 async fn see<T: Serialize>(app: &App, caller: &Caller, what: impl FnOnce(&Seen) -> T) -> Answer<T> {

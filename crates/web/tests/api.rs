@@ -70,9 +70,14 @@ fn what_is_answered_is_what_the_document_says() {
     let (at, _) = port(false);
     let document = get(at, "/v1/openapi.json").json();
     let paths = document["paths"].as_object().expect("paths");
+    // The first minute is kept at the start, and that may be yet to come.
+    while get(at, "/v1/history").json()["times"] == serde_json::json!([]) {}
     assert!(paths.len() > 5);
     for (path, methods) in paths {
         for (method, said) in methods.as_object().expect("methods") {
+            if path == "/v1/events" {
+                continue; // It has no end: tests/events.rs reads it.
+            }
             let method = method.to_ascii_uppercase();
             let body = if method == "PATCH" {
                 "{\"priority\":1}"

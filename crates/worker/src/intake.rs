@@ -5,6 +5,7 @@ use crate::ahead::{Ahead, Payload};
 use crate::at_once::AtOnce;
 use crate::callback::Callbacks;
 use crate::content::Content;
+use crate::inventory::Tally;
 use crate::outbox::Outbox;
 use crate::prelude::*;
 use crate::staging::{Arena, Lent, SLAB};
@@ -212,6 +213,8 @@ pub struct Ends {
     pub at_once: AtOnce,
     /// Ways to sessions at other servers.
     pub links: Links,
+    /// What the executor counts.
+    pub tally: Arc<Tally>,
 }
 
 pub(crate) struct Intake {

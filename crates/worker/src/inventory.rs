@@ -2,8 +2,9 @@
 //! device memory, and of the host's what is page-locked.
 
 use crate::memory::Gate;
+use crate::outbox::Outbox;
 use crate::prelude::*;
-use busbar_control::holding::Holding;
+use busbar_control::holding::{Holding, Traffic};
 
 /// How many objects of one kind there are. The default counts for nobody.
 #[derive(Clone, Default, Debug)]
@@ -21,15 +22,43 @@ impl Counter {
     }
 }
 
+/// What the executor has done. It alone writes here, once for each frame: no call pays for being
+/// counted.
+#[derive(Default)]
+pub struct Tally {
+    records: AtomicU64,
+    round_trips: AtomicU64,
+}
+
+impl Tally {
+    /// Counts a frame's records, and those of them that are answered.
+    pub(crate) fn done(&self, records: u64, round_trips: u64) {
+        let add = |to: &AtomicU64, n| to.store(to.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+        add(&self.records, records);
+        add(&self.round_trips, round_trips);
+    }
+}
+
 /// A session's inventory. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Inventory {
     /// What device memory passes.
     pub gate: Gate,
+    pub(crate) tally: Arc<Tally>,
+    /// What knows how much comes and goes.
+    outbox: Outbox,
     counters: Arc<Mutex<Vec<(&'static str, Counter)>>>,
 }
 
 impl Inventory {
+    /// Of a session that speaks through this.
+    pub(crate) fn of(outbox: Outbox) -> Self {
+        Self {
+            outbox,
+            ..Self::default()
+        }
+    }
+
     /// The counter of a kind.
     pub fn counter(&self, kind: &'static str) -> Counter {
         let mut all = lock(&self.counters);
@@ -39,6 +68,17 @@ impl Inventory {
         let new = Counter::default();
         all.push((kind, new.clone()));
         new
+    }
+
+    fn traffic(&self) -> Traffic {
+        let n = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        let (bytes_in, bytes_out) = self.outbox.carried();
+        Traffic {
+            records: n(&self.tally.records),
+            round_trips: n(&self.tally.round_trips),
+            bytes_in,
+            bytes_out,
+        }
     }
 
     /// What there is.
@@ -52,6 +92,7 @@ impl Inventory {
             objects: there.map(|(kind, n)| (kind.to_string(), n)).collect(),
             memory: self.gate.figures(),
             host_memory: self.gate.of_host(),
+            traffic: self.traffic(),
         }
     }
 }

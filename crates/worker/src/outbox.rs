@@ -27,6 +27,13 @@ impl Outbox {
             .ok_or_else(|| Closed("the session has not begun".into()))
     }
 
+    /// Bytes that have come and gone over the session's connections.
+    pub(crate) fn carried(&self) -> (u64, u64) {
+        let counters = self.channel.get().map(Channel::counters);
+        let n = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        counters.map_or((0, 0), |c| (n(&c.received), n(&c.sent)))
+    }
+
     fn say(
         &self,
         kind: Notice,

@@ -8,7 +8,7 @@ use crate::content::Content;
 use crate::end::{Patience, Progress};
 pub use crate::intake::Ends;
 use crate::intake::{Body, Ended, Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT};
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, Tally};
 use crate::keeper::{Newest, Wait};
 use crate::outbox::Outbox;
 use crate::prelude::*;
@@ -96,7 +96,7 @@ pub fn run(
     let conn = Stream::take_over(fds.remove(0), &attach.keys.0)
         .map_err(|e| format!("the client's connection: {e}"))?;
     let client = Process::taken_over(attach.place, fds, attach.hello.client.clone());
-    let inventory = Inventory::default();
+    let inventory = Inventory::of(outbox.clone());
     let shared = (&outbox, &inventory, &turn);
     let opened = open(&attach, &conn, options, given, apis, shared);
     let Session {
@@ -180,6 +180,7 @@ fn open(
         incoming: Arena::new(SLABS_IN).map_err(no_memory)?,
         at_once: AtOnce::default(),
         links: Links::new(inventory.counter("Link")).map_err(no_memory)?,
+        tally: inventory.tally.clone(),
     };
     let outgoing = Arena::new(SLABS_OUT).map_err(no_memory)?;
     let door = given.door.filter(|_| shares(attach));
@@ -315,7 +316,7 @@ pub fn serve(
     let queue = Arc::new(Queue::default());
     let progress = Progress::new(queue.clone());
     let came = progress.clone();
-    let outbox = ends.outbox.clone();
+    let (outbox, tally) = (ends.outbox.clone(), ends.tally.clone());
     let ended = ended.map(|f| -> Ended { Box::new(move |bye, why| f(bye, why, came)) });
     let intake = Intake::new(queue.clone(), ends, ended);
     let channel = Channel::start("worker", conn, Box::new(intake), keeper)?;
@@ -323,7 +324,7 @@ pub fn serve(
     channel.on_wake(move || rouse.rouse());
     outbox.connect(channel.clone());
     opened(&channel)?;
-    let why = execute(apis, &queue, &channel);
+    let why = execute(apis, &queue, &channel, &tally);
     progress.step();
     if !outbox.closed() {
         outbox.goodbye(&why);
@@ -487,7 +488,7 @@ fn poll(apis: &mut Apis<'_>) -> bool {
 }
 
 /// The executor. Returns why the session is over.
-fn execute(apis: &mut Apis<'_>, queue: &Queue, channel: &Channel) -> String {
+fn execute(apis: &mut Apis<'_>, queue: &Queue, channel: &Channel, tally: &Tally) -> String {
     // SAFETY: plain prctl; polls of some microseconds need the finest timer slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let mut idle = None::<Instant>;
@@ -528,7 +529,7 @@ fn execute(apis: &mut Apis<'_>, queue: &Queue, channel: &Channel) -> String {
         let Frame { seq, body } = frame;
         let (done, bytes) = match body {
             Body::Records(body) => {
-                let done = records(apis, channel, &body, None);
+                let done = records(apis, (channel, tally), &body, None);
                 used = body;
                 (done, used.len())
             }
@@ -537,7 +538,7 @@ fn execute(apis: &mut Apis<'_>, queue: &Queue, channel: &Channel) -> String {
                 // slice: `records` gets it as an option that only the API takes, which then keeps
                 // it; the memory itself is not freed while the arena lives.
                 let body = unsafe { std::slice::from_raw_parts(slab.ptr(), len) };
-                (records(apis, channel, body, Some(slab)), len)
+                (records(apis, (channel, tally), body, Some(slab)), len)
             }
         };
         queue.done(seq, bytes);
@@ -550,21 +551,25 @@ fn execute(apis: &mut Apis<'_>, queue: &Queue, channel: &Channel) -> String {
 
 fn records(
     apis: &mut Apis<'_>,
-    channel: &Channel,
+    (channel, tally): (&Channel, &Tally),
     body: &[u8],
     mut slab: Option<crate::staging::Lent>,
 ) -> Result<(), WireError> {
+    let (mut all, mut asked) = (0, 0);
     for r in Records::new(body) {
         let (h, payload) = r?;
         // The intake has seen to these already.
         if h.op >= record::RESERVED {
             continue;
         }
+        all += 1;
         if h.call != 0 {
+            asked += 1;
             channel.asked();
         }
         dispatch(apis, &h, payload, &mut Hold { slab: &mut slab })?;
     }
+    tally.done(all, asked);
     Ok(())
 }
 

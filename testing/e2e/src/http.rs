@@ -111,7 +111,7 @@ impl Caller {
     /// Sends a request, and leaves the answer to be read.
     ///
     /// # Panics
-    /// When it cannot be sent.
+    /// When there is no connection.
     pub fn send(&self, method: &str, path: &str, body: &str) -> Stream {
         let conn = self.connect();
         conn.recv_timeout(Some(LIMIT)).expect("a timeout");
@@ -124,8 +124,8 @@ impl Caller {
             text += &format!("authorization: Bearer {}\r\n", self.token);
         }
         text += &format!("\r\n{body}");
-        conn.send(&mut [IoSlice::new(text.as_bytes())])
-            .expect("it is sent");
+        // One that finds no place is closed; that shows when the answer is read.
+        let _ = conn.send(&mut [IoSlice::new(text.as_bytes())]);
         conn
     }
 
@@ -134,6 +134,12 @@ impl Caller {
     /// # Panics
     /// When it is none.
     pub fn call(&self, method: &str, path: &str, body: &str) -> Said {
+        let said = self.ask(method, path, body);
+        said.unwrap_or_else(|| panic!("no answer to {method} {path}"))
+    }
+
+    /// As [`Caller::call`]; nothing where there is no place for another connection.
+    pub fn ask(&self, method: &str, path: &str, body: &str) -> Option<Said> {
         let conn = self.send(method, path, body);
         let (mut said, mut room) = (Vec::new(), vec![0; 1 << 16]);
         while let Ok(n @ 1..) = conn.recv(&mut room) {
@@ -141,12 +147,11 @@ impl Caller {
         }
         let said = String::from_utf8_lossy(&said).into_owned();
         let (head, body) = said.split_once("\r\n\r\n").unwrap_or((&said, ""));
-        let status = head.split(' ').nth(1).and_then(|s| s.parse().ok());
-        Said {
-            status: status.unwrap_or_else(|| panic!("no answer: {said}")),
+        Some(Said {
+            status: head.split(' ').nth(1)?.parse().ok()?,
             head: head.into(),
             body: body.into(),
-        }
+        })
     }
 
     /// Asks for a document.

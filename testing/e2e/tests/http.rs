@@ -223,10 +223,77 @@ fn those_who_misuse_it_keep_no_session_waiting() {
     held.goes_on_holding();
     let mut another = holding(&mut run(&server, &["hold", "1"]));
     drop(half);
-    sessions(&caller, 1);
+    until("a place for another connection", || {
+        let said = caller.ask("GET", "/v1/sessions", "")?;
+        (said.json().as_array()?.len() == 1).then_some(())
+    });
     another.kill();
     proc::signal(server.pid(), libc::SIGTERM);
     until("the port to be closed", || {
         TcpStream::connect(&caller.address).is_err().then_some(())
     });
+}
+
+/// The sum of a metric's samples, whatever their labels.
+fn metric(caller: &Caller, name: &str) -> f64 {
+    let said = caller.get("/metrics");
+    assert_eq!(said.status, 200, "{said:?}");
+    let lines = said.body.lines().filter(|l| {
+        let rest = l.strip_prefix(name);
+        rest.is_some_and(|r| r.starts_with(['{', ' ']))
+    });
+    let values = lines.filter_map(|l| l.rsplit_once(' ')?.1.parse::<f64>().ok());
+    values.sum()
+}
+
+#[test]
+fn metrics_count_what_sessions_do_and_have_done() {
+    let (server, caller) = open();
+    let m = |name: &str| metric(&caller, name);
+    assert_eq!(m("busbar_sessions_opened_total"), 0.0);
+    let mut held = holding(&mut run(&server, &["hold", "1"]));
+    until("a session that is counted", || {
+        (m("busbar_sessions") == 1.0 && m("busbar_records_total") > 0.0).then_some(())
+    });
+    assert!(m("busbar_session_memory_bytes") > 0.0);
+    let names = [
+        "busbar_records_total",
+        "busbar_round_trips_total",
+        "busbar_received_bytes_total",
+        "busbar_sent_bytes_total",
+    ];
+    let before = names.map(m);
+    assert!(before.iter().all(|n| *n > 0.0), "{before:?}");
+    assert!(before[0] >= before[1], "{before:?}");
+    held.kill();
+    sessions(&caller, 0);
+    // What has ended stays counted.
+    let after = names.map(m);
+    let less = before.iter().zip(&after).any(|(b, a)| a < b);
+    assert!(!less, "{before:?} {after:?}");
+    assert_eq!(m("busbar_sessions_ended_total"), 1.0);
+    assert_eq!(m("busbar_sessions"), 0.0);
+    assert_eq!(m("busbar_session_memory_bytes"), 0.0);
+}
+
+#[test]
+fn metrics_are_a_tenants_own() {
+    let g = Guarded::start_with(|o, _| o.arg("--http", "127.0.0.1:0"));
+    let ann = g.line("ann", &["--tenant", "lab"]);
+    g.login(&ann);
+    let line = |name: &str, more: &[&str]| Caller::with(&g, &g.line(name, more));
+    let (bob, ops) = (line("bob", &["--tenant", "art"]), line("ops", &["--admin"]));
+    let held = holding(&mut g.run(PROGRAM, &["hold", "1"]));
+    until("a session that is counted", || {
+        (metric(&ops, "busbar_sessions") == 1.0).then_some(())
+    });
+    assert_eq!(metric(&bob, "busbar_sessions"), 0.0);
+    assert!(!bob.get("/metrics").body.contains("\"lab\""));
+    assert_eq!(bob.clone().token("").get("/metrics").status, 401);
+    // What is shown is up to a second old.
+    until("a refusal that is counted", || {
+        (metric(&ops, "busbar_refusals_total") > 0.0).then_some(())
+    });
+    assert_eq!(metric(&bob, "busbar_refusals_total"), 0.0);
+    held.goes_on_holding();
 }

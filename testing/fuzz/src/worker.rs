@@ -49,6 +49,7 @@ pub fn attend(api: &str, conn: Arc<dyn Connection>) {
         ahead: Ahead::default(),
         incoming: Arena::new(16).expect("memory"),
         at_once: AtOnce::default(),
+        tally: Arc::default(),
     };
     let offered = APIS.iter().find(|a| a.name == api).expect("an API");
     let own = (offered.open)(Setup {

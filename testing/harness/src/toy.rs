@@ -282,6 +282,7 @@ impl Pair {
                 at_once: busbar_worker::at_once::AtOnce::default(),
                 links: busbar_worker::across::Links::new(Default::default())
                     .expect("memory for links"),
+                tally: Arc::default(),
             };
             let open = |c: &busbar_channel::Channel| {
                 let _ = opened.set(c.clone());

@@ -3,12 +3,13 @@
 use super::asking::{asker, settled};
 use super::budget::{Allowance, Budget};
 use super::desk;
+use super::entry::SessionEntry;
 use super::greeting::Guest;
 use super::identity::Who;
 use super::link;
 use super::reception::{ANSWER_TIME, Known, answer, take_in};
 use super::refusals::Network;
-use super::state::{Server, SessionEntry};
+use super::state::Server;
 use super::workers::Worker;
 use busbar_channel::send_hello;
 use busbar_channel::switches::Switch;
@@ -30,7 +31,7 @@ use busbar_worker::nvml::is_of_the_whole;
 use busbar_worker::process::Process;
 use serde_json::json;
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -271,8 +272,10 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
         connected: true,
         holding: Holding::default(),
         told: 0,
+        had: BTreeMap::new(),
         worker: worker.clone(),
     };
+    server.counts.opened(&entry);
     lock(&server.sessions).insert(session.clone(), entry);
     drop(busy);
     let _ = conn.send_timeout(None);
@@ -327,7 +330,7 @@ fn watch(
             }
             Report::Holds(holding) => {
                 if let Some(s) = lock(&server.sessions).get_mut(session) {
-                    s.holding = holding;
+                    s.keep_holding(holding);
                     s.told += 1;
                 }
                 server.told.notify_all();
@@ -337,6 +340,11 @@ fn watch(
                 why = Some(w);
             }
         }
+    }
+    let devices = lock(&server.pool).placed(session).devices;
+    let time = server.time.had(session);
+    if let Some(s) = lock(&server.sessions).get_mut(session) {
+        s.keep_time(&devices, &time);
     }
     server.time.leave(session);
     let crashed = worker.finish();
@@ -358,7 +366,11 @@ fn watch(
             ended.pop_front();
         }
     }
-    let gone = lock(&server.sessions).remove(session);
+    let gone = {
+        let mut sessions = lock(&server.sessions);
+        let gone = sessions.remove(session);
+        gone.inspect(|s| server.counts.ended(s))
+    };
     server.told.notify_all();
     if let Some(left) = gone.map(|s| s.holding) {
         let (objects, bytes) = (holding::list(&left.objects), left.bytes());
@@ -396,6 +408,11 @@ fn resume(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal))
     };
     let handed = conn.hand_over();
     if hand(&worker, attach, &handed, &[]).is_ok() {
+        if let Some(s) = lock(&server.sessions).get(&session)
+            && hello.intent == Intent::Resume
+        {
+            server.counts.resumed(s);
+        }
         return;
     }
     // The worker is just ending, and why is known in a moment.

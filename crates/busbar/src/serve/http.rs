@@ -13,9 +13,10 @@ use busbar_pool::quota::Quota;
 use busbar_transport::lock::lock;
 use busbar_transport::tls::Certificate;
 use busbar_web::api::{self, Used};
-use busbar_web::{Gate, Overview, Port, View};
+use busbar_web::{Gate, Overview, Port, Row, View};
 use rustls_pki_types::CertificateDer;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -74,6 +75,14 @@ impl Gate for Door {
         }))
     }
 
+    fn own(&self) -> Arc<dyn View> {
+        Arc::new(Caller {
+            server: self.server.clone(),
+            started: self.started,
+            who: Who::server(),
+        })
+    }
+
     fn refused(&self, peer: &str, why: &Refusal) {
         self.server.refusals.log(peer, why);
     }
@@ -93,6 +102,20 @@ impl Caller {
             admin: self.who.admin,
             ..Asker::default()
         }
+    }
+}
+
+impl Caller {
+    /// What tenants have and have done, and whether all of them are seen.
+    fn counted(&self) -> (Vec<Quota>, Vec<Row>, bool) {
+        let (server, asker) = (&self.server, self.asker());
+        let (pool, mut sessions) = (lock(&server.pool), lock(&server.sessions));
+        for (name, s) in sessions.iter_mut() {
+            s.keep_time(&pool.placed(name).devices, &server.time.had(name));
+        }
+        let mut rows = server.counts.rows(sessions.values());
+        rows.retain(|r| pool.shows(&asker, &r.tenant));
+        (pool.quotas(&asker), rows, pool.sees_all(&asker))
     }
 }
 
@@ -137,7 +160,7 @@ impl View for Caller {
         let mut hello = Hello::new(Intent::Status);
         hello.features = vec![HOLDINGS.into()];
         let status = connection::status(server, &hello, &self.who);
-        let quotas = lock(&server.pool).quotas(&self.asker());
+        let (quotas, rows, all) = self.counted();
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let isolation = server.workers.isolation().line(server.config.isolation);
         Overview {
@@ -149,6 +172,12 @@ impl View for Caller {
             draining: server.drains(),
             isolation,
             most_sessions: server.config.max_sessions,
+            rows,
+            refusals: if all {
+                server.refusals.counts()
+            } else {
+                BTreeMap::new()
+            },
         }
     }
 

@@ -41,6 +41,16 @@ pub(crate) struct Who {
     pub admin: bool,
 }
 
+impl Who {
+    /// The server itself, which sees what all tenants do.
+    pub(super) fn server() -> Self {
+        Self {
+            admin: true,
+            ..Self::default()
+        }
+    }
+}
+
 #[derive(Default)]
 struct Table {
     /// The token of `--token-file`.

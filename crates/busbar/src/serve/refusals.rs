@@ -10,7 +10,7 @@ use busbar_control::hello::Refusal;
 use busbar_control::text::one_line;
 use busbar_transport::lock::lock;
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
 use std::time::Instant;
@@ -57,6 +57,8 @@ struct State {
     all: Option<Budget>,
     networks: HashMap<Network, Budget>,
     left_out: u64,
+    /// All of them, by code.
+    counts: BTreeMap<String, u64>,
 }
 
 impl State {
@@ -95,9 +97,15 @@ impl Refusals {
         Self { state, audit }
     }
 
+    /// How often anybody was refused, by code.
+    pub(crate) fn counts(&self) -> BTreeMap<String, u64> {
+        lock(&self.state).counts.clone()
+    }
+
     /// Logs that a client was refused, unless the log has heard enough of its like.
     pub(crate) fn log(&self, peer: &str, r: &Refusal) {
         let mut state = lock(&self.state);
+        *state.counts.entry(r.code.clone()).or_default() += 1;
         let line = state.line(Network::of_peer(peer), Instant::now());
         drop(state);
         let Some(left_out) = line else { return };

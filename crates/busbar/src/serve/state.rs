@@ -1,6 +1,8 @@
 //! What the server's threads share.
 
 use super::config::Config;
+use super::counts::Counts;
+use super::entry::SessionEntry;
 use super::greeting::Greetings;
 use super::identity::{Identities, Who};
 use super::monitor::Monitor;
@@ -11,8 +13,7 @@ use super::timekeeper::Timekeeper;
 use super::turns::Turns;
 use super::workers::{Worker, Workers};
 use crate::audit::Audit;
-use busbar_control::hello::{ClientInfo, Hello, Refusal};
-use busbar_control::holding::Holding;
+use busbar_control::hello::{Hello, Refusal};
 use busbar_pool::Pool;
 use busbar_transport::lock::lock;
 use busbar_transport::tls;
@@ -20,25 +21,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Instant, SystemTime};
-
-/// A session as the server sees it.
-pub(crate) struct SessionEntry {
-    pub api: String,
-    pub secret: String,
-    pub client: ClientInfo,
-    /// Who opened it, as the server knows.
-    pub who: Who,
-    pub peer: String,
-    pub encrypted: bool,
-    pub since: Instant,
-    pub opened: SystemTime,
-    pub connected: bool,
-    /// What it held when its worker last said so, and how often it has.
-    pub holding: Holding,
-    pub told: u64,
-    pub worker: Arc<Worker>,
-}
+use std::time::Instant;
 
 /// Everything the server's threads share.
 pub(crate) struct Server {
@@ -71,6 +54,8 @@ pub(crate) struct Server {
     pub greeting: Greetings,
     /// What the log says of clients that are refused.
     pub refusals: Refusals,
+    /// What is counted.
+    pub counts: Counts,
     /// Where all of this is noted.
     pub audit: Audit,
     /// How often it was told to end; from the first time on it only waits for its sessions.

@@ -5,10 +5,10 @@
 use busbar_control::device::Device;
 use busbar_control::gpu::{Gpu, Number};
 use busbar_control::hello::{Change, Refusal};
-use busbar_control::holding::{Holding, Memory};
+use busbar_control::holding::{Holding, Memory, Traffic};
 use busbar_control::status::{Lease, Listed, Session, Status, Time};
 use busbar_web::api::{Quota, Used};
-use busbar_web::{Gate, Overview, Port, View, start};
+use busbar_web::{Gate, Had, Overview, Port, Row, View, start};
 use rustls_pki_types::CertificateDer;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -42,6 +42,10 @@ impl Gate for Door {
             true => Ok(Arc::new(Seen(self.0.clone()))),
             false => Err(Refusal::new("token", "the server knows another token")),
         }
+    }
+
+    fn own(&self) -> Arc<dyn View> {
+        Arc::new(Seen(self.0.clone()))
     }
 
     fn refused(&self, _: &str, why: &Refusal) {
@@ -180,6 +184,31 @@ pub fn full() -> Overview {
             ..Quota::default()
         }],
         host: "here".into(),
+        rows: vec![Row {
+            tenant: "la\"b\\\n{x=\"1\"}".into(),
+            api: "cuda".into(),
+            opened: 3,
+            ended: 1,
+            connected: 1,
+            disconnected: 1,
+            memory: 8192,
+            traffic: Traffic {
+                records: 1 << 60,
+                round_trips: 7,
+                bytes_in: 11,
+                bytes_out: 13,
+            },
+            time: [(
+                "cuda:0".to_string(),
+                Had {
+                    used_ms: 1500,
+                    waited_ms: 1,
+                },
+            )]
+            .into(),
+            ..Row::default()
+        }],
+        refusals: [("token".to_string(), 2)].into(),
         ..Overview::default()
     }
 }

@@ -378,6 +378,7 @@ fn main() -> Result<()> {
         incoming,
         at_once: busbar_worker::at_once::AtOnce::default(),
         links,
+        tally: Arc::default(),
     };
     let ours: Arc<dyn Connection> = Arc::new(ours);
     let end = ours.clone();
