@@ -176,6 +176,15 @@ pub fn signal(pid: u32, signal: i32) {
     assert_eq!(rc, 0, "process {pid} is not there");
 }
 
+/// Kills processes, of which one may take others along: those that are gone are as wanted.
+pub fn kill_all(pids: Vec<u32>) {
+    assert!(!pids.is_empty(), "there is nobody to kill");
+    for pid in pids {
+        // SAFETY: kill has no preconditions.
+        unsafe { libc::kill(pid as i32, libc::SIGKILL) };
+    }
+}
+
 /// What a process is, and where in the system each of its threads is: why it hangs, if it does.
 fn standing(pid: u32) -> String {
     let read = |name: String| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();

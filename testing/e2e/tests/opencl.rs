@@ -132,9 +132,7 @@ fn a_killed_worker_or_server_is_an_error_and_no_hang() {
         if kill_server {
             server.kill();
         } else {
-            for p in server.workers() {
-                proc::signal(p, libc::SIGKILL);
-            }
+            proc::kill_all(server.workers());
         }
         let (text, status) = client.finish();
         assert!(text.contains("gave -2"), "{text}");
@@ -287,9 +285,7 @@ fn a_context_hears_why_its_session_ended() {
     let server = Server::start();
     let (child, mut out, line) = started(server.command(&program).arg("listen"));
     assert_eq!(line, "working\n");
-    for p in server.workers() {
-        proc::signal(p, libc::SIGKILL);
-    }
+    proc::kill_all(server.workers());
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut out, &mut rest).expect("text");
     assert!(rest.contains("told: the session is over"), "{rest}");
