@@ -44,7 +44,7 @@ fn tables(page: &str, first: &[&str]) -> BTreeSet<String> {
             let words = column.split('`').skip(1).step_by(2);
             names.extend(words.map(String::from));
             // What is inside a field stands in its explanation.
-            if ["`client`", "`refusal`", "`gpus`"].contains(&column) {
+            if ["`client`", "`refusal`", "`gpus`", "`traffic`"].contains(&column) {
                 let words = row.split('`').skip(3).step_by(2);
                 names.extend(words.map(String::from));
             }
