@@ -264,9 +264,9 @@ def run_command(args):
         return micro_command(args, parts=["copies"])
     if args.table == "across":
         return across_command(args)
-    settle(args)
     if args.table == "sharing":
         return sharing_command(args)
+    settle(args)
     table = table_of(args.table)
     if not runner.rows_of(table, args):
         raise Usage("no row is left to run")
@@ -276,6 +276,11 @@ def run_command(args):
         result = switches.measure(args, math.inf)
     else:
         result = runner.run_table(table, args)
+    return finish(args, result)
+
+
+def finish(args, result):
+    """Shows a result, and writes it where it is wanted: 1 if it missed a bar."""
     print(collection.text(result))
     if args.out:
         write([result], args.out, args.name or result["table"])
@@ -284,17 +289,14 @@ def run_command(args):
 
 def sharing_command(args):
     """``run sharing``."""
+    settle(args)
     if args.remote_prefix.split()[-1:] != ["--"]:
         raise Usage("sharing needs a --remote-prefix that ends with --; shares are asked before it")
     if args.link_binary or args.peer:
         raise Usage("sharing takes no link and no peer: all programs talk to one server")
     if not sharing.scenes_of(args):
         raise Usage(f"no scene is left; there are {', '.join(s.name for s in sharing.SCENES)}")
-    result = sharing.measure(args)
-    print(collection.text(result))
-    if args.out:
-        write([result], args.out, args.name or "sharing")
-    return 1 if collection.failed([result]) else 0
+    return finish(args, sharing.measure(args))
 
 
 def across_command(args):
@@ -302,11 +304,7 @@ def across_command(args):
     settle(args)
     if not args.remote_prefix or len((args.server or "").split(",")) != 2:
         raise Usage("across needs --remote-prefix, and --server with two servers: A,B")
-    result = across.measure(args)
-    print(collection.text(result))
-    if args.out:
-        write([result], args.out, args.name or "across")
-    return 1 if collection.failed([result]) else 0
+    return finish(args, across.measure(args))
 
 
 def all_command(args):
@@ -355,11 +353,7 @@ def micro_command(args, parts=None):
     if parts:
         args.parts, args.driver, args.max_bytes = parts, None, None
         args.cold_command, args.step_workload = None, None
-    result = micro.measure(args)
-    print(micro.result_text(result))
-    if args.out:
-        write([result], args.out, args.name or "micro")
-    return 1 if collection.failed([result]) else 0
+    return finish(args, micro.measure(args))
 
 
 def main(argv=None):
