@@ -171,7 +171,6 @@ fn image(product: &Product, name: &str, files: Files, config: Value) -> Result<(
     let mut described = blob(serde_json::to_vec(&manifest)?, "manifest.v1+json");
     described["platform"] = json!({ "architecture": "amd64", "os": "linux" });
     described["annotations"] = json!({
-        "io.containerd.image.name": format!("docker.io/library/{name}:latest"),
         "org.opencontainers.image.ref.name": "latest",
     });
     let index = json!({
