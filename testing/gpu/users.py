@@ -32,8 +32,8 @@ import time
 from remote import Remote, compare, lines, run
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Programs that need what is not there yet, and what that is.
-NOT_YET = {"nccl_one_rank": "collectives of NCCL"}
+# Programs whose collectives run at the server.
+COLLECTIVES = ("nccl_one_rank",)
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 LIMIT = 240
 
@@ -127,7 +127,7 @@ def row_of(name, natives, remotes, timed, rate):
     if natives[0]["rc"] != 0:
         verdict = "-"
         why = f"fails natively: {(natives[0]['err'].strip().splitlines() or ['?'])[-1][:150]}"
-    row = {"name": name, "verdict": verdict, "why": why, "not_yet": NOT_YET.get(name)}
+    row = {"name": name, "verdict": verdict, "why": why}
     row.update(stats_of(remotes[-1]))
     row["ship_s"] = row["bytes_sent"] * 8 / rate / 1e9
     row["natively"] = [n["seconds"] for n in natives]
@@ -151,17 +151,14 @@ def told(r):
     seen = [f"{r[k]:.2f}" if k in r else "" for k in ("native_s", "remote_s", "ship_s", "more_s")]
     bar = {True: "yes", False: "no"}.get(r.get("within"), "")
     ratio = f"{r['ratio']:.3f}" if "ratio" in r else ""
-    why = r["why"]
-    if r["not_yet"] and r["verdict"] not in ("same", "-"):
-        why = f"not yet: {r['not_yet']}; {why}"
     return (
         f"{r['name']:<20} {r['verdict']:<7} {seen[0]:>8} {seen[1]:>8} {seen[2]:>6} {seen[3]:>7} "
-        f"{ratio:>6} {bar:<4} {r['round_trips']:>7} {r['bytes_sent'] / 1e6:>8.1f}  {why}"
+        f"{ratio:>6} {bar:<4} {r['round_trips']:>7} {r['bytes_sent'] / 1e6:>8.1f}  {r['why']}"
     )
 
 
 def bad(r):
-    return r["verdict"] not in ("same", "varies", "-") and not r["not_yet"]
+    return r["verdict"] not in ("same", "varies", "-")
 
 
 def summary(rows):
@@ -224,6 +221,8 @@ def main():
         words = [sys.executable, str(HERE / "users" / f"{name}.py")]
         env = {side: surroundings(side, work, site) for side in ("native", "remote")}
         env["remote"].update(BUSBAR_STATS="1", BUSBAR_LOG=f"warn:{logs}/{name}.client.log")
+        if name in COLLECTIVES:
+            env["remote"]["BUSBAR_NCCL"] = "1"
         command = {"native": words, "remote": server.prefix() + words}
         results = {"native": [], "remote": []}
         orders = [("native", "remote")]
@@ -252,7 +251,8 @@ def main():
     with Remote(a.dist, a.port, work, logs / "serve.log", link=a.link) as server:
         print(HEAD, flush=True)
         with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
-            for row in pool.map(one, names):
+            for future in concurrent.futures.as_completed([pool.submit(one, n) for n in names]):
+                row = future.result()
                 if row is None:
                     continue
                 rows.append(row)

@@ -1,7 +1,10 @@
 """Two ranks train with DistributedDataParallel on ONE GPU: they say that they are of two hosts."""
 
+import json
 import os
+import pathlib
 import socket
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -11,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 STEPS = 20
 
 
-def work(rank, port, results):
+def work(rank, port, folder):
     os.environ["NCCL_HOSTID"] = f"host{rank}"
     os.environ["NCCL_IB_DISABLE"] = "1"
     os.environ["MASTER_ADDR"] = "127.0.0.1"
@@ -41,7 +44,7 @@ def work(rank, port, results):
         optimizer.step()
         losses.append(loss.item())
     weights = sum(p.double().sum() for p in model.parameters()).item()
-    results.put((rank, losses, weights))
+    (folder / f"{rank}.json").write_text(json.dumps([losses, weights]))
     dist.barrier()
     dist.destroy_process_group()
 
@@ -50,15 +53,15 @@ def main():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    results = mp.get_context("spawn").SimpleQueue()
-    context = mp.spawn(work, (port, results), nprocs=2, join=False)
-    told = sorted(results.get() for _ in range(2))
-    while not context.join():
-        pass
-    for rank, losses, weights in told:
-        for step, loss in enumerate(losses):
-            print(f"rank {rank} step {step} loss {loss!r}")
-        print(f"rank {rank} weights {weights!r}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        # One that fails ends the other.
+        mp.spawn(work, (port, folder), nprocs=2)
+        for rank in range(2):
+            losses, weights = json.loads((folder / f"{rank}.json").read_text())
+            for step, loss in enumerate(losses):
+                print(f"rank {rank} step {step} loss {loss!r}")
+            print(f"rank {rank} weights {weights!r}")
 
 
 if __name__ == "__main__":

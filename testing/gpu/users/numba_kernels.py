@@ -2,8 +2,12 @@
 import math
 import sys
 
-import numba
 import numpy as np
+
+# numba-cuda asks for a name that NumPy 2.5 dropped.
+np.row_stack = getattr(np, "row_stack", np.vstack)
+
+import numba
 from numba import cuda
 from numba.cuda.random import create_xoroshiro128p_states, xoroshiro128p_uniform_float32
 

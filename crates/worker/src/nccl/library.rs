@@ -1,7 +1,7 @@
 //! The library: where it is found, and with which variables it starts.
 
 use busbar_abi::nccl::*;
-use std::ffi::{CStr, OsString, c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -161,60 +161,73 @@ fn add_to_environment<'a>(variables: impl Iterator<Item = &'a str>) {
 }
 
 fn open(path: Option<&str>) -> Result<Library, String> {
-    let mut why = String::new();
-    let places = [path.map(OsString::from), Some(NAME.into())];
-    for name in places.into_iter().flatten() {
-        // SAFETY: loading the library runs its initializers, as in any program that uses it.
-        let lib = match unsafe { libloading::Library::new(&name) } {
-            Ok(lib) => std::mem::ManuallyDrop::new(lib),
-            Err(e) => {
-                why = if why.is_empty() { e.to_string() } else { why };
-                continue;
-            }
-        };
-        let find = |symbol: &CStr| {
-            // SAFETY: the symbol's type is the table's business, taken from the API.
-            unsafe { lib.get::<*mut c_void>(symbol.to_bytes_with_nul()) }
-                .map_or(std::ptr::null_mut(), |s| *s)
-        };
-        let last_error = find(c"ncclGetLastError");
-        // SAFETY: the names are the library's own, with the signatures of its API.
-        let mut library = unsafe {
-            Library {
-                driver: Driver::load(find),
-                last_error: std::mem::transmute::<
-                    *mut c_void,
-                    Option<unsafe extern "C" fn(ncclComm_t) -> *const c_char>,
-                >(last_error),
-                version: 0,
-            }
-        };
-        // SAFETY: a pointer to a live number.
-        let rc = unsafe { library.driver.ncclGetVersion(&mut library.version) };
-        let name = Path::new(&name).display();
-        if rc != ncclSuccess || library.version < OLDEST {
-            return Err(format!(
-                "the server's NCCL ({name}) is of version {}, and programs need {OLDEST} or newer: \
-                 `busbar serve --nccl-library PATH` names another",
-                library.version
-            ));
+    let path = path.ok_or_else(|| lacking("none was found when the server began"))?;
+    // SAFETY: loading the library runs its initializers, as in any program that uses it.
+    let lib = unsafe { libloading::Library::new(path) }.map_err(lacking)?;
+    let lib = std::mem::ManuallyDrop::new(lib);
+    let find = |symbol: &CStr| {
+        // SAFETY: the symbol's type is the table's business, taken from the API.
+        unsafe { lib.get::<*mut c_void>(symbol.to_bytes_with_nul()) }
+            .map_or(std::ptr::null_mut(), |s| *s)
+    };
+    let last_error = find(c"ncclGetLastError");
+    // SAFETY: the names are the library's own, with the signatures of its API.
+    let mut library = unsafe {
+        Library {
+            driver: Driver::load(find),
+            last_error: std::mem::transmute::<
+                *mut c_void,
+                Option<unsafe extern "C" fn(ncclComm_t) -> *const c_char>,
+            >(last_error),
+            version: 0,
         }
-        return Ok(library);
+    };
+    // SAFETY: a pointer to a live number.
+    let rc = unsafe { library.driver.ncclGetVersion(&mut library.version) };
+    if rc != ncclSuccess || library.version < OLDEST {
+        return Err(format!(
+            "the server's NCCL ({path}) is of version {}, and programs need {OLDEST} or newer: \
+             `busbar serve --nccl-library PATH` names another",
+            library.version
+        ));
     }
-    Err(format!(
-        "the server has no NCCL ({why}): install it there (`pip install nvidia-nccl-cu13`), or say \
-         where it is with `busbar serve --nccl-library PATH`"
-    ))
+    Ok(library)
 }
 
-/// The library of the newest Python installation of this machine that has it. A server looks before
-/// it closes its workers off.
+fn lacking(why: impl std::fmt::Display) -> String {
+    format!(
+        "the server has no NCCL ({why}): install it there (`pip install nvidia-nccl-cu13`), or say \
+         where it is with `busbar serve --nccl-library PATH`"
+    )
+}
+
+/// The library of this machine: a Python installation's, or else the one that the loader knows. A
+/// server looks before it closes its workers off: those with collectives get sockets there.
 pub fn installed() -> Option<PathBuf> {
-    let home = std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".local"));
+    let all = std::env::var_os("PATH").unwrap_or_default();
+    let programs: Vec<_> = std::env::split_paths(&all).collect();
+    let of_path = programs.iter().filter(|p| p.join("python3").exists());
+    let of_path = of_path.filter_map(|p| p.parent().map(Path::to_path_buf));
     let here = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
-    let prefixes = [here, home].into_iter().flatten();
-    let mut prefixes = prefixes.chain(["/usr/local".into(), "/usr".into()]);
-    prefixes.find_map(|prefix| in_python(&prefix.join("lib")))
+    let home = std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".local"));
+    let mut prefixes = here
+        .into_iter()
+        .chain(of_path)
+        .chain(home)
+        .chain(["/usr/local".into(), "/usr".into()]);
+    prefixes
+        .find_map(|prefix| in_python(&prefix.join("lib")))
+        .or_else(|| known_to_loader(&std::fs::read("/etc/ld.so.cache").ok()?))
+}
+
+/// The library's path in the loader's cache, which ends in a list of strings.
+fn known_to_loader(cache: &[u8]) -> Option<PathBuf> {
+    let strings = cache
+        .split(|b| *b == 0)
+        .filter_map(|s| std::str::from_utf8(s).ok());
+    let mut paths = strings.filter(|s| s.starts_with('/')).map(Path::new);
+    let found = paths.find(|p| p.file_name().is_some_and(|n| n == NAME) && p.exists());
+    found.map(Path::to_path_buf)
 }
 
 fn in_python(lib: &Path) -> Option<PathBuf> {
@@ -237,6 +250,18 @@ fn in_python(lib: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_loaders_cache_names_the_library() {
+        let folder = crate::scratch::Scratch::new().expect("a folder");
+        let there = folder.path().join(NAME);
+        std::fs::write(&there, "").expect("a file");
+        let cache = |path: &str| format!("head\x01\0{NAME}\0{path}\0libz.so.1\0/lib/libz.so.1\0");
+        let found = |path: &str| known_to_loader(cache(path).as_bytes());
+        assert_eq!(found(there.to_str().expect("text")), Some(there.clone()));
+        assert_eq!(found("/nowhere/libnccl.so.2"), None);
+        assert_eq!(known_to_loader(b""), None);
+    }
 
     #[test]
     fn what_is_the_servers_to_say_a_job_does_not() {
