@@ -163,6 +163,11 @@ def main():
         tab.call("Page.navigate", url=at)
         tab.until("document.querySelectorAll('#rows tr').length === 500")
         tab.until("document.querySelectorAll('#devices li').length === 64")
+        tab.until("document.querySelectorAll('#leases tr').length === 16")
+        tab.until("document.querySelectorAll('#waiting tr').length === 8")
+        why = tab.value("document.querySelector('#waiting tr:nth-child(2)').textContent")
+        if "behind user0@host" not in why or "held by" not in why:
+            raise RuntimeError(f"who waits is not told why: {why}")
         paint = tab.until(
             "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
         )
@@ -181,6 +186,8 @@ def main():
             tab.picture(args.out / f"{name}.png", width, height, dark)
             tab.value("document.getElementById('sessions').scrollIntoView()")
             tab.picture(args.out / f"{name}-sessions.png", width, height, dark)
+            tab.value("document.getElementById('leases-part').scrollIntoView()")
+            tab.picture(args.out / f"{name}-leases.png", width, height, dark)
             tab.value("window.scrollTo(0, 0)")
         print(f"first paint after {paint:.0f} ms (at most {PAINT_MS})")
         print(f"of one core: the browser {page:.1f} %, the server {port_cost:.1f} % "

@@ -1,6 +1,7 @@
 //! `busbar health`: whether each server is there, for people and for monitoring.
 
 use crate::leases::Servers;
+use crate::table::{self, Column, Mood, Table};
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
@@ -44,6 +45,41 @@ fn look(config: &Config, server: String) -> Health {
     }
 }
 
+/// For people.
+fn shown(all: &[Health]) -> String {
+    let mut table = Table::new(&[
+        Column::text("SERVER"),
+        Column::text("STATE"),
+        Column::text("VERSION"),
+        Column::number("DEVICES"),
+        Column::text("TLS"),
+        Column::number("ANSWER"),
+        Column::number("UP FOR"),
+        Column::text("ERROR"),
+    ]);
+    for h in all {
+        let tls = match h.encrypted {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "-",
+        };
+        let (rest, mood) = match &h.said {
+            Ok((version, devices, seconds)) => {
+                let (answer, age) = (format!("{} ms", h.ms), table::age(*seconds));
+                let n = devices.to_string();
+                let rest = ["up".into(), version.clone(), n, tls.into(), answer, age];
+                ([&rest[..], &[String::new()]].concat(), Mood::Good)
+            }
+            Err(e) => {
+                let rest = ["down", "-", "-", tls, "-", "-", e].map(Into::into);
+                (rest.to_vec(), Mood::Bad)
+            }
+        };
+        table.row([vec![h.server.clone()], rest].concat(), mood);
+    }
+    table.text()
+}
+
 /// Runs the command.
 pub fn run(a: &Args) -> Result<()> {
     let config = a.servers.choose()?;
@@ -70,32 +106,9 @@ pub fn run(a: &Args) -> Result<()> {
             })
         };
         let list: Vec<_> = all.iter().map(of).collect();
-        println!(
-            "{}",
-            serde_json::to_string_pretty(&list).unwrap_or_default()
-        );
+        table::print_json(&list);
     } else {
-        println!(
-            "{:<24} {:<6} {:<10} {:>7} {:<5} {:>9}  ERROR",
-            "SERVER", "STATE", "VERSION", "DEVICES", "TLS", "ANSWER"
-        );
-        for h in &all {
-            let tls = match h.encrypted {
-                Some(true) => "yes",
-                Some(false) => "no",
-                None => "-",
-            };
-            match &h.said {
-                Ok((version, devices, _)) => println!(
-                    "{:<24} {:<6} {version:<10} {devices:>7} {tls:<5} {:>6} ms",
-                    h.server, "up", h.ms
-                ),
-                Err(e) => println!(
-                    "{:<24} {:<6} {:<10} {:>7} {tls:<5} {:>9}  {e}",
-                    h.server, "down", "-", "-", "-"
-                ),
-            }
-        }
+        table::print(&shown(&all));
     }
     let down: Vec<_> = all.iter().filter(|h| h.said.is_err()).collect();
     if !down.is_empty() {

@@ -21,7 +21,7 @@ const SETTLE_TIME: Duration = Duration::from_secs(2);
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   busbar run -- python train.py                             # share a GPU
-  busbar run --server gpu-host --gpus 2 -- python train.py  # have two to oneself
+  busbar run --server gpu-host -n 2 -- python train.py      # have two to oneself
   busbar run -m 16GiB -- python train.py                    # have a part of one, and no more
   busbar run -p 0.25 -m 16GiB -- python train.py            # and a quarter of its time
   busbar run -n 2 --filter 'memory >= 80GiB' --wait 10m -- python train.py   # or wait for them
@@ -37,13 +37,17 @@ pub struct Args {
     server: Option<String>,
     #[command(flatten)]
     access: Access,
-    /// Reserve N whole GPUs for this program; without it the program shares those that are free
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    /// Reserve N GPUs of the servers for this program, all or none of them: whole ones, or with -m
+    /// and -p a part of each; without it the program shares those that are free
+    #[arg(short = 'n', long, value_name = "N", env = "BUSBAR_PARTS")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     gpus: Option<u32>,
+    /// As -n was called once
+    #[arg(long = "parts", value_name = "N", hide = true, value_parser = no_parts)]
+    _parts: Option<u32>,
     /// Have this much device memory promised to each process of the program, of one GPU, and no
     /// more: 16GiB, 512MiB
     #[arg(short, long, value_name = "SIZE", env = "BUSBAR_MEMORY", value_parser = size::parse)]
-    #[arg(conflicts_with = "gpus")]
     memory: Option<u64>,
     /// NCCL's collectives run at the server: for ranks that talk to each other, as `torchrun`
     /// starts them. The program must want no newer NCCL than 2.28
@@ -52,23 +56,13 @@ pub struct Args {
     /// Have this share of one GPU's time promised to each process of the program: 0.25, 25%. What
     /// others leave is the program's, too
     #[arg(short = 'p', long, value_name = "SHARE", env = "BUSBAR_SHARE")]
-    #[arg(value_parser = share::parse, conflicts_with = "gpus")]
+    #[arg(value_parser = share::parse)]
     share: Option<u32>,
-    /// Reserve the part, or all, of N different GPUs of the servers for this program
-    #[arg(
-        short = 'n',
-        long,
-        value_name = "N",
-        env = "BUSBAR_PARTS",
-        conflicts_with = "gpus"
-    )]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
-    parts: Option<u32>,
     #[command(flatten)]
     which: reserve::Flags,
     /// Use what `busbar request` has reserved
     #[arg(long, value_name = "ID")]
-    #[arg(conflicts_with_all = ["gpus", "parts", "filter", "spread", "pack", "wait"])]
+    #[arg(conflicts_with_all = ["gpus", "filter", "spread", "pack", "wait"])]
     lease: Option<String>,
     /// Go first: programs with a lower priority wait while this one has work, but for what they are
     /// promised
@@ -82,6 +76,11 @@ pub struct Args {
     /// The program and its arguments; `bash` gives a shell whose programs see the accelerators
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
+}
+
+/// What is said of a flag that is gone.
+fn no_parts(_: &str) -> Result<u32, String> {
+    Err("the flag is -n now: `busbar run -n 2 -m 16GiB` reserves a part of two GPUs".into())
 }
 
 /// Where the shims are.
@@ -142,13 +141,12 @@ fn preloads(ours: &Path) -> OsString {
 impl Args {
     /// What is to be reserved, if anything is.
     fn wanted(&self) -> Result<Option<Wanted>> {
-        let n = self.gpus.or(self.parts);
-        if n.is_none() && !self.which.any() {
+        if self.gpus.is_none() && !self.which.any() {
             return Ok(None);
         }
         let words: Vec<_> = self.command.iter().map(|w| w.to_string_lossy()).collect();
         let program = words.join(" ");
-        Wanted::new(n, self.memory, self.share, &self.which, program).map(Some)
+        Wanted::new(self.gpus, self.memory, self.share, &self.which, program).map(Some)
     }
 
     /// Looks whether a program that shares devices finds any.
@@ -209,7 +207,7 @@ pub fn run(a: Args) -> Result<()> {
     }
     let parts = [
         ("BUSBAR_SHARE", a.share.map(share::show)),
-        ("BUSBAR_PARTS", a.parts.map(|n| n.to_string())),
+        ("BUSBAR_PARTS", a.gpus.map(|n| n.to_string())),
         ("BUSBAR_PRIORITY", a.priority.map(|n| n.to_string())),
     ];
     for (name, value) in &parts {

@@ -2,14 +2,16 @@
 
 use crate::login::{self, Access};
 use crate::reserve::{self, Wanted};
+use crate::status::fail_with;
+use crate::table::{self, Column, Mood, Table};
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
 use busbar_control::hello::{Hello, Intent, with_port};
 use busbar_control::status::{self, Lease, Status};
 use busbar_control::{share, size};
-use serde_json::{Value, json};
-use std::time::Duration;
+use serde_json::json;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long a lease lasts unless something else is said.
 const LASTS: &str = "1h";
@@ -94,7 +96,7 @@ pub fn request(a: &RequestArgs) -> Result<()> {
         let of = each.map(|(server, own)| json!({ "server": server, "devices": own }));
         let at: Vec<_> = of.collect();
         let seconds = a.lasts.as_secs();
-        print(&json!({ "lease": reserved.name, "servers": at, "seconds": seconds }));
+        table::print_json(&json!({ "lease": reserved.name, "servers": at, "seconds": seconds }));
     } else {
         println!("{}", reserved.name);
     }
@@ -145,19 +147,27 @@ pub fn release(a: &ReleaseArgs) -> Result<()> {
     }
     if a.json {
         let of = |(server, r): &(&String, Result<Vec<Lease>, String>)| match r {
-            Ok(leases) => json!({ "server": server, "released": leases }),
+            Ok(leases) => {
+                let each = leases.iter();
+                let ended = each
+                    .map(|l| json!({ "lease": l.lease, "holder": l.holder, "devices": l.devices }));
+                json!({ "server": server, "released": ended.collect::<Vec<_>>() })
+            }
             Err(e) => json!({ "server": server, "error": e }),
         };
-        print(&Value::Array(said.iter().map(of).collect()));
+        let all: Vec<_> = said.iter().map(of).collect();
+        table::print_json(&all);
         return Ok(());
     }
     for (server, r) in &said {
         for l in r.iter().flatten() {
-            println!(
-                "{server:<24} {:<8} {} GPU(s) are free",
-                l.lease,
-                l.devices.len()
-            );
+            let n = l.devices.len();
+            let gpus = if n == 1 {
+                "1 GPU is"
+            } else {
+                &format!("{n} GPUs are")
+            };
+            println!("{server}: lease {} has ended, {gpus} free", l.lease);
         }
     }
     if a.all {
@@ -169,7 +179,7 @@ pub fn release(a: &ReleaseArgs) -> Result<()> {
 /// Flags of `busbar list`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  busbar list                  # one's own leases, of all servers; an admin's list has all
+  busbar list                  # one's own leases, and one's programs in line; an admin's has all
   busbar list --json | jq '.[].leases[].lease'")]
 pub struct ListArgs {
     #[command(flatten)]
@@ -185,46 +195,97 @@ pub fn list(a: &ListArgs) -> Result<()> {
     let answers = reserve::survey(&config);
     if a.json {
         let of = |(server, said): &(String, Result<Status, String>)| match said {
-            Ok(s) => json!({ "server": server, "leases": s.leases }),
+            Ok(s) => json!({ "server": server, "leases": s.leases, "waiting": s.waiting }),
             Err(e) => json!({ "server": server, "error": e }),
         };
-        print(&Value::Array(answers.iter().map(of).collect()));
-    } else {
-        println!(
-            "{:<24} {:<8} {:<8} {:<22} {:>8} {:>8}  HOLDER",
-            "SERVER", "LEASE", "DEVICES", "OF EACH", "SESSIONS", "LEFT"
-        );
-        for (server, said) in &answers {
-            for l in said.iter().flat_map(|s| &s.leases) {
-                let devices: Vec<_> = l.devices.iter().map(ToString::to_string).collect();
-                println!(
-                    "{server:<24} {:<8} {:<8} {:<22} {:>8} {:>8}  {}",
-                    l.lease,
-                    devices.join(","),
-                    part(l),
-                    l.sessions,
-                    l.seconds_left.map_or("-".into(), |s| format!("{s} s")),
-                    l.holder
-                );
-            }
-        }
+        let all: Vec<_> = answers.iter().map(of).collect();
+        table::print_json(&all);
+    } else if answers.iter().any(|(_, r)| r.is_ok()) {
+        table::print(&shown(&answers));
     }
-    let errors = answers.iter().filter_map(|(_, r)| r.as_ref().err());
-    let errors: Vec<_> = errors.cloned().collect();
-    match errors.len() == answers.len() {
-        true => bail!("{}", errors.join("; ")),
-        false if a.json => {}
-        false => errors.iter().for_each(|e| eprintln!("busbar: {e}")),
-    }
-    Ok(())
+    let errors = answers.into_iter().filter_map(|(_, r)| r.err());
+    fail_with(errors.map(anyhow::Error::msg).collect())
 }
 
-/// What a lease has of each of its devices.
-fn part(l: &Lease) -> String {
-    let memory = (l.memory > 0).then(|| size::show(l.memory));
-    let time = (l.share > 0).then(|| format!("{} of the time", share::show(l.share)));
+/// The leases of servers, and those who wait for some.
+fn shown(answers: &[(String, Result<Status, String>)]) -> String {
+    let mut leases = Table::new(&[
+        Column::text("SERVER"),
+        Column::text("LEASE"),
+        Column::text("DEVICES"),
+        Column::text("OF EACH"),
+        Column::number("SESSIONS"),
+        Column::number("LEFT"),
+        Column::text("HOLDER"),
+    ]);
+    let mut waiting = Table::new(&[
+        Column::text("SERVER"),
+        Column::text("LEASE"),
+        Column::number("PLACE"),
+        Column::text("WANTS"),
+        Column::number("FOR"),
+        Column::text("BEHIND"),
+        Column::text("HELD BY"),
+        Column::text("WHO WAITS"),
+    ]);
+    let numbers = |all: &[u32]| {
+        let all: Vec<_> = all.iter().map(ToString::to_string).collect();
+        all.join(",")
+    };
+    let names = |all: &[String]| match all.is_empty() {
+        true => "-".into(),
+        false => all.join(", "),
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |d| d.as_secs());
+    let known = |(server, said): &(String, Result<Status, String>)| {
+        Some((server.clone(), said.as_ref().ok()?.clone()))
+    };
+    let mut lines = 0;
+    for (server, status) in answers.iter().filter_map(known) {
+        for l in &status.leases {
+            let row = [
+                server.clone(),
+                l.lease.clone(),
+                numbers(&l.devices),
+                part(l.whole, l.memory, l.share),
+                l.sessions.to_string(),
+                l.seconds_left.map_or("-".into(), table::age),
+                l.holder.clone(),
+            ];
+            leases.row(row, Mood::Plain);
+        }
+        for w in &status.waiting {
+            lines += 1;
+            let of = part(w.whole, w.memory, w.share);
+            let row = [
+                server.clone(),
+                w.lease.clone(),
+                w.place.to_string(),
+                format!("{of} of {} among {}", w.wanted, numbers(&w.devices)),
+                table::age(now.saturating_sub(w.since / 1000)),
+                names(&w.ahead),
+                names(&w.holders),
+                w.holder.clone(),
+            ];
+            waiting.row(row, Mood::Taken);
+        }
+        if status.waiting_left_out > 0 {
+            waiting.note(format!("{server}: and {} more", status.waiting_left_out));
+        }
+    }
+    match lines {
+        0 => leases.text(),
+        _ => format!("{}\n{}", leases.text(), waiting.text()),
+    }
+}
+
+/// What somebody has, or wants, of each device.
+fn part(whole: bool, memory: u64, time: u32) -> String {
+    let memory = (memory > 0).then(|| size::show(memory));
+    let time = (time > 0).then(|| format!("{} of the time", share::show(time)));
     let parts: Vec<_> = memory.into_iter().chain(time).collect();
-    match (l.whole, parts.is_empty()) {
+    match (whole, parts.is_empty()) {
         (true, _) => "all".into(),
         (_, true) => "shared".into(),
         _ => parts.join(", "),
@@ -252,11 +313,4 @@ pub fn servers_of(config: &Config, lease: &str) -> Result<Vec<String>> {
         bail!("{text}");
     }
     Ok(at)
-}
-
-fn print(document: &Value) {
-    println!(
-        "{}",
-        serde_json::to_string_pretty(document).unwrap_or_default()
-    );
 }

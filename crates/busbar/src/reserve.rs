@@ -193,7 +193,7 @@ fn too_few(
             wanted.count()
         ),
         (_, None) => format!(
-            "{} wanted, but {have} {all}; ask for fewer with -n or --gpus",
+            "{} wanted, but {have} {all}; ask for fewer with -n",
             wanted.count()
         ),
     };

@@ -91,7 +91,7 @@ fn as_json(answers: &[(String, Result<Status>)]) -> String {
 }
 
 /// Fails if there are errors, and says all of them.
-fn fail_with(mut errors: Vec<anyhow::Error>) -> Result<()> {
+pub(crate) fn fail_with(mut errors: Vec<anyhow::Error>) -> Result<()> {
     let last = errors.pop();
     for e in errors {
         eprintln!("busbar: {e:#}");

@@ -4,6 +4,7 @@
 use anstyle::{AnsiColor, Style};
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement};
+use serde::Serialize;
 use std::io::{IsTerminal, Write};
 
 /// A column.
@@ -114,6 +115,12 @@ impl Table {
 pub fn print(text: &str) {
     let mut out = anstream::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Prints a document.
+pub fn print_json(document: &impl Serialize) {
+    let text = serde_json::to_string_pretty(document).unwrap_or_default();
+    println!("{text}");
 }
 
 /// Prints something in the place of what was printed before; where that cannot be, after it.

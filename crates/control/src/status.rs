@@ -30,6 +30,10 @@ pub struct Status {
     pub sessions_left_out: usize,
     /// What is reserved.
     pub leases: Vec<Lease>,
+    /// Who stands in line for devices, the first first.
+    pub waiting: Vec<Waiting>,
+    /// How many more do, for which the document has no room.
+    pub waiting_left_out: usize,
     /// For each API without devices, why.
     pub missing: Vec<(String, String)>,
     /// What NVML says of its GPUs.
@@ -187,9 +191,46 @@ pub struct Lease {
     /// that has it.
     #[serde(default)]
     pub seconds_left: Option<u64>,
+    /// How long the server will have been running then.
+    #[serde(default)]
+    pub until: Option<u64>,
     /// Whether it is the one that the hello names.
     #[serde(default)]
     pub yours: bool,
+}
+
+/// Somebody who stands in line, as others see it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Waiting {
+    /// The name of the lease to be, as far as that is shown.
+    pub lease: String,
+    /// Who waits.
+    pub holder: String,
+    /// Whose it is.
+    pub tenant: String,
+    /// The place in line, from 1, among all who stand there.
+    pub place: usize,
+    /// Who goes first, the higher.
+    pub priority: i32,
+    /// Since when it waits, in ms since 1970.
+    pub since: u64,
+    /// The devices that will do, by ordinal.
+    pub devices: Vec<u32>,
+    /// How many of them are wanted.
+    pub wanted: usize,
+    /// Whether as a whole.
+    pub whole: bool,
+    /// Else the bytes of memory, of each.
+    pub memory: u64,
+    /// And the thousandths of time.
+    pub share: u32,
+    /// What can be had at the moment, by ordinal.
+    pub offer: Vec<u32>,
+    /// Some of those who stand before and want some of the same devices.
+    pub ahead: Vec<String>,
+    /// Some of those who have them.
+    pub holders: Vec<String>,
 }
 
 /// What of a lease's name may be shown.

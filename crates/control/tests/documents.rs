@@ -6,7 +6,7 @@ use busbar_control::gpu::{Gpu, Gpus, Link, Number, Question, Said};
 use busbar_control::hello::{Hello, Refusal, Welcome};
 use busbar_control::lease::{Reserve, Standing};
 use busbar_control::read;
-use busbar_control::status::{Lease, Listed, Session, Status};
+use busbar_control::status::{Lease, Listed, Session, Status, Waiting};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -103,6 +103,7 @@ fn full() -> Status {
         devices: vec![listed],
         sessions: vec![session],
         leases: vec![Lease::default()],
+        waiting: vec![Waiting::default()],
         missing: vec![("opencl".into(), "none".into())],
         said: Some(Said {
             code: 0,
@@ -117,7 +118,10 @@ fn the_page_names_every_field_of_status_and_no_other() {
     let mut names = BTreeSet::new();
     keys(&json_of(&full()), &mut names);
     let page = page();
-    let tables = tables(&page, &["status", "said", "device", "session", "lease"]);
+    let tables = tables(
+        &page,
+        &["status", "said", "device", "session", "lease", "waiting"],
+    );
     assert_eq!(tables, names, "docs/wire-format.md and the code");
 }
 

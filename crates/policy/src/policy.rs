@@ -117,12 +117,12 @@ impl fmt::Display for Forbidden {
             ),
             What::Leases(0, _) => write!(
                 f,
-                "may reserve no GPU: share one by leaving --gpus away, or {ASK}"
+                "may reserve no GPU: share one by leaving -n away, or {ASK}"
             ),
             What::Leases(most, has) => write!(
                 f,
                 "may have {most} GPU(s) reserved at a time, and has {has}: ask for fewer with \
-                 --gpus, or end a program that holds some"
+                 -n, or end a program that holds some"
             ),
             What::Memory(most) => write!(
                 f,

@@ -8,6 +8,11 @@ use busbar_control::status;
 use busbar_policy::Policy;
 use std::time::Duration;
 
+/// How many of those who stand in line are shown at a time.
+const SHOWN: usize = 100;
+/// And how many names of those for whom one of them waits.
+const NAMED: usize = 8;
+
 impl Pool {
     /// How many devices a tenant's leases have.
     fn reserved(&self, tenant: &str) -> u64 {
@@ -234,13 +239,42 @@ impl Pool {
         all.filter(|s| s.lease.as_deref() == Some(lease)).count()
     }
 
+    /// Those who stand in line that somebody may see, the first first, and how many more there are.
+    pub fn waiting(&self, asker: &Asker<'_>) -> (Vec<status::Waiting>, usize) {
+        let all = self.queue.iter().enumerate();
+        let all: Vec<_> = all.filter(|(_, c)| self.shows(asker, &c.tenant)).collect();
+        let few = |names: Vec<String>| names.into_iter().take(NAMED).collect();
+        let shown = |(at, c): (usize, &Claim)| {
+            let (memory, share) = c.want.part();
+            let ahead = self.queue.ahead(at + 1).take(NAMED);
+            let offer = self.offers.get(&c.name);
+            status::Waiting {
+                lease: status::shown(&c.name).into(),
+                holder: c.holder.clone(),
+                tenant: c.tenant.clone(),
+                place: at + 1,
+                priority: c.priority,
+                since: c.since,
+                devices: self.ordinals(&c.devices),
+                wanted: c.most,
+                whole: c.want == Want::Whole,
+                memory,
+                share,
+                offer: offer.map(|o| self.ordinals(o)).unwrap_or_default(),
+                ahead: ahead
+                    .map(|c| self.named(asker, &c.holder, &c.tenant))
+                    .collect(),
+                holders: few(self.in_the_way(c, asker)),
+            }
+        };
+        let left = all.len().saturating_sub(SHOWN);
+        (all.into_iter().take(SHOWN).map(shown).collect(), left)
+    }
+
     /// Every lease that somebody may see, as others see it.
     pub fn leases(&self, asker: &Asker<'_>, now: Duration) -> Vec<status::Lease> {
         let shown = |(name, l): (&String, &Lease)| {
-            let (memory, share) = match l.claim.want {
-                Want::Whole => (0, 0),
-                Want::Part { memory, share } => (memory, share),
-            };
+            let (memory, share) = l.claim.want.part();
             status::Lease {
                 lease: status::shown(name).into(),
                 holder: l.claim.holder.clone(),
@@ -251,6 +285,7 @@ impl Pool {
                 share,
                 sessions: self.sessions_of(name),
                 seconds_left: l.until.map(|t| t.saturating_sub(now).as_secs()),
+                until: l.until.map(|t| t.as_secs()),
                 yours: name == asker.lease,
             }
         };

@@ -28,6 +28,16 @@ pub enum Want {
     },
 }
 
+impl Want {
+    /// The memory and the time that are wanted as a part.
+    pub fn part(&self) -> (u64, Share) {
+        match *self {
+            Self::Whole => (0, 0),
+            Self::Part { memory, share } => (memory, share),
+        }
+    }
+}
+
 /// What there is of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Room {

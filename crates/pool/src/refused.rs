@@ -103,7 +103,7 @@ impl fmt::Display for Refused {
             Self::Taken { wanted, all, .. } if wanted > all => {
                 write!(
                     f,
-                    "{wanted} GPUs wanted, but the server has {all}; ask for fewer with --gpus"
+                    "{wanted} GPUs wanted, but the server has {all}; ask for fewer with -n"
                 )
             }
             Self::Taken {
@@ -120,7 +120,7 @@ impl fmt::Display for Refused {
                 write!(
                     f,
                     "not enough free GPUs: {wanted} wanted, {free} free, the others are held by \
-                     {who}; try again later or ask for fewer with --gpus"
+                     {who}; try again later or ask for fewer with -n"
                 )
             }
             Self::UnknownLease => {

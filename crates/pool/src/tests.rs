@@ -448,6 +448,49 @@ fn take(p: &mut Pool, name: &'static str, n: usize, want: Want) -> Vec<u32> {
 }
 
 #[test]
+fn the_line_is_shown_to_those_whom_it_concerns() {
+    let mut p = pool(2);
+    take(&mut p, "first", 1, Want::Whole);
+    let wants = |name, since, want| Ask {
+        since,
+        ..ask(name, 2, want)
+    };
+    p.stand(&tenant("lab"), &wants("second", 7, Want::Whole))
+        .unwrap();
+    p.stand(&tenant("art"), &wants("third", 8, part(0, 250)))
+        .unwrap();
+    let admin = Asker {
+        admin: true,
+        ..of("")
+    };
+    let (all, left) = p.waiting(&admin);
+    assert_eq!((all.len(), left), (2, 0));
+    assert_eq!((all[0].place, &all[0].offer[..]), (1, &[1][..]));
+    assert_eq!(all[0].holders, ["first"]);
+    assert!(all[0].whole && all[0].ahead.is_empty() && all[0].wanted == 2);
+    let third = &all[1];
+    assert_eq!((third.memory, third.share, third.since), (0, 250, 8));
+    assert_eq!((third.place, &third.ahead[..]), (2, &["second".into()][..]));
+    // Others' places are counted, and their names are not said.
+    let (own, _) = p.waiting(&tenant("art"));
+    assert_eq!((own.len(), own[0].place), (1, 2));
+    assert_eq!(own[0].ahead, ["another tenant"]);
+    assert!(p.waiting(&tenant("ops")).0.is_empty());
+    // Of a long line the first are shown, and how many more there are.
+    let names: Vec<_> = (0..300).map(|n| format!("waits{n:03}")).collect();
+    for name in &names {
+        let ask = Ask {
+            name,
+            ..ask("", 1, Want::Whole)
+        };
+        p.stand(&of(""), &Ask { since: 9, ..ask }).unwrap();
+    }
+    let (all, left) = p.waiting(&admin);
+    assert_eq!(all.len() + left, 302);
+    assert!(left > 0 && all.iter().all(|w| w.ahead.len() <= 8));
+}
+
+#[test]
 fn who_waits_knows_for_whom_and_gets_what_becomes_free() {
     let mut p = pool(2);
     assert_eq!(take(&mut p, "first", 2, Want::Whole), [0, 1]);

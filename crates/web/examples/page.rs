@@ -4,7 +4,7 @@ use busbar_control::device::Device;
 use busbar_control::gpu::{Gpu, Number};
 use busbar_control::hello::{Change, Refusal};
 use busbar_control::holding::{Holding, Memory, Traffic};
-use busbar_control::status::{Listed, Session, Status, Time};
+use busbar_control::status::{Lease, Listed, Session, Status, Time, Waiting};
 use busbar_web::{Gate, Overview, Port, View, start};
 use rustls_pki_types::CertificateDer;
 use std::net::TcpListener;
@@ -129,6 +129,39 @@ fn session(i: u32, seconds: u64, now: u64) -> Session {
     }
 }
 
+fn lease(i: u32) -> Lease {
+    let part = i.is_multiple_of(2);
+    Lease {
+        lease: format!("{i:08x}"),
+        holder: format!("user{i}@host (python train.py)"),
+        tenant: "lab".into(),
+        devices: vec![4 * i, 4 * i + 1],
+        whole: !part,
+        memory: if part { 16 << 30 } else { 0 },
+        share: if part { 250 } else { 0 },
+        sessions: 2,
+        until: part.then_some(3600),
+        ..Lease::default()
+    }
+}
+
+fn waiting(i: usize, now: u64) -> Waiting {
+    Waiting {
+        lease: format!("{i:08x}"),
+        holder: format!("user{i}@host (python train.py)"),
+        tenant: "art".into(),
+        place: i + 1,
+        since: 1000 * (now - 60),
+        devices: vec![0, 1, 2, 3],
+        wanted: 4,
+        whole: true,
+        offer: vec![2],
+        ahead: (0..i.min(8)).map(|n| format!("user{n}@host")).collect(),
+        holders: vec!["user0@host (python train.py)".into()],
+        ..Waiting::default()
+    }
+}
+
 fn many(seconds: u64, now: u64) -> Overview {
     let mut status = Status {
         version: "0.1.0".into(),
@@ -139,6 +172,8 @@ fn many(seconds: u64, now: u64) -> Overview {
         status.gpus.gpus.insert(listed.device.uuid.clone(), gpu);
         status.devices.push(listed);
     }
+    status.leases = (0..16).map(lease).collect();
+    status.waiting = (0..8).map(|i| waiting(i, now)).collect();
     status.sessions = (0..500).map(|i| session(i, seconds, now)).collect();
     Overview {
         status,

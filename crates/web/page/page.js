@@ -3,9 +3,15 @@
 'use strict';
 
 const at = (id) => document.getElementById(id);
-const known = { server: {}, devices: {}, sessions: {}, leases: {}, quotas: {} };
+const known = { server: {}, devices: {}, sessions: {}, leases: {}, waiting: {}, quotas: {} };
 /** The parts of the page by kind and name, and traffic as it was before. */
-const shown = { devices: new Map(), sessions: new Map(), quotas: new Map(), leases: new Map() };
+const shown = {
+  devices: new Map(),
+  sessions: new Map(),
+  quotas: new Map(),
+  leases: new Map(),
+  waiting: new Map(),
+};
 const before = new Map();
 let stream = null;
 let pause = 1000;
@@ -252,6 +258,52 @@ const showQuota = (name) => {
   fill(p.most, most.join(', ') || 'anything');
 };
 
+/** What somebody has, or wants, of each device. */
+const partText = (p) => {
+  if (p.whole) return 'all';
+  const parts = [];
+  if (p.memory !== null) parts.push(size(p.memory));
+  if (p.share !== null) parts.push(`${percent(p.share)} of its time`);
+  return parts.join(', ') || 'shared';
+};
+
+const buildLease = () => {
+  const root = make('tr', '', 'row');
+  const holder = cell(root, 'Holder', 'th');
+  const [devices, part, sessions, ends] = ['Devices', 'Of each', 'Sessions', 'Ends'].map((is) =>
+    cell(root, is),
+  );
+  return { root, holder, devices, part, sessions, ends };
+};
+
+const showLease = (name) => {
+  const l = known.leases[name];
+  const p = shown.leases.get(name);
+  fill(p.holder, l.holder, [l.tenant, `lease ${l.name}`].filter(Boolean).join(', '));
+  fill(p.devices, l.devices.join(', '));
+  fill(p.part, partText(l.part));
+  fill(p.sessions, `${l.sessions}`);
+  fill(p.ends, l.ends === null ? 'with its program' : since(l.ends));
+};
+
+const buildWaiting = () => {
+  const root = make('tr', '', 'row');
+  const place = cell(root, 'Place', 'th');
+  const [who, wants, waits, start] = ['Who', 'Wants', 'Waits', 'Since'].map((is) => cell(root, is));
+  return { root, place, who, wants, waits, start };
+};
+
+const showWaiting = (name) => {
+  const w = known.waiting[name];
+  const p = shown.waiting.get(name);
+  fill(p.place, `${w.place}`, w.priority ? `priority ${w.priority}` : '');
+  fill(p.who, w.holder, w.tenant);
+  const of = w.part.whole ? '' : `${partText(w.part)} of `;
+  fill(p.wants, `${of}${w.wanted} of devices ${w.devices.join(', ')}`);
+  fill(p.waits, w.waits, w.offered.length ? `on offer: ${w.offered.join(', ')}` : '');
+  fill(p.start, since(w.since));
+};
+
 const show = (changes) => {
   const now = performance.now();
   const server = known.server.it || {};
@@ -296,12 +348,17 @@ const show = (changes) => {
   }
   if (changes.leases) {
     const names = Object.keys(known.leases).sort();
-    keep('leases', at('leases'), names, () => ({ root: make('li') }));
-    for (const name of names) {
-      const l = known.leases[name];
-      say(shown.leases.get(name).root, `${l.holder}: ${l.devices.join(', ')}`);
-    }
+    keep('leases', at('leases'), names, buildLease);
+    names.forEach(showLease);
     at('leases-part').hidden = names.length === 0;
+  }
+  if (changes.waiting) {
+    const line = Object.values(known.waiting).sort((a, b) => a.place - b.place);
+    const names = line.map((w) => w.name);
+    keep('waiting', at('waiting'), names, buildWaiting);
+    names.forEach(showWaiting);
+    say(at('waiting-count'), `(${names.length})`);
+    at('waiting-part').hidden = names.length === 0;
   }
 };
 

@@ -192,14 +192,65 @@ pub struct Time {
 }
 
 /// Devices that are reserved.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Lease {
     /// Its name, as far as that is shown.
     pub name: String,
     /// Who holds it.
     pub holder: String,
+    /// Whose it is; empty where the server asks nobody.
+    pub tenant: String,
     /// What is reserved, by ordinal.
     pub devices: Vec<u32>,
+    /// What of each of these.
+    pub part: Part,
+    /// How many sessions it has.
+    pub sessions: usize,
+    /// When it ends if it has no session then, in seconds since 1970; absent where it lasts as long
+    /// as the command that has it.
+    pub ends: Option<u64>,
+}
+
+/// What is reserved of each device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Part {
+    /// All of it.
+    pub whole: bool,
+    /// Else this much of its memory, promised.
+    pub memory: Option<u64>,
+    /// And this much of its time.
+    pub share: Option<f64>,
+}
+
+/// Somebody who stands in line for devices.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Waiting {
+    /// The name of the lease to be, as far as that is shown.
+    pub name: String,
+    /// Who waits.
+    pub holder: String,
+    /// Whose it is; empty where the server asks nobody.
+    pub tenant: String,
+    /// The place in line, from 1, among all who stand there.
+    pub place: usize,
+    /// Who goes first, the higher.
+    pub priority: i32,
+    /// Since when it waits, in seconds since 1970.
+    pub since: u64,
+    /// How many devices are wanted of this server.
+    pub wanted: usize,
+    /// What of each.
+    pub part: Part,
+    /// The devices that will do, by ordinal.
+    pub devices: Vec<u32>,
+    /// Those that it could have at the moment; nobody behind it gets them.
+    pub offered: Vec<u32>,
+    /// Some of those who stand before it and want some of the same devices.
+    pub ahead: Vec<String>,
+    /// Some of those who have these.
+    pub holders: Vec<String>,
+    /// Why it waits, for people to read.
+    pub waits: String,
 }
 
 /// What a tenant has, and may have by the server's policy.
@@ -412,14 +463,60 @@ fn session(s: &status::Session) -> Session {
     }
 }
 
-/// The leases of a status document.
-pub(crate) fn leases(s: &Status) -> Vec<Lease> {
+fn part(whole: bool, memory: u64, share: u32) -> Part {
+    Part {
+        whole,
+        memory: Some(memory).filter(|n| *n > 0),
+        share: Some(share).filter(|n| *n > 0).map(thousandths),
+    }
+}
+
+/// The leases of a status document, of a server that was started then.
+pub(crate) fn leases(s: &Status, started: u64) -> Vec<Lease> {
     let of = |l: &status::Lease| Lease {
         name: l.lease.clone(),
         holder: l.holder.clone(),
+        tenant: l.tenant.clone(),
         devices: l.devices.clone(),
+        part: part(l.whole, l.memory, l.share),
+        sessions: l.sessions,
+        ends: l.until.map(|t| started + t),
     };
     s.leases.iter().map(of).collect()
+}
+
+/// Why somebody stands in line.
+fn stands(w: &status::Waiting) -> String {
+    let named = |what: &str, names: &[String]| {
+        (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")))
+    };
+    let why = [named("behind", &w.ahead), named("held by", &w.holders)];
+    let why: Vec<_> = why.into_iter().flatten().collect();
+    match (w.offer.len() >= w.wanted, why.is_empty()) {
+        (true, _) => "for devices of other servers: it can have what it wants of this one".into(),
+        (_, true) => "for devices that are on offer to others".into(),
+        _ => why.join("; "),
+    }
+}
+
+/// The line of a status document.
+pub(crate) fn waiting(s: &Status) -> Vec<Waiting> {
+    let of = |w: &status::Waiting| Waiting {
+        name: w.lease.clone(),
+        holder: w.holder.clone(),
+        tenant: w.tenant.clone(),
+        place: w.place,
+        priority: w.priority,
+        since: w.since / 1000,
+        wanted: w.wanted,
+        part: part(w.whole, w.memory, w.share),
+        devices: w.devices.clone(),
+        offered: w.offer.clone(),
+        ahead: w.ahead.clone(),
+        holders: w.holders.clone(),
+        waits: stands(w),
+    };
+    s.waiting.iter().map(of).collect()
 }
 
 /// The APIs without devices.

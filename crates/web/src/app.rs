@@ -1,6 +1,6 @@
 //! What all requests share: who lets callers in, and what was seen lately.
 
-use crate::api::{self, Device, Lease, Quota, Server, Session};
+use crate::api::{self, Device, Lease, Quota, Server, Session, Waiting};
 use crate::backend::{Gate, Overview, Row, View};
 use crate::history::{self, Kept};
 use crate::openapi;
@@ -27,6 +27,7 @@ pub(crate) struct Seen {
     pub devices: Vec<Device>,
     pub sessions: Vec<Session>,
     pub leases: Vec<Lease>,
+    pub waiting: Vec<Waiting>,
     pub quotas: Vec<Quota>,
     pub rows: Vec<Row>,
     pub refusals: BTreeMap<String, u64>,
@@ -51,7 +52,8 @@ impl Seen {
             },
             devices: api::devices(s),
             sessions: api::sessions(s),
-            leases: api::leases(s),
+            leases: api::leases(s, o.started),
+            waiting: api::waiting(s),
             quotas: api::with_memory(o.quotas, s),
             rows: o.rows,
             refusals: o.refusals,

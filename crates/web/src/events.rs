@@ -42,6 +42,7 @@ fn all(s: &Seen) -> All {
         ("devices", things(s.devices.iter().map(|d| (&*d.id, d)))),
         ("sessions", things(s.sessions.iter().map(|s| (&*s.name, s)))),
         ("leases", things(s.leases.iter().map(|l| (&*l.name, l)))),
+        ("waiting", things(s.waiting.iter().map(|w| (&*w.name, w)))),
         ("quotas", things(s.quotas.iter().map(|q| (&*q.tenant, q)))),
     ]
     .into()

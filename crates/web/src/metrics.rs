@@ -1,14 +1,16 @@
 //! `/metrics`, as OpenMetrics text, which Prometheus reads.
 
-use crate::api::Device;
+use crate::api::{Device, Waiting};
 use crate::app::Seen;
 use crate::backend::Row;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The document's type.
 pub(crate) const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -206,6 +208,35 @@ fn times(rows: &[Row], ms: impl Fn(&crate::backend::Had) -> u64) -> Vec<Sample<'
     all
 }
 
+/// A number for each tenant.
+fn tenants<'a>(
+    each: impl Iterator<Item = (&'a str, f64)>,
+    sum: fn(f64, f64) -> f64,
+) -> Vec<Sample<'a>> {
+    let mut all = BTreeMap::<&str, f64>::new();
+    for (tenant, n) in each {
+        let so_far = all.entry(tenant).or_default();
+        *so_far = sum(*so_far, n);
+    }
+    let labelled = all.into_iter().map(|(t, n)| (vec![("tenant", t)], n));
+    labelled.collect()
+}
+
+/// Who has leases, and who waits for some.
+fn line(s: &Seen, page: &mut Page<'_, '_>) -> fmt::Result {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |d| d.as_secs());
+    let leases = s.leases.iter().map(|l| (&*l.tenant, 1.0));
+    page.gauge("busbar_leases", "Leases", &tenants(leases, |a, b| a + b))?;
+    let waiting = s.waiting.iter().map(|w| (&*w.tenant, 1.0));
+    let help = "Programs that stand in line for devices";
+    page.gauge("busbar_waiting", help, &tenants(waiting, |a, b| a + b))?;
+    let long = |w: &Waiting| now.saturating_sub(w.since) as f64;
+    let longest = s.waiting.iter().map(|w| (&*w.tenant, long(w)));
+    let help = "How long the one waits that has waited longest";
+    page.gauge("busbar_waiting_seconds", help, &tenants(longest, f64::max))
+}
+
 impl Collector for Reading {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (s, mut page) = (&*self.0, Page(&mut encoder));
@@ -248,6 +279,7 @@ impl Collector for Reading {
         );
         let help = "Part of its devices' time that is promised to a session, if any is";
         page.gauge("busbar_session_share_ratio", help, &shares)?;
+        line(s, &mut page)?;
         let info = each(
             &s.devices,
             |d| vec![("device", &d.id), ("name", &d.name), ("uuid", &d.uuid)],

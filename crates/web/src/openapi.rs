@@ -1,6 +1,6 @@
 //! The OpenAPI document: what can be asked for, and what comes back, from the types themselves.
 
-use crate::api::{Device, History, Lease, Patch, Problem, Quota, Server, Session};
+use crate::api::{Device, History, Lease, Patch, Problem, Quota, Server, Session, Waiting};
 use crate::problem::PROBLEM;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -72,6 +72,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         one::<Vec<Lease>>,
     ),
     get(
+        "/v1/waiting",
+        "Who stands in line for devices, the first first.",
+        one::<Vec<Waiting>>,
+    ),
+    get(
         "/v1/history",
         "The last day of the devices that the caller sees.",
         one::<History>,
@@ -117,8 +122,8 @@ fn operation(o: &Operation, g: &mut SchemaGenerator) -> Value {
 /// What is told as it changes; nobody's types say that.
 fn events() -> Value {
     let told = "Server-sent events named `change`: an object of `server`, `devices`, `sessions`, \
-                `leases` and `quotas`, each with the things that have become another, by name, and \
-                `null` for one that is gone. The first has all there is.";
+                `leases`, `waiting` and `quotas`, each with the things that have become another, \
+                by name, and `null` for one that is gone. The first has all there is.";
     let text = json!({ "text/event-stream": { "schema": { "type": "string" } } });
     json!({ "get": {
         "summary": "What changes, as it does.",

@@ -1,6 +1,6 @@
 //! What is where.
 
-use crate::api::{Device, History, Lease, Patch, Quota, Server, Session};
+use crate::api::{Device, History, Lease, Patch, Quota, Server, Session, Waiting};
 use crate::app::{App, Seen, ask};
 use crate::backend::View;
 use crate::events;
@@ -85,6 +85,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/v1/sessions", get(sessions))
         .route("/v1/sessions/{name}", one)
         .route("/v1/leases", get(leases))
+        .route("/v1/waiting", get(waiting))
         .route("/v1/quotas", get(quotas))
         .fallback(nothing)
         .method_not_allowed_fallback(not_so)
@@ -164,6 +165,10 @@ async fn sessions(State(app): Shared, caller: Caller) -> Answer<Vec<Session>> {
 
 async fn leases(State(app): Shared, caller: Caller) -> Answer<Vec<Lease>> {
     see(&app, &caller, |s| s.leases.clone()).await
+}
+
+async fn waiting(State(app): Shared, caller: Caller) -> Answer<Vec<Waiting>> {
+    see(&app, &caller, |s| s.waiting.clone()).await
 }
 
 async fn quotas(State(app): Shared, caller: Caller) -> Answer<Vec<Quota>> {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{TOKEN, call, get, port, raw};
+use common::{TOKEN, call, get, port, raw, until};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -133,6 +133,30 @@ fn sessions_say_why_they_wait() {
     assert_eq!(all[0]["memory"]["used"], 4096);
     assert_eq!(all[0]["share"], 0.25);
     assert_eq!(get(at, "/v1/quotas").json()[0]["memory"]["used"], 8192);
+}
+
+#[test]
+fn leases_say_their_parts_and_who_stands_in_line_why() {
+    let (at, known) = port(false);
+    let lease = get(at, "/v1/leases").json()[0].clone();
+    let part = serde_json::json!({ "whole": false, "memory": 1 << 20, "share": 0.25 });
+    assert_eq!((&lease["part"], &lease["ends"]), (&part, &90.into()));
+    let waits = || {
+        let all = get(at, "/v1/waiting").json();
+        assert_eq!((&all[0]["place"], &all[0]["part"]), (&2.into(), &part));
+        all[0]["waits"].as_str().unwrap_or_default().to_string()
+    };
+    assert_eq!(waits(), "behind eve; held by ann");
+    // What it can have here it has not got elsewhere.
+    known.edit(|o| o.status.waiting[0].offer = vec![0, 1]);
+    until(|| waits().contains("other servers"));
+    known.edit(|o| {
+        let w = &mut o.status.waiting[0];
+        w.offer.clear();
+        w.ahead.clear();
+        w.holders.clear();
+    });
+    until(|| waits().contains("on offer to others"));
 }
 
 #[test]

@@ -43,7 +43,9 @@ fn a_listener_hears_what_changes_and_nothing_else() {
     let (at, known) = port(false);
     let mut s = listen(at);
     let all = change(&mut s);
-    for kind in ["server", "devices", "sessions", "leases", "quotas"] {
+    for kind in [
+        "server", "devices", "sessions", "leases", "waiting", "quotas",
+    ] {
         assert!(
             all[kind].as_object().is_some_and(|o| !o.is_empty()),
             "{all}"

@@ -119,6 +119,10 @@ fn metrics_are_what_prometheus_reads() {
     assert_eq!(one("busbar_device_sessions", &device), 2.0);
     assert!(one("busbar_device_temperature_celsius", &device) > 0.0);
     assert!(one("busbar_device_energy_joules_total", &device) > 0.0);
+    let lab = [("tenant", "lab")];
+    assert_eq!(one("busbar_leases", &lab), 1.0);
+    assert_eq!(one("busbar_waiting", &lab), 1.0);
+    assert!(one("busbar_waiting_seconds", &lab) > 1e9, "since 1970");
     let both = [tenant, ("device", "cuda:0")];
     assert_eq!(one("busbar_device_time_seconds_total", &both), 1.5);
     assert_eq!(one("busbar_refusals_total", &[("code", "token")]), 2.0);

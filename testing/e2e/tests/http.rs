@@ -4,7 +4,7 @@
 use busbar_e2e::authority::Authority;
 use busbar_e2e::guarded::Guarded;
 use busbar_e2e::http::Caller;
-use busbar_e2e::program::{Running, remote};
+use busbar_e2e::program::{Running, clear, printed, remote};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::{proc, until};
 use serde_json::Value;
@@ -12,6 +12,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_driver_program");
 
@@ -100,6 +101,52 @@ fn sessions_are_seen_changed_and_ended() {
         "{}",
         server.log()
     );
+}
+
+/// What a path lists, once there are `n`.
+fn listed(caller: &Caller, path: &str, n: usize) -> Vec<Value> {
+    until(&format!("{n} of {path}"), || {
+        let all = caller.get(path).json();
+        all.as_array().cloned().filter(|all| all.len() == n)
+    })
+}
+
+#[test]
+fn leases_show_their_parts_and_the_line_why_it_stands() {
+    let (server, caller) = open();
+    let busbar = |args: &[&str]| {
+        let mut c = Command::new(&busbar_e2e::tree::tree().busbar);
+        clear(&mut c);
+        c.args([args, &["--server", &server.address]].concat());
+        c
+    };
+    let wish = ["request", "-n", "1", "-m", "16MiB", "-p", "0.25"];
+    let id = printed(&mut busbar(&wish));
+    let lease = listed(&caller, "/v1/leases", 1).remove(0);
+    let part = serde_json::json!({ "whole": false, "memory": 16 << 20, "share": 0.25 });
+    assert_eq!(lease["part"], part, "{lease}");
+    let ends = lease["ends"].as_u64().expect("it is kept for a time");
+    assert!(ends > now() && ends < now() + 7200, "{lease}");
+    let waits = ["request", "-n", "1", "--wait", "5m", "--for", "1m"];
+    let mut waits = Running::start(&mut busbar(&waits));
+    let w = listed(&caller, "/v1/waiting", 1).remove(0);
+    assert_eq!((&w["place"], &w["wanted"]), (&1.into(), &1.into()), "{w}");
+    assert_eq!(w["part"]["whole"], true, "{w}");
+    let why = w["waits"].as_str().unwrap_or_default();
+    let holder = lease["holder"].as_str().expect("a holder");
+    assert_eq!(why, format!("held by {holder}"));
+    assert_eq!(metric(&caller, "busbar_waiting"), 1.0);
+    assert_eq!(metric(&caller, "busbar_leases"), 1.0);
+    printed(&mut busbar(&["release", id.trim()]));
+    assert!(waits.wait().success());
+    listed(&caller, "/v1/waiting", 0);
+    assert_eq!(listed(&caller, "/v1/leases", 1)[0]["part"]["whole"], true);
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |d| d.as_secs())
 }
 
 #[test]

@@ -184,6 +184,73 @@ fn what_servers_say_is_what_the_schemas_say() {
 }
 
 #[test]
+fn leases_the_line_and_health_are_what_the_schemas_say() {
+    let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
+    let nobody = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
+    let nobody = nobody.expect("a free port").to_string();
+    let both = format!("{},{nobody}", server.address);
+    let at = ["--server", &server.address];
+    let wish = ["request", "-n", "1", "-m", "16MiB", "-p", "0.25", "--json"];
+    let v = holds("request.json", &printed(busbar(&wish).args(at)));
+    let id = v["lease"].as_str().expect("an id").to_string();
+    // Two whole ones are not to be had as long as that lasts.
+    let waits = ["run", "-n", "2", "--wait", "5m", "--", "true"];
+    let mut waits = busbar(&[&waits[..1], &at[..], &waits[1..]].concat());
+    let mut waits = Running::start(&mut waits);
+    until("somebody in line", || {
+        let n = server.status()["waiting"].as_array().map_or(0, Vec::len);
+        (n == 1).then_some(())
+    });
+    // One of two does not answer: what the other says is there, and the command fails.
+    let failed = |command: &str, more: &[&str]| {
+        let out = finished(busbar(&[command, "--server", &both]).args(more));
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(125), "{said}");
+        assert!(said.contains(&nobody), "{said}");
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    let of = |v: &Value, server: &str| {
+        let mut all = v.as_array().into_iter().flatten();
+        all.find(|s| s["server"] == server).expect("it").clone()
+    };
+    let v = holds("list.json", &failed("list", &["--json"]));
+    let own = of(&v, &server.address);
+    assert_eq!(own["leases"][0]["memory"], 16 << 20, "{own}");
+    assert_eq!(own["leases"][0]["share"], 250, "{own}");
+    let w = &own["waiting"][0];
+    assert_eq!((&w["wanted"], &w["place"]), (&2.into(), &1.into()), "{own}");
+    assert_eq!(w["offer"], serde_json::json!([1]), "{own}");
+    assert!(of(&v, &nobody)["error"].is_string(), "{v}");
+    let mut wrong = v.clone();
+    let first = if v[0]["waiting"].is_array() { 0 } else { 1 };
+    wrong[first]["waiting"][0]["place"] = "first".into();
+    assert!(fits("list.json", &read("list.json"), &wrong, "").is_err());
+    let text = failed("list", &[]);
+    for said in ["16.0 MiB, 0.25 of the time", "all of 2 among 0,1", "PLACE"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let v = holds("health.json", &failed("health", &["--json"]));
+    assert_eq!(of(&v, &server.address)["reachable"], true);
+    assert_eq!(of(&v, &nobody)["reachable"], false);
+    let text = failed("health", &[]);
+    let line = |address: &str| {
+        let mut lines = text.lines();
+        lines.find(|l| l.starts_with(address)).expect("a line")
+    };
+    assert!(line(&server.address).contains(" up "), "{text}");
+    assert!(line(&nobody).contains(" down "), "{text}");
+    let v = holds(
+        "release.json",
+        &printed(busbar(&["release", &id, "--json"]).args(at)),
+    );
+    assert_eq!(
+        v[0]["released"][0]["devices"].as_array().map(Vec::len),
+        Some(1)
+    );
+    assert!(waits.wait().success());
+}
+
+#[test]
 fn doctor_makes_calls_and_says_what_they_cost() {
     let server = Server::start();
     let at = ["--server", &server.address];

@@ -142,17 +142,14 @@ impl<'a> Line<'a> {
     fn stand(&self, i: usize, since: Option<u64>) -> Result<()> {
         let wanted = self.wanted;
         let site = &self.sites[i];
-        let (whole, memory, share) = match wanted.want {
-            Want::Whole => (true, 0, 0),
-            Want::Part { memory, share } => (false, memory, share),
-        };
+        let (memory, share) = wanted.want.part();
         let alone = self.sites.len() == 1;
         let reserve = Reserve {
             name: wanted.name.clone(),
             devices: site.devices.iter().map(|(n, _)| *n).collect(),
             least: if alone { wanted.least as u32 } else { 1 },
             most: wanted.most.min(site.devices.len()) as u32,
-            whole,
+            whole: wanted.want == Want::Whole,
             memory,
             share,
             since,

@@ -622,6 +622,7 @@ pub(super) fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
         });
         gpus.gpus.values_mut().for_each(|g| g.only(part, used));
     }
+    let (waiting, waiting_left_out) = pool.waiting(&asker);
     Status {
         version: env!("CARGO_PKG_VERSION").into(),
         uptime_seconds: server.started.elapsed().as_secs(),
@@ -630,6 +631,8 @@ pub(super) fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
         sessions: list,
         sessions_left_out: 0,
         leases: pool.leases(&asker, server.started.elapsed()),
+        waiting,
+        waiting_left_out,
         missing: server.missing.clone(),
         gpus,
         said: None,

@@ -6,7 +6,7 @@ use busbar_control::device::Device;
 use busbar_control::gpu::{Gpu, Number};
 use busbar_control::hello::{Change, Refusal};
 use busbar_control::holding::{Holding, Memory, Traffic};
-use busbar_control::status::{Lease, Listed, Session, Status, Time};
+use busbar_control::status::{Lease, Listed, Session, Status, Time, Waiting};
 use busbar_web::api::{Quota, Used};
 use busbar_web::{Gate, Had, Overview, Port, Row, View, start};
 use rustls_pki_types::CertificateDer;
@@ -158,7 +158,27 @@ pub fn full() -> Overview {
             lease: "l".into(),
             holder: "ann".into(),
             devices: vec![0],
+            tenant: "lab".into(),
+            memory: 1 << 20,
+            share: 250,
+            sessions: 1,
+            until: Some(90),
             ..Lease::default()
+        }],
+        waiting: vec![Waiting {
+            lease: "w".into(),
+            holder: "bob".into(),
+            tenant: "lab".into(),
+            place: 2,
+            since: 7000,
+            devices: vec![0, 1],
+            wanted: 2,
+            memory: 1 << 20,
+            share: 250,
+            offer: vec![1],
+            ahead: vec!["eve".into()],
+            holders: vec!["ann".into()],
+            ..Waiting::default()
         }],
         missing: vec![("opencl".into(), "none".into())],
         ..Status::default()
@@ -231,6 +251,15 @@ pub fn port(asks: bool) -> (SocketAddr, Arc<Known>) {
     })
     .expect("it starts");
     (at, known)
+}
+
+/// Waits for something to be so: what is shown may be a second old.
+pub fn until(so: impl Fn() -> bool) {
+    let start = std::time::Instant::now();
+    while !so() {
+        assert!(start.elapsed() < PATIENCE, "it does not become so");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// What came back.
