@@ -56,6 +56,11 @@ fn registered_memory_is_what_the_driver_says_of_it() {
     same_with_and_without_shared_memory("registered");
 }
 
+#[test]
+fn host_memory_that_is_created_and_mapped_is_the_hosts_and_the_devices() {
+    same_with_and_without_shared_memory("created");
+}
+
 fn same_with_and_without_shared_memory(word: &str) {
     let server = Server::start();
     let program = Path::new(env!("CARGO_BIN_EXE_semantics_program"));

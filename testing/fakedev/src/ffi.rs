@@ -76,6 +76,8 @@ pub const MEMORYTYPE_ARRAY: u32 = 3;
 pub const MEMORYTYPE_UNIFIED: u32 = 4;
 
 pub const LOCATION_DEVICE: i32 = 1;
+pub const LOCATION_HOST: i32 = 2;
+pub const LOCATION_HOST_NUMA: i32 = 3;
 
 /// Stores through an out pointer that the caller must give: a null one is `INVALID_VALUE`.
 ///

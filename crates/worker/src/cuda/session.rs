@@ -54,7 +54,7 @@ pub struct Cuda {
     /// What device memory passes.
     pub gate: Gate,
     /// Physical memory that the program has mapped, by address: its size, and what keeps it.
-    pub physical: BTreeMap<u64, (u64, Option<Arc<Charge>>)>,
+    pub physical: BTreeMap<u64, mapped::Physical>,
     /// Memory of pools, by address, with the id of the context that it was taken in.
     pub pooled: HashMap<u64, (u32, Charge)>,
     /// What pools keep that nobody uses, by handle.

@@ -3,23 +3,35 @@
 use super::ipc::descriptor;
 use super::prelude::*;
 use super::state::exports::Memory;
-use super::state::mapped::within;
+use super::state::mapped::{Physical, within};
 use crate::answer::items;
 
-/// Puts the physical device in the place of the program's.
-fn place(w: &Cuda, l: &mut CUmemLocation) -> Result {
-    let [kind, id] = busbar_abi::member::<[i32; 2], _>(l);
-    busbar_abi::set_member(l, [kind, w.device(id)?]);
-    Ok(())
+/// Whether a location is a host's.
+fn is_host(l: &CUmemLocation) -> bool {
+    matches!(
+        l.r#type,
+        CU_MEM_LOCATION_TYPE_HOST | CU_MEM_LOCATION_TYPE_HOST_NUMA
+    )
+}
+
+/// What memory was made with.
+fn properties(d: &Driver, memory: CUmemGenericAllocationHandle) -> Result<CUmemAllocationProp> {
+    let mut props = busbar_abi::zeroed();
+    // SAFETY: live memory and a pointer to a live structure.
+    check(unsafe { d.cuMemGetAllocationPropertiesFromHandle(&mut props, memory) })?;
+    Ok(props)
 }
 
 pub fn vmm_create(w: &mut Cuda, m: msg::VmmCreate<'_>) -> Result<(), Fail> {
     let mut props: CUmemAllocationProp = plain(m.props)?;
-    place(w, &mut props.location)?;
+    w.locate(&mut props.location)?;
     props.win32HandleMetaData = std::ptr::null_mut();
     // Of the ways to share it only descriptors can be offered.
     props.requestedHandleTypes &= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    let charge = w.charge(Use::Physical, m.size)?;
+    let charge = match is_host(&props.location) {
+        true => w.shared.take(m.size)?,
+        false => w.charge(Use::Physical, m.size)?,
+    };
     let mut memory = 0;
     // SAFETY: pointers to live values.
     check(unsafe { w.cuMemCreate(&mut memory, m.size as usize, &props, 0) })?;
@@ -32,20 +44,55 @@ pub fn vmm_map(w: &mut Cuda, m: msg::VmmMap) -> Result {
     super::memory::reserve(w, m.va, m.size)?;
     // SAFETY: addresses reserved above, and live memory; the driver checks that they fit.
     check(unsafe { w.cuMemMap(m.va, m.size as usize, m.offset as usize, memory, 0) })?;
-    // Memory that is released lives as long as it is mapped.
     let charge = w.handles.charged((Kind::Allocation, m.allocation));
-    w.physical.insert(m.va, (m.size, charge.cloned()));
+    let mapped = Physical {
+        size: m.size,
+        host: properties(w.driver, memory).is_ok_and(|p| is_host(&p.location)),
+        _charge: charge.cloned(),
+    };
+    w.physical.insert(m.va, mapped);
     Ok(())
 }
 
 pub fn vmm_set_access(w: &mut Cuda, m: msg::VmmSetAccess<'_>) -> Result<(), Fail> {
     let mut list: Vec<CUmemAccessDesc> = items(m.access)?;
     for a in &mut list {
-        place(w, &mut a.location)?;
+        w.locate(&mut a.location)?;
     }
     within(m.va, m.size)?;
-    // SAFETY: a range that the driver checks, and an array of that length.
-    check(unsafe { w.cuMemSetAccess(m.va, m.size as usize, list.as_ptr(), list.len()) })?;
+    let end = m.va + m.size;
+    let host: Vec<_> = w
+        .physical
+        .range(m.va..end)
+        .filter(|(_, p)| p.host)
+        .map(|(va, p)| (*va, p.size))
+        .collect();
+    let set = |va: u64, size: u64, list: &[CUmemAccessDesc]| {
+        // SAFETY: a range that the driver checks, and an array of that length.
+        check(unsafe { w.cuMemSetAccess(va, size as usize, list.as_ptr(), list.len()) })
+    };
+    if host.is_empty() {
+        return Ok(set(m.va, m.size, &list)?);
+    }
+    // What stands for the program's memory is this process's to use as well, whoever else is.
+    let own = CUmemAccessDesc {
+        location: CUmemLocation {
+            r#type: CU_MEM_LOCATION_TYPE_HOST,
+            ..busbar_abi::zeroed()
+        },
+        flags: CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+    };
+    list.retain(|a| a.location.r#type == CU_MEM_LOCATION_TYPE_DEVICE);
+    for (va, p) in w.physical.range(m.va..end) {
+        if !p.host {
+            set(*va, p.size, &list)?;
+            continue;
+        }
+        let all: Vec<_> = list.iter().copied().chain([own]).collect();
+        set(*va, p.size, &all)?;
+    }
+    host.into_iter()
+        .for_each(|(va, size)| w.shared.twins.adopt(va, size));
     Ok(())
 }
 
@@ -55,7 +102,7 @@ pub fn vmm_get_access(
 ) -> Result<msg::VmmGetAccessReply, Fail> {
     let mut location: CUmemLocation = plain(m.location)?;
     let mut flags = 0;
-    place(w, &mut location)?;
+    w.locate(&mut location)?;
     within(m.va, 0)?;
     // SAFETY: pointers to live values.
     check(unsafe { w.cuMemGetAccess(&mut flags, &location, m.va) })?;
@@ -64,9 +111,13 @@ pub fn vmm_get_access(
 
 pub fn vmm_unmap(w: &mut Cuda, m: msg::VmmUnmap) -> Result {
     within(m.va, m.size)?;
+    let end = m.va + m.size;
+    // Nobody here uses it any more.
+    for (va, _) in w.physical.range(m.va..end).filter(|(_, p)| p.host) {
+        w.shared.twins.unmap(*va);
+    }
     // SAFETY: a range that the driver checks.
     check(unsafe { w.cuMemUnmap(m.va, m.size as usize) })?;
-    let end = m.va + m.size;
     w.physical.retain(|va, _| *va < m.va || *va >= end);
     Ok(())
 }
@@ -84,7 +135,7 @@ pub fn vmm_granularity(
 ) -> Result<msg::VmmGranularityReply, Fail> {
     let mut props: CUmemAllocationProp = plain(m.props)?;
     let mut n = 0;
-    place(w, &mut props.location)?;
+    w.locate(&mut props.location)?;
     // SAFETY: pointers to live values.
     check(unsafe { w.cuMemGetAllocationGranularity(&mut n, &props, m.option as _) })?;
     Ok(msg::VmmGranularityReply {
@@ -102,19 +153,20 @@ pub fn vmm_export(w: &mut Cuda, m: msg::VmmExport) -> Result<msg::VmmExportReply
 }
 
 pub fn vmm_import(w: &mut Cuda, m: msg::VmmImport) -> Result<Encoded> {
-    let mut props: CUmemAllocationProp = busbar_abi::zeroed();
     let (memory, charge) = super::ipc::taken(w, Use::Physical, (&m.tag, &m.secret))?;
-    // SAFETY: live memory and a pointer to a live structure.
-    let told = check(unsafe { w.cuMemGetAllocationPropertiesFromHandle(&mut props, memory) });
-    let seen = w.devices.iter().position(|d| *d == props.location.id);
-    match told.and_then(|()| seen.ok_or(CUDA_ERROR_INVALID_DEVICE)) {
-        Ok(device) => props.location.id = device as i32,
+    let told = properties(w.driver, memory).and_then(|mut props| {
+        let seen = w.devices.iter().position(|d| *d == props.location.id);
+        props.location.id = seen.ok_or(CUDA_ERROR_INVALID_DEVICE)? as i32;
+        Ok(props)
+    });
+    let mut props = match told {
+        Ok(props) => props,
         Err(e) => {
             // SAFETY: live memory, which nobody else has.
             unsafe { w.cuMemRelease(memory) };
             return Err(e);
         }
-    }
+    };
     props.win32HandleMetaData = std::ptr::null_mut();
     w.made_of(&m, memory, charge);
     Ok(Encoded::of(&msg::VmmImportReply {

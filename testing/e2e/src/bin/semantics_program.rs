@@ -14,6 +14,9 @@ mod copies;
 #[path = "semantics_program/corners.rs"]
 mod corners;
 
+#[path = "semantics_program/created.rs"]
+mod created;
+
 #[path = "semantics_program/deaths.rs"]
 mod deaths;
 
@@ -85,6 +88,7 @@ fn main() {
         "refused" => refused(&api),
         "descriptors" => descriptors(&api),
         "words" => words(&api),
+        "created" => created::created(&api),
         "corners" => corners::corners(&api),
         "full" => full::full(&api),
         "copies" => full::copies(&api),

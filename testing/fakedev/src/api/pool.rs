@@ -13,7 +13,6 @@ use std::ffi::c_void;
 use std::os::fd::{BorrowedFd, IntoRawFd};
 use std::sync::atomic::Ordering;
 
-const LOCATION_HOST: i32 = 2;
 const DESCRIPTOR: i32 = 1;
 /// What a device may do is kept among the settings, from this number on.
 const ACCESS: i32 = 1000;
@@ -108,8 +107,13 @@ api! {
             return Err(NOT_SUPPORTED);
         }
         let shared = props.handle_types & DESCRIPTOR != 0;
+        let host = match props.location.kind {
+            LOCATION_DEVICE => false,
+            LOCATION_HOST if !shared => true,
+            LOCATION_HOST_NUMA if props.location.id == 0 => true,
+            _ => return Err(INVALID_VALUE),
+        };
         let file = shared.then(pool::file).transpose()?;
-        let host = props.location.kind == LOCATION_HOST;
         let device = if host { 0 } else { located(&props.location)? };
         let of = (host, false, file);
         put(out, Pool::with(device, false, props.max_size, of).handle)

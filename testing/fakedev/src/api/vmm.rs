@@ -17,12 +17,15 @@ const ACCESS_READ_WRITE: i32 = 3;
 fn checked_prop(prop: *const AllocationProp) -> R<AllocationProp> {
     // SAFETY: the caller's pointer is null or valid, as its header says.
     let prop = unsafe { get(prop)? };
-    let host = matches!(prop.location.kind, 2..=4);
-    if prop.kind != 1 || !(host || prop.location.kind == LOCATION_DEVICE) {
+    let known = match prop.location.kind {
+        LOCATION_DEVICE => device::by_ordinal(prop.location.id).map(|_| true)?,
+        LOCATION_HOST => prop.handle_types == 0,
+        // There is one node.
+        LOCATION_HOST_NUMA => prop.location.id == 0,
+        _ => false,
+    };
+    if prop.kind != 1 || !known {
         return Err(INVALID_VALUE);
-    }
-    if !host {
-        device::by_ordinal(prop.location.id)?;
     }
     Ok(prop)
 }
@@ -75,8 +78,9 @@ api! {
         if out.is_null() || size == 0 || flags != 0 || !aligned(&[size as u64]) {
             return Err(INVALID_VALUE);
         }
-        let charge = if prop.location.kind == LOCATION_DEVICE { size } else { 0 };
-        let device = device::get(prop.location.id.max(0) as usize);
+        let on_device = prop.location.kind == LOCATION_DEVICE;
+        let charge = if on_device { size } else { 0 };
+        let device = device::get(if on_device { prop.location.id as usize } else { 0 });
         device.charge(charge)?;
         let file = libc::memfd_create(c"fakedev".as_ptr(), libc::MFD_CLOEXEC);
         if file < 0 {
@@ -133,7 +137,8 @@ api! {
         }
         allocation.references.fetch_add(1, Ordering::AcqRel);
         let device = allocation.device();
-        memory::insert(address, size, Kind::Mapped, 0, device, handle as usize, 0);
+        let flags = if allocation.is_host() { memory::OF_HOST } else { 0 };
+        memory::insert(address, size, Kind::Mapped, 0, device, handle as usize, flags);
         Ok(())
     }
 
@@ -180,7 +185,9 @@ api! {
                 return Err(INVALID_VALUE);
             }
             if desc.location.kind == LOCATION_DEVICE {
-                device::by_ordinal(desc.location.id)?;
+                device::by_ordinal(desc.location.id).map_err(|_| INVALID_VALUE)?;
+            } else if !ranges.iter().all(|range| range.is_host()) {
+                return Err(NOT_SUPPORTED);
             }
             access = access.max(desc.flags);
         }

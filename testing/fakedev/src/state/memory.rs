@@ -20,6 +20,9 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 static FREED: Mutex<VecDeque<(u64, usize)>> = Mutex::new(VecDeque::new());
 const FREED_KEPT: usize = 256;
 
+/// The flag of mapped memory that is the host's.
+pub const OF_HOST: u32 = 1;
+
 /// What a range of addresses is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -74,7 +77,8 @@ impl Range {
 
     /// Whether it is host memory by nature.
     pub fn is_host(&self) -> bool {
-        matches!(self.kind, Kind::Pinned | Kind::Registered)
+        let mapped = self.kind == Kind::Mapped && self.flags & OF_HOST != 0;
+        mapped || matches!(self.kind, Kind::Pinned | Kind::Registered)
     }
 }
 

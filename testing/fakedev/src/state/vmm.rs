@@ -35,9 +35,17 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// The device that it is on.
+    /// Whether it is host memory.
+    pub fn is_host(&self) -> bool {
+        self.prop.location.kind != LOCATION_DEVICE
+    }
+
+    /// The device that it is on, or the first.
     pub fn device(&self) -> usize {
-        self.prop.location.id.max(0) as usize
+        match self.is_host() {
+            true => 0,
+            false => self.prop.location.id.max(0) as usize,
+        }
     }
 }
 

@@ -44,7 +44,7 @@ pub fn untell(cx: Cx, r: &Range) {
 /// Frees page-locked memory.
 pub fn free(cx: Cx, p: u64) -> Result<()> {
     let state = cx.state();
-    let r = state.ranges.remove(p, |s| s == Sort::Host);
+    let r = state.ranges.take(p, Range::is_allocated);
     let r = r.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     transfer::settle(cx, r.base, r.size);
     untell(cx, &r);

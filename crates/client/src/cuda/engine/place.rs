@@ -5,6 +5,7 @@ use crate::cuda::call::unmap_host;
 use crate::cuda::engine::shared;
 use crate::cuda::state::ranges::{Spaces, pages, whole};
 use crate::cuda::state::space;
+use std::ffi::c_void;
 
 /// Maps fresh memory of the program's at an address of one of our ranges.
 pub fn map_fixed(at: u64, len: u64, rights: i32) -> Result<()> {
@@ -19,6 +20,42 @@ pub fn map_fixed(at: u64, len: u64, rights: i32) -> Result<()> {
         unmap_host(p as u64, len);
     }
     Err(CUDA_ERROR_OUT_OF_MEMORY)
+}
+
+/// Maps fresh memory of the program's where there is room.
+pub fn map_anywhere(len: u64) -> Result<u64> {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping that replaces nothing.
+    let p = unsafe { libc::mmap(std::ptr::null_mut(), len as usize, rights, flags, -1, 0) };
+    refuse_if(p == libc::MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY)?;
+    Ok(p as u64)
+}
+
+/// Sets what the program may do with pages of ours.
+pub fn protect(at: u64, len: u64, rights: i32) -> Result<()> {
+    // SAFETY: whole pages of ours.
+    let done = unsafe { libc::mprotect(at as *mut c_void, len as usize, rights) };
+    refuse_if(done != 0, CUDA_ERROR_OPERATING_SYSTEM)
+}
+
+/// Moves pages, which may be read and written, to where a mapping of ours of the same length is.
+///
+/// # Safety
+/// Nobody uses either.
+pub unsafe fn move_pages(from: u64, to: u64, len: u64) -> Result<()> {
+    let (old, new, n) = (from as *mut c_void, to as *mut c_void, len as usize);
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: passed on to the caller.
+    let moved = unsafe { libc::mremap(old, n, n, flags, new) };
+    if moved == libc::MAP_FAILED {
+        // Pages that were guarded one by one may be several mappings to the kernel.
+        protect(to, len, libc::PROT_READ | libc::PROT_WRITE)?;
+        // SAFETY: passed on to the caller.
+        unsafe { std::ptr::copy_nonoverlapping(old.cast::<u8>(), new.cast(), n) };
+        unmap_host(from, len);
+    }
+    Ok(())
 }
 
 /// Maps memory through which kernels see whole pages that lie elsewhere in the program.

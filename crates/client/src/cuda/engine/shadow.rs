@@ -47,6 +47,35 @@ pub fn add_variable(cx: Cx, (at, size): (u64, u64), context: u32) -> Result<()> 
     shadows.add_variable(&Host, (at, size), context, map)
 }
 
+/// The context of memory that is none's.
+const NOBODYS: u32 = u32::MAX;
+
+/// Devices may use host memory that the program has made and mapped, and the worker has, too.
+pub fn add_created(cx: Cx, at: u64, len: u64) -> Result<()> {
+    let shadows = &cx.state().shadows;
+    cx.handle_faults()?;
+    let _one = shadows.exposing();
+    if shadows.device_side(at, 1).is_some() {
+        return Ok(());
+    }
+    crate::log!(
+        Info,
+        "kernels see {len} bytes of created host memory at {at:#x}"
+    );
+    transfer::settle(cx, at, len);
+    let mut area = Area::new(Sort::Host, at, len, at, NOBODYS);
+    area.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
+    shadows.insert(&Host, area)
+}
+
+/// Such memory is about to be unmapped: all its bytes are here first.
+pub fn take_created(cx: Cx, at: u64, len: u64) {
+    transfer::settle(cx, at, len);
+    let wait = |owed: &[(u32, u32)], mark| cx.wait_for(owed, mark);
+    let shadows = &cx.state().shadows;
+    shadows.forget_registered(&Host, &cx, at, wait);
+}
+
 /// Makes a kernel see page-locked memory: gives its address on the device. The log hears `why`.
 pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result<u64> {
     if cx.state().spaces.is_shared(p) {
@@ -55,6 +84,10 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
     let shadows = &cx.state().shadows;
     if let Some(known) = shadows.device_side(p, 1) {
         return Ok(known);
+    }
+    if r.is_created() {
+        // No device was let use it, so that one that does fails as it should.
+        return Ok(p);
     }
     let (at, n) = (r.base, r.size);
     let elsewhere = |there: Cx| there.state().shadows.device_side(p, 1).is_some();

@@ -1,15 +1,19 @@
 //! Virtual memory management: addresses are reserved here, memory is made and mapped at the worker.
 
 use super::prelude::*;
+use crate::cuda::call::unmap_host;
+use crate::cuda::engine::{place, shadow};
+use crate::cuda::state::ranges::CREATED;
 use crate::cuda::state::vmm::Allocation;
 
-/// Makes memory known that the worker has under this id.
-pub fn add(cx: Cx, id: u32, size: u64, props: &CUmemAllocationProp) {
+/// Makes memory known that the worker has under this id; of the host's, with the program's pages.
+pub fn add(cx: Cx, id: u32, size: u64, props: &CUmemAllocationProp, pages: Option<u64>) {
     let made = Allocation {
         size,
         props: busbar_abi::bytes_of(props).to_vec(),
         device: location_id(&props.location),
         held: 1,
+        pages,
     };
     lock(&cx.state().vmm).allocations.insert(id, made);
 }
@@ -23,16 +27,44 @@ pub fn known(cx: Cx, id: u32) -> Result<(u64, CUmemAllocationProp)> {
     Ok((a.size, props))
 }
 
-/// Checks what a program asks of new memory: it must be a device's own. That another machine may
-/// have it too is a wish that only the attempt to export it turns down.
+/// Checks what a program asks of new memory: it must be a device's own, or the host's. That
+/// another machine may have it too is a wish that only the attempt to export it turns down.
 pub fn check(cx: Cx, p: &CUmemAllocationProp) -> Result<()> {
-    if p.r#type != CU_MEM_ALLOCATION_TYPE_PINNED {
-        return Err(CUDA_ERROR_INVALID_VALUE);
+    let pinned = p.r#type == CU_MEM_ALLOCATION_TYPE_PINNED;
+    refuse_if(!pinned, CUDA_ERROR_INVALID_VALUE)?;
+    match p.location.r#type {
+        CU_MEM_LOCATION_TYPE_DEVICE => cx.device(location_id(&p.location)).map(drop),
+        // No process can share memory that is on no node in particular.
+        CU_MEM_LOCATION_TYPE_HOST => {
+            refuse_if(p.requestedHandleTypes != 0, CUDA_ERROR_INVALID_VALUE)
+        }
+        CU_MEM_LOCATION_TYPE_HOST_NUMA => Ok(()),
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
-    if p.location.r#type != CU_MEM_LOCATION_TYPE_DEVICE {
-        return Err(CUDA_ERROR_NOT_SUPPORTED);
-    }
-    cx.device(location_id(&p.location)).map(drop)
+}
+
+/// Whether a location is the host's.
+pub fn is_host(l: &CUmemLocation) -> bool {
+    matches!(
+        l.r#type,
+        CU_MEM_LOCATION_TYPE_HOST | CU_MEM_LOCATION_TYPE_HOST_NUMA
+    )
+}
+
+/// What sizes of memory with these properties must be multiples of; the server's driver knows.
+pub fn granularity(
+    cx: Cx,
+    props: &CUmemAllocationProp,
+    option: CUmemAllocationGranularity_flags,
+) -> Result<usize> {
+    check(cx, props)?;
+    let m = msg::VmmGranularity {
+        props: busbar_abi::bytes_of(props),
+        option,
+    };
+    let reply = cx.cached(&m)?;
+    let n = decode::<msg::VmmGranularityReply>(&reply)?.granularity;
+    Ok(n as usize)
 }
 
 /// The device that a location names.
@@ -40,11 +72,59 @@ pub fn location_id(l: &CUmemLocation) -> CUdevice {
     busbar_abi::member::<[i32; 2], _>(l)[1]
 }
 
+/// Host memory that a program maps is page-locked, every context's, and for kernels.
+pub const FLAGS: u32 = CREATED | CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+
+const RIGHTS: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
+/// Moves the program's pages of host memory to where it maps them. Nobody may use them yet.
+pub fn move_in(from: u64, to: u64, size: u64) -> Result<()> {
+    place::map_fixed(to, size, libc::PROT_NONE)?;
+    // SAFETY: pages that are nowhere else, and a mapping that is new.
+    let moved = unsafe { place::move_pages(from, to, size) };
+    moved.and_then(|()| place::protect(to, size, libc::PROT_NONE))
+}
+
+/// Sets who may use host memory: the program, and what `m` says.
+pub fn let_in(cx: Cx, m: &msg::VmmSetAccess<'_>, all: &[(u64, u64)], devices: bool) -> Result<()> {
+    cx.call(m)?;
+    for (va, size) in all.iter().copied() {
+        if cx.state().shadows.device_side(va, 1).is_some() {
+            continue;
+        }
+        place::protect(va, size, RIGHTS)?;
+        if devices {
+            shadow::add_created(cx, va, size)?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes the program's pages away from where they are mapped, with the bytes that devices wrote.
+pub fn move_out(cx: Cx, va: u64, id: u32) -> Result<()> {
+    let of_host = |a: &Allocation| a.pages.map(|_| a.size);
+    let size = lock(&cx.state().vmm).allocations.get(&id).and_then(of_host);
+    let Some(size) = size else {
+        return Ok(());
+    };
+    shadow::take_created(cx, va, size);
+    place::protect(va, size, RIGHTS)?;
+    let to = place::map_anywhere(size)?;
+    // SAFETY: the program unmaps it, and the other is new.
+    unsafe { place::move_pages(va, to, size)? };
+    let mut s = lock(&cx.state().vmm);
+    s.allocations.entry(id).and_modify(|a| a.pages = Some(to));
+    Ok(())
+}
+
 /// Lets go of memory that is neither held nor mapped. Its handle stays known while it is mapped:
 /// the program may ask for it back.
 pub fn forget_unused(cx: Cx, id: u32) -> Result<()> {
-    if !lock(&cx.state().vmm).take_unused(id) {
+    let Some(gone) = lock(&cx.state().vmm).take_unused(id) else {
         return Ok(());
+    };
+    if let Some(at) = gone.pages {
+        unmap_host(at, gone.size);
     }
     let sent = cx.send(&msg::VmmRelease { allocation: id });
     cx.destroy(Kind::Allocation, id);

@@ -29,7 +29,7 @@ unsafe fn attribute(cx: Cx, r: &Range, p: u64, which: u32, data: *mut c_void) ->
     let on_host = r.sort.is_page_locked();
     // What is mapped, or of a pool, or a variable of the program's that moves, is no context's.
     let (reserved, access) = match r.sort {
-        Sort::Foreign => {
+        _ if r.sort == Sort::Foreign || r.is_created() => {
             let vmm = lock(&cx.state().vmm);
             (vmm.reserved(p), vmm.access(p))
         }
@@ -207,7 +207,7 @@ pub unsafe fn cuMemHostGetFlags(cx: Cx, p: *mut c_void) -> Result<u32> {
         .state()
         .ranges
         .find(p as u64)
-        .filter(|r| r.sort == Sort::Host)
+        .filter(Range::is_allocated)
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
     // It is mapped whether a program asks for that or not.
     let told = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_WRITECOMBINED;

@@ -2,7 +2,7 @@
 
 use super::prelude::*;
 use crate::cuda::engine::pool::Maker;
-use crate::cuda::engine::{host_pool, memory, pool, stream};
+use crate::cuda::engine::{host_pool, memory, pool, stream, vmm};
 use crate::cuda::state::handles::WORKER_IDS;
 use crate::cuda::state::ranges::{Sort, plausible};
 
@@ -123,11 +123,10 @@ pub fn cuMemPoolCreate(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
     }
     match props.location.r#type {
         CU_MEM_LOCATION_TYPE_DEVICE => {}
-        // Another process of this machine would need this one's memory, too.
-        CU_MEM_LOCATION_TYPE_HOST if props.handleTypes == 0 => {
-            return Ok(host_pool::create(cx, props.maxSize as u64));
+        CU_MEM_LOCATION_TYPE_HOST | CU_MEM_LOCATION_TYPE_HOST_NUMA => {
+            return of_host(cx, props);
         }
-        _ => return Err(CUDA_ERROR_NOT_SUPPORTED),
+        _ => return Err(CUDA_ERROR_INVALID_VALUE),
     }
     cx.device(props.location.id)
         .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
@@ -140,6 +139,20 @@ pub fn cuMemPoolCreate(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
         .inspect_err(|_| cx.destroy(Kind::MemoryPool, pool))?;
     cx.state().pools.insert(pool, props.location.id);
     Ok(pool)
+}
+
+/// Makes a pool of host memory, on a node of the server's if one is named.
+fn of_host(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
+    let shared = props.handleTypes != 0;
+    match props.location.r#type {
+        CU_MEM_LOCATION_TYPE_HOST => refuse_if(shared, CUDA_ERROR_INVALID_VALUE)?,
+        // Another process of this machine would need this one's memory, too.
+        _ => refuse_if(shared, CUDA_ERROR_NOT_SUPPORTED)?,
+    }
+    let mut memory: CUmemAllocationProp = busbar_abi::zeroed();
+    (memory.r#type, memory.location) = (props.allocType, props.location);
+    vmm::granularity(cx, &memory, CU_MEM_ALLOC_GRANULARITY_MINIMUM)?;
+    Ok(host_pool::create(cx, props.maxSize as u64))
 }
 
 pub unsafe fn cuMemSetMemPool(

@@ -1,7 +1,8 @@
 //! Virtual memory management: addresses are reserved here, memory is made and mapped at the worker.
 
 use super::prelude::*;
-use crate::cuda::engine::vmm;
+use crate::cuda::call::unmap_host;
+use crate::cuda::engine::{place, vmm};
 use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::space::GRANULE;
 use crate::cuda::state::vmm::{Mapping, Vmm};
@@ -42,15 +43,19 @@ pub fn cuMemCreate(cx: Cx, size: usize, props: &CUmemAllocationProp, flags: u64)
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     vmm::check(cx, props)?;
+    let host = vmm::is_host(&props.location);
+    let pages = host.then(|| place::map_anywhere(size)).transpose()?;
     let allocation = cx.create_in(Kind::Allocation, 0);
     let m = msg::VmmCreate {
         allocation,
         size,
         props: busbar_abi::bytes_of(props),
     };
-    cx.call(&m)
-        .inspect_err(|_| cx.destroy(Kind::Allocation, allocation))?;
-    vmm::add(cx, allocation, size, props);
+    cx.call(&m).inspect_err(|_| {
+        cx.destroy(Kind::Allocation, allocation);
+        pages.inspect(|at| unmap_host(*at, size));
+    })?;
+    vmm::add(cx, allocation, size, props, pages);
     Ok(allocation)
 }
 
@@ -95,7 +100,13 @@ pub fn cuMemMap(
     let aligned = p.is_multiple_of(GRANULE);
     refuse_if(flags != 0 || !aligned || overlaps, CUDA_ERROR_INVALID_VALUE)?;
     refuse_if(!s.reservations.holds(p, size), CUDA_ERROR_INVALID_VALUE)?;
-    let device = a.device;
+    let (device, pages) = (a.device, a.pages);
+    if let Some(from) = pages {
+        // Two places of the program's would have to change together.
+        refuse_if(s.is_mapped(id), CUDA_ERROR_NOT_SUPPORTED)?;
+        vmm::move_in(from, p, size)?;
+        s.allocations.entry(id).and_modify(|a| a.pages = Some(p));
+    }
     cx.send(&msg::VmmMap {
         va: p,
         size,
@@ -106,10 +117,15 @@ pub fn cuMemMap(
         size,
         allocation: id,
         access: 0,
+        by_host: 0,
     };
     s.mappings.insert(p, mapping);
+    let (device, sort, flags) = match pages {
+        None => (device, Sort::Foreign, 0),
+        Some(_) => (cx.current_device().unwrap_or(0), Sort::Host, vmm::FLAGS),
+    };
     let of = (cx.device(device)?.primary, device);
-    cx.state().ranges.add(p, size, Sort::Foreign, of, 0);
+    cx.state().ranges.add(p, size, sort, of, flags);
     Ok(())
 }
 
@@ -120,24 +136,45 @@ pub unsafe fn cuMemSetAccess(
     access: *const CUmemAccessDesc,
     n: usize,
 ) -> Result<()> {
-    if access.is_null() || n == 0 || n > 64 || !cx.state().ranges.is_on_device(p, size) {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    let bad = access.is_null() || n == 0 || n > 64;
+    let covered = lock(&cx.state().vmm).covers(p, size as u64);
+    refuse_if(bad || !covered, CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program's array of `n` items.
     let list = unsafe { std::slice::from_raw_parts(access, n) };
+    let pieces = lock(&cx.state().vmm).touching(p, size as u64).count();
+    let host = lock(&cx.state().vmm).of_host(p, size as u64);
+    let (mut device, mut program) = (None, None);
     for a in list {
-        if a.location.r#type != CU_MEM_LOCATION_TYPE_DEVICE {
-            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        let known = matches!(
+            a.flags,
+            CU_MEM_ACCESS_FLAGS_PROT_NONE
+                | CU_MEM_ACCESS_FLAGS_PROT_READ
+                | CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        );
+        refuse_if(!known, CUDA_ERROR_INVALID_VALUE)?;
+        if vmm::is_host(&a.location) {
+            // The program has pages of the host's memory alone.
+            refuse_if(host.len() != pieces, CUDA_ERROR_NOT_SUPPORTED)?;
+            program = Some(a.flags);
+            continue;
         }
+        let of_device = a.location.r#type == CU_MEM_LOCATION_TYPE_DEVICE;
+        refuse_if(!of_device, CUDA_ERROR_NOT_SUPPORTED)?;
         cx.device(vmm::location_id(&a.location))
             .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+        device = Some(a.flags).max(device);
     }
     let access = busbar_abi::slice_bytes(list);
-    cx.send(&msg::VmmSetAccess {
+    let m = msg::VmmSetAccess {
         va: p,
         size: size as u64,
         access,
-    })?;
+    };
+    match host.is_empty() {
+        true => cx.send(&m)?,
+        // What the program has written goes there ahead of the queue, from now on.
+        false => vmm::let_in(cx, &m, &host, device.is_some_and(|f| f != 0))?,
+    }
     let mut s = lock(&cx.state().vmm);
     let Vmm {
         mappings,
@@ -145,11 +182,18 @@ pub unsafe fn cuMemSetAccess(
         ..
     } = &mut *s;
     for (_, m) in mappings.range_mut(p..p.saturating_add(size as u64)) {
+        let Some(home) = allocations.get(&m.allocation) else {
+            continue;
+        };
+        if home.pages.is_some() {
+            m.access = device.max(program).unwrap_or(m.access);
+            m.by_host = program.unwrap_or(m.by_host);
+            continue;
+        }
         // What the device may do that has it; others' rights say nothing of that.
-        let home = allocations.get(&m.allocation).map(|a| a.device);
         let own = list
             .iter()
-            .rfind(|a| Some(vmm::location_id(&a.location)) == home);
+            .rfind(|a| vmm::location_id(&a.location) == home.device);
         m.access = own.map_or(m.access, |a| a.flags);
     }
     Ok(())
@@ -161,6 +205,11 @@ pub unsafe fn cuMemGetAccess(
     location: &CUmemLocation,
     p: CUdeviceptr,
 ) -> Result<()> {
+    let by_host = lock(&cx.state().vmm).mapping(p).map(|m| m.by_host);
+    if let Some(flags) = by_host.filter(|_| vmm::is_host(location)) {
+        // SAFETY: the program's pointer.
+        return unsafe { put(out, u64::from(flags)) };
+    }
     let m = msg::VmmGetAccess {
         va: p,
         location: busbar_abi::bytes_of(location),
@@ -190,9 +239,12 @@ pub fn cuMemUnmap(cx: Cx, p: CUdeviceptr, size: usize) -> Result<()> {
     }
     drop(s);
     for (va, size, id) in inside {
+        vmm::move_out(cx, va, id)?;
         // First the word: another thread may map something there once nothing is known of it.
         cx.send(&msg::VmmUnmap { va, size })?;
-        cx.state().ranges.remove(va, |sort| sort == Sort::Foreign);
+        cx.state()
+            .ranges
+            .take(va, |r| r.sort == Sort::Foreign || r.is_created());
         lock(&cx.state().vmm).mappings.remove(&va);
         vmm::forget_unused(cx, id)?;
     }
@@ -204,12 +256,5 @@ pub fn cuMemGetAllocationGranularity(
     props: &CUmemAllocationProp,
     option: CUmemAllocationGranularity_flags,
 ) -> Result<usize> {
-    vmm::check(cx, props)?;
-    let m = msg::VmmGranularity {
-        props: busbar_abi::bytes_of(props),
-        option,
-    };
-    let reply = cx.cached(&m)?;
-    let n = decode::<msg::VmmGranularityReply>(&reply)?.granularity;
-    Ok(n as usize)
+    vmm::granularity(cx, props, option)
 }

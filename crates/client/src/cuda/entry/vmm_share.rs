@@ -117,6 +117,10 @@ pub unsafe fn cuMemExportToShareableHandle(
     {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
+    if vmm::is_host(&props.location) {
+        let why = "another process would need this one's pages";
+        return Err(unsupported("cuMemExportToShareableHandle", why));
+    }
     let r = cx.reply_to(&msg::VmmExport { allocation: id })?;
     let t = Ticket {
         what: MEMORY,
@@ -189,7 +193,7 @@ pub unsafe fn cuMemImportFromShareableHandle(
     let r = decode::<msg::VmmImportReply<'_>>(&reply).inspect_err(fail)?;
     let props = busbar_abi::from_bytes(r.props);
     let props = props.ok_or(CUDA_ERROR_UNKNOWN).inspect_err(fail)?;
-    vmm::add(cx, allocation, t.size, &props);
+    vmm::add(cx, allocation, t.size, &props, None);
     Ok(allocation)
 }
 

@@ -32,6 +32,9 @@ impl Sort {
 /// Set in the flags of device memory whose copies the program wants to be synchronous.
 pub const ORDERED: u32 = 1 << 31;
 
+/// Set in the flags of page-locked memory that the program has made and mapped itself.
+pub const CREATED: u32 = 1 << 30;
+
 /// A range of memory that CUDA knows.
 #[derive(Debug, Clone, Copy)]
 pub struct Range {
@@ -52,6 +55,16 @@ pub struct Range {
 }
 
 impl Range {
+    /// Whether the program has made and mapped it itself: host memory of `cuMemCreate`.
+    pub fn is_created(&self) -> bool {
+        self.sort == Sort::Host && self.flags & CREATED != 0
+    }
+
+    /// Whether it is what `cuMemHostAlloc` gave.
+    pub fn is_allocated(&self) -> bool {
+        self.sort == Sort::Host && self.flags & CREATED == 0
+    }
+
     /// Whether all of `len` bytes at `p`, an address of this range, are in it.
     pub fn holds(&self, p: u64, len: usize) -> bool {
         (p - self.base).saturating_add(len as u64) <= self.size

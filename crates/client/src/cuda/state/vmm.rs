@@ -14,6 +14,8 @@ pub struct Allocation {
     pub device: CUdevice,
     /// How often the program holds it.
     pub held: u32,
+    /// Of memory of the host: where the program's pages are.
+    pub pages: Option<u64>,
 }
 
 /// Memory at an address.
@@ -23,8 +25,10 @@ pub struct Mapping {
     pub size: u64,
     /// The id of the memory.
     pub allocation: u32,
-    /// What the program was let do with it last.
+    /// What the device that has it may do with it, or of memory of the host any.
     pub access: u32,
+    /// What the program may do with memory of the host.
+    pub by_host: u32,
 }
 
 /// Memory that the program makes and maps itself.
@@ -64,11 +68,38 @@ impl Vmm {
         self.reservations.around(p)
     }
 
-    /// Forgets memory that is neither held nor mapped; whether it was there, and was such.
-    pub fn take_unused(&mut self, id: u32) -> bool {
+    /// Whether memory is mapped anywhere.
+    pub fn is_mapped(&self, id: u32) -> bool {
+        self.mappings.values().any(|m| m.allocation == id)
+    }
+
+    /// Forgets memory that is neither held nor mapped, if it was there, and was such.
+    pub fn take_unused(&mut self, id: u32) -> Option<Allocation> {
         let held = self.allocations.get(&id).is_none_or(|a| a.held > 0);
-        let mapped = self.mappings.values().any(|m| m.allocation == id);
-        !held && !mapped && self.allocations.remove(&id).is_some()
+        let unused = !held && !self.is_mapped(id);
+        unused.then(|| self.allocations.remove(&id))?
+    }
+
+    /// Whether all of some addresses are mapped.
+    pub fn covers(&self, p: u64, size: u64) -> bool {
+        let Some(end) = p.checked_add(size) else {
+            return false;
+        };
+        let mut at = p;
+        for (va, m) in self.touching(p, size) {
+            if *va > at {
+                return false;
+            }
+            at = va + m.size;
+        }
+        at >= end && size > 0
+    }
+
+    /// The mappings of memory of the host in a range.
+    pub fn of_host(&self, p: u64, size: u64) -> Vec<(u64, u64)> {
+        let pages = |m: &Mapping| self.allocations.get(&m.allocation)?.pages;
+        let all = self.touching(p, size).filter(|(_, m)| pages(m).is_some());
+        all.map(|(va, m)| (*va, m.size)).collect()
     }
 
     /// The mappings that a range has anything in common with.
@@ -107,22 +138,26 @@ mod tests {
             props: vec![],
             device: 0,
             held: 1,
+            pages: None,
         };
         v.allocations.insert(7, memory);
         let mapping = Mapping {
             size: GRANULE,
             allocation: 7,
             access: 3,
+            by_host: 0,
         };
         v.mappings.insert(at, mapping);
         assert_eq!((v.access(at), v.access(at + GRANULE)), (Some(3), None));
         assert_eq!(v.reserved(at + 5), Some((at, 2 * GRANULE)));
         assert_eq!(v.touching(at + GRANULE - 1, 2).count(), 1);
         assert_eq!(v.touching(at + GRANULE, 2).count(), 0);
-        assert!(!v.take_unused(7), "held and mapped");
+        assert!(v.covers(at, GRANULE) && v.covers(at + 5, 10) && v.of_host(at, 9).is_empty());
+        assert!(!v.covers(at, GRANULE + 1) && !v.covers(at, 0) && !v.covers(at - 1, 2));
+        assert!(v.take_unused(7).is_none(), "held and mapped");
         v.allocations.get_mut(&7).expect("known").held = 0;
-        assert!(!v.take_unused(7), "mapped");
+        assert!(v.take_unused(7).is_none(), "mapped");
         v.mappings.clear();
-        assert!(v.take_unused(7) && !v.take_unused(7));
+        assert!(v.take_unused(7).is_some() && v.take_unused(7).is_none());
     }
 }

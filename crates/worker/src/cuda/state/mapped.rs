@@ -3,6 +3,7 @@
 use crate::memory::{Charge, Use};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::contract;
+use std::sync::Arc;
 
 /// Memory that was mapped where the client said.
 pub struct Mapped {
@@ -10,6 +11,15 @@ pub struct Mapped {
     pub device: i32,
     /// What it takes, unless it is another worker's.
     pub charge: Option<Charge>,
+}
+
+/// Mapped memory that the program made itself.
+pub struct Physical {
+    pub size: u64,
+    /// It is memory of this host.
+    pub host: bool,
+    /// What it takes: memory that is released lives as long as it is mapped.
+    pub _charge: Option<Arc<Charge>>,
 }
 
 /// Whether what lies at an address all devices may use: it is managed.

@@ -52,6 +52,14 @@ impl Shared {
         found.is_some_and(|(at, n)| p - at < *n && len <= n - (p - at))
     }
 
+    /// Takes memory of this host for the session, without an address.
+    pub fn take(&self, size: u64) -> Result<Charge> {
+        let all: u64 = self.gate.of_host().values().map(|m| m.bytes).sum();
+        let fits = all.checked_add(size).is_some_and(|n| n <= self.most_bytes);
+        refuse_if(!fits, CUDA_ERROR_OUT_OF_MEMORY)?;
+        Ok(self.gate.found(Use::Twin, size))
+    }
+
     /// Maps memory that stands for the program's at `origin`, registered in a context.
     pub fn map_twin(&mut self, (va, size): (u64, u64), origin: u64, context: u32) -> Result {
         let whole = size > 0 && (va | size).is_multiple_of(PAGE);
@@ -74,7 +82,9 @@ impl Shared {
     /// The length of what is mapped at an address.
     pub fn size(&self, va: u64) -> Option<u64> {
         let shared = self.segments.get(&va).copied();
-        shared.or_else(|| self.twins.size(va))
+        let known = shared.or_else(|| self.twins.size(va));
+        // What the driver has made is not ours to unmap.
+        known.filter(|_| self.counted.contains_key(&va))
     }
 
     /// Maps what was handed over under a number.

@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 #[derive(Debug, Clone, Copy)]
 struct Twin {
     view: View,
-    /// The context in which the driver registered it.
-    context: u32,
+    /// The context in which the driver registered it; none of what the driver made and mapped.
+    context: Option<u32>,
 }
 
 /// A piece that is open to the program.
@@ -154,8 +154,21 @@ impl Twins {
         let view = self.image.show(Some(va), origin, size)?;
         let mut s = lock(&self.state);
         s.mapped += view.len;
+        let context = Some(context);
         s.all.insert(va, Twin { view, context });
         Ok(())
+    }
+
+    /// Takes memory that the driver has mapped, at the program's own address: it stands for the
+    /// program's in the same way, but no other view shows it.
+    pub fn adopt(&self, va: u64, len: u64) {
+        let (at, origin) = (va, va);
+        let view = View { at, origin, len };
+        let mut s = lock(&self.state);
+        let context = None;
+        if s.all.insert(va, Twin { view, context }).is_none() {
+            s.mapped += len;
+        }
     }
 
     /// The length of what was mapped at an address.
@@ -166,20 +179,22 @@ impl Twins {
     /// Unmaps what was mapped at an address, which the driver knows no longer; its length.
     pub fn unmap(&self, va: u64) -> Option<u64> {
         let mut s = lock(&self.state);
-        let view = s.all.remove(&va)?.view;
+        let Twin { view, context } = s.all.remove(&va)?;
         s.open
             .retain(|(_, at), _| !(va..va + view.len).contains(at));
         s.opened = s.open.values().map(Open::weight).sum();
         s.mapped -= view.len;
-        // SAFETY: mapped by `map`; whoever uses it has the lock.
-        unsafe { self.image.hide(view) };
+        if context.is_some() {
+            // SAFETY: mapped by `map`; whoever uses it has the lock.
+            unsafe { self.image.hide(view) };
+        }
         Some(view.len)
     }
 
     /// What was registered in a context.
     pub fn of_context(&self, context: u32) -> Vec<u64> {
         let s = lock(&self.state);
-        let of_it = s.all.iter().filter(|(_, t)| t.context == context);
+        let of_it = s.all.iter().filter(|(_, t)| t.context == Some(context));
         of_it.map(|(va, _)| *va).collect()
     }
 
