@@ -128,7 +128,7 @@ class Server:
         # It says all that clients need before it says what isolation is in force.
         self.line = None
         for line in self.process.stdout:
-            found = re.search(r"busbar://\S+", line)
+            found = re.search(r"busbar://[^\s']+", line)
             if found:
                 self.line = found[0]
                 break

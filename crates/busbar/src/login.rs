@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// Flags of `busbar login`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  busbar login busbar://TOKEN@gpu-host:7400?key=KEY    # the line that `busbar serve` printed
+  busbar login 'busbar://TOKEN@gpu-host:7400?key=KEY'  # the line that `busbar serve` printed
   busbar login -                                       # the same, read from stdin
   busbar login --list
   busbar login --remove gpu-host
@@ -80,6 +80,7 @@ pub fn run(a: Args) -> Result<()> {
     }
     // The whole line, as it was printed, will do.
     let line = line.trim().trim_start_matches("busbar login ");
+    let line = line.trim_matches('\'');
     let named: Server = line.parse().map_err(anyhow::Error::msg)?;
     let text = |p: Option<PathBuf>| -> Result<String> {
         let Some(p) = p else { return Ok(String::new()) };

@@ -134,7 +134,7 @@ fn invite(config: &Config, vault: &Vault, key: Fingerprint, local: SocketAddr) -
         ..servers::Server::default()
     };
     Ok(format!(
-        "busbar: paste this once where programs are to run:\nbusbar login {}",
+        "busbar: paste this once where programs are to run:\nbusbar login '{}'",
         line.line()
     ))
 }

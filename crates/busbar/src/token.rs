@@ -115,7 +115,7 @@ pub fn run(a: Args) -> Result<()> {
                 key: key.to_string(),
                 ..Server::default()
             };
-            println!("busbar login {}", line.line());
+            println!("busbar login '{}'", line.line());
         }
         What::List { json: true } => {
             let all = vault.tokens()?;

@@ -3,7 +3,7 @@
 //!
 //! `BUSBAR_LOG=LEVEL` (`lost`, `error`, `warn`, `info`, `debug`) writes to stderr;
 //! `BUSBAR_LOG=LEVEL:FILE` appends to a file. `lost` is what `busbar run` asks for unless its user
-//! says otherwise: one line in the life of a process, when its session is lost.
+//! says otherwise: one line in the life of a process, when its session is lost or cannot be opened.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,7 +13,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// How much a line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// A session is over, and its program had not ended it.
+    /// A session is over, and its program had not ended it; or there is none.
     Lost = 1,
     /// Something failed.
     Error,

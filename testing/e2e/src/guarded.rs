@@ -62,8 +62,10 @@ impl Guarded {
     /// When it is none.
     pub fn line(&self, name: &str, more: &[&str]) -> servers::Server {
         let line = self.token(&[&["new", name], more].concat());
-        let line = line.strip_prefix("busbar login ").expect("a line to paste");
-        line.parse().expect("it makes sense")
+        let line = line
+            .strip_prefix("busbar login '")
+            .expect("a line to paste");
+        line.trim_end_matches('\'').parse().expect("it makes sense")
     }
 
     /// Logs in with it.

@@ -7,7 +7,7 @@
 //!
 //! Settings, from the environment or [`config::fakedev_set`]:
 //! - `FAKEDEV_DEVICES` (1): how many devices; `FAKEDEV_MEMORY_MIB` (4096): the memory of each;
-//! - `FAKEDEV_FAULTS`: failures on command, see [`faults`];
+//! - `FAKEDEV_NAME`: what each is called; `FAKEDEV_FAULTS`: failures on command, see [`faults`];
 //! - `FAKEDEV_LOG`: a file that gets the name of each driver call, and counts when the process
 //!   ends;
 //! - `FAKEDEV_LIVE`: a folder in which each process keeps a file, named by its number, that says

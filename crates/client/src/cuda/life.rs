@@ -340,7 +340,7 @@ fn connect(config: &Config, share: Share) -> Result<Found> {
     let opened = Session::open(config, server, "cuda", name_of, events.clone());
     let session = opened.map_err(|e| {
         match share.of {
-            1 => crate::log!(Error, "{e}"),
+            1 => crate::log!(Lost, "{e}"),
             _ => crate::log!(Error, "no CUDA devices from {server}: {e}"),
         }
         match e {

@@ -1,5 +1,6 @@
 //! The functions on devices and their primary contexts.
 
+use crate::config;
 use crate::engine::life;
 use crate::entry::api;
 use crate::faults;
@@ -51,7 +52,8 @@ api! {
 
     fn [cuDeviceGetName] (out: *mut c_char, room: i32, device: CUdevice) {
         by_ordinal(device)?;
-        put_string(out, room, NAME)
+        let name = config::get("FAKEDEV_NAME");
+        put_string(out, room, name.as_deref().unwrap_or(NAME))
     }
 
     fn [cuDeviceGetUuid cuDeviceGetUuid_v2] (out: *mut Uuid, device: CUdevice) {
