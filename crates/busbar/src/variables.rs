@@ -2,7 +2,7 @@
 //! otherwise do nothing, and say so to nobody.
 
 /// All that there are; docs/reference.md explains them.
-const KNOWN: [&str; 34] = [
+const KNOWN: [&str; 35] = [
     "BUSBAR_CONFIG",
     "BUSBAR_CONNECT_TIMEOUT",
     "BUSBAR_CUT",
@@ -34,6 +34,7 @@ const KNOWN: [&str; 34] = [
     "BUSBAR_STATS",
     "BUSBAR_SUITE_TASK",
     "BUSBAR_TEST_CONFINED",
+    "BUSBAR_TEST_RDMA",
     "BUSBAR_TOKEN",
     "BUSBAR_TOKEN_FILE",
     "BUSBAR_TREE",

@@ -41,6 +41,32 @@ impl AsFd for Alarm {
     }
 }
 
+/// Waits until one of those that are there can be read, or has failed; for at most so long. Which
+/// can.
+pub fn wait_any<const N: usize>(
+    fds: [Option<BorrowedFd<'_>>; N],
+    limit: Option<Duration>,
+) -> io::Result<[bool; N]> {
+    let most = limit.map_or(-1, |d| d.as_millis().clamp(1, i32::MAX as u128) as i32);
+    let mut polled = fds.map(|fd| libc::pollfd {
+        // The kernel passes over negative ones.
+        fd: fd.map_or(-1, |fd| fd.as_raw_fd()),
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    loop {
+        // SAFETY: as many live entries as said.
+        let n = unsafe { libc::poll(polled.as_mut_ptr(), N as libc::nfds_t, most) };
+        if n >= 0 {
+            return Ok(polled.map(|p| p.revents != 0));
+        }
+        let e = io::Error::last_os_error();
+        if e.kind() != io::ErrorKind::Interrupted {
+            return Err(e);
+        }
+    }
+}
+
 /// Waits until one of them can be read, or has failed; for at most so long. Whether the first one
 /// can.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], limit: Option<Duration>) -> io::Result<bool> {

@@ -6,8 +6,8 @@
 //! [`fault`] around either to break it on purpose. A connection is used by one sending and one
 //! receiving thread at a time; `shutdown` may come from any thread and makes both return an error
 //! at once. [`shared`] is memory between processes of one host, and [`handover`] how one of them
-//! gives another a connection; over a [`baton`] they agree on turns. [`lock`] is how every crate
-//! takes locks.
+//! gives another a connection; over a [`baton`] they agree on turns. [`rdma`] moves a connection
+//! that is open to a queue pair. [`lock`] is how every crate takes locks.
 //!
 //! The traits ask for no more than an RDMA queue pair can do: whole slices are sent, bytes are
 //! received in order, and memory can be registered ahead ([`Connection::register`]). What a slice
@@ -20,12 +20,13 @@ pub mod fault;
 pub mod handover;
 pub mod lock;
 pub mod mem;
+pub mod rdma;
 pub mod shared;
 pub mod stream;
 pub mod tcp;
 pub mod tls;
 
-pub use alarm::{Alarm, wait_readable};
+pub use alarm::{Alarm, wait_any, wait_readable};
 
 use std::any::Any;
 use std::io::{self, IoSlice};
@@ -69,6 +70,26 @@ impl Registered {
     pub fn until_dropped(owner: impl Any + Send) -> Self {
         let _owner: Option<Box<dyn Any + Send>> = Some(Box::new(owner));
         Self { _owner }
+    }
+}
+
+/// What bytes pass on their way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Path {
+    /// A socket.
+    #[default]
+    Tcp,
+    /// A queue pair.
+    Rdma,
+}
+
+impl Path {
+    /// As people and documents have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Rdma => "rdma",
+        }
     }
 }
 
@@ -127,6 +148,23 @@ pub trait Connection: Send + Sync {
 
     /// Our address and the peer's, as this end sees them, on a network.
     fn ends(&self) -> Option<[SocketAddr; 2]> {
+        None
+    }
+
+    /// Which way its bytes go.
+    fn path(&self) -> Path {
+        Path::Tcp
+    }
+
+    /// What can be read when there may be something to receive, to wait for it beside others.
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Encrypts what goes over `below`, which both ends have beside this connection, with keys that
+    /// come from this one's and from `context`, which must never be the same twice. `None` where
+    /// this one is not encrypted.
+    fn seal(&self, _below: &Arc<dyn Connection>, _context: &[u8]) -> Option<Arc<dyn Connection>> {
         None
     }
 

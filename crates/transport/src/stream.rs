@@ -128,6 +128,14 @@ impl Connection for Stream {
         self.inner().ends()
     }
 
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.inner().socket()
+    }
+
+    fn seal(&self, below: &Arc<dyn Connection>, context: &[u8]) -> Option<Arc<dyn Connection>> {
+        self.inner().seal(below, context)
+    }
+
     fn peer(&self) -> String {
         self.inner().peer()
     }

@@ -334,6 +334,10 @@ impl Connection for Tcp {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.stream.as_fd())
+    }
+
     fn was_reset(&self) -> bool {
         self.reset.load(Ordering::Relaxed)
     }

@@ -12,9 +12,10 @@ mod handshake;
 mod identity;
 mod input;
 mod output;
+mod over;
 mod schedule;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod words;
 
 pub use handshake::{Client, Own, Server, Stranger, Trust, begins_with_tls};
@@ -25,12 +26,13 @@ use crate::tcp::Tcp;
 use crate::{Connection, Memory, Registered};
 use input::Input;
 use output::Output;
+use over::Over;
 use schedule::{Half, SECRET, Secret, Suite};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 use words::{BAD_RECORD, CLOSE, bad};
 use zeroize::Zeroizing;
@@ -221,6 +223,16 @@ impl Connection for Tls {
 
     fn ends(&self) -> Option<[SocketAddr; 2]> {
         self.tcp.ends()
+    }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.tcp.socket()
+    }
+
+    fn seal(&self, below: &Arc<dyn Connection>, context: &[u8]) -> Option<Arc<dyn Connection>> {
+        let tx = lock(&self.tx).half().branch(context);
+        let rx = lock(&self.rx).half().branch(context);
+        Some(Arc::new(Over::new(below.clone(), tx, rx)))
     }
 
     fn peer(&self) -> String {

@@ -51,9 +51,22 @@ impl hkdf::KeyType for Bytes {
 
 /// HKDF-Expand-Label with an empty context.
 fn expand(secret: &Secret, label: &str, out: &mut [u8]) {
+    expand_for(secret, label, &[], out);
+}
+
+/// HKDF-Expand-Label.
+fn expand_for(secret: &Secret, label: &str, context: &[u8], out: &mut [u8]) {
     let prk = hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, &secret[..]);
     let (len, labelled) = ([0, out.len() as u8], [6 + label.len() as u8]);
-    let info = [&len[..], &labelled, b"tls13 ", label.as_bytes(), &[0]];
+    let after = u8::try_from(context.len()).expect("a context of at most 255 bytes");
+    let info = [
+        &len[..],
+        &labelled,
+        b"tls13 ",
+        label.as_bytes(),
+        &[after],
+        context,
+    ];
     let filled = prk
         .expand(&info, Bytes(out.len()))
         .and_then(|o| o.fill(out));
@@ -99,6 +112,14 @@ impl Half {
         let mut next = Secret::default();
         expand(&self.secret, "traffic upd", &mut next[..]);
         *self = Self::new(self.suite, next, 0);
+    }
+
+    /// The same direction of another connection beside this one: keys of its own, which tell
+    /// nothing of these.
+    pub(super) fn branch(&self, context: &[u8]) -> Self {
+        let mut secret = Secret::default();
+        expand_for(&self.secret, "busbar ring", context, &mut secret[..]);
+        Self::new(self.suite, secret, 0)
     }
 
     /// The next record's number, as the cipher takes it.

@@ -31,7 +31,7 @@ fn accept(server: &Server, stream: TcpStream) -> io::Result<Stranger> {
 }
 
 /// A client and a server that have greeted.
-fn greeted() -> (Tls, Tls) {
+pub(crate) fn greeted() -> (Tls, Tls) {
     let server = Server::new(own(), None).unwrap();
     let client = Client::new("localhost", Trust::Key(server.key()), None).unwrap();
     let (a, b) = pair();

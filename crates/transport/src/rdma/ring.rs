@@ -1,0 +1,718 @@
+//! A connection whose bytes the peer's adapter writes into a ring in our memory.
+//!
+//! Each end has one block of memory: a page that the peer writes its word into, the ring that the
+//! peer fills, and a ring of the same size that holds what was sent. A byte has the same place in
+//! the sender's ring and in the receiver's. What one call sends is gathered there and goes as one
+//! write with immediate (two where the ring ends), whose immediate says how many bytes they are.
+//!
+//! Nothing is sent that the peer is not ready for. It says, in its word, how many bytes have been
+//! taken out of the ring and how many writes it can take more; the word is a write with immediate,
+//! too, so it wakes who sleeps. No more than [`WORDS`] words are ever under way, since none is said
+//! before a quarter of either has come anew.
+//!
+//! The connection that this was set up over stays open. Its end is the peer's end, and a byte on it
+//! says that the peer has given up on this path but lives.
+
+use super::verbs::{Address, Device, Keys, Pair, Room, Write};
+use crate::lock::lock;
+use crate::{Alarm, Connection, Memory, wait_any};
+use std::io::{self, ErrorKind, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Bytes of a ring.
+pub(super) const RING: usize = 2 << 20;
+/// The most bytes of a write: the peer takes them out while more come.
+const MOST: usize = RING / 4;
+/// Writes with bytes that the peer is ready for.
+const WRITES: u64 = 256;
+/// Words that may be under way beside them.
+const WORDS: u64 = 16;
+/// Bytes of the page with the peer's word.
+const PAGE: usize = 4096;
+/// A completion is asked for at least so often: what has none keeps its place in the ring.
+const SIGNAL_BYTES: u64 = RING as u64 / 8;
+const SIGNAL_WRITES: u64 = WRITES / 8;
+/// In the immediate of a word, and in the id of its completion.
+const WORD: u32 = 1 << 31;
+const WORD_ID: u64 = 1 << 63;
+/// The longest sleep of whoever waits for room.
+const LONGEST_SLEEP: Duration = Duration::from_millis(200);
+/// Looks that find nothing, after which the other connection is looked at.
+const LOOKS: u32 = 256;
+/// On the other connection: this path is given up.
+const GIVEN_UP: u8 = 0x21;
+
+/// What the peer has to know of a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Where its block begins.
+    pub(super) at: u64,
+    /// The key of that.
+    pub(super) key: u32,
+}
+
+/// A block of memory that no child of a fork gets, since the adapter writes to these very pages.
+struct Block {
+    start: *mut u8,
+}
+
+/// Bytes of it.
+const BLOCK: usize = PAGE + 2 * RING;
+
+// SAFETY: plain memory; who writes where, and when, is the ring's business.
+unsafe impl Send for Block {}
+// SAFETY: likewise.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn new() -> io::Result<Self> {
+        let (read_write, how) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: a new mapping of our own, and advice for exactly that.
+        unsafe {
+            let start = libc::mmap(std::ptr::null_mut(), BLOCK, read_write, how, -1, 0);
+            if start == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            libc::madvise(start, BLOCK, libc::MADV_DONTFORK);
+            Ok(Self {
+                start: start.cast(),
+            })
+        }
+    }
+
+    /// The peer's word: bytes taken, and writes that it was ready for so far.
+    fn word(&self) -> &[AtomicU64; 2] {
+        // SAFETY: the block begins with a page for it, aligned; only the adapter writes there.
+        unsafe { &*self.start.cast() }
+    }
+
+    fn incoming(&self) -> *mut u8 {
+        self.start.wrapping_add(PAGE)
+    }
+
+    fn outgoing(&self) -> *mut u8 {
+        self.start.wrapping_add(PAGE + RING)
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, which nobody refers to any more.
+        unsafe { libc::munmap(self.start.cast(), BLOCK) };
+    }
+}
+
+/// One end that is not connected yet.
+pub(super) struct Half {
+    pair: Box<dyn Pair>,
+    block: Block,
+    own: Keys,
+    open: Keys,
+}
+
+impl Half {
+    pub(super) fn new(device: &dyn Device) -> io::Result<Self> {
+        let pair = device.pair(Room {
+            sends: (WRITES + 2 * WORDS) as u32,
+            receives: (WRITES + WORDS) as u32,
+            inline: 16,
+        })?;
+        let block = Block::new()?;
+        let part = |start, len| Memory { start, len };
+        // SAFETY: the block is dropped after the queue pair, as fields are in their order; bytes
+        // that the peer may write are copied before anything depends on them.
+        let (open, own) = unsafe {
+            (
+                pair.register(part(block.start, PAGE + RING), true)?,
+                pair.register(part(block.outgoing(), RING), false)?,
+            )
+        };
+        pair.receive((WRITES + WORDS) as u32)?;
+        Ok(Self {
+            pair,
+            block,
+            own,
+            open,
+        })
+    }
+
+    pub(super) fn address(&self) -> Address {
+        self.pair.address()
+    }
+
+    pub(super) fn place(&self) -> Place {
+        Place {
+            at: self.block.start as u64,
+            key: self.open.remote,
+        }
+    }
+
+    /// Connects it, with `control` beside it from now on.
+    pub(super) fn connect(
+        self,
+        control: Arc<dyn Connection>,
+        address: &Address,
+        peer: Place,
+    ) -> io::Result<Ring> {
+        self.pair.connect(address)?;
+        Ok(Ring {
+            pair: self.pair,
+            block: self.block,
+            own: self.own,
+            peer,
+            control,
+            out: Mutex::default(),
+            queue: Mutex::default(),
+            input: Mutex::default(),
+            sent: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            asleep: Asleep {
+                sender: AtomicBool::new(false),
+                receiver: AtomicBool::new(false),
+            },
+            room: Alarm::new()?,
+            came: Alarm::new()?,
+            limit: Mutex::new(None),
+            over: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            failed: OnceLock::new(),
+        })
+    }
+}
+
+/// What the sending thread keeps.
+#[derive(Default)]
+struct Out {
+    silent_bytes: u64,
+    silent_writes: u64,
+}
+
+/// What the device is known to have done.
+#[derive(Default)]
+struct Queue {
+    /// Bytes and writes whose place is free again as far as the device is concerned.
+    bytes: u64,
+    writes: u64,
+    words: u64,
+}
+
+/// What has come, and what the peer was told of it.
+#[derive(Default)]
+struct Input {
+    came: u64,
+    taken: u64,
+    writes: u64,
+    told: [u64; 2],
+    probes: u64,
+    words: u64,
+    looks: u32,
+}
+
+struct Asleep {
+    sender: AtomicBool,
+    receiver: AtomicBool,
+}
+
+/// See the module.
+pub(super) struct Ring {
+    /// Before the block, which it writes to until it is dropped.
+    pair: Box<dyn Pair>,
+    block: Block,
+    own: Keys,
+    peer: Place,
+    control: Arc<dyn Connection>,
+    /// Locks are taken in this order. This one by whoever sends, for as long as that takes, ...
+    out: Mutex<Out>,
+    /// ... this one by whoever looks for what has come, ...
+    input: Mutex<Input>,
+    /// ... and this one to queue a write, by both.
+    queue: Mutex<Queue>,
+    /// Bytes and writes sent.
+    sent: AtomicU64,
+    writes: AtomicU64,
+    asleep: Asleep,
+    /// Rings when the peer has made room, and when something has come, for who sleeps.
+    room: Alarm,
+    came: Alarm,
+    limit: Mutex<Option<Duration>>,
+    /// This end has shut it down.
+    over: AtomicBool,
+    /// The other connection has ended.
+    ended: AtomicBool,
+    failed: OnceLock<(ErrorKind, String)>,
+}
+
+impl Ring {
+    /// Why it cannot go on.
+    fn check(&self) -> io::Result<()> {
+        if let Some((kind, why)) = self.failed.get() {
+            return Err(io::Error::new(*kind, why.clone()));
+        }
+        match self.over.load(Ordering::Acquire) {
+            true => Err(ErrorKind::ConnectionAborted.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Gives this path up, and tells the peer that this end lives.
+    fn fail<T>(&self, e: &io::Error) -> io::Result<T> {
+        self.check()?;
+        // Whether it is the peer that has ended, or this path alone.
+        let mut byte = [0];
+        let _ = self.control.try_recv(&mut byte);
+        let told = (e.kind(), format!("the RDMA path has failed: {e}"));
+        if self.failed.set(told).is_ok() {
+            let _ = self.control.send(&mut [IoSlice::new(&[GIVEN_UP])]);
+            self.control.shutdown();
+            self.room.ring();
+            self.came.ring();
+        }
+        self.check()?;
+        Err(ErrorKind::ConnectionAborted.into())
+    }
+
+    /// Sees which writes are done.
+    fn settle(&self, queue: &mut Queue) -> io::Result<()> {
+        let mut ids = [0; 32];
+        loop {
+            let n = self.pair.sent(&mut ids)?;
+            for id in &ids[..n] {
+                if id & WORD_ID > 0 {
+                    queue.words -= 1;
+                    continue;
+                }
+                // Of the last whose completion this is; earlier ones are done, too.
+                (queue.bytes, queue.writes) =
+                    (queue.bytes + (id >> 16), queue.writes + (id & 0xffff));
+            }
+            if n < ids.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Bytes that may be sent, none if there is no write for them. A word that cannot be true is an
+    /// error.
+    fn free(&self) -> io::Result<u64> {
+        let (sent, writes) = (
+            self.sent.load(Ordering::Relaxed),
+            self.writes.load(Ordering::Relaxed),
+        );
+        let [taken, ready] = self.block.word();
+        let (taken, ready) = (taken.load(Ordering::Acquire), ready.load(Ordering::Acquire));
+        if taken > sent || ready > writes {
+            let why = "the peer has taken more than was sent";
+            return Err(io::Error::new(ErrorKind::InvalidData, why));
+        }
+        let mut queue = lock(&self.queue);
+        self.settle(&mut queue)?;
+        if writes - ready.min(queue.writes) >= WRITES {
+            return Ok(0);
+        }
+        Ok((RING as u64).saturating_sub(sent - taken.min(queue.bytes)))
+    }
+
+    /// Waits until `wanted` bytes may be sent. Whoever waits looks for the peer's word itself: the
+    /// receiving thread may be at something else.
+    fn wait_for_room(&self, wanted: usize) -> io::Result<()> {
+        let enough = || -> io::Result<bool> {
+            self.check()?;
+            if self.ended.load(Ordering::Acquire) {
+                return Err(ErrorKind::BrokenPipe.into());
+            }
+            Ok(self.free()? >= wanted as u64)
+        };
+        if enough()? {
+            return Ok(());
+        }
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_micros(50) {
+            self.look(&mut lock(&self.input))?;
+            if enough()? {
+                return Ok(());
+            }
+            std::thread::yield_now();
+        }
+        loop {
+            self.asleep.sender.store(true, Ordering::SeqCst);
+            let slept = self.doze(&self.room, None, Some(LONGEST_SLEEP), enough);
+            self.asleep.sender.store(false, Ordering::SeqCst);
+            slept?;
+            if enough()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sleeps once, unless there is `enough` already: until the device, an alarm or the other
+    /// connection says something.
+    fn doze(
+        &self,
+        own: &Alarm,
+        alarm: Option<BorrowedFd<'_>>,
+        limit: Option<Duration>,
+        enough: impl Fn() -> io::Result<bool>,
+    ) -> io::Result<()> {
+        {
+            let mut input = lock(&self.input);
+            self.pair.arm()?;
+            self.look(&mut input)?;
+        }
+        if enough()? {
+            return Ok(());
+        }
+        let fds = [
+            Some(self.pair.events()),
+            Some(own.as_fd()),
+            self.control.socket(),
+            self.pair.troubles(),
+            alarm,
+        ];
+        let [event, told, control, trouble, _] = wait_any(fds, limit)?;
+        if told {
+            own.silence();
+        }
+        let mut input = lock(&self.input);
+        if event {
+            self.pair.clear_events()?;
+            // The event was for whoever sleeps; another may still.
+            self.pair.arm()?;
+        }
+        self.look(&mut input)?;
+        if control {
+            self.hear(&mut input)?;
+        }
+        if trouble {
+            self.pair.take_troubles()?;
+        }
+        Ok(())
+    }
+
+    /// What the other connection says: only its end, and that the peer has given up.
+    fn hear(&self, input: &mut Input) -> io::Result<()> {
+        let mut byte = [0];
+        match self.control.try_recv(&mut byte) {
+            Ok(None) => Ok(()),
+            Ok(Some(1)) => Err(io::Error::other(match byte[0] {
+                GIVEN_UP => "the peer has given it up",
+                _ => "the peer says something else",
+            })),
+            // What has been written before may still be on its way here.
+            Ok(Some(_)) | Err(_) => {
+                self.look(input)?;
+                self.ended.store(true, Ordering::Release);
+                Ok(())
+            }
+        }
+    }
+
+    /// Sees what has come.
+    fn look(&self, input: &mut Input) -> io::Result<()> {
+        let mut immediates = [0; 32];
+        let (came, mut word) = (input.came, false);
+        loop {
+            let n = self.pair.received(&mut immediates)?;
+            if n == 0 {
+                break;
+            }
+            for immediate in &immediates[..n] {
+                match *immediate {
+                    WORD => (word, input.words) = (true, input.words + 1),
+                    // Nothing but that it came.
+                    0 => input.probes += 1,
+                    bytes => {
+                        input.came += u64::from(bytes);
+                        input.writes += 1;
+                    }
+                }
+            }
+            self.judge(input)?;
+            self.pair.receive(n as u32)?;
+        }
+        if came < input.came {
+            self.say(input)?;
+        }
+        fence(Ordering::SeqCst);
+        if word && self.asleep.sender.load(Ordering::SeqCst) {
+            self.room.ring();
+        }
+        if came < input.came && self.asleep.receiver.load(Ordering::SeqCst) {
+            self.came.ring();
+        }
+        Ok(())
+    }
+
+    /// A peer that says more than it may is none.
+    fn judge(&self, input: &Input) -> io::Result<()> {
+        let sent = self.sent.load(Ordering::Acquire) / MOST as u64;
+        let writes = self.writes.load(Ordering::Acquire) / (WRITES / 4);
+        let why = if input.came - input.taken > RING as u64 {
+            "the peer has written more than there is room for"
+        } else if input.words > sent + writes || input.probes > 1 {
+            "the peer has nothing to say, and says it again and again"
+        } else {
+            return Ok(());
+        };
+        Err(io::Error::new(ErrorKind::InvalidData, why))
+    }
+
+    /// Tells the peer what there is room for, once that is worth a word.
+    fn say(&self, input: &mut Input) -> io::Result<()> {
+        let now = [input.taken, input.writes];
+        let worth = now[0] - input.told[0] >= MOST as u64 || now[1] - input.told[1] >= WRITES / 4;
+        if !worth {
+            return Ok(());
+        }
+        input.told = now;
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&now[0].to_le_bytes());
+        bytes[8..].copy_from_slice(&now[1].to_le_bytes());
+        let mut queue = lock(&self.queue);
+        // The peer cannot have so many that it has not seen: their completions are due.
+        while queue.words >= WORDS {
+            self.settle(&mut queue)?;
+            self.check()?;
+            std::thread::yield_now();
+        }
+        queue.words += 1;
+        // SAFETY: these bytes are live, and taken at once.
+        unsafe {
+            self.pair.write(&Write {
+                id: WORD_ID,
+                from: bytes.as_ptr(),
+                len: bytes.len(),
+                local: 0,
+                to: self.peer.at,
+                remote: self.peer.key,
+                immediate: WORD,
+                signalled: true,
+                inline: true,
+            })
+        }
+    }
+
+    /// Sends a write of no bytes, that the peer sees whether it comes.
+    pub(super) fn probe(&self) -> io::Result<()> {
+        let mut queue = lock(&self.queue);
+        queue.words += 1;
+        // SAFETY: there are no bytes.
+        unsafe {
+            self.pair.write(&Write {
+                id: WORD_ID,
+                from: std::ptr::null(),
+                len: 0,
+                local: 0,
+                to: self.peer.at,
+                remote: self.peer.key,
+                immediate: 0,
+                signalled: true,
+                inline: true,
+            })
+        }
+    }
+
+    /// Waits for the peer's probe.
+    pub(super) fn probed(&self, limit: Duration) -> io::Result<()> {
+        let until = Instant::now() + limit;
+        loop {
+            {
+                let mut input = lock(&self.input);
+                self.look(&mut input)?;
+                if input.probes > 0 {
+                    return Ok(());
+                }
+            }
+            self.settle(&mut lock(&self.queue))?;
+            if Instant::now() > until {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    /// Sends the next `len` bytes, which lie in their place.
+    fn write(&self, out: &mut Out, len: usize) -> io::Result<()> {
+        let sent = self.sent.load(Ordering::Relaxed);
+        let at = sent as usize % RING;
+        out.silent_bytes += len as u64;
+        out.silent_writes += 1;
+        let signalled = out.silent_bytes >= SIGNAL_BYTES || out.silent_writes >= SIGNAL_WRITES;
+        let id = out.silent_bytes << 16 | out.silent_writes;
+        if signalled {
+            *out = Out::default();
+        }
+        // Before the peer can say that it has them.
+        self.sent.store(sent + len as u64, Ordering::Release);
+        self.writes.fetch_add(1, Ordering::Release);
+        let _queue = lock(&self.queue);
+        // SAFETY: the bytes lie in the ring, where they stay until `free` says that their write is
+        // done.
+        unsafe {
+            self.pair.write(&Write {
+                id,
+                from: self.block.outgoing().add(at),
+                len,
+                local: self.own.local,
+                to: self.peer.at + (PAGE + at) as u64,
+                remote: self.peer.key,
+                immediate: len as u32,
+                signalled,
+                inline: false,
+            })
+        }
+    }
+
+    fn send_all(&self, bufs: &[IoSlice<'_>]) -> io::Result<()> {
+        let mut out = lock(&self.out);
+        let mut left: usize = bufs.iter().map(|b| b.len()).sum();
+        let mut parts = bufs.iter().map(|b| &**b);
+        let mut part: &[u8] = &[];
+        while left > 0 {
+            let at = self.sent.load(Ordering::Relaxed) as usize % RING;
+            let n = left.min(MOST).min(RING - at);
+            self.wait_for_room(n)?;
+            let mut done = 0;
+            while done < n {
+                if part.is_empty() {
+                    part = parts.next().unwrap_or_default();
+                    continue;
+                }
+                let now = part.len().min(n - done);
+                // SAFETY: `n` bytes from `at` on are in the ring, and free: the
+                // device reads others.
+                unsafe {
+                    let to = self.block.outgoing().add(at + done);
+                    std::ptr::copy_nonoverlapping(part.as_ptr(), to, now);
+                }
+                part = &part[now..];
+                done += now;
+            }
+            self.write(&mut out, n)?;
+            left -= n;
+        }
+        Ok(())
+    }
+
+    /// Takes bytes out of the ring.
+    fn take(&self, input: &mut Input, buf: &mut [u8]) -> io::Result<usize> {
+        let there = (input.came - input.taken) as usize;
+        let at = input.taken as usize % RING;
+        let n = buf.len().min(there).min(RING - at);
+        // SAFETY: `n` bytes from `at` on are in the ring. The peer should not write there
+        // now; if it does, these bytes are any.
+        unsafe {
+            let from = self.block.incoming().add(at);
+            std::ptr::copy_nonoverlapping(from, buf.as_mut_ptr(), n);
+        }
+        input.taken += n as u64;
+        self.say(input)?;
+        Ok(n)
+    }
+
+    fn try_take(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        let mut input = lock(&self.input);
+        if input.came == input.taken {
+            self.look(&mut input)?;
+        }
+        if input.came > input.taken {
+            input.looks = 0;
+            return self.take(&mut input, buf).map(Some);
+        }
+        if self.ended.load(Ordering::Acquire) {
+            return Ok(Some(0));
+        }
+        input.looks += 1;
+        if input.looks.is_multiple_of(LOOKS) {
+            self.hear(&mut input)?;
+        }
+        Ok(None)
+    }
+
+    /// Whether there is something to receive, the end included.
+    fn ready(&self) -> bool {
+        let input = lock(&self.input);
+        input.came > input.taken || self.ended.load(Ordering::Acquire) || self.check().is_err()
+    }
+}
+
+impl Connection for Ring {
+    fn send(&self, bufs: &mut [IoSlice<'_>]) -> io::Result<()> {
+        self.check()?;
+        self.send_all(bufs).or_else(|e| self.fail(&e))
+    }
+
+    fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let limit = *lock(&self.limit);
+        let until = limit.map(|d| Instant::now() + d);
+        loop {
+            if let Some(n) = self.try_recv(buf)? {
+                return Ok(n);
+            }
+            let left = until.map(|u| u.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|d| d.is_zero()) {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            self.wait(None, left)?;
+        }
+    }
+
+    fn try_recv(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        if buf.is_empty() {
+            return Ok(Some(0));
+        }
+        self.check()?;
+        self.try_take(buf).or_else(|e| self.fail(&e))
+    }
+
+    fn wait(&self, alarm: Option<BorrowedFd<'_>>, limit: Option<Duration>) -> io::Result<bool> {
+        self.asleep.receiver.store(true, Ordering::SeqCst);
+        let ready = || Ok(self.ready());
+        let slept = self.doze(&self.came, alarm, limit, ready);
+        self.asleep.receiver.store(false, Ordering::SeqCst);
+        slept.or_else(|e| self.fail(&e))?;
+        Ok(self.ready())
+    }
+
+    fn recv_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
+        *lock(&self.limit) = limit;
+        Ok(())
+    }
+
+    fn shutdown(&self) {
+        self.over.store(true, Ordering::Release);
+        self.control.shutdown();
+        self.room.ring();
+        self.came.ring();
+    }
+
+    fn hung_up(&self) -> bool {
+        self.failed.get().is_some() || self.control.hung_up()
+    }
+
+    fn was_reset(&self) -> bool {
+        self.control.was_reset()
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.control.round_trip()
+    }
+
+    fn ends(&self) -> Option<[SocketAddr; 2]> {
+        self.control.ends()
+    }
+
+    fn path(&self) -> crate::Path {
+        crate::Path::Rdma
+    }
+
+    fn peer(&self) -> String {
+        self.control.peer()
+    }
+}

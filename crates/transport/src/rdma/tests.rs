@@ -1,0 +1,462 @@
+//! Tests that run on the device in memory, and those of them that need no faults of it on any
+//! other: `BUSBAR_TEST_RDMA` names the device, as [`super::ib::Choice`] has it.
+
+use super::soft::Fabric;
+use super::verbs::{Device, Write};
+use super::{Means, Outcome, ib, offer, ring, take};
+use crate::tcp::Tcp;
+use crate::{Connection, Path};
+use std::io::IoSlice;
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+type Conn = Arc<dyn Connection>;
+
+/// What is tested: a device of this machine, if there is to be one.
+fn device() -> Arc<dyn Device> {
+    match std::env::var("BUSBAR_TEST_RDMA") {
+        Ok(name) => Arc::new(ib::find(&name.parse().unwrap(), None).unwrap()),
+        Err(_) => Fabric::default().device(),
+    }
+}
+
+fn means(device: &Arc<dyn Device>) -> Means<'_> {
+    Means {
+        device: Ok(&**device),
+        plain: false,
+    }
+}
+
+fn sockets() -> (Conn, Conn) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap().to_string();
+    let here = Tcp::connect(&at, Duration::from_secs(60)).unwrap();
+    // As a client's is.
+    here.reset_on_death(true);
+    let there = Tcp::new(listener.accept().unwrap().0).unwrap();
+    (Arc::new(here), Arc::new(there))
+}
+
+fn encrypted() -> (Conn, Conn) {
+    let (a, b) = crate::tls::tests::greeted();
+    (Arc::new(a), Arc::new(b))
+}
+
+/// Moves two ends of a connection: the client's, the worker's.
+fn moved((client, worker): (Conn, Conn), [c, w]: [&Means<'_>; 2]) -> (Outcome, Outcome) {
+    std::thread::scope(|s| {
+        let worker = s.spawn(|| offer(worker, w));
+        (take(client, c), worker.join().unwrap())
+    })
+}
+
+fn pair_on(device: &Arc<dyn Device>) -> (Conn, Conn) {
+    let m = means(device);
+    let (c, w) = moved(sockets(), [&m, &m]);
+    assert_eq!((c.why_not, w.why_not), (None, None));
+    assert!(c.conn.path() == Path::Rdma && w.conn.path() == Path::Rdma);
+    (c.conn, w.conn)
+}
+
+fn pattern(n: usize, seed: u64) -> Vec<u8> {
+    let mut x = seed | 1;
+    let mut next = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x as u8
+    };
+    (0..n).map(|_| next()).collect()
+}
+
+fn send(conn: &Conn, bytes: &[u8]) -> std::io::Result<()> {
+    conn.send(&mut [IoSlice::new(bytes)])
+}
+
+fn echo(from: &Conn, to: &Conn, what: &[u8]) {
+    send(from, what).unwrap();
+    let mut got = vec![0; what.len()];
+    to.recv_exact(&mut got).unwrap();
+    assert_eq!(got, what);
+}
+
+/// Sends `bytes` in pieces of all sizes, and receives them so, both ways at a time.
+fn both_ways(a: &Conn, b: &Conn, n: usize) {
+    let there = pattern(n, 1);
+    let back = pattern(n, 2);
+    let give = |conn: &Conn, bytes: &[u8], sizes: &[usize]| {
+        let (mut rest, mut i) = (bytes, 0);
+        while !rest.is_empty() {
+            let (now, after) = rest.split_at(sizes[i % sizes.len()].min(rest.len()));
+            let (x, y) = now.split_at(now.len() / 3);
+            conn.send(&mut [IoSlice::new(x), IoSlice::new(&[]), IoSlice::new(y)])
+                .unwrap();
+            (rest, i) = (after, i + 1);
+        }
+    };
+    let get = |conn: &Conn, bytes: &[u8], sizes: &[usize]| {
+        let (mut got, mut i) = (vec![0; bytes.len()], 0);
+        let mut at = 0;
+        while at < got.len() {
+            let most = sizes[i % sizes.len()].min(got.len() - at);
+            at += conn.recv(&mut got[at..at + most]).unwrap();
+            i += 1;
+        }
+        assert!(got == bytes, "other bytes came");
+    };
+    std::thread::scope(|s| {
+        s.spawn(|| give(a, &there, &[1, 40, 3_000_000, 17, 70_000, 5]));
+        s.spawn(|| give(b, &back, &[600_000, 12, 4096]));
+        s.spawn(|| get(a, &back, &[1 << 20, 3, 100_000]));
+        s.spawn(|| get(b, &there, &[7, 65_536, 2_500_000]));
+    });
+}
+
+#[test]
+fn bytes_of_any_size_come_as_they_were_sent_both_ways() {
+    let d = device();
+    let (a, b) = pair_on(&d);
+    echo(&a, &b, b"x");
+    echo(&b, &a, b"and back");
+    both_ways(&a, &b, 20 << 20);
+    assert_eq!(a.try_recv(&mut [0; 8]).unwrap(), None);
+    assert!(!a.wait(None, Some(Duration::from_millis(1))).unwrap());
+}
+
+#[test]
+fn a_sender_waits_for_room_and_goes_on_when_there_is() {
+    // As few bytes as there are writes for, and as many as there is room for.
+    for (piece, pieces) in [(1, 2000), (1 << 20, 9)] {
+        let d = device();
+        let (a, b) = pair_on(&d);
+        let what = pattern(piece, 7);
+        let sent = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                (0..pieces).for_each(|_| send(&a, &what).unwrap());
+                sent.store(true, Ordering::SeqCst);
+            });
+            // Nobody receives: this cannot be sent, however long it is waited for.
+            std::thread::sleep(Duration::from_millis(100));
+            assert!(!sent.load(Ordering::SeqCst));
+            let mut got = vec![0; piece];
+            for _ in 0..pieces {
+                b.recv_exact(&mut got).unwrap();
+                assert!(got == what);
+            }
+        });
+        assert!(sent.load(Ordering::SeqCst));
+        assert_eq!(b.try_recv(&mut [0]).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_sleeper_is_woken_by_bytes_by_an_alarm_and_by_the_end() {
+    let d = device();
+    let (a, b) = pair_on(&d);
+    let long = Some(Duration::from_secs(600));
+    let alarm = crate::Alarm::new().unwrap();
+    // It may wake early.
+    let ready = |alarm| while !b.wait(alarm, long).unwrap() {};
+    std::thread::scope(|s| {
+        let waits = s.spawn(|| ready(None));
+        send(&a, b"x").unwrap();
+        waits.join().unwrap();
+        assert_eq!(b.recv(&mut [0; 4]).unwrap(), 1);
+        let waits = s.spawn(|| b.wait(Some(alarm.as_fd()), long).unwrap());
+        alarm.ring();
+        assert!(!waits.join().unwrap());
+        let ends = s.spawn(|| b.recv(&mut [0; 4]));
+        drop(a);
+        assert!(!matches!(ends.join().unwrap(), Ok(n) if n > 0));
+    });
+}
+
+#[test]
+fn what_was_sent_before_the_end_is_received_and_then_the_end() {
+    let d = device();
+    for orderly in [true, false] {
+        let (a, b) = pair_on(&d);
+        echo(&b, &a, b"first");
+        send(&a, b"last words").unwrap();
+        let mut got = [0; 4];
+        b.recv_exact(&mut got).unwrap();
+        if orderly {
+            a.shutdown();
+            assert!(send(&a, b"more").is_err());
+        }
+        drop(a);
+        let mut rest = [0; 6];
+        b.recv_exact(&mut rest).unwrap();
+        assert_eq!(&rest, b" words");
+        assert!(!matches!(b.recv(&mut got), Ok(n) if n > 0));
+        // One that has just gone is one that has died.
+        assert_eq!(b.was_reset(), !orderly);
+        assert!((0..).any(|_| send(&b, b"x").is_err()));
+    }
+}
+
+#[test]
+fn two_hundred_connections_leave_nothing_behind() {
+    let fabric = Fabric::default();
+    let d = match std::env::var_os("BUSBAR_TEST_RDMA") {
+        Some(_) => device(),
+        None => fabric.device(),
+    };
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    drop(pair_on(&d));
+    let before = open();
+    for i in 0..200 {
+        let (a, b) = pair_on(&d);
+        echo(&a, &b, &pattern(1 + 997 * i, i as u64));
+    }
+    assert_eq!((fabric.pairs(), fabric.registered()), (0, 0));
+    // Other tests have some open, and come and go.
+    assert!(
+        open() < before + 150,
+        "{before} were open before, {} are",
+        open()
+    );
+}
+
+#[test]
+fn a_device_that_is_missing_at_one_end_is_said_at_both() {
+    let d = device();
+    let none = || Means {
+        device: Err("no device here".into()),
+        plain: false,
+    };
+    let have = means(&d);
+    for (c, w) in [(&have, &none()), (&none(), &have), (&none(), &none())] {
+        let (client, worker) = moved(sockets(), [c, w]);
+        for (o, own) in [(&client, c), (&worker, w)] {
+            let why = o.why_not.as_deref().unwrap();
+            assert!(why.ends_with("no device here"), "{why}");
+            let told = why.starts_with("at the other end");
+            assert!(!told || own.device.is_ok() || c.device.is_err() && w.device.is_err());
+            assert_eq!(o.conn.path(), Path::Tcp);
+        }
+        echo(&client.conn, &worker.conn, b"goes on");
+        echo(&worker.conn, &client.conn, b"both ways");
+    }
+}
+
+#[test]
+fn a_fabric_that_does_not_carry_is_found_out_before_anything_is_lost() {
+    let fabric = Fabric::default();
+    let d = fabric.device();
+    fabric.cut(true);
+    let (c, w) = moved(sockets(), [&means(&d), &means(&d)]);
+    let why = c.why_not.unwrap();
+    assert!(why.contains("do not reach each other"), "{why}");
+    assert!(w.why_not.unwrap().contains("do not reach each other"));
+    echo(&c.conn, &w.conn, b"goes on");
+    assert_eq!((fabric.pairs(), fabric.registered()), (0, 0));
+    // Two devices that are not of one fabric are no better.
+    let other = Fabric::default().device();
+    let (c, w) = moved(sockets(), [&means(&fabric.device()), &means(&other)]);
+    assert!(c.why_not.is_some() && w.why_not.is_some());
+    echo(&w.conn, &c.conn, b"goes on");
+}
+
+#[test]
+fn memory_that_cannot_be_registered_leaves_the_connection_as_it_is() {
+    let fabric = Fabric::default();
+    let d = fabric.device();
+    fabric.refuse_memory(true);
+    let (c, w) = moved(sockets(), [&means(&d), &means(&d)]);
+    assert!(w.why_not.unwrap().contains("`ulimit -l`"));
+    assert!(c.why_not.unwrap().contains("at the other end"));
+    echo(&c.conn, &w.conn, b"goes on");
+    assert_eq!((fabric.pairs(), fabric.registered()), (0, 0));
+}
+
+#[test]
+fn a_queue_pair_that_fails_ends_the_connection_at_both_ends_and_neither_has_died() {
+    let fabric = Fabric::default();
+    let d = fabric.device();
+    // One waits, for bytes or for room; the other finds out by itself or is told.
+    for waits_for_room in [false, true] {
+        let (a, b) = pair_on(&d);
+        echo(&a, &b, b"before");
+        std::thread::scope(|s| {
+            let waits = s.spawn(|| match waits_for_room {
+                true => (0..).find_map(|_| send(&b, &[0; 1 << 20]).err()).unwrap(),
+                false => b.recv(&mut [0; 9]).unwrap_err(),
+            });
+            std::thread::sleep(Duration::from_millis(20));
+            fabric.fail_all();
+            assert!(!waits.join().unwrap().to_string().is_empty());
+        });
+        assert!((0..).any(|_| send(&a, b"x").is_err()));
+        assert!(a.recv(&mut [0]).is_err() && a.hung_up());
+        assert!(!a.was_reset() && !b.was_reset());
+    }
+    assert_eq!((fabric.pairs(), fabric.registered()), (0, 0));
+}
+
+#[test]
+fn a_link_that_is_cut_is_told_to_the_peer_by_the_other_connection() {
+    let fabric = Fabric::default();
+    let d = fabric.device();
+    let (a, b) = pair_on(&d);
+    fabric.cut(true);
+    // The first write fails, and this end sees it with its next.
+    assert!((0..).any(|_| send(&a, b"x").is_err()));
+    let e = b.recv(&mut [0]).unwrap_err();
+    assert!(e.to_string().contains("given it up"), "{e}");
+    assert!(!b.was_reset());
+}
+
+#[test]
+fn small_pieces_go_together_and_nobody_waits_for_completions() {
+    let fabric = Fabric::default();
+    let d = fabric.device();
+    let (a, b) = pair_on(&d);
+    let before = fabric.writes();
+    let records: Vec<_> = (0..32u8).map(|i| [i; 120]).collect();
+    let mut slices: Vec<_> = records.iter().map(|r| IoSlice::new(r)).collect();
+    fabric.hold(true);
+    // Nothing is executed meanwhile, so nothing is completed.
+    (0..8).for_each(|_| a.send(&mut slices).unwrap());
+    fabric.hold(false);
+    assert_eq!(fabric.writes() - before, 8);
+    let mut got = vec![0; 8 * 32 * 120];
+    b.recv_exact(&mut got).unwrap();
+    assert!(got == records.concat().repeat(8));
+}
+
+#[test]
+fn what_is_encrypted_on_the_connection_is_so_in_the_ring_unless_both_say_otherwise() {
+    let secret = b"nobody is to see these words in the ring";
+    for (client, worker) in [(false, false), (true, false), (false, true), (true, true)] {
+        let fabric = Fabric::default();
+        let d = fabric.device();
+        let [c, w] = [client, worker].map(|plain| Means { plain, ..means(&d) });
+        let (c, w) = moved(encrypted(), [&c, &w]);
+        assert_eq!((c.why_not, w.why_not), (None, None));
+        fabric.tap();
+        echo(&c.conn, &w.conn, secret);
+        echo(&w.conn, &c.conn, secret);
+        let seen = fabric.tapped();
+        let clear = seen.windows(secret.len()).any(|s| s == secret);
+        assert_eq!(clear, client && worker);
+        both_ways(&c.conn, &w.conn, 5 << 20);
+    }
+}
+
+#[test]
+fn bytes_that_are_changed_in_an_encrypted_ring_end_the_connection() {
+    let fabric = Fabric::default();
+    let d = fabric.device();
+    let (c, w) = moved(encrypted(), [&means(&d), &means(&d)]);
+    fabric.spoil();
+    send(&c.conn, b"text").unwrap();
+    assert!(w.conn.recv(&mut [0; 8]).is_err());
+}
+
+/// A peer that does as it likes: a queue pair of its own, connected to a ring.
+struct Hostile {
+    ring: Conn,
+    other: Box<dyn super::verbs::Pair>,
+    place: ring::Place,
+    bytes: Vec<u8>,
+    _control: Conn,
+}
+
+impl Hostile {
+    fn new(fabric: &Fabric) -> Self {
+        let d = fabric.device();
+        let half = ring::Half::new(&*d).unwrap();
+        let room = super::verbs::Room {
+            sends: 4096,
+            receives: 4096,
+            inline: 16,
+        };
+        let other = d.pair(room).unwrap();
+        other.connect(&half.address()).unwrap();
+        other.receive(4096).unwrap();
+        let (control, kept) = sockets();
+        let place = half.place();
+        let theirs = ring::Place { at: 0, key: 0 };
+        let ring = half.connect(control, &other.address(), theirs).unwrap();
+        Self {
+            ring: Arc::new(ring),
+            other,
+            place,
+            bytes: vec![1; 64],
+            _control: kept,
+        }
+    }
+
+    fn write(&self, at: u64, key: u32, n: usize, immediate: u32) {
+        // SAFETY: inline, and as many bytes as there are.
+        let queued = unsafe {
+            self.other.write(&Write {
+                id: 0,
+                from: self.bytes.as_ptr(),
+                len: n,
+                local: 0,
+                to: at,
+                remote: key,
+                immediate,
+                signalled: true,
+                inline: true,
+            })
+        };
+        queued.unwrap();
+    }
+}
+
+#[test]
+fn a_peer_that_writes_elsewhere_or_says_too_much_loses_its_connection_and_no_more() {
+    let fabric = Fabric::default();
+    let end = ring::RING as u64 + 4096;
+    type Act<'a> = (&'a str, &'a dyn Fn(&Hostile));
+    let acts: [Act<'_>; 6] = [
+        ("behind the ring", &|h| {
+            h.write(h.place.at + end - 4, h.place.key, 8, 8);
+        }),
+        ("with another key", &|h| {
+            h.write(h.place.at, h.place.key + 2, 8, 8);
+        }),
+        ("more than fits", &|h| {
+            (0..5).for_each(|_| h.write(h.place.at, h.place.key, 8, 1 << 20));
+        }),
+        ("more than anything", &|h| {
+            h.write(h.place.at, h.place.key, 8, u32::MAX);
+        }),
+        ("words without end", &|h| {
+            (0..100).for_each(|_| h.write(h.place.at, h.place.key, 0, 1 << 31));
+        }),
+        ("nothing without end", &|h| {
+            (0..100).for_each(|_| h.write(h.place.at, h.place.key, 0, 0));
+        }),
+    ];
+    for (what, act) in acts {
+        let h = Hostile::new(&fabric);
+        let (a, b) = pair_on(&fabric.device());
+        act(&h);
+        let until = std::time::Instant::now() + Duration::from_secs(60);
+        let mut room = vec![0; 64 << 10];
+        let ended = loop {
+            match h.ring.try_recv(&mut room) {
+                Err(e) => break e,
+                Ok(_) => assert!(std::time::Instant::now() < until, "{what}: it goes on"),
+            }
+        };
+        assert!(!ended.to_string().is_empty());
+        echo(&a, &b, b"others do not notice");
+    }
+}
+
+#[test]
+fn a_word_of_more_than_was_sent_is_not_believed() {
+    let fabric = Fabric::default();
+    let h = Hostile::new(&fabric);
+    h.write(h.place.at, h.place.key, 16, 1 << 31);
+    assert!(send(&h.ring, b"x").is_err());
+}
