@@ -80,6 +80,17 @@ fn what_is_refused_is_refused_at_the_call() {
 }
 
 #[test]
+fn a_mistake_is_told_at_the_call_and_never_late() {
+    let text = same(&Server::start(), "1", &["mistakes"]);
+    assert!(text.ends_with("[7, 7, 7, 7]\ndone\n"), "{text}");
+    let late = |line: &&str| line.contains(": ") && line.ends_with(char::is_numeric);
+    for line in text.lines().filter(late) {
+        let numbered = line.starts_with(char::is_numeric);
+        assert!(!numbered || line.ends_with(" 0"), "late: {line}");
+    }
+}
+
+#[test]
 fn memory_ends_with_its_context_and_can_be_had_again() {
     let text = same(&Server::start(), "1", &["lives"]);
     assert!(!text.contains("false"), "{text}");

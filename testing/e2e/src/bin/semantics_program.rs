@@ -54,6 +54,9 @@ mod logs;
 #[path = "semantics_program/managed.rs"]
 mod managed;
 
+#[path = "semantics_program/mistakes.rs"]
+mod mistakes;
+
 #[path = "semantics_program/pools.rs"]
 mod pools;
 
@@ -89,6 +92,7 @@ fn main() {
         "descriptors" => descriptors(&api),
         "words" => words(&api),
         "created" => created::created(&api),
+        "mistakes" => mistakes::mistakes(&api),
         "corners" => corners::corners(&api),
         "full" => full::full(&api),
         "copies" => full::copies(&api),

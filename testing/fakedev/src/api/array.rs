@@ -119,7 +119,7 @@ api! {
         if object == 0 {
             return Ok(());
         }
-        TEXTURES.remove(object as usize).map(drop)
+        TEXTURES.remove(object as usize).map(drop).map_err(|_| INVALID_VALUE)
     }
 
     fn [cuTexObjectGetResourceDesc] (out: *mut Resource, object: u64) {
@@ -139,7 +139,7 @@ api! {
     }
 
     fn [cuSurfObjectDestroy] (object: u64) {
-        SURFACES.remove(object as usize).map(drop)
+        SURFACES.remove(object as usize).map(drop).map_err(|_| INVALID_VALUE)
     }
 
     fn [cuSurfObjectGetResourceDesc] (out: *mut Resource, object: u64) {

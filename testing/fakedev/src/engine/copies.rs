@@ -58,7 +58,7 @@ fn plane(kind: u32, host: usize, device: u64, pitch: usize, slice: usize) -> R<P
         MEMORYTYPE_HOST => (host as u64, false),
         MEMORYTYPE_DEVICE => (device, true),
         MEMORYTYPE_UNIFIED => (device, known(device)),
-        _ => return Err(NOT_SUPPORTED),
+        _ => return Err(INVALID_VALUE),
     };
     Ok(Plane {
         addr,

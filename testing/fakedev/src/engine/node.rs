@@ -32,7 +32,7 @@ pub fn copy(p: &Memcpy3D) -> R<Work> {
 /// A fill node's work.
 pub fn fill(p: &MemsetNodeParams) -> R<Work> {
     let element = p.element_size as usize;
-    if !matches!(element, 1 | 2 | 4) {
+    if !matches!(element, 1 | 2 | 4) || p.width == 0 || p.height == 0 {
         return Err(INVALID_VALUE);
     }
     let (dst, pitch, value) = (p.dst, p.pitch, p.value);

@@ -105,6 +105,19 @@ impl Cx {
         queued.or_else(|_| self.lost())
     }
 
+    /// As [`Cx::send`] where the driver has nothing to refuse, as far as is known here. Else the
+    /// program hears at the call, as natively.
+    #[inline]
+    pub fn send_if<'a, R: Request<'a>>(self, usual: bool, r: &R) -> Result<(), CUresult> {
+        if usual {
+            return self.send(r);
+        }
+        if is_work(R::OP) && self.state().shadows.active() {
+            self.work(ANY, false)?;
+        }
+        self.call(r).map(drop)
+    }
+
     /// Whether the driver may refuse what is queued on a stream for a capture's sake, even a
     /// kernel: a capture may be void, or the legacy stream would wait for it. Then the answer is
     /// waited for.

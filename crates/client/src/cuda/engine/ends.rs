@@ -1,8 +1,8 @@
-//! The ends of a copy of a box: where they are, and whether the box is there.
+//! The ends of copies of boxes, and of fills: where they are, and whether the bytes are there.
 
 use super::prelude::*;
 use crate::cuda::engine::array;
-use crate::cuda::state::rows::{ARRAY, End, Rows};
+use crate::cuda::state::rows::{ARRAY, DEVICE, End, HOST, Rows};
 
 fn pitch(e: &End, r: &Rows) -> Result<()> {
     let narrow = e.memory != ARRAY && e.pitch < r.width;
@@ -32,4 +32,44 @@ pub fn known(cx: Cx, e: &End, r: &Rows) -> Result<End> {
     pitch(&e, r)?;
     check(cx, &e, r)?;
     Ok(e)
+}
+
+/// Checks a fill of `height` rows of `width` elements of `element` bytes. `None` when there is
+/// nothing to fill.
+pub fn fill(
+    cx: Cx,
+    dst: u64,
+    pitch: usize,
+    element: usize,
+    width: usize,
+    height: usize,
+) -> Result<Option<()>> {
+    if width == 0 || height == 0 {
+        return Ok(None);
+    }
+    let row = width.checked_mul(element).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let odd = |n: u64| !n.is_multiple_of(element as u64);
+    let rows = height > 1;
+    if odd(dst) || rows && (pitch < row || odd(pitch as u64)) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let len = pitch
+        .checked_mul(height - 1)
+        .and_then(|n| n.checked_add(row))
+        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    // Page-locked memory of the host may be filled, too.
+    if !cx.state().ranges.is_pinned(dst, len) {
+        cx.state().must_be_on_device(dst, len)?;
+    }
+    Ok(Some(()))
+}
+
+/// Whether a copy with these ends is one that no driver refuses, as far as is known here.
+pub fn is_usual(cx: Cx, r: &Rows) -> bool {
+    let r = cx.state().settled(r);
+    let good = |e: &End| {
+        let known = matches!(e.memory, HOST | DEVICE | ARRAY);
+        known && pitch(e, &r).is_ok() && check(cx, e, &r).is_ok()
+    };
+    good(&r.src) && good(&r.dst)
 }

@@ -44,14 +44,17 @@ unsafe fn peer(
         if let Some(done) = across {
             return done;
         }
-        cx.send(&msg::CuMemcpyPeerAsync {
+        let m = msg::CuMemcpyPeerAsync {
             dst_device: dst,
             dst_context: cx.handle_opt(Kind::Context, dst_context as u64)?,
             src_device: src,
             src_context: cx.handle_opt(Kind::Context, src_context as u64)?,
             byte_count: byte_count as u64,
             h_stream,
-        })
+        };
+        let there = |p| cx.state().must_be_on_device(p, byte_count).is_ok();
+        let usual = m.dst_context != 0 && m.src_context != 0 && there(dst) && there(src);
+        cx.send_if(usual, &m)
     })
 }
 

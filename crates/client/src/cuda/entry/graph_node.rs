@@ -1,7 +1,7 @@
 //! A node's parameters: what a program gives, as it travels, and back.
 
 use super::prelude::*;
-use crate::cuda::engine::{addresses, callback, graph, graph_host, launch, pool};
+use crate::cuda::engine::{addresses, callback, ends, graph, graph_host, launch, pool};
 use crate::cuda::state::promised::Function;
 use crate::cuda::state::ranges::{Sort, plausible};
 use crate::cuda::state::rows;
@@ -12,6 +12,8 @@ pub struct Encoded {
     p: CUgraphNodeParams,
     extra: Vec<u8>,
     mirrors: [u32; 2],
+    /// Whether no driver refuses them, as far as is known here.
+    usual: bool,
 }
 
 /// Parameters of a kind.
@@ -56,6 +58,7 @@ pub unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded> {
         p: *p,
         extra: Vec::new(),
         mirrors: [0; 2],
+        usual: true,
     };
     let u = &mut e.p.u;
     match p.r#type {
@@ -73,6 +76,9 @@ pub unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded> {
             // SAFETY: passed on to the caller.
             e.extra = unsafe { launch::for_node(cx, f, size, k.kernelParams, k.extra)? };
             k.ctx = context(cx, k.ctx)?;
+            // A kernel of a library is every context's.
+            let own = cx.state().handles.context(Kind::Function, id);
+            e.usual = own == 0 || own == k.ctx as usize as u32;
             k.func = id as usize as CUfunction;
             k.kern = std::ptr::null_mut();
             k.kernelParams = std::ptr::null_mut();
@@ -82,7 +88,9 @@ pub unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded> {
         CU_GRAPH_NODE_TYPE_MEMCPY => {
             let mut c: CUDA_MEMCPY_NODE_PARAMS = busbar_abi::member(u);
             c.copyCtx = context(cx, c.copyCtx)?;
-            let t = graph_host::travel(cx, &rows::rows_of(&c.copyParams))?;
+            let asked = rows::rows_of(&c.copyParams);
+            e.usual = ends::is_usual(cx, &asked);
+            let t = graph_host::travel(cx, &asked)?;
             c.copyParams = t.shape;
             c.copyParams.srcArray = t.arrays[0] as usize as CUarray;
             c.copyParams.dstArray = t.arrays[1] as usize as CUarray;
@@ -94,6 +102,9 @@ pub unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded> {
             if !matches!(s.elementSize, 1 | 2 | 4) || s.width == 0 || s.height == 0 {
                 return Err(CUDA_ERROR_INVALID_VALUE);
             }
+            let (pitch, element) = (s.pitch as usize, s.elementSize as usize);
+            let (width, height) = (s.width as usize, s.height as usize);
+            e.usual = ends::fill(cx, s.dst, pitch, element, width, height).is_ok();
             s.ctx = context(cx, s.ctx)?;
             s.dst = addresses::of_node(cx, s.dst)?;
             busbar_abi::set_member(u, s);
@@ -175,7 +186,7 @@ unsafe fn add(cx: Cx, graph: u32, at: After, p: &mut CUgraphNodeParams) -> Resul
         extra,
         mirrors,
     };
-    if m.queued() {
+    if m.queued() && e.usual && edges.iter().all(|b| *b == 0) {
         cx.send(&m).inspect_err(fail)?;
         cx.state().graphs.own(graph, node);
     } else {

@@ -1,38 +1,8 @@
 //! Fills. What CUDA refuses at once is checked here; the rest is queued.
 
 use super::prelude::*;
-use crate::cuda::engine::{addresses, copy_across};
+use crate::cuda::engine::{addresses, copy_across, ends};
 use crate::cuda::life::{enter, guard};
-
-/// Checks a fill of `height` rows of `width` elements of `element` bytes. `None` when there is
-/// nothing to fill.
-fn check(
-    cx: Cx,
-    dst: u64,
-    pitch: usize,
-    element: usize,
-    width: usize,
-    height: usize,
-) -> Result<Option<()>> {
-    if width == 0 || height == 0 {
-        return Ok(None);
-    }
-    let row = width.checked_mul(element).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    let odd = |n: u64| !n.is_multiple_of(element as u64);
-    let rows = height > 1;
-    if odd(dst) || rows && (pitch < row || odd(pitch as u64)) {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
-    let len = pitch
-        .checked_mul(height - 1)
-        .and_then(|n| n.checked_add(row))
-        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    // Page-locked memory of the host may be filled, too.
-    if !cx.state().ranges.is_pinned(dst, len) {
-        cx.state().must_be_on_device(dst, len)?;
-    }
-    Ok(Some(()))
-}
 
 /// Queues a fill where its memory is.
 fn fill(
@@ -72,7 +42,7 @@ macro_rules! line {
             stream: CUstream,
             per_thread: bool,
         ) -> CUresult {
-            let checked = |cx| check(cx, dst, 0, size_of::<$t>(), n, 1);
+            let checked = |cx| ends::fill(cx, dst, 0, size_of::<$t>(), n, 1);
             fill(
                 stream,
                 per_thread,
@@ -102,7 +72,7 @@ macro_rules! rows {
             stream: CUstream,
             per_thread: bool,
         ) -> CUresult {
-            let checked = |cx| check(cx, dst, pitch, size_of::<$t>(), width, height);
+            let checked = |cx| ends::fill(cx, dst, pitch, size_of::<$t>(), width, height);
             fill(
                 stream,
                 per_thread,

@@ -6,7 +6,6 @@
 
 use super::prelude::*;
 use crate::cuda::engine::{addresses, stream};
-use busbar_wire::codec::Request;
 use busbar_wire::limits::MAX_ITEMS;
 
 /// What a word is for.
@@ -23,12 +22,17 @@ const WAIT_FLAGS: u32 = 3 | CU_STREAM_WAIT_VALUE_FLUSH;
 pub const NO_BARRIER: u32 = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
 
 /// Whether a driver will take it: of anything else the program hears the driver's word at once.
-fn is_usual(p: u64, len: u64, what: Use, flags: u32) -> bool {
+fn is_usual(cx: Cx, p: u64, len: u64, what: Use, flags: u32) -> bool {
     let known = match what {
         Use::Wait => WAIT_FLAGS,
         Use::Write => 0,
     };
-    p.is_multiple_of(len) && flags & !known == 0
+    let there = || {
+        let state = cx.state();
+        let n = len as usize;
+        state.ranges.is_pinned(p, n) || state.must_be_on_device(p, n).is_ok()
+    };
+    p.is_multiple_of(len) && flags & !known == 0 && there()
 }
 
 /// Where the device finds a word.
@@ -49,14 +53,6 @@ fn ahead(cx: Cx, stream: u32, what: Use) -> Result<()> {
     Ok(())
 }
 
-fn send<'a, R: Request<'a>>(cx: Cx, r: &R, usual: bool) -> Result<()> {
-    if usual {
-        cx.send(r)
-    } else {
-        cx.call(r).map(drop)
-    }
-}
-
 /// Functions with one word of a width.
 macro_rules! words {
     ($($name:ident($t:ty, $use:expr) = $message:ident;)*) => {$(
@@ -68,10 +64,10 @@ macro_rules! words {
             flags: u32,
         ) -> Result<()> {
             let cx = cx.in_context(stream::context_of(cx, stream)?);
-            let usual = is_usual(addr, size_of::<$t>() as u64, $use, flags);
+            let usual = is_usual(cx, addr, size_of::<$t>() as u64, $use, flags);
             let addr = place(cx, addr, $use)?;
             ahead(cx, stream, $use)?;
-            send(cx, &msg::$message { stream, addr, value, flags }, usual)
+            cx.send_if(usual, &msg::$message { stream, addr, value, flags })
         }
     )*};
 }
@@ -129,7 +125,7 @@ pub unsafe fn batch(
             flags &= !u64::from(needless);
             op.u[3] = flags;
         }
-        usual &= is_usual(p, len, what, flags as u32);
+        usual &= is_usual(cx, p, len, what, flags as u32);
         op.u[1] = place(cx, p, what)?;
     }
     ahead(cx, stream, all)?;
@@ -139,5 +135,5 @@ pub unsafe fn batch(
         param_array: busbar_abi::slice_bytes(&ops),
         flags,
     };
-    send(cx, &m, usual)
+    cx.send_if(usual, &m)
 }
