@@ -122,6 +122,7 @@ fn streams_wait_for_words_that_the_program_writes() {
 #[test]
 fn corners_are_as_the_driver_has_them() {
     let text = same(&Server::start(), "1", &["corners"]);
+    assert!(text.contains("late: 0\n"), "{text}");
     for line in [
         // This client has never heard of it: the server's driver is asked.
         "990: 0 FAKEDEV_ERROR_OF_A_LATER_VERSION 0 true",

@@ -21,6 +21,8 @@ const MAX_GLOBAL: usize = 1 << 30;
 const WRAPPER_MAGIC: u32 = 0x4662_43b1;
 const FAT_MAGIC: u32 = 0xba55_ed50;
 const ELF_MAGIC: u32 = 0x464c_457f;
+const LTO_MAGIC: u32 = 0x7f4e_43ed;
+const LTO_HEADER: usize = 44;
 const KIND_PTX: u16 = 1;
 const KIND_ELF: u16 = 2;
 const ENTRY_HEADER: usize = 32;
@@ -72,6 +74,9 @@ impl Image {
             FAT_MAGIC => unsafe { Image::fat(p) },
             // SAFETY: by this function's contract.
             ELF_MAGIC => Ok(unsafe { Image::elf(p) }),
+            // Behind its header, which says no length, our own text.
+            // SAFETY: by this function's contract.
+            LTO_MAGIC => Image::text(unsafe { c_bytes(p.add(LTO_HEADER)) }),
             // SAFETY: by this function's contract.
             _ => Image::text(unsafe { c_bytes(p) }),
         }

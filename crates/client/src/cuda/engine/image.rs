@@ -7,6 +7,9 @@
 //! * a header (`0xba55ed50`, u16 version, u16 header size, u64 body size), behind which lie
 //! * entries: u16 kind (1 PTX, 2 ELF), u16, u32 header size, u64 payload size, ..., u32
 //!   architecture at byte 28, then the payload.
+//!
+//! Code for link-time optimisation (`0x7f4e43ed`) does not say how long it is where anyone but the
+//! driver can read it: as much travels as can be read there, up to a limit.
 
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
@@ -14,6 +17,9 @@ use std::sync::Arc;
 const WRAPPER: u32 = 0x4662_43b1;
 const FATBIN: u32 = 0xba55_ed50;
 const ELF: u32 = 0x464c_457f;
+const LTO: u32 = 0x7f4e_43ed;
+/// What travels of such code at most.
+const MOST_LTO: usize = 8 << 20;
 const KIND_PTX: u16 = 1;
 const KIND_ELF: u16 = 2;
 /// No image is longer; a header that says so is not one.
@@ -64,6 +70,10 @@ pub unsafe fn take(code: *const c_void, arch: u32) -> Option<Image> {
                     native: false,
                 })
             }
+            LTO => Some(Image {
+                bytes: readable(p, MOST_LTO)?.into(),
+                native: false,
+            }),
             _ => {
                 let text = CStr::from_ptr(code.cast()).to_bytes_with_nul();
                 let looks_like_text = text.len() > 8 && text[..8].is_ascii();
@@ -74,6 +84,35 @@ pub unsafe fn take(code: *const c_void, arch: u32) -> Option<Image> {
             }
         }
     }
+}
+
+/// Copies what can be read from an address on, up to `most` bytes. The kernel copies, and stops
+/// where there is nothing.
+fn readable(p: *const u8, most: usize) -> Option<Vec<u8>> {
+    const STEP: usize = 64 << 10;
+    let mut bytes: Vec<u8> = Vec::new();
+    while bytes.len() < most {
+        let at = bytes.len();
+        bytes.resize(at + STEP, 0);
+        let to = libc::iovec {
+            iov_base: bytes[at..].as_mut_ptr().cast(),
+            iov_len: STEP,
+        };
+        // Up to a multiple: a part that cannot be read is then a page's.
+        let len = STEP - (p as usize + at) % STEP;
+        let from = libc::iovec {
+            iov_base: p.wrapping_add(at).cast_mut().cast(),
+            iov_len: len,
+        };
+        // SAFETY: room for as many bytes; what cannot be read makes less of them come.
+        let n = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
+        let came = usize::try_from(n).unwrap_or(0);
+        bytes.truncate(at + came);
+        if came < len {
+            break;
+        }
+    }
+    (!bytes.is_empty()).then_some(bytes)
 }
 
 /// The length of a 64-bit ELF image: the end of its last section, segment or table.
@@ -273,5 +312,29 @@ mod tests {
         // SAFETY: a C string.
         let image = unsafe { take(text.as_ptr().cast(), 90) }.unwrap();
         assert_eq!(&*image.bytes, text.to_bytes_with_nul());
+    }
+
+    #[test]
+    fn code_that_says_no_length_travels_as_far_as_it_can_be_read() {
+        const PAGE: usize = 4096;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let (none, some) = (libc::PROT_NONE, libc::PROT_READ | libc::PROT_WRITE);
+        let at = |base: *mut c_void, n: usize| base.wrapping_byte_add(n);
+        // SAFETY: a new mapping, of which all but its end is used; it stays.
+        let base = unsafe {
+            let base = libc::mmap(std::ptr::null_mut(), 64 * PAGE, some, flags, -1, 0);
+            assert_ne!(base, libc::MAP_FAILED);
+            assert_eq!(libc::mprotect(at(base, 40 * PAGE), 24 * PAGE, none), 0);
+            base
+        };
+        for from in [0, 5, 39 * PAGE, 40 * PAGE - 8] {
+            let p = at(base, from);
+            // SAFETY: four bytes of that memory.
+            unsafe { p.cast::<u32>().write_unaligned(LTO) };
+            // SAFETY: an image as far as it can be read.
+            let image = unsafe { take(p, 90) }.expect("an image");
+            assert_eq!(image.bytes.len(), 40 * PAGE - from);
+            assert_eq!(image.bytes[..4], LTO.to_le_bytes());
+        }
     }
 }

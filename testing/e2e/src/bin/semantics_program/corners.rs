@@ -76,6 +76,15 @@ fn refused(api: &Api) {
     api.tell("cuCtxPushCurrent_v2", &[0]);
     let mut module = 0u64;
     api.tell("cuModuleLoadData", &[at(&mut module), 0]);
+    // Code for link-time optimisation says no length.
+    let mut code = 0x7f4e_43edu32.to_le_bytes().to_vec();
+    code.resize(44, 1);
+    code.extend_from_slice(b"fakedev-module 1\nkernel late nop\n\0");
+    let mut function = 0u64;
+    api.tell("cuModuleLoadData", &[at(&mut module), at(&mut code[0])]);
+    let name = c"late".as_ptr() as u64;
+    api.tell("cuModuleGetFunction", &[at(&mut function), module, name]);
+    println!("late: {}", api.launch(function, 0, &[]));
     for flags in [0u64, 1, 2, 4] {
         let mut got = 77u32;
         let p = api.made("cuMemHostAlloc", &[4096, flags]);
