@@ -83,7 +83,7 @@ def measure(args):
                     argv, args.remote_prefix, ",".join(servers), env, args.timeout
                 )
                 if outcome["error"]:
-                    say(f"{way}: {outcome['error']}")
+                    say(f"round {index + 1}, {way}: failed")
                 runs[way].append(outcome)
     return {
         "format": FORMAT,

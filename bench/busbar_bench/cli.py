@@ -156,6 +156,15 @@ def parser():
     again.add_argument("files", nargs="+", metavar="FILE", help="what --out wrote, of any command")
     again.add_argument("--out", metavar="FOLDER", help="write JSON, HTML, Markdown and SVG there")
     again.add_argument("--name", help="name of the files (default: the table's)")
+    plots = commands.add_parser(
+        "plots",
+        help="draw what results have a figure for",
+        description="Draws a plot (SVG) of each result that has a figure, named after its file. "
+        "Files that are no results of busbar-bench are left out.",
+    )
+    plots.add_argument("files", nargs="+", metavar="FILE", help="what --out wrote, of any command")
+    plots.add_argument("--out", metavar="FOLDER", required=True, help="where plots go")
+    plots.add_argument("--slim", action="store_true", help="write each result again, small")
     commands.add_parser("list", help="list tables and workloads")
     return top  # fmt: skip
 
@@ -231,8 +240,13 @@ def save(path, text):
 
 def write_for_documents(found, folder, name):
     """Writes the tables as Markdown and each figure as SVG."""
+    save(os.path.join(folder, name) + ".md", collection.markdown(found))
+    write_plots(found, folder, name)
+
+
+def write_plots(found, folder, name):
+    """Writes each figure as SVG."""
     base = os.path.join(folder, name)
-    save(base + ".md", collection.markdown(found))
     drawn = {page.anchor(result): figures.svg(result) for result in found}
     drawn = {anchor: text for anchor, text in drawn.items() if text}
     for anchor, text in drawn.items():
@@ -347,6 +361,22 @@ def report_command(args):
     return 0
 
 
+def plots_command(args):
+    """``plots``."""
+    os.makedirs(args.out, exist_ok=True)
+    for path in args.files:
+        value = read_json(path)
+        kind = value.get("format") if isinstance(value, dict) else None
+        if not str(kind).startswith("busbar-bench/"):
+            runner.say(f"{path} is no result of busbar-bench")
+            continue
+        if args.slim:
+            save(path, json.dumps(collection.slim(value), separators=(",", ":")) + "\n")
+        name = os.path.splitext(os.path.basename(path))[0]
+        write_plots(load_any([path]), args.out, name)
+    return 0
+
+
 def micro_command(args, parts=None):
     """``micro``, and ``run copies``."""
     settle(args)
@@ -370,6 +400,8 @@ def main(argv=None):
             return 1 if worse else 0
         if args.command == "report":
             return report_command(args)
+        if args.command == "plots":
+            return plots_command(args)
         if args.command == "all":
             return all_command(args)
         print(f"sharing: programs that share a device ({len(sharing.SCENES)} scenes)")

@@ -79,16 +79,40 @@ def join(found):
 
 
 def slim(value):
-    """The same without what stands in it twice: the lines of a process that a row has."""
+    """The same without what stands in it twice, the lines of a process that a row has, without
+    losses that nobody compares (of rows that are not deterministic the last one stays), and with
+    seven digits of each number."""
     if value["table"] == "all":
         return {**value, "parts": [slim(part) for part in value["parts"]]}
     if "processes" not in value:
-        return value
+        return rounded(value)
     processes = [
         {**process, "lines": [line for line in process["lines"] if "spec" not in line]}
         for process in value["processes"]
     ]
-    return {**value, "processes": processes}
+    rows = [slim_row(row) for row in value["rows"]]
+    return rounded({**value, "processes": processes, "rows": rows})
+
+
+def rounded(value):
+    """The same with seven digits of each number, more than any clock here has."""
+    if isinstance(value, float):
+        return float(f"{value:.7g}")
+    if isinstance(value, dict):
+        return {name: rounded(each) for name, each in value.items()}
+    return [rounded(each) for each in value] if isinstance(value, list) else value
+
+
+def slim_row(row):
+    """A row with one loss of each run, unless losses are compared bit for bit."""
+    if "det" in row["spec"].rpartition(":")[2].split("+"):
+        return row
+
+    def bare(run):
+        return {**run, "losses": run["losses"][-1:]} if run and "losses" in run else run
+
+    sides = {side: [bare(run) for run in runs] for side, runs in row["sides"].items()}
+    return {**row, "sides": sides}
 
 
 def parts(value):

@@ -2,9 +2,10 @@
 
 import io
 import itertools
+import re
 
 from busbar_bench.published import LINKS
-from busbar_bench.report import error_ends, mark_text
+from busbar_bench.report import error_ends, mark_text, ratio_text
 from busbar_bench.results import LOCAL
 
 # Okabe and Ito's colours, which everybody can tell apart.
@@ -15,6 +16,8 @@ MARKS = "Dsv^<>P"
 NEAR = 0.03
 LOOK = {
     "font.family": "sans-serif",
+    # The first is what texts are measured in; Verdana is as wide. Each text names them all.
+    "font.sans-serif": ["DejaVu Sans", "Verdana"],
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -65,28 +68,90 @@ def svg(result):
     with matplotlib.rc_context(LOOK):
         drawn.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     # Without the document's head, the element stands in a page as in a file.
-    return text.getvalue()[text.getvalue().index("<svg") :]
+    return small(text.getvalue()[text.getvalue().index("<svg") :])
+
+
+def small(element):
+    """The same SVG without what nobody sees: parts of less than a hundredth of a point, which are
+    half of it, indentation, and what it says of itself."""
+    element = re.sub(r"<metadata>.*?</metadata>\s*", "", element, flags=re.DOTALL)
+    element = re.sub(r"\n *", "\n", element)
+
+    def short(number):
+        return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+
+    # Within tags alone: what stands between them is to be read.
+    return re.sub(r"<[^>]*>", lambda tag: re.sub(r"\d+\.\d{3,}", short, tag[0]), element)
 
 
 def ratio_figure(make, result):
-    """Ratios with their range beside the published ones, and again what lies near 1, enlarged."""
+    """Ratios with their range, and in numbers, beside the published ones; what lies near 1 once
+    more, enlarged, unless all of it does."""
     rows = result["rows"]
-    whole, near = full_range(rows), near_range(rows)
-    two = near[1] - near[0] < 0.6 * (whole[1] - whole[0])
-    height = 1.5 + 0.42 * len(rows)
-    drawn = make(figsize=(10.5 if two else 7.5, height), layout="constrained")
+    panels = ranges(rows)
+    sides = most_sides(result)
+    drawn = make(
+        figsize=(11.5 if len(panels) == 2 else 8.5, 1.2 + (0.24 + 0.18 * sides) * len(rows)),
+        layout="constrained",
+    )
     # Room between the two, so that the last number of one and the first of the other stay apart.
     drawn.get_layout_engine().set(wspace=0.08)
-    axes = drawn.subplots(1, 2 if two else 1, sharey=True, squeeze=False)[0]
-    for ax, limits in zip(axes, (whole, near)):
+    axes = drawn.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for ax, limits in zip(axes, panels):
         draw_rows(ax, result, limits)
     axes[0].set_yticks(range(len(rows)), [row_name(row, rows) for row in rows])
-    axes[0].set_ylim(len(rows) - 0.4, -0.6)
+    axes[0].set_ylim(len(rows) - 0.5, -0.5)
     axes[0].set_xlabel("part of local speed")
-    if two:
+    if len(panels) == 2:
         axes[1].set_xlabel("the same near 1, enlarged")
+    shown = [
+        (at, ratio_text(row["ratios"][side]), colour_of(result, side))
+        for index, row in enumerate(rows)
+        for at, side in places(index, shown_sides(result, row))
+    ]
+    numbers(axes[-1], shown)
     legend(drawn, 4)
     return drawn
+
+
+def ranges(rows):
+    """What the axes show: one near 1 if all lies there, or everything and again what is near 1."""
+    whole, near = full_range(rows), near_range(rows)
+    if not any(row["published"] for row in rows) and near[0] > 0.5 and near[1] < 2:
+        return [near]
+    return [whole, near] if near[1] - near[0] < 0.6 * (whole[1] - whole[0]) else [whole]
+
+
+def shown_sides(result, row):
+    """The sides that a row has a ratio of."""
+    return [s for s in result["settings"]["sides"] if s != LOCAL and row["ratios"].get(s)]
+
+
+def most_sides(result):
+    """How many sides the row with the most of them has."""
+    return max(len(shown_sides(result, row)) for row in result["rows"])
+
+
+def colour_of(result, side):
+    """A side's colour, the same in all rows."""
+    sides = [name for name in result["settings"]["sides"] if name != LOCAL]
+    return COLOURS[sides.index(side) % len(COLOURS)]
+
+
+def places(index, sides):
+    """Where a row's sides stand, one below the other."""
+    step = 0.8 / len(sides) if sides else 0
+    return [(index + step * (i - (len(sides) - 1) / 2), side) for i, side in enumerate(sides)]
+
+
+def numbers(ax, shown):
+    """The numbers of points at the right of their axes: (place, text, colour)."""
+    right = ax.secondary_yaxis("right")
+    right.set_yticks([at for at, _, _ in shown], [text for _, text, _ in shown])
+    right.tick_params(length=0)
+    right.spines["right"].set_visible(False)
+    for label, (_, _, colour) in zip(right.get_yticklabels(), shown):
+        label.set_color(colour)
 
 
 def legend(drawn, columns):
@@ -130,7 +195,6 @@ def row_name(row, rows):
 def draw_rows(ax, result, limits):
     """One set of axes; what is named once stands in the legend once."""
     rows = result["rows"]
-    sides = [side for side in result["settings"]["sides"] if side != LOCAL]
     sources = dict.fromkeys(mark["source"] for row in rows for mark in row["published"])
     shapes = dict(zip(sources, itertools.cycle(MARKS)))
     ax.axvline(1.0, color="#333", linewidth=0.8)
@@ -156,102 +220,117 @@ def draw_rows(ax, result, limits):
                 ax.barh(
                     index, width, 0.5, left=mark["low"], color=MARK_COLOUR, alpha=0.2, label=label
                 )
-        shown = [side for side in sides if row["ratios"].get(side)]
-        for place, side in enumerate(shown):
+        for at, side in places(index, shown_sides(result, row)):
             ratio, ends = row["ratios"][side], error_ends(row, side)
             ax.errorbar(
                 ratio["median"],
-                index + 0.16 * (place - (len(shown) - 1) / 2),
+                at,
                 xerr=[[ratio["median"] - ends[0]], [ends[1] - ratio["median"]]],
                 fmt="o",
                 ms=5,
                 capsize=3,
-                color=COLOURS[sides.index(side) % len(COLOURS)],
+                color=colour_of(result, side),
                 label=side,
             )
     ax.set_xlim(limits)
     ax.grid(axis="y", visible=False)
 
 
+LAUNCHES = {
+    "launch_1_p50_ns": "a launch, 1 thread",
+    "launch_8_p50_ns": "a launch, 8 threads",
+    "launch_sync_p50_ns": "a launch, and wait for it",
+    "idle_sync_p50_ns": "a wait for nothing",
+}
+
+
 def micro_figure(make, result):
-    """Launches as bars, copies as lines over their size; None if neither was measured."""
+    """What calls cost, and copies over their size; None if neither was measured."""
     summary = result["summary"]
-    sides = list(summary)
-    launches = [
-        (label, field)
-        for label, field in (
-            ("1 thread", "launch_1_p50_ns"),
-            ("8 threads", "launch_8_p50_ns"),
-            ("and wait", "launch_sync_p50_ns"),
-        )
-        if any(summary[side].get(field) for side in sides)
-    ]
-    copies = any(summary[side]["copies"] for side in sides)
-    panels = ([draw_launches] if launches else []) + ([draw_copies] * 2 if copies else [])
-    if not panels:
+    fields = [name for name in LAUNCHES if any(of.get(name) for of in summary.values())]
+    copies = any(of["copies"] for of in summary.values())
+    if not fields and not copies:
         return None
-    drawn = make(figsize=(1.0 + 3.6 * len(panels), 3.6), layout="constrained")
-    axes = drawn.subplots(1, len(panels), squeeze=False)[0]
-    if launches:
-        draw_launches(axes[0], summary, launches)
+    drawn = make(figsize=(9, 2.9 * copies + 0.9 * bool(fields) + 0.5 * len(fields)))
+    drawn.set_layout_engine("constrained")
+    heights = ([0.8 + 0.5 * len(fields)] if fields else []) + ([2.9] if copies else [])
+    parts = iter(drawn.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
+    if fields:
+        draw_launches(next(parts).subplots(), summary, fields)
     if copies:
         capacity = LINKS.get(result["settings"].get("link"), (0, None))[1]
-        for ax, way, name in zip(axes[-2:], ("h2d", "d2h"), ("to the device", "from the device")):
+        both = next(parts).subplots(1, 2, sharey=True)
+        for ax, way, name in zip(both, ("h2d", "d2h"), ("to the device", "from the device")):
             draw_copies(ax, summary, way, capacity)
             ax.set_title(f"copies {name}", loc="left", fontsize=9)
-    legend(drawn, 5)
+        both[0].set_ylabel("GB/s")
+    legend(drawn, 6)
     return drawn
 
 
-def draw_launches(ax, summary, launches):
-    """What a launch costs its caller: the median, and its range over the rounds."""
-    sides = list(summary)
-    width = 0.8 / len(sides)
-    for place, side in enumerate(sides):
-        for index, (_, field) in enumerate(launches):
-            value = summary[side].get(field)
-            if value is None:
-                continue
-            low, high = summary[side].get("spread", {}).get(field, (value, value))
-            ax.bar(
-                index + (place - (len(sides) - 1) / 2) * width,
-                value / 1e3,
-                width * 0.9,
-                yerr=[[(value - low) / 1e3], [(high - value) / 1e3]],
+def draw_launches(ax, summary, fields):
+    """What a call costs its caller: the median, its range over the rounds, and in numbers."""
+    shown = []
+    for index, field in enumerate(fields):
+        sides = [side for side in summary if summary[side].get(field) is not None]
+        for at, side in places(index, sides):
+            value = summary[side][field] / 1e3
+            spread = summary[side].get("spread", {}).get(field)
+            low, high = (end / 1e3 for end in spread) if spread else (value, value)
+            colour = COLOURS[list(summary).index(side) % len(COLOURS)]
+            ax.errorbar(
+                value,
+                at,
+                xerr=[[value - low], [high - value]],
+                fmt="o",
+                ms=5,
                 capsize=3,
-                color=COLOURS[place % len(COLOURS)],
+                color=colour,
                 label=side,
             )
-    ax.set_xticks(range(len(launches)), [label for label, _ in launches])
-    ax.set_yscale("log")
-    ax.set_ylabel("us")
-    ax.set_title("a launch, median", loc="left", fontsize=9)
-    ax.grid(axis="x", visible=False)
+            shown.append((at, f"{value:.2g} us" if value < 10 else f"{value:.0f} us", colour))
+    ax.set_yticks(range(len(fields)), [LAUNCHES[field] for field in fields])
+    ax.set_ylim(len(fields) - 0.5, -0.5)
+    ax.set_xscale("log")
+    plain_numbers(ax.xaxis)
+    ax.set_xlabel("us, median")
+    ax.grid(axis="y", visible=False)
+    numbers(ax, shown)
 
 
 def draw_copies(ax, summary, way, capacity):
     """GB/s by size, page-locked and pageable; the link's rate as a dashed line."""
-    for place, (side, numbers) in enumerate(summary.items()):
+    for place, numbers_of in enumerate(summary.values()):
+        colour = COLOURS[place % len(COLOURS)]
         for kind, style in (("pinned", "-"), ("pageable", ":")):
-            points = [(entry["bytes"], entry.get(f"{kind}_{way}")) for entry in numbers["copies"]]
+            points = [
+                (entry["bytes"], entry.get(f"{kind}_{way}")) for entry in numbers_of["copies"]
+            ]
             points = [point for point in points if point[1]]
             if points:
-                ax.plot(
-                    *zip(*points),
-                    style,
-                    marker="o",
-                    ms=3,
-                    color=COLOURS[place % len(COLOURS)],
-                    label=f"{side}, {'page-locked' if kind == 'pinned' else kind}",
-                )
+                ax.plot(*zip(*points), style, marker="o", ms=3, color=colour)
+    # A colour stands for a side and a line for a kind of memory, each named once.
+    for place, side in enumerate(summary):
+        ax.plot([], [], "o", ms=5, color=COLOURS[place % len(COLOURS)], label=side)
+    for name, style in (("page-locked", "-"), ("pageable", ":")):
+        ax.plot([], [], style, color=MARK_COLOUR, label=name)
     if capacity:
         ax.axhline(capacity / 1e9, color="black", linestyle="dashed", linewidth=1, label="link")
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
-    sizes = sorted({entry["bytes"] for numbers in summary.values() for entry in numbers["copies"]})
+    sizes = sorted({entry["bytes"] for of in summary.values() for entry in of["copies"]})
     ax.set_xticks(sizes[::2], [size_text(size) for size in sizes[::2]])
-    ax.minorticks_off()
-    ax.set_ylabel("GB/s")
+    ax.xaxis.minorticks_off()
+    plain_numbers(ax.yaxis)
+
+
+def plain_numbers(axis):
+    """Numbers as people write them, instead of powers of ten; 1, 3 and 10."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def sharing_figure(make, result):

@@ -111,9 +111,7 @@ def measure(args, deadline=math.inf):
             server = links.address(link, server_of(side, args))
             env = process.own_environment(args.remote_env if side != LOCAL else None)
             outcome = process.run(argv, prefix, server, env, args.timeout)
-            if outcome["error"]:
-                say(f"{side}, {name}: {outcome['error']}")
-            runs[side].setdefault(name, []).append(outcome)
+            keep(runs[side].setdefault(name, []), outcome, f"{side}, {name}")
 
         rounds, began = 0, time.monotonic()
         for index in range(args.rounds):
@@ -188,9 +186,15 @@ def measure_memory(side, prefix, driver, server, args, runs):
     for name, mode in modes.items():
         look = workers_kib if side != LOCAL else (lambda: None)
         outcome = process.hold([driver, *mode], prefix, server, env, args.timeout, look)
-        if outcome["error"]:
-            say(f"{side}, {name}: {outcome['error']}")
-        runs.setdefault(name, []).append(outcome)
+        keep(runs.setdefault(name, []), outcome, f"{side}, {name}")
+
+
+def keep(outcomes, outcome, what):
+    """Keeps what came of a program, and says an error the first time that it comes."""
+    error = outcome["error"]
+    if error and error not in [earlier["error"] for earlier in outcomes]:
+        say(f"{what}: {error}")
+    outcomes.append(outcome)
 
 
 def measure_workload_steps(args, sides, run):

@@ -1,21 +1,31 @@
 """Tables in plain text."""
 
+import io
+
 from busbar_bench.results import LOCAL, REMOTE
 from busbar_bench.stats import median
 
 
 def table_text(header, rows):
-    """Columns as wide as they need; the first is left-aligned."""
+    """Columns as wide as they need; the first is left-aligned. Where there is no library for
+    tables, as on a machine that only measures, columns have a tab between them."""
     cells = [[str(c) for c in row] for row in [header, *rows]]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    lines = []
-    for index, row in enumerate(cells):
-        parts = [row[0].ljust(widths[0])]
-        parts += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
-        lines.append("  ".join(parts).rstrip())
-        if index == 0:
-            lines.append("  ".join("-" * width for width in widths))
-    return "\n".join(lines)
+    try:
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        return "\n".join("\t".join(row) for row in cells)
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1))
+    for index, title in enumerate(cells[0]):
+        table.add_column(Text(title), justify="right" if index else "left", no_wrap=True)
+    for row in cells[1:]:
+        table.add_row(*map(Text, row))
+    # Never narrower than the table: what reads it may be a file.
+    console = Console(file=io.StringIO(), width=10_000, color_system=None)
+    console.print(table)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip("\n").splitlines())
 
 
 def number(value):

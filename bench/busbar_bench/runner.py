@@ -92,7 +92,8 @@ def run_round(round_index, rows_by_link, sides, links, args, settings):
                 argv = process.worker_argv(batch, settings)
                 outcome = process.run(argv, prefix, server, env, args.timeout)
                 if outcome["error"]:
-                    say(f"{side}: {outcome['error']}")
+                    # What it was stands in the report, once for all rounds.
+                    say(f"round {round_index + 1}, {side}: failed")
                 yield {
                     "side": side,
                     "round": round_index,

@@ -340,7 +340,7 @@ def measure(args):
                         alone[key] = run_alone(*key, max(seconds / 3, 2.0), args)
                 rounds[scene.name].append(run_scene(scene, alone, seconds, args))
             except Failed as error:
-                say(f"{scene.name}: {error}")
+                say(f"round {index + 1}: {scene.name} failed")
                 errors[scene.name].append(f"round {index + 1}: {error}")
         alones.append([{"spec": spec, "every": every, **of} for (spec, every), of in alone.items()])
     return {

@@ -1,22 +1,22 @@
 """The few statistics that the tables need."""
 
 import math
+import statistics
 
 
 def quantile(values, q):
     """The q-quantile, interpolated between neighbours; None of nothing."""
-    ordered = sorted(values)
-    if not ordered:
-        return None
-    at = (len(ordered) - 1) * q
-    low = math.floor(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+    values = list(values)
+    if len(values) < 2 or q in (0, 1):
+        return (max(values) if q else min(values)) if values else None
+    thousands = statistics.quantiles(values, n=1000, method="inclusive")
+    return thousands[round(q * 1000) - 1]
 
 
 def median(values):
     """The middle value; None of nothing."""
-    return quantile(values, 0.5)
+    values = list(values)
+    return statistics.median(values) if values else None
 
 
 def summary(values):
@@ -25,18 +25,16 @@ def summary(values):
     values = list(values)
     if not values:
         return None
-    count = len(values)
-    mean = sum(values) / count
-    middle = median(values)
-    variance = sum((v - mean) ** 2 for v in values) / (count - 1) if count > 1 else 0.0
+    middle = statistics.median(values)
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
     return {
-        "count": count,
+        "count": len(values),
         "median": middle,
         "min": min(values),
         "max": max(values),
-        "mean": mean,
-        "uncertainty": math.sqrt(variance / count),
-        "jitter": 1.4826 * median([abs(v - middle) for v in values]),
+        "mean": statistics.fmean(values),
+        "uncertainty": deviation / math.sqrt(len(values)),
+        "jitter": 1.4826 * statistics.median(abs(v - middle) for v in values),
     }
 
 

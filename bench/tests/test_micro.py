@@ -143,3 +143,11 @@ def test_statistics_line_of_the_client():
     assert process.stats_of("busbar-stats: nonsense") is None
     assert process.stats_of("busbar-stats: [1]") is None
     assert process.stats_of("") is None
+
+
+def test_an_error_is_said_once(capsys):
+    outcomes = []
+    for error in ("no GPU", "no GPU", None, "no GPU", "another"):
+        micro.keep(outcomes, {"error": error}, "remote, launch_1")
+    said = capsys.readouterr().err
+    assert said.count("no GPU") == 1 and said.count("another") == 1 and len(outcomes) == 5

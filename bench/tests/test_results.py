@@ -2,7 +2,9 @@
 
 import copy
 import json
+import pathlib
 import re
+import sys
 
 import pytest
 
@@ -162,13 +164,21 @@ def test_text_shows_ours_beside_the_published():
 
 
 def test_columns_line_up():
-    text = report.table_text(["name", "n"], [["a", 1], ["long name", 12345]])
-    assert text.splitlines() == [
-        "name           n",
-        "---------  -----",
-        "a              1",
-        "long name  12345",
+    text = report.table_text(["name", "n"], [["a", 1], ["long name", 12345], ["[b]", "x" * 200]])
+    lines = text.splitlines()
+    assert [line.split() for line in lines if "\u2500" not in line] == [
+        ["name", "n"],
+        ["a", "1"],
+        ["long", "name", "12345"],
+        ["[b]", "x" * 200],
     ]
+    assert len({len(line) for line in lines[2:]}) == 1
+
+
+def test_a_table_needs_no_library(monkeypatch):
+    # What `import` finds here is that there is none.
+    monkeypatch.setitem(sys.modules, "rich", None)
+    assert report.table_text(["name", "n"], [["a", 1]]) == "name\tn\na\t1"
 
 
 def test_schema_accepts_results_and_names_what_is_missing():
@@ -212,32 +222,95 @@ def test_the_plot_shows_everything_and_again_what_is_near_1():
     assert "remote: 0.75 (published: Radium" in figures.description(result)
 
 
-def test_no_text_of_a_plot_covers_another():
+def texts_in(drawn):
+    """Every text of a figure that is to be seen, and where it is."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    rows = sample()["rows"] * 8
-    for index, row in enumerate(rows):
-        rows[index] = {**row, "spec": f"a_workload_with_a_long_name_{index}:512:bf16:nhwc+host"}
     with matplotlib.rc_context(figures.LOOK):
-        drawn = figures.figure(result_of(rows, []))
         canvas = FigureCanvasAgg(drawn)
         canvas.draw()
         renderer = canvas.get_renderer()
         texts = [*drawn.legends[0].get_texts()]
-        for ax in drawn.axes:
-            texts += [ax.xaxis.label, ax.yaxis.label]
-            for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, (-1, len(rows)))):
-                places = zip(axis.get_ticklocs(), axis.get_ticklabels())
-                texts += [text for place, text in places if low <= place <= high]
+        axes = [each for ax in drawn.axes for each in (ax, *ax.child_axes)]
+        for ax in axes:
+            texts += [ax.xaxis.label, ax.yaxis.label, ax.title, ax._left_title]
+            for axis in (ax.xaxis, ax.yaxis):
+                low, high = sorted(axis.get_view_interval())
+                ticks = zip(axis.get_ticklocs(), axis.get_ticklabels())
+                texts += [text for at, text in ticks if low <= at <= high]
         shown = [text for text in texts if text.get_visible() and text.get_text()]
-        boxes = [text.get_window_extent(renderer) for text in shown]
-    assert len(boxes) > 10
-    page_box = drawn.bbox
-    for index, box in enumerate(boxes):
-        assert box.x0 >= page_box.x0 - 1 and box.x1 <= page_box.x1 + 1
-        for other in boxes[index + 1 :]:
-            assert not box.overlaps(other)
+        return [(text.get_text(), text.get_window_extent(renderer)) for text in shown]
+
+
+def assert_readable(drawn):
+    """No text covers another, and none is cut off."""
+    found = texts_in(drawn)
+    for index, (text, box) in enumerate(found):
+        assert box.x0 >= drawn.bbox.x0 - 1 and box.x1 <= drawn.bbox.x1 + 1, text
+        for other, place in found[index + 1 :]:
+            assert not box.overlaps(place), (text, other)
+    return [text for text, _ in found]
+
+
+def test_no_text_of_a_plot_covers_another():
+    rows = sample()["rows"] * 8
+    for index, row in enumerate(rows):
+        rows[index] = {**row, "spec": f"a_workload_with_a_long_name_{index}:512:bf16:nhwc+host"}
+    assert len(assert_readable(figures.figure(result_of(rows, [])))) > 10
+
+
+RESULTS = pathlib.Path(__file__).parents[2] / "docs/results"
+
+
+def of_this_benchmark(path):
+    value = json.loads(path.read_text())
+    return isinstance(value, dict) and "format" in value
+
+
+PUBLISHED = [path for path in sorted(RESULTS.glob("*.json")) if of_this_benchmark(path)]
+
+
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.stem)
+def test_published_results_have_plots_that_can_be_read(path):
+    value = json.loads(path.read_text())
+    plots = 0
+    for result in collection.parts(value):
+        drawn = figures.figure(result)
+        if drawn is None:
+            continue
+        plots += 1
+        texts = assert_readable(drawn)
+        for row in result.get("rows", []):
+            if any(row["ratios"].values()):
+                assert figures.row_name(row, result["rows"]) in texts
+                number = report.ratio_text(next(filter(None, row["ratios"].values())))
+                assert number in texts and f">{number}</text>" in figures.svg(result)
+    there = list((RESULTS / "plots").glob(f"{path.stem}.svg"))
+    there += (RESULTS / "plots").glob(f"{path.stem}-[a-z]*.svg")
+    assert plots == 0 or there, "docs/benchmarks.md says how plots are made"
+
+
+def test_what_lies_near_1_is_shown_alone_if_nothing_else_is_there():
+    processes = [
+        process("local", 0, line(A, 100.0)),
+        process("remote", 0, line(A, 98.0), link=LINK),
+    ]
+    row = row_of(processes)
+    assert len(figures.figure(result_of([{**row, "published": []}], [])).axes) == 1
+    far = [{"source": "Far", "low": 0.2, "high": 0.2, "note": ""}]
+    assert len(figures.figure(result_of([{**row, "published": far}], [])).axes) == 2
+
+
+def test_losses_that_nobody_compares_are_not_kept():
+    result = json.loads(json.dumps(sample()))
+    row = result["rows"][0]
+    for side in row["sides"].values():
+        for run in side:
+            run["losses"] = ["0x1p+0", "0x1p-1"]
+    bare, compared = collection.slim_row(row), {**row, "spec": "alexnet:32:fp32:det"}
+    assert bare["sides"]["remote"][0]["losses"] == ["0x1p-1"]
+    assert collection.slim_row(compared) == compared
 
 
 def test_an_error_stands_once():
