@@ -97,7 +97,10 @@ class Tab:
     def picture(self, path, width, height, dark):
         self.call(
             "Emulation.setDeviceMetricsOverride",
-            width=width, height=height, deviceScaleFactor=1, mobile=width < 600,
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
@@ -144,11 +147,17 @@ def main():
         log = open(Path(profile.name) / "log", "w+")
         browser = subprocess.Popen(
             [
-                args.browser, "--headless=new", "--no-sandbox", "--disable-gpu",
-                "--remote-debugging-port=0", f"--user-data-dir={profile.name}/browser",
-                "--window-size=1280,900", "about:blank",
+                args.browser,
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--remote-debugging-port=0",
+                f"--user-data-dir={profile.name}/browser",
+                "--window-size=1280,900",
+                "about:blank",
             ],
-            stderr=log, stdout=log,
+            stderr=log,
+            stdout=log,
         )
         told = Path(profile.name) / "browser/DevToolsActivePort"
         deadline = time.monotonic() + 60
@@ -180,8 +189,10 @@ def main():
         after = [processor_seconds(browser.pid), processor_seconds(server.pid)]
         page, port_cost = (100 * (a - b) / took for a, b in zip(after, before, strict=True))
         for name, width, height, dark in [
-            ("light", 1280, 900, False), ("dark", 1280, 900, True),
-            ("phone", 390, 844, False), ("phone-dark", 390, 844, True),
+            ("light", 1280, 900, False),
+            ("dark", 1280, 900, True),
+            ("phone", 390, 844, False),
+            ("phone-dark", 390, 844, True),
         ]:
             tab.picture(args.out / f"{name}.png", width, height, dark)
             tab.value("document.getElementById('sessions').scrollIntoView()")
@@ -190,8 +201,10 @@ def main():
             tab.picture(args.out / f"{name}-leases.png", width, height, dark)
             tab.value("window.scrollTo(0, 0)")
         print(f"first paint after {paint:.0f} ms (at most {PAINT_MS})")
-        print(f"of one core: the browser {page:.1f} %, the server {port_cost:.1f} % "
-              f"(at most {CPU_PERCENT} each)")
+        print(
+            f"of one core: the browser {page:.1f} %, the server {port_cost:.1f} % "
+            f"(at most {CPU_PERCENT} each)"
+        )
         print(f"pictures: {args.out}")
         if wrong or paint > PAINT_MS or page > CPU_PERCENT or port_cost > CPU_PERCENT:
             sys.exit("the page is not what it should be")

@@ -1,15 +1,15 @@
 //! `busbar doctor`: why does it not work? Each check says what it found and what to do.
 
-use crate::login::{self, Access};
+use crate::login::{self, Access, Which};
 use crate::opencl::Loader;
-use crate::trial::{self, Cost};
+use crate::trial;
 use crate::{launch, program, status, variables};
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::servers;
 use busbar_control::hello::with_port;
 use busbar_control::status::{Listed, Status};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -21,7 +21,13 @@ use std::path::Path;
   busbar doctor --server gpu-host -- python       # that server, and whether python can use it")]
 pub struct Args {
     /// Server to check [default: the one of the last `busbar login`, else 127.0.0.1:7400]
-    #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
+    #[arg(
+        short = 'l',
+        long,
+        alias = "server_list",
+        value_name = "HOST:PORT",
+        env = "BUSBAR_SERVER"
+    )]
     server: Option<String>,
     #[command(flatten)]
     access: Access,
@@ -33,11 +39,15 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+/// The most pairs of servers that are tried.
+const MOST_PAIRS: usize = 6;
+
 struct Check {
     what: &'static str,
     good: bool,
     found: String,
-    measured: Option<Cost>,
+    /// What it cost, as JSON has it.
+    measured: Option<Value>,
 }
 
 impl Check {
@@ -55,7 +65,7 @@ impl Check {
 
 /// Runs every check; fails when one failed.
 pub fn run(a: &Args) -> Result<()> {
-    let config = login::choose(a.server.as_deref(), &a.access, false)?;
+    let config = login::choose(a.server.as_deref(), &a.access, Which::One)?;
     let mut checks = Vec::new();
     let mut check = |what, r| checks.push(Check::new(what, r));
     check(
@@ -80,6 +90,7 @@ pub fn run(a: &Args) -> Result<()> {
     if none {
         servers.push(with_port("127.0.0.1"));
     }
+    let mut with_gpus = Vec::new();
     for s in servers {
         match status::ask(&s) {
             Err(e) if none => {
@@ -90,9 +101,14 @@ pub fn run(a: &Args) -> Result<()> {
             Ok(v) => {
                 checks.push(Check::new("server", offers(&s, &v)));
                 checks.extend(calls(&config, &s, &v));
+                let n = v.devices.iter().filter(|d| usable(d)).count();
+                if n > 0 {
+                    with_gpus.push((s, n));
+                }
             }
         }
     }
+    checks.extend(links(&config, &with_gpus));
     let mut check = |what, r| checks.push(Check::new(what, r));
     if let Some(cmd) = a.command.first() {
         let r = program::find(cmd).and_then(|p| {
@@ -109,7 +125,7 @@ pub fn run(a: &Args) -> Result<()> {
             .map(|c| {
                 let mut one = json!({ "check": c.what, "ok": c.good, "found": c.found });
                 if let Some(cost) = &c.measured {
-                    one["measured"] = json!(cost);
+                    one["measured"] = cost.clone();
                 }
                 one
             })
@@ -133,22 +149,52 @@ pub fn run(a: &Args) -> Result<()> {
 
 /// Makes some calls at a server, if it has a device for them.
 fn calls(config: &Config, server: &str, v: &Status) -> Option<Check> {
-    let has = |d: &Listed| d.device.api == "cuda" && d.yours;
     let library = launch::shims().ok()?.cuda.join("libcuda.so.1");
-    if !v.devices.iter().any(has) {
+    if !v.devices.iter().any(usable) {
         return None;
     }
-    // With what was said of it, for it may be nowhere else.
-    let line = config.lines.iter().find(|l| l.address == server);
-    let line = line.filter(|l| !l.key.is_empty() || !l.token.is_empty());
-    let named = line.map_or_else(|| server.to_string(), |l| l.line());
-    Some(match trial::cost(&named, &library) {
+    Some(match trial::cost(&named(config, server), &library) {
         Ok(cost) => Check {
-            measured: Some(cost.clone()),
+            measured: Some(json!(cost)),
             ..Check::new("calls", Ok(format!("{server}: {cost}")))
         },
         Err(e) => Check::new("calls", Err(e.context(server.to_string()))),
     })
+}
+
+/// Whether a program gets a device by CUDA.
+fn usable(d: &Listed) -> bool {
+    d.device.api == "cuda" && d.yours
+}
+
+/// A server with what was said of it, for it may be nowhere else.
+fn named(config: &Config, server: &str) -> String {
+    let line = config.lines.iter().find(|l| l.address == server);
+    let line = line.filter(|l| !l.key.is_empty() || !l.token.is_empty());
+    line.map_or_else(|| server.to_string(), |l| l.line())
+}
+
+/// How copies go between each two of some servers, which have so many GPUs for us.
+fn links(config: &Config, servers: &[(String, usize)]) -> Vec<Check> {
+    let Ok(shims) = launch::shims() else {
+        return Vec::new();
+    };
+    let library = shims.cuda.join("libcuda.so.1");
+    let pairs = servers.iter().enumerate().flat_map(|(i, a)| {
+        let others = servers[i + 1..].iter();
+        others.map(move |b| (a, b))
+    });
+    let check = |((a, n), (b, _)): (&(String, usize), &(String, usize))| {
+        let both = [named(config, a), named(config, b)].join(",");
+        match trial::across(&both, &library, *n) {
+            Ok(cost) => Check {
+                measured: Some(json!(cost)),
+                ..Check::new("links", Ok(format!("{a} and {b}: {cost}")))
+            },
+            Err(e) => Check::new("links", Err(e.context(format!("{a} and {b}")))),
+        }
+    };
+    pairs.take(MOST_PAIRS).map(check).collect()
 }
 
 /// What a server offers.

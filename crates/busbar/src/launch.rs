@@ -1,11 +1,13 @@
 //! `busbar run`: starts a program so that it finds Busbar's libraries and, through them, a server.
 
-use crate::login::{self, Access};
+use crate::login::{self, Access, Which};
 use crate::opencl::{self, Loader};
 use crate::reserve::{self, Reserved, Wanted};
 use crate::waiting::Waiting;
 use crate::{leases, program, status};
 use anyhow::{Context, Result, bail};
+use busbar_client::servers::Server;
+use busbar_control::lease::SETTLE_TIME;
 use busbar_control::{share, size};
 use clap::builder::FalseyValueParser;
 use std::ffi::OsString;
@@ -13,9 +15,6 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-
-/// How long a part is waited for that is promised to others.
-const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 /// Flags of `busbar run`.
 #[derive(clap::Args)]
@@ -33,18 +32,27 @@ const SETTLE_TIME: Duration = Duration::from_secs(2);
 pub struct Args {
     /// Server whose accelerators the program uses; several with commas, side by side
     /// [default: the one of the last `busbar login`]
-    #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
+    #[arg(
+        short = 'l',
+        long,
+        alias = "server_list",
+        value_name = "HOST:PORT",
+        env = "BUSBAR_SERVER"
+    )]
     server: Option<String>,
     #[command(flatten)]
     access: Access,
     /// Reserve N GPUs of the servers for this program, all or none of them: whole ones, or with -m
     /// and -p a part of each; without it the program shares those that are free
-    #[arg(short = 'n', long, value_name = "N", env = "BUSBAR_PARTS")]
+    #[arg(
+        short = 'n',
+        long,
+        alias = "num_gpus",
+        value_name = "N",
+        env = "BUSBAR_PARTS"
+    )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     gpus: Option<u32>,
-    /// As -n was called once
-    #[arg(long = "parts", value_name = "N", hide = true, value_parser = no_parts)]
-    _parts: Option<u32>,
     /// Have this much device memory promised to each process of the program, of one GPU, and no
     /// more: 16GiB, 512MiB
     #[arg(short, long, value_name = "SIZE", env = "BUSBAR_MEMORY", value_parser = size::parse)]
@@ -55,7 +63,13 @@ pub struct Args {
     nccl: bool,
     /// Have this share of one GPU's time promised to each process of the program: 0.25, 25%. What
     /// others leave is the program's, too
-    #[arg(short = 'p', long, value_name = "SHARE", env = "BUSBAR_SHARE")]
+    #[arg(
+        short = 'p',
+        long,
+        alias = "partial",
+        value_name = "SHARE",
+        env = "BUSBAR_SHARE"
+    )]
     #[arg(value_parser = share::parse)]
     share: Option<u32>,
     #[command(flatten)]
@@ -76,11 +90,6 @@ pub struct Args {
     /// The program and its arguments; `bash` gives a shell whose programs see the accelerators
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
-}
-
-/// What is said of a flag that is gone.
-fn no_parts(_: &str) -> Result<u32, String> {
-    Err("the flag is -n now: `busbar run -n 2 -m 16GiB` reserves a part of two GPUs".into())
 }
 
 /// Where the shims are.
@@ -184,7 +193,12 @@ pub fn run(a: Args) -> Result<()> {
         // SAFETY: there is no other thread yet.
         unsafe { std::env::set_var("BUSBAR_LEASE", lease) };
     }
-    let mut config = login::choose(a.server.as_deref(), &a.access, a.lease.is_some())?;
+    let which = match (&a.lease, a.gpus.is_some() || a.which.any()) {
+        (Some(_), _) => Which::All,
+        (None, true) => Which::Pool,
+        (None, false) => Which::One,
+    };
+    let mut config = login::choose(a.server.as_deref(), &a.access, which)?;
     config.priority = a.priority.unwrap_or(0);
     let servers = config.servers.clone();
     if servers.is_empty() {
@@ -256,7 +270,8 @@ pub fn run(a: Args) -> Result<()> {
         // Of the others it has nothing.
         let of = held.iter().map(|l| {
             let known = config.lines.iter().find(|s| s.address == *l);
-            let line = known.filter(|s| !s.key.is_empty()).map(|s| s.line());
+            let more = |s: &&Server| !s.key.is_empty() || !s.token.is_empty();
+            let line = known.filter(more).map(|s| s.line());
             line.unwrap_or_else(|| l.clone())
         });
         c.env("BUSBAR_SERVER", of.collect::<Vec<_>>().join(","));

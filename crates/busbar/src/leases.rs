@@ -1,6 +1,6 @@
 //! `busbar request`, `busbar release` and `busbar list`: leases that last longer than one command.
 
-use crate::login::{self, Access};
+use crate::login::{self, Access, Which};
 use crate::reserve::{self, Wanted};
 use crate::status::fail_with;
 use crate::table::{self, Column, Mood, Table};
@@ -20,7 +20,13 @@ const LASTS: &str = "1h";
 #[derive(clap::Args)]
 pub struct Servers {
     /// Servers to ask, with commas between [default: those of `busbar login`, else 127.0.0.1:7400]
-    #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
+    #[arg(
+        short = 'l',
+        long,
+        alias = "server_list",
+        value_name = "HOST:PORT",
+        env = "BUSBAR_SERVER"
+    )]
     server: Option<String>,
     #[command(flatten)]
     access: Access,
@@ -29,7 +35,7 @@ pub struct Servers {
 impl Servers {
     /// All of them, and how they are talked to.
     pub fn choose(&self) -> Result<Config> {
-        let mut config = login::choose(self.server.as_deref(), &self.access, true)?;
+        let mut config = login::choose(self.server.as_deref(), &self.access, Which::All)?;
         if config.servers.is_empty() {
             config.servers.push(with_port("127.0.0.1"));
         }
@@ -49,14 +55,21 @@ pub struct RequestArgs {
     #[command(flatten)]
     servers: Servers,
     /// How many GPUs
-    #[arg(short = 'n', long, value_name = "N", default_value = "1")]
+    #[arg(
+        short = 'n',
+        long,
+        alias = "num_gpus",
+        value_name = "N",
+        default_value = "1"
+    )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     gpus: u32,
     /// Of each this much device memory, and not all of it: 16GiB, 512MiB
     #[arg(short, long, value_name = "SIZE", value_parser = size::parse)]
     memory: Option<u64>,
     /// Of each this share of the time, and not all of it: 0.25, 25%
-    #[arg(short = 'p', long, value_name = "SHARE", value_parser = share::parse)]
+    #[arg(short = 'p', long, alias = "partial", value_name = "SHARE")]
+    #[arg(value_parser = share::parse)]
     share: Option<u32>,
     /// Go first among those who wait
     #[arg(long, value_name = "N", allow_hyphen_values = true)]

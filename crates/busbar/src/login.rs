@@ -1,5 +1,6 @@
 //! `busbar login`: which servers are known, and by what; and which of them a command is about.
 
+use crate::discover;
 use crate::table::{self, Column, Mood, Table};
 use anyhow::{Context, Result, anyhow, bail};
 use busbar_client::config::Config;
@@ -16,7 +17,8 @@ use std::path::PathBuf;
   busbar login -                                       # the same, read from stdin
   busbar login --list
   busbar login --remove gpu-host
-  busbar login --ca ca.pem --cert me.pem --cert-key me.key gpu-host   # with certificates")]
+  busbar login --ca ca.pem --cert me.pem --cert-key me.key gpu-host   # with certificates
+  busbar login --ca ca.pem busbar://TOKEN@srv:gpus.example.org   # all that DNS names there")]
 pub struct Args {
     /// The line that the server printed, or `busbar token new` there; `-` reads it from stdin
     #[arg(value_name = "LINE", required_unless_present_any = ["list", "remove"])]
@@ -97,25 +99,51 @@ pub fn run(a: Args) -> Result<()> {
         ..named
     };
     if server.key.is_empty() == server.ca.is_empty() {
+        if server.domain().is_some() {
+            bail!(
+                "servers that DNS names are known by their authority: name its certificates with \
+                 --ca FILE"
+            );
+        }
         bail!(
             "say by what the server is known: paste the whole line that it printed \
              (busbar://TOKEN@HOST:PORT?key=KEY), or name its authority with --ca FILE"
         );
     }
     // It has to work before anything is kept.
-    let config = Config {
-        lines: vec![server.clone()],
-        list: None,
-        token: None,
-        token_file: None,
-        ..Config::from_env()
-    };
-    let status = hello::status(&config, &server.address, &[]).map_err(anyhow::Error::msg)?;
     let address = server.address.clone();
+    let found = match server.domain() {
+        Some(domain) => discover::servers(domain)?,
+        None => vec![address.clone()],
+    };
+    let look = |at: &String| {
+        let line = Server {
+            address: at.clone(),
+            ..server.clone()
+        };
+        let config = Config {
+            lines: vec![line],
+            list: None,
+            token: None,
+            token_file: None,
+            ..Config::from_env()
+        };
+        hello::status(&config, at, &[])
+    };
+    let (mut n, mut errors) = (0, Vec::new());
+    for said in found.iter().map(look) {
+        match said {
+            Ok(status) => n += status.devices.len(),
+            Err(e) => errors.push(e),
+        }
+    }
+    if errors.len() == found.len() {
+        bail!("{}", errors.join("; "));
+    }
+    errors.iter().for_each(|e| eprintln!("busbar: {e}"));
     all.server.retain(|s| s.address != address);
     all.server.insert(0, server);
     write(&all)?;
-    let n = status.devices.len();
     println!(
         "busbar: {address} is known now, and offers {n} device{}; `busbar run -- PROGRAM` uses it",
         if n == 1 { "" } else { "s" }
@@ -161,24 +189,68 @@ fn absolute_files(access: &Access) -> Result<Vec<(&'static str, OsString)>> {
     Ok(set)
 }
 
-/// The servers that a command is about: those that were named, else those that are known, of which
-/// `all` or the first are meant. What was said is in the environment afterwards, for the programs
-/// that are started.
-pub fn choose(given: Option<&str>, access: &Access, all: bool) -> Result<Config> {
+/// Which of the servers that are known a command is about, where it names none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// All.
+    All,
+    /// The first entry of the list; of a domain all of its servers.
+    Pool,
+    /// One server: that of the first entry, or the first of its domain.
+    One,
+}
+
+/// Servers in place of the domains among those that are named.
+fn expanded(named: &str, one: bool) -> Result<String> {
+    let mut all = Vec::new();
+    for text in named.split(',').filter(|t| !t.trim().is_empty()) {
+        let server: Server = match text.parse() {
+            Ok(server) => server,
+            // It is said where it is read.
+            Err(_) => {
+                all.push(text.to_string());
+                continue;
+            }
+        };
+        let Some(domain) = server.domain() else {
+            all.push(text.to_string());
+            continue;
+        };
+        let most = if one { 1 } else { usize::MAX };
+        for address in discover::servers(domain)?.into_iter().take(most) {
+            let own = Server {
+                address,
+                ..server.clone()
+            };
+            all.push(match own.token.is_empty() {
+                true => own.address,
+                false => own.line(),
+            });
+        }
+    }
+    Ok(all.join(","))
+}
+
+/// The servers that a command is about: those that were named, else those that are known. What was
+/// said is in the environment afterwards, for the programs that are started.
+pub fn choose(given: Option<&str>, access: &Access, which: Which) -> Result<Config> {
     for (name, value) in absolute_files(access)? {
         // SAFETY: this program has no other thread yet.
         unsafe { std::env::set_var(name, value) };
     }
     let list = Servers::path().filter(|p| p.exists());
-    let mut named = given.unwrap_or_default().trim().to_string();
+    // Bitfusion's lists have semicolons.
+    let mut named = given.unwrap_or_default().trim().replace(';', ",");
+    let one = named.is_empty() && which == Which::One;
     if named.is_empty()
         && let Some(path) = &list
     {
         let known = Servers::read(path).map_err(anyhow::Error::msg)?.server;
-        let most = if all { known.len() } else { 1 };
+        let most = if which == Which::All { known.len() } else { 1 };
         let each: Vec<_> = known.into_iter().take(most).map(|s| s.address).collect();
         named = each.join(",");
     }
+    let named = expanded(&named, one)?;
     let mut set = vec![("BUSBAR_SERVER", named.into())];
     if access.plaintext {
         set.push(("BUSBAR_PLAINTEXT", "1".into()));

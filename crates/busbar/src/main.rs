@@ -2,6 +2,7 @@
 
 mod audit;
 mod confine;
+mod discover;
 mod doctor;
 mod filter;
 mod folder;
@@ -24,6 +25,7 @@ mod trial;
 mod variables;
 mod vault;
 mod waiting;
+mod words;
 mod worker;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -60,6 +62,7 @@ enum Command {
     /// Run a program on the accelerators of a server
     Run(launch::Args),
     /// Reserve GPUs for programs to come; prints the lease's id
+    #[command(alias = "request_gpus")]
     Request(leases::RequestArgs),
     /// End a lease
     Release(leases::ReleaseArgs),
@@ -68,14 +71,17 @@ enum Command {
     /// Say whether each server is there
     Health(health::Args),
     /// List what each server has, and who uses it
+    #[command(aliases = ["list_gpus", "smi"])]
     Devices(status::Args),
     /// List the sessions of each server
+    #[command(alias = "stats")]
     Ps(status::PsArgs),
     /// Change what a running session has of its devices
     Set(status::SetArgs),
     /// End sessions
     Kill(status::KillArgs),
     /// Find out why it does not work
+    #[command(aliases = ["local-health", "localhealth"])]
     Doctor(doctor::Args),
     /// Emulate a network link between two programs on this machine
     Link(busbar_relay::LinkArgs),
@@ -100,6 +106,10 @@ fn main() {
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
         Err(e) => {
+            if let Some(why) = words::instead(&e) {
+                let _ = writeln!(std::io::stderr(), "busbar: {why}");
+                std::process::exit(FAILED);
+            }
             let _ = e.print();
             std::process::exit(if e.use_stderr() { FAILED } else { 0 });
         }

@@ -63,6 +63,10 @@ pub fn find(name: &OsStr) -> Result<PathBuf> {
         }
         return Ok(p);
     }
+    if text.split_whitespace().count() > 1 {
+        let why = format!("`{text}` is no program: say it without quotes, behind `--`: -- {text}");
+        return fail(NOT_FOUND, why);
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .map(|d| d.join(name))

@@ -11,15 +11,11 @@ use anyhow::{Result, anyhow, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
 use busbar_control::hello::LAST_READINGS;
+use busbar_control::lease::SETTLE_TIME;
 use busbar_control::status::{Listed, Status};
 use busbar_pool::choose::{Spot, choose};
 use line::{End, Line, Site};
 use std::thread;
-use std::time::Duration;
-
-/// How long devices that are taken are waited for unasked: a program that ends frees them within
-/// this time.
-const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 /// What each server says it has, or why it says nothing; by the servers' names.
 pub fn survey(config: &Config) -> Vec<(String, Result<Status, String>)> {

@@ -22,6 +22,7 @@ mod refusals;
 mod revoke;
 mod rules;
 mod signals;
+mod silent;
 mod spawner;
 mod state;
 mod tickets;
@@ -270,6 +271,7 @@ pub fn run(args: Args) -> Result<()> {
         busy: Arc::default(),
         tickets: tickets::Tickets::default(),
         dialling: AtomicUsize::new(0),
+        silent: silent::Silent::default(),
         told_to_end: AtomicU32::new(0),
     });
     if let Some(first) = server.identities.first() {

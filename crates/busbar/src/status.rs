@@ -1,6 +1,6 @@
 //! `busbar devices` and `busbar ps`: what servers have, and who uses it.
 
-use crate::login::{self, Access};
+use crate::login::{self, Access, Which};
 use crate::table::{self, Column, Mood, Table};
 use anyhow::{Context, Result, bail};
 use busbar_client::config::Config;
@@ -24,7 +24,13 @@ use std::time::Duration;
   busbar devices --json | jq '.[].status.devices' # for programs")]
 pub struct Args {
     /// Servers to ask, with commas between [default: those of `busbar login`, else 127.0.0.1:7400]
-    #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
+    #[arg(
+        short = 'l',
+        long,
+        alias = "server_list",
+        value_name = "HOST:PORT",
+        env = "BUSBAR_SERVER"
+    )]
     server: Option<String>,
     #[command(flatten)]
     access: Access,
@@ -63,7 +69,7 @@ fn ask_for(server: &str, features: &[&str]) -> Result<Status> {
 }
 
 fn ask_all(a: &Args, features: &'static [&str]) -> Result<Vec<(String, Result<Status>)>> {
-    let mut servers = login::choose(a.server.as_deref(), &a.access, true)?.servers;
+    let mut servers = login::choose(a.server.as_deref(), &a.access, Which::All)?.servers;
     if servers.is_empty() {
         servers.push(with_port("127.0.0.1"));
     }
@@ -231,7 +237,13 @@ pub struct SetArgs {
     /// The session, as `busbar ps` names it
     session: String,
     /// The server that it is at [default: those of `busbar login`, else 127.0.0.1:7400]
-    #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
+    #[arg(
+        short = 'l',
+        long,
+        alias = "server_list",
+        value_name = "HOST:PORT",
+        env = "BUSBAR_SERVER"
+    )]
     server: Option<String>,
     #[command(flatten)]
     access: Access,
@@ -266,7 +278,7 @@ pub fn set(a: SetArgs) -> Result<()> {
     if change == Change::default() {
         bail!("say what is to change: -p SHARE, -m SIZE or --priority N");
     }
-    let config = login::choose(a.server.as_deref(), &a.access, true)?;
+    let config = login::choose(a.server.as_deref(), &a.access, Which::All)?;
     let server = server_of(&config, &a.session)?;
     let hello = Hello {
         session: a.session,
@@ -305,7 +317,13 @@ pub struct KillArgs {
     #[arg(required = true, value_name = "SESSION")]
     sessions: Vec<String>,
     /// The server that they are at [default: those of `busbar login`, else 127.0.0.1:7400]
-    #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
+    #[arg(
+        short = 'l',
+        long,
+        alias = "server_list",
+        value_name = "HOST:PORT",
+        env = "BUSBAR_SERVER"
+    )]
     server: Option<String>,
     #[command(flatten)]
     access: Access,
@@ -313,7 +331,7 @@ pub struct KillArgs {
 
 /// `busbar kill`.
 pub fn kill(a: KillArgs) -> Result<()> {
-    let config = login::choose(a.server.as_deref(), &a.access, true)?;
+    let config = login::choose(a.server.as_deref(), &a.access, Which::All)?;
     let end = |session: &String| {
         let hello = Hello {
             session: session.clone(),

@@ -10,7 +10,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long all of it may take.
-const MOST: Duration = Duration::from_secs(30);
+const MOST: Duration = Duration::from_secs(45);
+/// A first copy between servers that takes so long has waited for a link in vain.
+const SLOW: Duration = Duration::from_secs(2);
+/// How long it takes at most to find out that there is none.
+const FOUND_OUT: Duration = Duration::from_secs(20);
 /// How often a call that waits is made.
 const ROUNDS: usize = 50;
 /// Bytes that are copied each way.
@@ -21,6 +25,9 @@ const BYTES: usize = 32 << 20;
 pub struct Args {
     /// The library
     library: PathBuf,
+    /// Copies from the first device to this one, instead of calls
+    #[arg(long)]
+    to: Option<i32>,
 }
 
 /// What was measured.
@@ -50,11 +57,71 @@ impl std::fmt::Display for Cost {
     }
 }
 
+/// What a copy from one server to another costs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Across {
+    /// How long a copy of one word takes, in us: the median.
+    pub round_trip_us: f64,
+    /// Bytes a second.
+    pub rate: f64,
+    /// Whether they go straight, and not through this machine.
+    #[serde(default)]
+    pub straight: bool,
+    /// Why not.
+    #[serde(default, skip)]
+    pub why: String,
+}
+
+impl std::fmt::Display for Across {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.straight, self.why.as_str()) {
+            (true, _) => write!(f, "copies go straight")?,
+            (_, "") => write!(f, "copies go through this machine")?,
+            (_, why) => write!(f, "copies go through this machine: {why}")?,
+        }
+        let (ms, gib) = (self.round_trip_us / 1e3, f64::from(1 << 30) / self.rate);
+        let rate = self.rate / 1e9;
+        write!(
+            f,
+            "; a small one takes {ms:.2} ms, 1 GiB {gib:.1} s ({rate:.2} GB/s)"
+        )
+    }
+}
+
 /// Makes the calls at a server, named as `BUSBAR_SERVER` has it.
 pub fn cost(server: &str, library: &Path) -> Result<Cost> {
+    let (said, _) = child(server, library, None)?;
+    serde_json::from_slice(&said).context("test calls at the server say nothing")
+}
+
+/// Copies between two servers, from the first device to another.
+pub fn across(servers: &str, library: &Path, to: usize) -> Result<Across> {
+    let (said, log) = child(servers, library, Some(to))?;
+    let cost: Across =
+        serde_json::from_slice(&said).context("test copies between the servers say nothing")?;
+    let why = log.lines().find_map(|l| {
+        let (_, why) = l.split_once("go through this machine: ")?;
+        Some(why.trim().to_string())
+    });
+    Ok(Across {
+        straight: log.contains("go straight"),
+        why: why.unwrap_or_default(),
+        ..cost
+    })
+}
+
+/// Runs the calls in a process of their own: what it prints, and what the library says.
+fn child(server: &str, library: &Path, to: Option<usize>) -> Result<(Vec<u8>, String)> {
     let mut c = Command::new(std::env::current_exe()?);
     c.arg("calls").arg(library);
-    c.env("BUSBAR_SERVER", server).env("BUSBAR_LOG", "error");
+    let log = match to {
+        Some(to) => {
+            c.arg("--to").arg(to.to_string());
+            "info"
+        }
+        None => "error",
+    };
+    c.env("BUSBAR_SERVER", server).env("BUSBAR_LOG", log);
     for hides in ["CUDA_VISIBLE_DEVICES", "LD_PRELOAD"] {
         c.env_remove(hides);
     }
@@ -75,7 +142,8 @@ pub fn cost(server: &str, library: &Path) -> Result<Cost> {
         let last = said.lines().last().unwrap_or("nothing is said of why");
         bail!("test calls at the server fail: {last}");
     }
-    serde_json::from_slice(&out.stdout).context("test calls at the server say nothing")
+    let log = String::from_utf8_lossy(&out.stderr).into_owned();
+    Ok((out.stdout, log))
 }
 
 /// The library's functions, which are called as a program calls them.
@@ -109,6 +177,18 @@ impl Library {
     }
 }
 
+/// How long something takes, in us: the median of some times.
+fn median(mut does: impl FnMut() -> Result<()>) -> Result<f64> {
+    let mut rounds = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        does()?;
+        rounds.push(start.elapsed());
+    }
+    rounds.sort_unstable();
+    Ok(rounds[ROUNDS / 2].as_secs_f64() * 1e6)
+}
+
 /// The process that makes the calls.
 pub fn run(a: &Args) -> Result<()> {
     type Handle = *mut c_void;
@@ -129,6 +209,8 @@ pub fn run(a: &Args) -> Result<()> {
             l.function(c"cuMemcpyHtoD_v2")?;
         let down: unsafe extern "C" fn(*mut c_void, u64, usize) -> i32 =
             l.function(c"cuMemcpyDtoH_v2")?;
+        let peer: unsafe extern "C" fn(u64, Handle, u64, Handle, usize) -> i32 =
+            l.function(c"cuMemcpyPeer")?;
         let settle: unsafe extern "C" fn() -> i32 = l.function(c"cuCtxSynchronize")?;
         let (mut context, mut at) = (std::ptr::null_mut(), 0);
         let mut bytes: Vec<u8> = (0..BYTES).map(|i| (i >> 12) as u8).collect();
@@ -144,16 +226,36 @@ pub fn run(a: &Args) -> Result<()> {
             let rc = down(bytes.as_mut_ptr().cast(), at, bytes.len());
             done("cuMemcpyDtoH", rc)
         };
+        if let Some(to) = a.to {
+            let (mut other, mut there) = (std::ptr::null_mut(), 0);
+            done("cuDevicePrimaryCtxRetain", retain(&raw mut other, to))?;
+            done("cuCtxSetCurrent", current(other))?;
+            done("cuMemAlloc", alloc(&raw mut there, BYTES))?;
+            let copy = |bytes: usize| -> Result<()> {
+                done("cuMemcpyPeer", peer(there, other, at, context, bytes))?;
+                done("cuCtxSynchronize", settle())
+            };
+            let start = Instant::now();
+            copy(1 << 20)?;
+            if start.elapsed() > SLOW {
+                std::thread::sleep(FOUND_OUT);
+            }
+            let round_trip_us = median(|| copy(4))?;
+            let start = Instant::now();
+            copy(BYTES)?;
+            let cost = Across {
+                round_trip_us,
+                rate: BYTES as f64 / start.elapsed().as_secs_f64().max(1e-9),
+                straight: false,
+                why: String::new(),
+            };
+            println!("{}", serde_json::to_string(&cost)?);
+            return Ok(());
+        }
         // The first ones find everything cold.
         copy_up(&bytes[..1 << 20])?;
-        let mut rounds = Vec::with_capacity(ROUNDS);
         let mut word = [0; 4];
-        for _ in 0..ROUNDS {
-            let start = Instant::now();
-            copy_down(&mut word)?;
-            rounds.push(start.elapsed());
-        }
-        rounds.sort_unstable();
+        let round_trip_us = median(|| copy_down(&mut word))?;
         let rate = |start: Instant| BYTES as f64 / start.elapsed().as_secs_f64().max(1e-9);
         let start = Instant::now();
         copy_up(&bytes)?;
@@ -166,7 +268,7 @@ pub fn run(a: &Args) -> Result<()> {
             bail!("what comes back from the device is not what was sent there");
         }
         let cost = Cost {
-            round_trip_us: rounds[ROUNDS / 2].as_secs_f64() * 1e6,
+            round_trip_us,
             up,
             down,
         };

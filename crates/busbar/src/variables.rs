@@ -7,6 +7,7 @@ const KNOWN: [&str; 35] = [
     "BUSBAR_CONNECT_TIMEOUT",
     "BUSBAR_CUT",
     "BUSBAR_DEVICE_NAMES",
+    "BUSBAR_DNS",
     "BUSBAR_FUZZ",
     "BUSBAR_IDLE",
     "BUSBAR_IN_WORKER",

@@ -79,7 +79,11 @@ impl Config {
         let named = named.split(',').filter(|s| !s.trim().is_empty());
         let (mut lines, mut mistake) = (Vec::<Server>::new(), None);
         for s in named {
-            match s.parse() {
+            match s.parse::<Server>() {
+                Ok(s) if s.domain().is_some() => {
+                    let why = "BUSBAR_SERVER names a domain: `busbar run` asks DNS for its servers";
+                    mistake = Some(why.into());
+                }
                 Ok(s) => lines.push(s),
                 Err(e) => mistake = Some(e),
             }

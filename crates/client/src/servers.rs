@@ -42,8 +42,21 @@ impl std::fmt::Debug for Server {
 /// How a line begins that says all there is to know of a server.
 const SCHEME: &str = "busbar://";
 
+/// How the name of a domain begins whose servers DNS names.
+const SRV: &str = "srv:";
+
 /// A server's address with its port, or why it is none.
 fn address(text: &str) -> Result<String, String> {
+    if let Some(domain) = text.strip_prefix(SRV) {
+        let domain = domain.trim_end_matches('.').to_lowercase();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        return match !domain.is_empty() && domain.chars().all(plain) {
+            true => Ok(format!("{SRV}{domain}")),
+            false => Err(format!(
+                "`{text}` names no domain: say {SRV}gpus.example.org"
+            )),
+        };
+    }
     if let Some((scheme, rest)) = text.split_once("://") {
         let host = rest.split(['/', ':', '?']).next().unwrap_or_default();
         return Err(format!(
@@ -92,6 +105,13 @@ impl FromStr for Server {
         };
         for pair in asked.split('&').filter(|p| !p.is_empty()) {
             match pair.split_once('=') {
+                Some(("key", _)) if server.domain().is_some() => {
+                    return Err(
+                        "a key is one server's: those that DNS names are known by an authority \
+                         (busbar login --ca FILE)"
+                            .into(),
+                    );
+                }
                 Some(("key", key)) => server.key = Fingerprint::from_str(key)?.to_string(),
                 _ => {
                     return Err(format!(
@@ -108,10 +128,24 @@ impl Server {
     /// The line that says all there is to know of it.
     pub fn line(&self) -> String {
         let at = if self.token.is_empty() { "" } else { "@" };
-        format!(
-            "{SCHEME}{}{at}{}?key={}",
-            self.token, self.address, self.key
-        )
+        let key = if self.key.is_empty() { "" } else { "?key=" };
+        let (token, address) = (&self.token, &self.address);
+        format!("{SCHEME}{token}{at}{address}{key}{}", self.key)
+    }
+
+    /// The domain whose servers DNS names, if it stands for these.
+    pub fn domain(&self) -> Option<&str> {
+        self.address.strip_prefix(SRV)
+    }
+
+    /// Whether it stands for the server at an address as one of its domain: DNS is believed by
+    /// nobody, so what is known of them holds for hosts below that domain, and for no others.
+    fn has(&self, address: &str) -> bool {
+        let host = address.rsplit_once(':').map_or(address, |(h, _)| h);
+        self.domain().is_some_and(|d| {
+            let below = host.strip_suffix(d);
+            below.is_some_and(|b| b.is_empty() || b.ends_with('.'))
+        })
     }
 
     /// What of it is not known, as `other` says it.
@@ -193,7 +227,8 @@ impl Servers {
 
     /// What is known of the server at an address.
     pub fn at(&self, address: &str) -> Option<&Server> {
-        self.server.iter().find(|s| s.address == address)
+        let own = self.server.iter().find(|s| s.address == address);
+        own.or_else(|| self.server.iter().find(|s| s.has(address)))
     }
 }
 
@@ -231,6 +266,9 @@ mod tests {
             ("secret@gpu-host", "begins with busbar://"),
             ("gpu host", "is no HOST:PORT"),
             ("busbar://t@h:x?key=1", "no port from 1 to 65535"),
+            ("srv:", "names no domain"),
+            ("srv:a/b", "names no domain"),
+            ("busbar://t@srv:a?key=1", "known by an authority"),
         ] {
             let e = bad.parse::<Server>().unwrap_err();
             assert!(e.contains(why), "{e}");
@@ -258,6 +296,24 @@ mod tests {
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
         std::fs::write(&path, "[[server]]\nadress = 1\n").unwrap();
         assert!(Servers::read(&path).unwrap_err().contains("is not valid"));
+    }
+
+    #[test]
+    fn a_domain_stands_for_the_servers_below_it_and_for_no_others() {
+        let pool: Server = "busbar://t@srv:GPUs.example.".parse().unwrap();
+        assert_eq!(pool.address, "srv:gpus.example");
+        assert_eq!(pool.line(), "busbar://t@srv:gpus.example");
+        let own: Server = "busbar://own@a.gpus.example:1".parse().unwrap();
+        let list = Servers {
+            server: vec![pool, own],
+        };
+        let token = |at: &str| list.at(at).map(|s| s.token.as_str());
+        assert_eq!(token("a.gpus.example:7400"), Some("t"));
+        assert_eq!(token("gpus.example:9"), Some("t"));
+        assert_eq!(token("a.gpus.example:1"), Some("own"));
+        for other in ["evilgpus.example:1", "gpus.example.evil:1", "evil:1"] {
+            assert_eq!(token(other), None, "{other}");
+        }
     }
 
     #[test]

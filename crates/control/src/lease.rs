@@ -7,6 +7,11 @@
 //! long as the connection, unless it is kept.
 
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// How long a program that has ended may take to give back what it had: for so long whoever comes
+/// next waits unasked for what is taken.
+pub const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 /// What is to be reserved.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

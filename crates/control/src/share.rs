@@ -16,6 +16,11 @@ pub fn parse(text: &str) -> Result<u32, String> {
         return Err(wrong());
     }
     let number: f64 = number.parse().map_err(|_| wrong())?;
+    if whole > 10.0 && number > 1.0 {
+        return Err(format!(
+            "`{text}` is more than all of a device's time: say 0.25 or 25%; memory is -m {text}MiB"
+        ));
+    }
     of(number * whole / 1000.0).ok_or_else(wrong)
 }
 

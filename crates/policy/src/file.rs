@@ -190,6 +190,7 @@ struct Entry {
     opens_per_minute: Option<Limit<u64>>,
     share: Option<Limit<Share>>,
     priority: Option<Limit<i32>>,
+    links: Option<bool>,
 }
 
 impl Entry {
@@ -220,6 +221,7 @@ impl Entry {
                 .map_or(others.share, |l| l.most().map(|Share(n)| n)),
             priority: or(self.priority, &others.priority),
             opens: or(self.opens_per_minute, &others.opens),
+            links: self.links.unwrap_or(others.links),
         }
     }
 }

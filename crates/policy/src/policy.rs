@@ -27,6 +27,8 @@ pub struct Rules {
     pub priority: Option<i32>,
     /// The most sessions and leases that it opens in a minute.
     pub opens: Option<u64>,
+    /// Have this server dial others, or be dialled, for copies between its sessions.
+    pub links: bool,
 }
 
 impl Default for Rules {
@@ -43,6 +45,7 @@ impl Default for Rules {
             share: None,
             priority: None,
             opens: None,
+            links: true,
         }
     }
 }
@@ -82,6 +85,8 @@ pub enum What {
     Priority(i32),
     /// Open more than so many in a minute; after so many seconds it may again.
     Opens(u64, u64),
+    /// Have links between servers.
+    Links,
 }
 
 impl Forbidden {
@@ -94,7 +99,8 @@ impl Forbidden {
             | What::Memory(_)
             | What::Share(_)
             | What::Priority(_)
-            | What::Opens(..) => false,
+            | What::Opens(..)
+            | What::Links => false,
         }
     }
 }
@@ -138,6 +144,7 @@ impl fmt::Display for Forbidden {
                 f,
                 "may have priority {most} at most: ask for less with --priority (BUSBAR_PRIORITY)"
             ),
+            What::Links => write!(f, "may have no links between servers: {ASK} if it should"),
             What::Opens(0, _) => write!(f, "may open nothing: {ASK} if it should"),
             What::Opens(n, again) => write!(
                 f,
@@ -236,6 +243,14 @@ impl Policy {
         }
     }
 
+    /// Whether a tenant's sessions may be linked to others at another server.
+    pub fn may_link(&self, tenant: &str) -> Result<(), Forbidden> {
+        match self.of(tenant).links {
+            true => Ok(()),
+            false => Err(Self::no(tenant, What::Links)),
+        }
+    }
+
     /// Whether a tenant that has so many devices reserved may have some more.
     pub fn may_lease(&self, tenant: &str, has: u64, more: u64) -> Result<(), Forbidden> {
         match self.of(tenant).leases {
@@ -268,6 +283,7 @@ mod tests {
         share = "unlimited"
         priority = "unlimited"
         leases = 3
+        links = false
 
         [tenant."ops@home"]
         admin = true
@@ -323,6 +339,9 @@ mod tests {
         );
         let said = p.time("x", None, 3).unwrap_err().to_string();
         assert!(said.contains("priority 2 at most"), "{said}");
+        assert_eq!(p.may_link("x"), Ok(()));
+        let said = p.may_link("lab").unwrap_err().to_string();
+        assert!(said.contains("may have no links between servers"), "{said}");
         let said = Policy::sees_none("lab", "opencl").to_string();
         assert!(said.contains("may use no opencl device"), "{said}");
     }

@@ -3,7 +3,8 @@
 //! has not got it any more. Pure: what servers say goes in, what is to be said to them comes out.
 //!
 //! It holds nothing while it waits, and takes in one order, so two clients never wait for each
-//! other with half of what both need.
+//! other with half of what both need. It has the same place in line at all servers, as one of them
+//! says since when it waits, and the others are told: the first in the order that is there.
 
 use crate::choose::{How, Spot, choose};
 use busbar_control::lease::{Standing, Word};
@@ -80,6 +81,12 @@ pub struct Gather {
     sites: Vec<Site>,
     phase: Phase,
     out: VecDeque<(usize, Word)>,
+    /// The server that says since when we wait.
+    leader: usize,
+    /// What it has said.
+    since: Option<u64>,
+    /// Where to stand in line, and since when, if that is known.
+    stands: VecDeque<(usize, Option<u64>)>,
 }
 
 impl Gather {
@@ -95,11 +102,29 @@ impl Gather {
             sites: servers.into_iter().map(site).collect(),
             phase: Phase::Waiting,
             out: VecDeque::new(),
+            leader: 0,
+            since: None,
+            stands: [(0, None)].into(),
         }
+    }
+
+    /// The server to stand in line at next, and since when, unless it is to say that itself.
+    pub fn next_stand(&mut self) -> Option<(usize, Option<u64>)> {
+        self.stands.pop_front()
+    }
+
+    /// Since when we wait, once a server has said so.
+    pub fn since(&self) -> Option<u64> {
+        self.since
     }
 
     /// A server says how it stands.
     pub fn hear(&mut self, server: usize, said: Standing) {
+        if server == self.leader && self.since.is_none() {
+            self.since = Some(said.since);
+            let others = self.leader + 1..self.sites.len();
+            self.stands.extend(others.map(|i| (i, self.since)));
+        }
         if let Some(s) = self.sites.get_mut(server) {
             s.said = Some(said);
         }
@@ -110,6 +135,13 @@ impl Gather {
     pub fn lose(&mut self, server: usize) {
         if let Some(s) = self.sites.get_mut(server) {
             s.lost = true;
+        }
+        // The next one says it then: each by itself would have us at another place.
+        if server == self.leader && self.since.is_none() {
+            self.leader += 1;
+            if self.leader < self.sites.len() {
+                self.stands.push_back((self.leader, None));
+            }
         }
         self.go_on();
     }
@@ -289,6 +321,27 @@ mod tests {
             (g.next_word(), g.outcome()),
             (None, Some(Outcome::All(all)))
         );
+    }
+
+    #[test]
+    fn one_server_says_since_when_it_waits_and_the_others_are_told() {
+        let mut g = Gather::new(goal(1), vec![vec![(0, 0)]; 4]);
+        assert_eq!(g.next_stand(), Some((0, None)));
+        assert_eq!(g.next_stand(), None, "that one has to answer first");
+        g.lose(0);
+        assert_eq!((g.next_stand(), g.since()), (Some((1, None)), None));
+        let said = Standing {
+            since: 7,
+            ..says(0, &[], &[])
+        };
+        g.hear(1, said);
+        let told = [(2, Some(7)), (3, Some(7))];
+        assert_eq!([g.next_stand(), g.next_stand()], told.map(Some));
+        g.lose(1);
+        assert_eq!((g.next_stand(), g.since()), (None, Some(7)));
+        g.lose(2);
+        g.lose(3);
+        assert_eq!(g.outcome(), Some(Outcome::TooFew(0)));
     }
 
     #[test]

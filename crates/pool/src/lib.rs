@@ -193,6 +193,11 @@ impl Pool {
         Ok(self.rates.open(&self.policy, tenant, now)?)
     }
 
+    /// Whether a tenant's sessions may be linked to others at another server.
+    pub fn may_link(&self, tenant: &str) -> Result<(), Refused> {
+        Ok(self.policy.may_link(tenant)?)
+    }
+
     /// Whether somebody sees what a tenant does.
     pub fn shows(&self, asker: &Asker<'_>, tenant: &str) -> bool {
         asker.tenant == tenant || self.is_admin(asker)

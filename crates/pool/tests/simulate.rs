@@ -80,6 +80,28 @@ fn everybody_gets_all_of_it_in_the_end() {
 }
 
 #[test]
+fn nobody_waits_for_ever_where_the_first_server_has_gone() {
+    for seed in 0..40 {
+        let pools = (0..4).map(|_| pool(DEVICES, 100)).collect();
+        let mut w = World::new(pools, seed, 30);
+        // All have seen it a moment ago.
+        w.down.push(0);
+        for _ in 0..30 {
+            let mut wish = wish(&mut w.rng, 3 * u64::from(DEVICES));
+            // All of them the same: nothing but the time says who goes first.
+            wish.priority = 0;
+            wish.goal.least = 3 * DEVICES as usize;
+            wish.goal.most = wish.goal.least;
+            let time = w.rng.below(20);
+            w.add(time, wish, (0..4).collect(), DEVICES);
+        }
+        while w.step() {}
+        let late = w.clients.iter().filter(|c| c.done.is_none()).count();
+        assert_eq!(late, 0, "seed {seed}: so many wait for ever");
+    }
+}
+
+#[test]
 fn who_came_first_at_one_server_is_served_first() {
     // All want the same one device, of one server.
     let mut w = World::new(vec![pool(1, 100)], 5, 10);

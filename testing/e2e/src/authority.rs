@@ -28,7 +28,8 @@ impl Authority {
     /// # Panics
     /// When it cannot be made.
     pub fn sign(&self, uri: &str, year: i32) -> String {
-        let mut p = rcgen::CertificateParams::new(vec!["127.0.0.1".into()]).expect("parameters");
+        let mut p = rcgen::CertificateParams::new(["127.0.0.1", "localhost"].map(String::from))
+            .expect("parameters");
         let uri = rcgen::string::Ia5String::try_from(uri).expect("a URI");
         p.subject_alt_names.push(rcgen::SanType::URI(uri));
         p.not_after = rcgen::date_time_ymd(year, 1, 1);

@@ -1,5 +1,6 @@
 //! Servers that encrypt and know who comes.
 
+use crate::authority::Authority;
 use crate::program::{clear, finished, printed};
 use crate::server::{Options, Server};
 use crate::tree::tree;
@@ -33,6 +34,21 @@ impl Guarded {
             server: change(options, folder.path()).start(),
             folder,
         }
+    }
+
+    /// Starts one that has a certificate of an authority, and knows those whom it has signed.
+    pub fn certified(of: &Authority, change: impl FnOnce(Options) -> Options) -> Self {
+        let cert = of.sign("busbar://servers/one", 2100);
+        Self::start_with(|o, folder| {
+            let file = |name: &str, text: &str| {
+                let path = folder.join(name);
+                std::fs::write(&path, text).expect("a file");
+                path.display().to_string()
+            };
+            let server = file("server.pem", &cert);
+            let o = o.arg("--client-ca", &file("ca.pem", &of.pem));
+            change(o.arg("--cert", &server).arg("--key", &server))
+        })
     }
 
     /// A file in its folder.

@@ -157,6 +157,24 @@ fn where_a_server_makes_no_links_copies_go_through_the_client() {
 }
 
 #[test]
+fn whoever_may_have_no_links_by_the_policy_copies_through_the_client() {
+    let args = ["around", "600000", "5"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = folder.path().join("policy.toml");
+    std::fs::write(&policy, "[default]\nlinks = false\n").expect("a file");
+    // One of the two servers says so, as the one that is to be dialled or the one that dials.
+    let policy = policy.display().to_string();
+    let [strict, _] = two(&["--policy", &policy]);
+    let [open, _] = two(&[]);
+    let servers = [strict, open];
+    let address = both(&servers);
+    let (got, _, log) = in_time(through, || run(remote_at(&address, program()), &args));
+    assert_eq!(got, wanted(&args));
+    assert_eq!(log.matches(THROUGH).count(), 1, "{log}");
+    assert!(log.contains("by this server's policy"), "{log}");
+}
+
+#[test]
 fn encrypted_servers_link_with_the_key_that_is_theirs() {
     let args = ["around", "1200000", "5"];
     let wanted = wanted(&args);

@@ -198,18 +198,7 @@ fn a_tenant_sees_and_ends_its_own() {
 #[test]
 fn a_certificate_says_who_somebody_is() {
     let (ours, theirs) = (Authority::new(), Authority::new());
-    let cert = ours.sign("busbar://servers/one", 2100);
-    let g = Guarded::start_with(|o, folder| {
-        let file = |name: &str, text: &str| {
-            let path = folder.join(name);
-            std::fs::write(&path, text).expect("a file");
-            path.display().to_string()
-        };
-        let server = file("server.pem", &cert);
-        let o = o.arg("--client-ca", &file("ca.pem", &ours.pem));
-        let o = o.arg("--cert", &server).arg("--key", &server);
-        o.arg("--http", "127.0.0.1:0")
-    });
+    let g = Guarded::certified(&ours, |o| o.arg("--http", "127.0.0.1:0"));
     let line = g.line("ann", &["--tenant", "lab"]);
     let nobody = Caller::with(&g, &line).token("");
     assert_eq!(nobody.get("/v1/sessions").status, 401);

@@ -270,6 +270,27 @@ fn doctor_makes_calls_and_says_what_they_cost() {
         text.contains("a call that waits for its answer takes "),
         "{text}"
     );
+    // Of two servers it says how copies go between them.
+    let mut without = Options::default();
+    without.args.push("--no-links".into());
+    let (other, alone) = (Server::start(), without.start());
+    let links = |second: &Server| {
+        let both = format!("{},{}", server.address, second.address);
+        let text = printed(&mut busbar(&["doctor", "--json", "--server", &both]));
+        let v = holds("doctor.json", &text);
+        let mut all = v.as_array().into_iter().flatten();
+        let check = all.find(|c| c["check"] == "links").expect("it copies");
+        (check["measured"].clone(), check["found"].to_string())
+    };
+    let (measured, found) = links(&other);
+    assert_eq!(measured["straight"], true, "{found}");
+    assert!(
+        measured["rate"].as_f64().is_some_and(|n| n > 0.0),
+        "{found}"
+    );
+    let (measured, found) = links(&alone);
+    assert_eq!(measured["straight"], false, "{found}");
+    assert!(found.contains("--no-links"), "{found}");
     // Somebody else has the device: there is nothing to call.
     let mut lease = busbar(&["run", "--gpus", "1"]);
     let mut lease = Running::start(lease.args(at).args(["--", "cat"]));

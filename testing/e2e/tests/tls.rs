@@ -433,17 +433,7 @@ fn clear_text_and_tls_say_what_they_miss() {
 #[test]
 fn an_organisation_has_certificates() {
     let (ours, theirs) = (Authority::new(), Authority::new());
-    let cert = ours.sign("busbar://servers/one", 2100);
-    let g = Guarded::start_with(|o, folder| {
-        let file = |name: &str, text: &str| {
-            let path = folder.join(name);
-            std::fs::write(&path, text).expect("a file");
-            path.display().to_string()
-        };
-        let server = file("server.pem", &cert);
-        let o = o.arg("--client-ca", &file("ca.pem", &ours.pem));
-        o.arg("--cert", &server).arg("--key", &server)
-    });
+    let g = Guarded::certified(&ours, |o| o);
     let ca = g.path("ca.pem").display().to_string();
     let login = |text: &str| {
         let path = g.path("me.pem");

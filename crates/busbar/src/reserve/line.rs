@@ -96,22 +96,15 @@ impl<'a> Line<'a> {
 
     /// Stands in line at all servers for so long, or until it is known what they offer at once.
     pub(super) fn wait(mut self, most: Option<Duration>) -> Result<End> {
-        // The first server says since when we wait, and the others are told: they all have us at
-        // the same place.
-        self.stand(0, None)?;
-        let mut others = false;
         let long = most.unwrap_or(ANSWER);
         loop {
-            let first = match self.heard.recv_timeout(LOOK) {
+            while let Some((i, since)) = self.gather.next_stand() {
+                self.stand(i, since)?;
+            }
+            match self.heard.recv_timeout(LOOK) {
                 Ok((i, said)) => self.hear(i, said)?,
-                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => bail!("nobody is left who could answer"),
-            };
-            if let Some(since) = first.filter(|_| !others) {
-                others = true;
-                for i in 1..self.sites.len() {
-                    self.stand(i, since)?;
-                }
             }
             self.talk()?;
             match self.gather.outcome() {
@@ -192,13 +185,13 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// Takes in what a server says. Once the first of them has, what the others are to be told.
-    fn hear(&mut self, i: usize, said: Said) -> Result<Option<Option<u64>>> {
+    /// Takes in what a server says.
+    fn hear(&mut self, i: usize, said: Said) -> Result<()> {
         let standing = match said {
             Said::Gone(why) => {
                 self.gone.entry(i).or_insert(why);
                 self.gather.lose(i);
-                return Ok((i == 0).then_some(None));
+                return Ok(());
             }
             Said::Stands(conn, s) => {
                 self.conns[i] = Some(conn);
@@ -208,18 +201,14 @@ impl<'a> Line<'a> {
         };
         let since = standing.since;
         self.gather.hear(i, *standing);
-        if self.wanted.wait.is_some() && i > 0 {
-            let first = self.gather.said().find(|(n, _)| *n == 0);
-            if first.is_some_and(|(_, s)| s.since != since) {
-                bail!(
-                    "the clocks of {} and {} differ by more than a minute: without the right time \
-                     nobody knows who came first",
-                    self.sites[0].server,
-                    self.sites[i].server
-                );
-            }
+        if self.wanted.wait.is_some() && self.gather.since().is_some_and(|s| s != since) {
+            bail!(
+                "the clock of {} differs by more than a minute from others': without the right \
+                 time nobody knows who came first",
+                self.sites[i].server
+            );
         }
-        Ok((i == 0).then_some(Some(since)))
+        Ok(())
     }
 
     /// Says what is to be said.
@@ -251,7 +240,7 @@ impl<'a> Line<'a> {
                     let left = until.saturating_duration_since(Instant::now());
                     match self.heard.recv_timeout(left) {
                         Ok((n, Said::Gone(why))) if n == *i => bail!("{why}"),
-                        Ok((n, said)) => drop(self.hear(n, said)?),
+                        Ok((n, said)) => self.hear(n, said)?,
                         Err(_) => bail!("{server} does not answer as the lease begins"),
                     }
                 }

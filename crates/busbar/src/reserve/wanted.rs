@@ -1,6 +1,7 @@
 //! What somebody wants to have reserved, and what comes of it.
 
 use super::filter::Filter;
+use crate::words;
 use anyhow::{Result, anyhow, bail};
 use busbar_control::status::Listed;
 use busbar_control::{share, size};
@@ -17,9 +18,9 @@ const NAME: usize = 16;
 #[derive(clap::Args)]
 pub struct Flags {
     /// Of the GPUs that there are use only those that this is true of (CEL): 'memory >= 80GiB &&
-    /// name ~ "H200" && driver >= 580 && server != "b"'
+    /// name ~ "H200" && driver >= 580 && server != "b"'; of several all have to be true
     #[arg(long, value_name = "EXPR")]
-    pub filter: Option<String>,
+    pub filter: Vec<String>,
     /// Choose GPUs of as many servers as possible, and those that are used least
     #[arg(long, conflicts_with = "pack")]
     pub spread: bool,
@@ -47,7 +48,7 @@ pub fn time(text: &str) -> Result<Duration, String> {
 impl Flags {
     /// Whether any of them is there.
     pub fn any(&self) -> bool {
-        self.filter.is_some() || self.spread || self.pack || self.wait.is_some()
+        !self.filter.is_empty() || self.spread || self.pack || self.wait.is_some()
     }
 }
 
@@ -101,7 +102,20 @@ impl Wanted {
                 share: share.unwrap_or(0),
             },
         };
-        let filter = flags.filter.as_deref().map(Filter::parse).transpose();
+        for text in &flags.filter {
+            if let Some(why) = words::filter(text) {
+                bail!("--filter: {why}");
+            }
+        }
+        let filter = match &flags.filter[..] {
+            [] => None,
+            [one] => Some(one.clone()),
+            several => {
+                let each: Vec<_> = several.iter().map(|f| format!("({f})")).collect();
+                Some(each.join(" && "))
+            }
+        };
+        let filter = filter.as_deref().map(Filter::parse).transpose();
         Ok(Self {
             name: crate::vault::random(NAME)?.to_string(),
             least,

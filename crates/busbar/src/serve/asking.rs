@@ -2,11 +2,9 @@
 
 use super::identity::Who;
 use busbar_control::hello::Hello;
+use busbar_control::lease::SETTLE_TIME;
 use busbar_pool::{Asker, Refused};
 use std::time::{Duration, Instant};
-
-/// How long devices that are taken are waited for: a program that ends frees them within this time.
-const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 /// What the pool says once programs that have just ended hold nothing any more: who starts one
 /// after the other must not find the first one's devices taken.

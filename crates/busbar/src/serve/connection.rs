@@ -13,7 +13,7 @@ use super::state::Server;
 use super::workers::Worker;
 use busbar_channel::send_hello;
 use busbar_channel::switches::Switch;
-use busbar_control::attach::{Attach, Hidden, Order, Place, Report};
+use busbar_control::attach::{Attach, Order, Report};
 use busbar_control::gpu::{Question, Said};
 use busbar_control::hello::{
     BUSY, ClientInfo, HOLDINGS, Hello, Intent, LAST_READINGS, PATIENCE, Refusal, Welcome,
@@ -21,10 +21,10 @@ use busbar_control::hello::{
 use busbar_control::holding::{self, Holding};
 use busbar_control::status::{Session, Status};
 use busbar_pool::{Asker, Placing, Refused};
+use busbar_transport::Connection;
 use busbar_transport::lock::lock;
 use busbar_transport::stream::Stream;
 use busbar_transport::tls::Handed;
-use busbar_transport::{Connection, handover};
 use busbar_wire::frame::Kind;
 use busbar_wire::limits::MAX_WELCOME;
 use busbar_worker::nvml::is_of_the_whole;
@@ -33,7 +33,6 @@ use serde_json::json;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::net::TcpStream;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -181,15 +180,6 @@ fn give(server: &Arc<Server>, conn: &Stream, hello: &Hello, who: &Who) -> Result
     }
 }
 
-/// What a worker has to know of a hello. Its lease is a secret that is none of its business.
-fn without_lease(hello: &Hello) -> Hello {
-    let lease = String::new();
-    Hello {
-        lease,
-        ..hello.clone()
-    }
-}
-
 /// Opens a session, hands its connection to its worker, and sees it to its end.
 fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), busy: Busy) {
     let Known {
@@ -230,15 +220,8 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
     }
     let (place, fds) = Process::find(hello.client.clone(), conn.ends()).hand_over();
     let attach = Attach {
-        hello: without_lease(&hello),
-        session: session.clone(),
-        secret: secret.clone(),
-        protocol,
-        devices: placing.devices,
-        memory: placing.memory,
-        resume_seconds: server.config.resume_seconds,
-        keys: Hidden::default(),
         place,
+        ..server.attach(&session, secret.clone(), &hello, protocol, placing.clone())
     };
     let _ = worker.session.set(session.clone());
     tracing::info!(
@@ -280,27 +263,11 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
     drop(busy);
     let _ = conn.send_timeout(None);
     let handed = conn.hand_over();
-    if hand(&worker, attach, &handed, &fds).is_err() {
+    if worker.hand(attach, &handed, &fds).is_err() {
         worker.kill();
     }
     // For a worker that dies before it has said a word to its client.
     watch(server, &session, &worker, Some(handed));
-}
-
-/// Hands a connection to a worker, with what tells of its client's process.
-fn hand(
-    worker: &Worker,
-    attach: Attach,
-    handed: &Handed,
-    process: &[OwnedFd],
-) -> std::io::Result<()> {
-    let attach = Attach {
-        keys: Hidden(handed.keys.clone()),
-        ..attach
-    };
-    let order = Order::Attach(Box::new(attach)).to_json();
-    let fds = std::iter::once(&handed.fd).chain(process);
-    handover::send(&worker.control, &order, fds)
 }
 
 /// Follows a session to its end, then frees what it held. `unanswered` is its connection, which a
@@ -395,19 +362,9 @@ fn resume(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal))
     let _ = conn.send_timeout(None);
     let session = hello.session.clone();
     let placing = lock(&server.pool).placed(&session);
-    let attach = Attach {
-        hello: without_lease(&hello),
-        session: session.clone(),
-        secret,
-        protocol,
-        devices: placing.devices,
-        memory: placing.memory,
-        resume_seconds: server.config.resume_seconds,
-        keys: Hidden::default(),
-        place: Place::default(),
-    };
+    let attach = server.attach(&session, secret, &hello, protocol, placing);
     let handed = conn.hand_over();
-    if hand(&worker, attach, &handed, &[]).is_ok() {
+    if worker.hand(attach, &handed, &[]).is_ok() {
         if let Some(s) = lock(&server.sessions).get(&session)
             && hello.intent == Intent::Resume
         {

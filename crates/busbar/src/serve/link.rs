@@ -5,13 +5,16 @@
 //! [`may_be_dialled`]. What the other one says before it is known to be a Busbar server with the
 //! right key gets to nobody, and one sentence stands for all ways in which it cannot be had.
 
+use super::identity::Who;
 use super::reception::{Known, answer};
 use super::state::{NO_LINKS, Server};
 use busbar_channel::{recv_hello, send_hello};
-use busbar_control::attach::{Attach, Hidden, Order, Place};
+use busbar_control::attach::{Attach, Hidden, Order};
 use busbar_control::hello::{Hello, Intent, Refusal, Ticket, Welcome};
+use busbar_pool::Placing;
 use busbar_transport::Connection;
 use busbar_transport::handover;
+use busbar_transport::lock::lock;
 use busbar_transport::stream::{Route, Stream};
 use busbar_transport::tcp::Address;
 use busbar_transport::tls::{Client, Trust};
@@ -38,15 +41,21 @@ fn no(why: &str) -> Refusal {
     Refusal::new("link", why)
 }
 
+/// Whether sessions of somebody may be linked at all.
+fn allowed(server: &Server, who: &Who) -> Result<(), Refusal> {
+    if !server.config.links {
+        return Err(no(NO_LINKS));
+    }
+    Ok(lock(&server.pool).may_link(&who.tenant)?)
+}
+
 /// Gives a session's client a ticket.
 pub(super) fn ticket(server: &Server, known: &Known, refuse: impl Fn(&Stream, Refusal)) {
     let Known {
         conn, hello, who, ..
     } = known;
     let given = || {
-        if !server.config.links {
-            return Err(no(NO_LINKS));
-        }
+        allowed(server, who)?;
         if server.session_of(hello, who, conn.is_encrypted()).is_none() {
             return Err(server.over(&hello.session));
         }
@@ -71,23 +80,20 @@ pub(super) fn ticket(server: &Server, known: &Known, refuse: impl Fn(&Stream, Re
 }
 
 /// What a worker is told of the one who asks for a link, or has dialled one.
-fn attach(server: &Server, hello: Hello, protocol: u32, keys: Hidden) -> Box<Attach> {
-    Box::new(Attach {
-        session: hello.session.clone(),
-        // The other server is not to know it, and who asked does.
+fn attach(server: &Server, hello: Hello, protocol: u32) -> Attach {
+    let session = hello.session.clone();
+    // The other server is not to know it, and who asked does.
+    let hello = Hello {
         secret: String::new(),
-        hello: Hello {
-            lease: String::new(),
-            secret: String::new(),
-            ..hello
-        },
+        ..hello
+    };
+    server.attach(
+        &session,
+        String::new(),
+        &hello,
         protocol,
-        devices: Vec::new(),
-        memory: None,
-        resume_seconds: server.config.resume_seconds,
-        keys,
-        place: Place::default(),
-    })
+        Placing::default(),
+    )
 }
 
 /// Hands a link that has come from another server to its session's worker, which answers it.
@@ -108,10 +114,8 @@ pub(super) fn join(server: &Server, known: Known, refuse: impl Fn(&Stream, Refus
     let _ = conn.send_timeout(None);
     let session = hello.session.clone();
     let handed = conn.hand_over();
-    let keys = Hidden(handed.keys.clone());
-    let order = Order::Attach(attach(server, hello, protocol, keys));
-    let sent = handover::send(&worker.control, &order.to_json(), [&handed.fd]);
-    if sent.is_err()
+    let attach = attach(server, hello, protocol);
+    if worker.hand(attach, &handed, &[]).is_err()
         && let Ok(conn) = handed.take()
     {
         refuse(&conn, server.over(&session));
@@ -131,7 +135,8 @@ pub(super) fn dial(server: &Server, known: Known, refuse: impl Fn(&Stream, Refus
         return refuse(&conn, server.over(&hello.session));
     };
     let here = conn.ends().is_some_and(|[_, peer]| peer.ip().is_loopback());
-    let link = match reach(server, &hello, here) {
+    let link = allowed(server, &who).and_then(|()| reach(server, &hello, here));
+    let link = match link {
         Ok(link) => link,
         Err(r) => return refuse(&conn, r),
     };
@@ -144,9 +149,12 @@ pub(super) fn dial(server: &Server, known: Known, refuse: impl Fn(&Stream, Refus
     let _ = conn.send_timeout(None);
     let session = session.clone();
     let (client, link) = (conn.hand_over(), link.hand_over());
-    let keys = Hidden(client.keys.clone());
+    let attach = Attach {
+        keys: Hidden(client.keys.clone()),
+        ..attach(server, hello, protocol)
+    };
     let order = Order::Dialled {
-        attach: attach(server, hello, protocol, keys),
+        attach: Box::new(attach),
         keys: Hidden(link.keys.clone()),
     };
     let fds = [&client.fd, &link.fd];
@@ -177,9 +185,6 @@ impl Drop for Dialling<'_> {
 /// machine.
 fn reach(server: &Server, hello: &Hello, here: bool) -> Result<Stream, Refusal> {
     let link = &hello.link;
-    if !server.config.links {
-        return Err(no(NO_LINKS));
-    }
     let Some(_place) = Dialling::begin(&server.dialling) else {
         return Err(no("this server dials too many others at the moment"));
     };
@@ -195,9 +200,21 @@ fn reach(server: &Server, hello: &Hello, here: bool) -> Result<Stream, Refusal> 
     let all = all.filter(|a| !clear || a.ip().is_loopback() || server.tls.is_none());
     let mut last = None;
     for a in all.take(MOST_ADDRESSES) {
+        if server.silent.holds(a, Instant::now()) {
+            last = Some(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "it did not answer of late",
+            ));
+            continue;
+        }
         match knock(a, hello) {
             Ok(conn) => return Ok(conn),
-            Err(e) => last = Some(e),
+            Err(e) => {
+                if e.kind() == io::ErrorKind::TimedOut {
+                    server.silent.note(a, Instant::now());
+                }
+                last = Some(e);
+            }
         }
     }
     Err(match last {

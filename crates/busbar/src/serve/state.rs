@@ -8,13 +8,15 @@ use super::identity::{Identities, Who};
 use super::monitor::Monitor;
 use super::refusals::Refusals;
 use super::rules::Rules;
+use super::silent::Silent;
 use super::tickets::Tickets;
 use super::timekeeper::Timekeeper;
 use super::turns::Turns;
 use super::workers::{Worker, Workers};
 use crate::audit::Audit;
+use busbar_control::attach::{Attach, Hidden, Place};
 use busbar_control::hello::{Hello, Refusal};
-use busbar_pool::Pool;
+use busbar_pool::{Placing, Pool};
 use busbar_transport::lock::lock;
 use busbar_transport::tls;
 use std::collections::{HashMap, VecDeque};
@@ -66,6 +68,8 @@ pub(crate) struct Server {
     pub tickets: Tickets,
     /// Other servers that are being dialled.
     pub dialling: AtomicUsize,
+    /// And addresses that have not answered of late.
+    pub silent: Silent,
 }
 
 /// What is said of links where the server makes none.
@@ -91,6 +95,33 @@ impl Server {
         let good = blake3::hash(s.secret.as_bytes()) == blake3::hash(hello.secret.as_bytes());
         (good && s.who == *who && s.encrypted == encrypted)
             .then(|| (s.worker.clone(), s.secret.clone()))
+    }
+
+    /// What a worker is told of a connection that it is handed. The lease that a hello names is a
+    /// secret that is none of a worker's business.
+    pub(super) fn attach(
+        &self,
+        session: &str,
+        secret: String,
+        hello: &Hello,
+        protocol: u32,
+        placing: Placing,
+    ) -> Attach {
+        let hello = Hello {
+            lease: String::new(),
+            ..hello.clone()
+        };
+        Attach {
+            hello,
+            session: session.into(),
+            secret,
+            protocol,
+            devices: placing.devices,
+            memory: placing.memory,
+            resume_seconds: self.config.resume_seconds,
+            keys: Hidden::default(),
+            place: Place::default(),
+        }
     }
 
     /// A session's worker.

@@ -14,11 +14,12 @@ use crate::isolation::cell::Entry;
 use crate::isolation::limits::Limited;
 use crate::launch;
 use anyhow::{Context, Result, bail};
-use busbar_control::attach::{Order, Report, scratch_prefix};
+use busbar_control::attach::{Attach, Hidden, Order, Report, scratch_prefix};
 use busbar_control::device::Found;
 use busbar_transport::handover;
 use busbar_transport::lock::lock;
 use busbar_transport::shared::Door;
+use busbar_transport::tls::Handed;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -120,6 +121,17 @@ impl Worker {
     pub fn report(&self) -> Option<Report> {
         let (said, _) = handover::recv(&self.control).ok()??;
         busbar_control::read("a worker's report", &said).ok()
+    }
+
+    /// Hands it a connection, with what tells of its client's process.
+    pub fn hand(&self, attach: Attach, conn: &Handed, process: &[OwnedFd]) -> std::io::Result<()> {
+        let attach = Attach {
+            keys: Hidden(conn.keys.clone()),
+            ..attach
+        };
+        let order = Order::Attach(Box::new(attach)).to_json();
+        let fds = std::iter::once(&conn.fd).chain(process);
+        handover::send(&self.control, &order, fds)
     }
 
     /// Tells it something. One that does not listen, and whose socket is full of what it was told,

@@ -95,6 +95,8 @@ pub struct Client {
     pub servers: Vec<usize>,
     /// How many words each has answered, and what it said last.
     said: Vec<(u64, Option<Standing>)>,
+    /// Since when it waits, as each has it.
+    since: Vec<u64>,
     pub done: Option<u64>,
 }
 
@@ -102,8 +104,9 @@ pub struct Client {
 pub enum Event {
     /// Somebody comes.
     Comes(usize),
-    /// Somebody gets to a server, by number among its own, with the time since which it waits.
-    Stands(usize, usize, u64),
+    /// Somebody gets to a server, by number among its own, with the time since which it waits, if
+    /// another server has said so.
+    Stands(usize, usize, Option<u64>),
     /// A word gets to a server.
     Word(usize, usize, Word),
     /// A server's word gets to somebody.
@@ -122,6 +125,8 @@ pub struct World {
     pub rng: Rng,
     /// The longest that a message takes.
     pub delay: u64,
+    /// Servers that are gone, though clients do not know it yet.
+    pub down: Vec<usize>,
 }
 
 impl World {
@@ -134,6 +139,7 @@ impl World {
             now: 0,
             rng: Rng(seed),
             delay,
+            down: Vec::new(),
         }
     }
 
@@ -154,6 +160,7 @@ impl World {
             wish,
             gather: Gather::new(wish.goal, each),
             said: vec![(0, None); servers.len()],
+            since: vec![0; servers.len()],
             servers,
             done: None,
         });
@@ -173,16 +180,18 @@ impl World {
         };
         self.now = now;
         match event {
-            Event::Comes(c) => {
-                let at = self.arrival();
-                self.at(at, Event::Stands(c, 0, now));
-            }
+            Event::Comes(c) => self.speak(c),
             Event::Stands(c, i, since) => {
-                let client = &self.clients[c];
+                let client = &mut self.clients[c];
                 let server = client.servers[i];
+                if self.down.contains(&server) {
+                    client.gather.lose(i);
+                    self.speak(c);
+                    return true;
+                }
                 let name = client.name.clone();
-                // The first server says since when it waits, and all others are told.
-                let since = if i == 0 { now } else { since };
+                let since = since.unwrap_or(now);
+                client.since[i] = since;
                 assert!(stand(
                     &mut self.pools[server],
                     &name,
@@ -190,12 +199,6 @@ impl World {
                     &[],
                     since
                 ));
-                if i == 0 {
-                    for other in 1..client.servers.len() {
-                        let at = self.arrival();
-                        self.at(at, Event::Stands(c, other, since));
-                    }
-                }
                 self.tell_all(server);
             }
             Event::Word(c, i, word) => {
@@ -207,10 +210,7 @@ impl World {
             }
             Event::Said(c, i, said) => {
                 self.clients[c].gather.hear(i, said);
-                while let Some((i, word)) = self.clients[c].gather.next_word() {
-                    let at = self.arrival();
-                    self.at(at, Event::Word(c, i, word));
-                }
+                self.speak(c);
                 let client = &self.clients[c];
                 if client.done.is_none()
                     && let Some(Outcome::All(_)) = client.gather.outcome()
@@ -239,6 +239,18 @@ impl World {
         true
     }
 
+    /// Sends what a client has to say.
+    fn speak(&mut self, c: usize) {
+        while let Some((i, since)) = self.clients[c].gather.next_stand() {
+            let at = self.arrival();
+            self.at(at, Event::Stands(c, i, since));
+        }
+        while let Some((i, word)) = self.clients[c].gather.next_word() {
+            let at = self.arrival();
+            self.at(at, Event::Word(c, i, word));
+        }
+    }
+
     /// Tells everybody at a server for whom something is new.
     fn tell_all(&mut self, server: usize) {
         for c in 0..self.clients.len() {
@@ -252,6 +264,8 @@ impl World {
             let client = &mut self.clients[c];
             let (answers, last) = &mut client.said[i];
             let now = standing(&self.pools[server], &client.name, *answers);
+            let since = client.since[i];
+            let now = now.map(|s| Standing { since, ..s });
             if now.is_none() || *last == now {
                 continue;
             }
