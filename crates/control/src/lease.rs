@@ -36,6 +36,8 @@ pub struct Reserve {
     pub since: Option<u64>,
     /// How many seconds it is going to wait.
     pub wait: u64,
+    /// Take what is on offer at once, if that is enough: nothing is wanted of another server.
+    pub take: bool,
 }
 
 /// What a client says that stands in line.

@@ -208,6 +208,14 @@ impl Gather {
 
     /// Takes what is on offer, if that suffices.
     fn begin(&mut self) {
+        // The one server was told to take it at once.
+        if let [only] = &mut self.sites[..]
+            && !only.has().is_empty()
+        {
+            only.picks = only.has().to_vec();
+            self.phase = Phase::Done;
+            return;
+        }
         let (mut spots, mut devices) = (Vec::new(), Vec::new());
         for (server, s) in self.sites.iter().enumerate() {
             for d in s.offer() {
@@ -321,6 +329,17 @@ mod tests {
             (g.next_word(), g.outcome()),
             (None, Some(Outcome::All(all)))
         );
+    }
+
+    #[test]
+    fn the_only_server_takes_at_once_if_it_was_told_to() {
+        let mut g = Gather::new(goal(2), vec![vec![(0, 0), (1, 0), (2, 0)]]);
+        g.hear(0, says(0, &[1, 2], &[]));
+        let all = vec![(0, vec![1, 2])];
+        assert_eq!((g.next_word(), g.outcome()), (None, Some(Outcome::All(all))));
+        // It goes with what it had.
+        g.lose(0);
+        assert_eq!(g.outcome(), Some(Outcome::TooFew(0)));
     }
 
     #[test]

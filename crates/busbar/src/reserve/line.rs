@@ -147,6 +147,7 @@ impl<'a> Line<'a> {
             share,
             since,
             wait: wanted.wait.unwrap_or_default().as_secs(),
+            take: alone,
         };
         let mut h = Hello::new(Intent::Lease);
         h.reserve = Some(reserve);

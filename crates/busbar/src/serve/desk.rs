@@ -81,7 +81,8 @@ pub(super) fn lease(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream
         since,
         ..Standing::default()
     };
-    if let Err(r) = desk.serve(first) {
+    let at_once = if reserve.take { ask.least } else { usize::MAX };
+    if let Err(r) = desk.begin(at_once).and_then(|()| desk.serve(first)) {
         refuse(conn, r);
     }
     let has = matches!(lock(&server.pool).state(&reserve.name), State::Has(_));
@@ -124,6 +125,17 @@ struct Desk<'a> {
 }
 
 impl Desk<'_> {
+    /// Takes what is on offer if that is so many.
+    fn begin(&self, least: usize) -> Result<(), Refusal> {
+        let state = lock(&self.server.pool).state(self.name);
+        match state {
+            State::Waits(s) if s.offer.len() >= least && !self.server.drains() => {
+                self.heed(&Word::Take(s.offer))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Until the lease is over, or the connection is.
     fn serve(&self, mut said: Standing) -> Result<(), Refusal> {
         let conn = &self.known.conn;
