@@ -92,9 +92,7 @@ def main():
                 more = [a - b for a, b in pairs]
                 points.append((2 * delay, statistics.median(more)))
                 spread = f"{min(more):.1f} to {max(more):.1f}"
-                print(
-                    f"{name}: round trip {2 * delay} ms: {points[-1][1]:.1f} ms more ({spread})"
-                )
+                print(f"{name}: round trip {2 * delay} ms: {points[-1][1]:.1f} ms more ({spread})")
             constant, trips = fitted(points)
             print(f"{name}: {constant:.1f} ms and {trips:.1f} round trips")
             # What a program's own calls wait for is its own.

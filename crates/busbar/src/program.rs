@@ -48,6 +48,10 @@ pub fn find(name: &OsStr) -> Result<PathBuf> {
         p.metadata()
             .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
     };
+    if text.split_whitespace().count() > 1 && !Path::new(name).exists() {
+        let why = format!("`{text}` is no program: say it without quotes, behind `--`: -- {text}");
+        return fail(NOT_FOUND, why);
+    }
     if text.contains('/') {
         let p = PathBuf::from(name);
         if !p.exists() {
@@ -62,10 +66,6 @@ pub fn find(name: &OsStr) -> Result<PathBuf> {
             return fail(UNFIT, why);
         }
         return Ok(p);
-    }
-    if text.split_whitespace().count() > 1 {
-        let why = format!("`{text}` is no program: say it without quotes, behind `--`: -- {text}");
-        return fail(NOT_FOUND, why);
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

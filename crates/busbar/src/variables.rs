@@ -2,7 +2,7 @@
 //! otherwise do nothing, and say so to nobody.
 
 /// All that there are; docs/reference.md explains them.
-const KNOWN: [&str; 35] = [
+const KNOWN: [&str; 36] = [
     "BUSBAR_CONFIG",
     "BUSBAR_CONNECT_TIMEOUT",
     "BUSBAR_CUT",

@@ -336,7 +336,10 @@ mod tests {
         let mut g = Gather::new(goal(2), vec![vec![(0, 0), (1, 0), (2, 0)]]);
         g.hear(0, says(0, &[1, 2], &[]));
         let all = vec![(0, vec![1, 2])];
-        assert_eq!((g.next_word(), g.outcome()), (None, Some(Outcome::All(all))));
+        assert_eq!(
+            (g.next_word(), g.outcome()),
+            (None, Some(Outcome::All(all)))
+        );
         // It goes with what it had.
         g.lose(0);
         assert_eq!(g.outcome(), Some(Outcome::TooFew(0)));

@@ -1,6 +1,6 @@
 //! Commands that Bitfusion's documents have, word for word but for the program's name and the
-//! addresses: each works, or says in one sentence what to write instead. docs/book/bitfusion.md has the
-//! same rows.
+//! addresses: each works, or says in one sentence what to write instead. docs/book/bitfusion.md has
+//! the same rows.
 
 use busbar_e2e::program::{clear, finished, printed};
 use busbar_e2e::server::{Options, Server};
@@ -32,7 +32,10 @@ const ROWS: &[(&str, Comes)] = &[
     ("run -n 2 -p 0.25 -- APP", Prints("devices 2")),
     ("run -n 1 --partial 0.37 -- APP", Prints("devices 1")),
     ("run -n 1 -m 1024MiB -- APP", Prints("devices 1")),
-    ("run -n 1 -m 1024 -- APP", Says(&["`1024` of what", "1024MiB"])),
+    (
+        "run -n 1 -m 1024 -- APP",
+        Says(&["`1024` of what", "1024MiB"]),
+    ),
     ("run -n 1 -p 1024 -- APP", Says(&["-m 1024MiB"])),
     ("run -n 1 \"APP\"", Says(&["without quotes"])),
     ("run -l \"A;B\" -n 4 -- APP", Prints("devices 4")),
@@ -140,6 +143,9 @@ fn the_page_has_all_of_them() {
     let page = fs::read_to_string(PAGE).expect("docs/book/bitfusion.md");
     for (row, _) in ROWS {
         let shown = format!("`bitfusion {}`", row.replace("APP", "CMD"));
-        assert!(page.contains(&shown), "docs/book/bitfusion.md lacks {shown}");
+        assert!(
+            page.contains(&shown),
+            "docs/book/bitfusion.md lacks {shown}"
+        );
     }
 }
