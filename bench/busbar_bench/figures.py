@@ -346,7 +346,7 @@ def sharing_figure(make, result):
         draw_shares(ax, scene, result["settings"]["point_s"])
     for ax in axes[len(scenes) :]:
         ax.set_axis_off()
-    legend(drawn, 4)
+    legend(drawn, 5)
     return drawn
 
 

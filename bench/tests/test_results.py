@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from busbar_bench import cli, collection, compare, figures, page, report, results
+from busbar_bench import cli, collection, compare, figures, page, report, results, sharing
 from busbar_bench.published import Row, mark
 from busbar_bench.spec import parse
 
@@ -232,7 +232,7 @@ def texts_in(drawn):
         canvas.draw()
         renderer = canvas.get_renderer()
         texts = [*drawn.legends[0].get_texts()]
-        axes = [each for ax in drawn.axes for each in (ax, *ax.child_axes)]
+        axes = [each for ax in drawn.axes if ax.axison for each in (ax, *ax.child_axes)]
         for ax in axes:
             texts += [ax.xaxis.label, ax.yaxis.label, ax.title, ax._left_title]
             for axis in (ax.xaxis, ax.yaxis):
@@ -358,3 +358,15 @@ def test_compare_notices_lost_results_and_other_machines():
     after["machine"]["cpu"] = "another"
     text, worse = compare.compare_text(before, after, 0.02)
     assert worse and "no result now" in text and "different cpu" in text
+
+
+def test_scenes_of_sharing_can_be_read():
+    points = [[0.25 + 0.01 * (i % 7) for i in range(60)], [0.75 - 0.01 * (i % 5) for i in range(60)]]
+    scenes = [
+        {"name": scene.name, "shares": [part.share for part in scene.parts],
+         "rounds": [{"points": (points * len(scene.parts))[: len(scene.parts)]}]}
+        for scene in sharing.SCENES
+    ]  # fmt: skip
+    result = {"table": "sharing", "scenes": scenes, "settings": {"point_s": 0.5}}
+    texts = assert_readable(figures.figure(result))
+    assert {scene.name for scene in sharing.SCENES} <= set(texts)
