@@ -361,7 +361,7 @@ def test_compare_notices_lost_results_and_other_machines():
 
 
 def test_scenes_of_sharing_can_be_read():
-    points = [[0.25 + 0.01 * (i % 7) for i in range(60)], [0.75 - 0.01 * (i % 5) for i in range(60)]]
+    points = [[0.25 + i % 7 / 100 for i in range(60)], [0.75 - i % 5 / 100 for i in range(60)]]
     scenes = [
         {"name": scene.name, "shares": [part.share for part in scene.parts],
          "rounds": [{"points": (points * len(scene.parts))[: len(scene.parts)]}]}
