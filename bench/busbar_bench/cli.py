@@ -12,11 +12,13 @@ from busbar_bench import (
     compare,
     figures,
     micro,
+    nccl,
     page,
     results,
     runner,
     sharing,
     switches,
+    training,
     workloads,
 )
 from busbar_bench import spec as specs
@@ -24,7 +26,9 @@ from busbar_bench.link import LinkError
 from busbar_bench.published import LINKS, TABLES, Row, Table
 
 # Results that are no table of workloads, near and far.
-WITHOUT_ROWS = ("micro", "sharing", "across")
+WITHOUT_ROWS = ("micro", "sharing", "across", "nccl", "scaling", "horovod")
+# What has ranks.
+JOBS = ("nccl", "scaling", "horovod")
 
 SMOKE = {"steps": 20, "warmup": 5, "rounds": 1}
 FULL = {"steps": 100, "warmup": 10, "rounds": 3}
@@ -102,6 +106,19 @@ def rows(command):
     add("--process-per-row", action="store_true", help="a process for each row and side")
 
 
+def jobs(command):
+    """What shapes the tables of many ranks."""
+    add = command.add_argument
+    add("--ranks", type=positive, default=2, help="nccl, scaling, horovod: GPUs (default 2)")
+    add("--hosts", type=positive, default=1, help="take the ranks for those of so many servers")
+    add("--one-gpu", action="store_true", help="all ranks have the first GPU, over sockets")
+    add("--only-remote", action="store_true", help="nothing is run locally")
+    add("--collectives", default=",".join(nccl.COLLECTIVES), help="nccl: only these")
+    add("--most-bytes", type=positive, help="nccl: the longest (default 1 GiB)")
+    add("--network", choices=["resnet50", "tiny"], help="scaling, horovod: what is trained")
+    add("--launcher", metavar="COMMAND", help="horovod: instead of 'horovodrun --gloo'")
+
+
 def parser():
     """All arguments."""
     top = argparse.ArgumentParser(prog="busbar-bench", description=__doc__)
@@ -110,7 +127,7 @@ def parser():
     run = commands.choices["run"]
     add(
         "table",
-        help=f"one of {', '.join([*TABLES, 'copies', 'sharing', 'across'])}; or a list of "
+        help=f"one of {', '.join([*TABLES, 'copies', 'sharing', 'across', *JOBS])}; or a list of "
         "workloads, such as "
         "alexnet:32:fp32,resnet56:512:bf16:host",
     )
@@ -121,6 +138,7 @@ def parser():
     add("--workers", type=int, default=8, help="DataLoader processes")
     add("--seconds", type=float, metavar="S", help="begin no block of steps after this time")
     rows(run)
+    jobs(run)
     every = commands.add_parser(
         "all",
         help="measure every table and the micro-benchmarks in a given time",
@@ -280,6 +298,8 @@ def run_command(args):
         return across_command(args)
     if args.table == "sharing":
         return sharing_command(args)
+    if args.table in JOBS:
+        return job_command(args)
     settle(args)
     table = table_of(args.table)
     if not runner.rows_of(table, args):
@@ -319,6 +339,20 @@ def across_command(args):
     if not args.remote_prefix or len((args.server or "").split(",")) != 2:
         raise Usage("across needs --remote-prefix, and --server with two servers: A,B")
     return finish(args, across.measure(args))
+
+
+def job_command(args):
+    """``run nccl``, ``run scaling``, ``run horovod``."""
+    settle(args)
+    if args.link_binary or args.peer:
+        raise Usage(f"{args.table} takes no link and no peer")
+    if args.only_remote and not args.remote_prefix:
+        raise Usage("--only-remote needs --remote-prefix")
+    unknown = set(args.collectives.split(",")) - set(nccl.COLLECTIVES)
+    if unknown:
+        raise Usage(f"no collective is named {', '.join(sorted(unknown))}")
+    measure = nccl.measure if args.table == "nccl" else training.measure
+    return finish(args, measure(args))
 
 
 def all_command(args):

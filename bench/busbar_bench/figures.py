@@ -53,6 +53,8 @@ def figure(result):
             return micro_figure(make, result)
         if result["table"] == "sharing":
             return sharing_figure(make, result)
+        if result["table"] in ("nccl", "scaling", "horovod"):
+            return None
         if "micro" in result or not any(any(r["ratios"].values()) for r in result["rows"]):
             return None
         return ratio_figure(make, result)

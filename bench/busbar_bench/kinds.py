@@ -5,7 +5,7 @@ table; a cell is a text, or text, class and explanation) and ``verdicts`` (name,
 text, for everything that is held against a bar).
 """
 
-from busbar_bench import across, micro, report, sharing, switches
+from busbar_bench import across, micro, nccl, report, sharing, switches, training
 
 
 def of(result):
@@ -16,4 +16,8 @@ def of(result):
         return sharing
     if result["table"] == "across":
         return across
+    if result["table"] == "nccl":
+        return nccl
+    if result["table"] in ("scaling", "horovod"):
+        return training
     return switches if "micro" in result else report

@@ -1,0 +1,171 @@
+"""``run scaling`` and ``run horovod``: training on 1 to N GPUs, here and through Busbar."""
+
+import copy
+
+from busbar_bench import nccl
+from busbar_bench.published import SCALING, SCALING_NOTES
+from busbar_bench.report import number, table_text
+from busbar_bench.results import LOCAL, REMOTE
+from busbar_bench.runner import say
+from busbar_bench.stats import median
+
+# Remote over local speed; remote over local efficiency at the most GPUs; over sockets; Horovod.
+BAR, EFFICIENCY, SOCKETS, HOROVOD = 0.985, 0.98, 0.97, 0.98
+
+
+def counts(args):
+    """How many GPUs are tried: 1, 2, 4 and so on, and all."""
+    found, n = [], 1
+    while n < args.ranks:
+        found.append(n)
+        n *= 2
+    return [args.ranks] if args.table == "horovod" else [*found, args.ranks]
+
+
+def measure(args):
+    """Runs everything; returns the result for the JSON file."""
+    started, by_count = nccl.now(), {}
+    rest = ["--horovod", "--batch", "32", "--precision", "fp32"] if args.table == "horovod" else []
+    if args.smoke:
+        rest += ["--warmup", "1", "--batches", "1", "--iterations", "2"]
+    if args.network:
+        rest += ["--network", args.network]
+    for n in counts(args):
+        one = copy.copy(args)
+        one.ranks = n
+        one.hosts = min(args.hosts, n)
+        say(f"{n} GPU(s)")
+        by_count[str(n)] = nccl.alternating(one, command(one, rest))
+    runs = {side: [o for each in by_count.values() for o in each[side]] for side in by_side(args)}
+    what = {"scaling": "DDP", "horovod": "Horovod's synthetic benchmark"}[args.table]
+    made = nccl.document(
+        args, args.table, f"{what}, ResNet-50, to {args.ranks} GPUs", runs, started
+    )
+    return {**made, "counts": by_count}
+
+
+def command(args, rest):
+    """What starts the ranks."""
+    if args.table == "horovod":
+        launch = ["horovodrun", "--gloo", "-np", str(args.ranks)]
+        if args.launcher:
+            launch = [*args.launcher.split(), "-np", str(args.ranks)]
+        return [*launch, "python3", "-m", "busbar_bench.training_rank", *rest]
+    return nccl.argv(args, "busbar_bench.training_rank", *rest)
+
+
+def by_side(args):
+    """The names of the sides."""
+    return [name for name, _, _ in nccl.sides(args)]
+
+
+def skipped(result):
+    """Why nothing was measured, if so: something is not installed."""
+    for outcomes in result["runs"].values():
+        for outcome in outcomes:
+            for line in outcome["lines"]:
+                if "skipped" in line:
+                    return line["skipped"]
+            if "cannot start 'horovodrun'" in (outcome["error"] or ""):
+                return "horovod is not installed here"
+            if "horovodrun: not found" in (outcome.get("stderr") or ""):
+                return "horovod is not installed here"
+    return None
+
+
+def rate(outcomes):
+    """Images a second of all ranks: the median of the rounds."""
+    found = []
+    for outcome in outcomes:
+        lines = [line for line in outcome["lines"] if "rate" in line]
+        if not outcome["error"] and lines:
+            found.append(sum(line["rate"] for line in lines))
+    return median(found) if found else None
+
+
+def speeds(result):
+    """By number of GPUs: the speed of each side."""
+    return {
+        int(n): {side: rate(outcomes) for side, outcomes in each.items()}
+        for n, each in result["counts"].items()
+    }
+
+
+def gains(result, side):
+    """By number of GPUs: so many times as fast as one; nothing where that is not known."""
+    all_of = speeds(result)
+    one = all_of.get(1, {}).get(side)
+    return {n: each[side] / one for n, each in all_of.items() if one and each.get(side)}
+
+
+def title(result):
+    """What it is called where there are several results."""
+    return f"{result['table']}: {result['title']}"
+
+
+def verdicts(result):
+    """(what, verdict, its text)."""
+    why = skipped(result)
+    if why:
+        return [(result["table"], "skipped", f"skipped: {why}")]
+    said = []
+    for side, outcomes in result["runs"].items():
+        errors = [o["error"] for o in outcomes if o["error"]]
+        if errors:
+            said.append((side, "error", f"error: {errors[0]}"))
+    sockets = "sockets" in result["settings"]["between"]
+    bar = HOROVOD if result["table"] == "horovod" else SOCKETS if sockets else BAR
+    for n, each in speeds(result).items():
+        if each.get(LOCAL) and each.get(REMOTE):
+            ratio = each[REMOTE] / each[LOCAL]
+            verdict = "pass" if ratio >= bar else "fail"
+            said.append((f"{n} GPU(s)", verdict, f"{ratio:.3f} of local, bar {bar}"))
+    here, there = gains(result, LOCAL), gains(result, REMOTE)
+    most = max([n for n in there if n in here and n > 1], default=None)
+    if most and not sockets:
+        ratio = there[most] / here[most]
+        verdict = "pass" if ratio >= EFFICIENCY else "fail"
+        text = f"{ratio:.3f} of local's efficiency, bar {EFFICIENCY}"
+        said.append((f"efficiency at {most}", verdict, text))
+    return said
+
+
+def grid(result):
+    """Head and rows: images a second, times as fast as one GPU, efficiency; published beside."""
+    names = list(result["runs"])
+    head = ["GPUs"]
+    for side in names:
+        head += [f"{side} img/s", "times one", "efficiency"]
+    head += ["remote/local", *SCALING]
+    rows, gained = [], {side: gains(result, side) for side in names}
+    for n, each in sorted(speeds(result).items()):
+        row = [str(n)]
+        for side in names:
+            gain = gained[side].get(n)
+            row.append(number(each[side]) if each.get(side) else "-")
+            row += [f"{gain:.2f}", f"{gain / n:.3f}"] if gain else ["-", "-"]
+        both = each.get(LOCAL) and each.get(REMOTE)
+        row.append(f"{each[REMOTE] / each[LOCAL]:.3f}" if both else "-")
+        row += [f"{known[n]:.2f}" if n in known else "-" for known in SCALING.values()]
+        rows.append(row)
+    return head, rows
+
+
+def about(result):
+    """What is to be known beside the table."""
+    return [f"between ranks: {result['settings']['between']}", *SCALING_NOTES]
+
+
+def result_text(result):
+    """The report."""
+    said = [f"{name}: {text}" for name, _, text in verdicts(result)]
+    table = [] if skipped(result) else [table_text(*grid(result)), "", *about(result), ""]
+    return "\n".join([result["title"], "", *table, *said])
+
+
+def markdown(result):
+    """The same for a document."""
+    head, rows = grid(result)
+    lines = [f"## {title(result)}", "", *(f"- {line}" for line in about(result)), ""]
+    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows), ""])
