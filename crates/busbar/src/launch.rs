@@ -4,7 +4,7 @@ use crate::login::{self, Access, Which};
 use crate::opencl::{self, Loader};
 use crate::reserve::{self, Reserved, Wanted};
 use crate::waiting::Waiting;
-use crate::{leases, program, status};
+use crate::{job, leases, program, status};
 use anyhow::{Context, Result, bail};
 use busbar_client::servers::Server;
 use busbar_control::lease::SETTLE_TIME;
@@ -78,6 +78,8 @@ pub struct Args {
     #[arg(long, value_name = "ID")]
     #[arg(conflicts_with_all = ["gpus", "filter", "spread", "pack", "wait"])]
     lease: Option<String>,
+    #[command(flatten)]
+    job: job::Flags,
     /// Go first: programs with a lower priority wait while this one has work, but for what they are
     /// promised
     #[arg(
@@ -150,12 +152,17 @@ fn preloads(ours: &Path) -> OsString {
 impl Args {
     /// What is to be reserved, if anything is.
     fn wanted(&self) -> Result<Option<Wanted>> {
-        if self.gpus.is_none() && !self.which.any() {
+        let n = self.job.of_all(self.gpus);
+        if n.is_none() && !self.which.any() {
             return Ok(None);
         }
         let words: Vec<_> = self.command.iter().map(|w| w.to_string_lossy()).collect();
         let program = words.join(" ");
-        Wanted::new(self.gpus, self.memory, self.share, &self.which, program).map(Some)
+        let mut wanted = Wanted::new(n, self.memory, self.share, &self.which, program)?;
+        if let Some(lease) = self.job.lease() {
+            wanted.name = lease;
+        }
+        Ok(Some(wanted))
     }
 
     /// Looks whether a program that shares devices finds any.
@@ -188,7 +195,14 @@ fn with_ourselves() -> Option<OsString> {
 }
 
 /// Runs the program. Returns only when it could not be started.
-pub fn run(a: Args) -> Result<()> {
+pub fn run(mut a: Args) -> Result<()> {
+    let part = a.memory.is_some() || a.share.is_some();
+    let n = a.gpus;
+    a.job.check(n, part, a.lease.is_some())?;
+    let joins = a.job.joins() && a.lease.is_none();
+    if joins {
+        (a.lease, a.gpus) = (a.job.lease(), None);
+    }
     if let Some(lease) = &a.lease {
         // SAFETY: there is no other thread yet.
         unsafe { std::env::set_var("BUSBAR_LEASE", lease) };
@@ -231,13 +245,17 @@ pub fn run(a: Args) -> Result<()> {
         }
     }
     let waiting = Waiting::begin(format!("waiting for {}", servers.join(", ")));
-    let reserved = match a.wanted()? {
+    let wanted = if joins { None } else { a.wanted()? };
+    let reserved = match wanted {
         Some(wanted) => Some(reserve::reserve(&config, &wanted)?),
         None => None,
     };
-    let held = match (&a.lease, &reserved) {
+    let mut held = match (&a.lease, &reserved) {
         (Some(lease), _) => {
-            let held = leases::servers_of(&config, lease)?;
+            let held = match joins {
+                true => a.job.wait(&config, n.unwrap_or(0), a.which.wait)?,
+                false => leases::servers_of(&config, lease)?,
+            };
             a.settle(&held)?;
             held
         }
@@ -248,6 +266,22 @@ pub fn run(a: Args) -> Result<()> {
         }
     };
     drop(waiting);
+    let mut devices = None;
+    if !held.is_empty() && !part && (n.is_some() || a.lease.is_some()) {
+        let has = match &reserved {
+            Some(r) => r.at.iter().map(|(s, d)| (s.clone(), d.len())).collect(),
+            None => leases::counts(&config),
+        };
+        let has: Vec<_> = has;
+        // One of parts is drawn on session by session.
+        if !has.is_empty() || a.job.node.is_some() {
+            let order = servers.iter().filter(|s| held.contains(s));
+            let order: Vec<_> = order.cloned().collect();
+            let (at, own) = job::piece(&order, &has, a.job.node)?;
+            devices = job::told(&at, &own, &has);
+            held = at;
+        }
+    }
     if let Some(note) = note {
         eprintln!("busbar: {note}");
     }
@@ -276,6 +310,12 @@ pub fn run(a: Args) -> Result<()> {
         });
         c.env("BUSBAR_SERVER", of.collect::<Vec<_>>().join(","));
     }
+    if let Some(devices) = devices {
+        c.env("BUSBAR_DEVICES", devices);
+    }
+    if let Some(job) = &a.job.job {
+        c.env("BUSBAR_JOB", job);
+    }
     let mut dirs = other_folders();
     if let Some(driver) = &shims.opencl {
         c.env("OCL_ICD_VENDORS", opencl::vendors(driver)?);
@@ -291,7 +331,7 @@ pub fn run(a: Args) -> Result<()> {
         let Some(nccl) = &shims.nccl else {
             bail!("--nccl: this tree of Busbar has no lib/nccl/libnccl.so.2");
         };
-        c.env("LD_PRELOAD", preloads(nccl));
+        c.env("LD_PRELOAD", preloads(nccl)).env("BUSBAR_NCCL", "1");
     }
     if let Some(path) = with_ourselves() {
         c.env("PATH", path);
@@ -299,6 +339,9 @@ pub fn run(a: Args) -> Result<()> {
     // Triton looks for the driver by itself, in the loader's cache first, where a driver may be
     // listed that is gone.
     c.env("TRITON_LIBCUDA_PATH", &shims.cuda);
+    if joins {
+        c.env_remove("BUSBAR_PARTS");
+    }
     let Some(Reserved { name, conns, .. }) = reserved else {
         // Nothing is left to do here: the program takes this process's place, and so its signals,
         // its terminal and its exit status are its own.

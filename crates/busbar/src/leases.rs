@@ -327,3 +327,14 @@ pub fn servers_of(config: &Config, lease: &str) -> Result<Vec<String>> {
     }
     Ok(at)
 }
+
+/// How many devices the lease that the configuration names has at each server, if it has whole
+/// ones.
+pub fn counts(config: &Config) -> Vec<(String, usize)> {
+    let said = reserve::survey(config).into_iter();
+    let has = |(server, said): (String, Result<Status, String>)| {
+        let lease = said.ok()?.leases.into_iter().find(|l| l.yours && l.whole)?;
+        Some((server, lease.devices.len()))
+    };
+    said.filter_map(has).collect()
+}

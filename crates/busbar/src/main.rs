@@ -8,6 +8,7 @@ mod filter;
 mod folder;
 mod health;
 mod isolation;
+mod job;
 mod launch;
 mod leases;
 mod login;

@@ -7,7 +7,7 @@ use busbar_client::config::Config;
 use busbar_client::hello;
 use busbar_control::device::Device;
 use busbar_control::gpu::{Gpu, Number};
-use busbar_control::hello::{Change, HOLDINGS, Hello, Intent, with_port};
+use busbar_control::hello::{Change, HOLDINGS, Hello, Intent, Job, with_port};
 use busbar_control::holding::list;
 use busbar_control::status::{Listed, Session, Status, Time};
 use busbar_control::{share, size};
@@ -357,6 +357,8 @@ pub fn ps(a: &PsArgs) -> Result<()> {
         Column::number("SHARE"),
         Column::number("1S/60S %"),
         Column::number("WAITED"),
+        Column::text("JOB"),
+        Column::text("NET"),
         Column::text("USER@HOST"),
         Column::number("PID"),
         Column::text("PROGRAM"),
@@ -379,6 +381,13 @@ pub fn ps(a: &PsArgs) -> Result<()> {
                 s.share.map_or("-".into(), share::show),
                 had(s),
                 waited(s),
+                s.job.as_ref().map_or("-".into(), Job::shown),
+                if s.network.is_empty() {
+                    "-"
+                } else {
+                    &s.network
+                }
+                .into(),
                 format!("{}@{}", s.user, s.host),
                 s.pid.to_string(),
                 format!("{}{lost}", s.program),

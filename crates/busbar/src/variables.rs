@@ -2,15 +2,17 @@
 //! otherwise do nothing, and say so to nobody.
 
 /// All that there are; docs/reference.md explains them.
-const KNOWN: [&str; 36] = [
+const KNOWN: [&str; 39] = [
     "BUSBAR_CONFIG",
     "BUSBAR_CONNECT_TIMEOUT",
     "BUSBAR_CUT",
+    "BUSBAR_DEVICES",
     "BUSBAR_DEVICE_NAMES",
     "BUSBAR_DNS",
     "BUSBAR_FUZZ",
     "BUSBAR_IDLE",
     "BUSBAR_IN_WORKER",
+    "BUSBAR_JOB",
     "BUSBAR_LEASE",
     "BUSBAR_LIB_DIR",
     "BUSBAR_LINKS",
@@ -24,6 +26,7 @@ const KNOWN: [&str; 36] = [
     "BUSBAR_POLL",
     "BUSBAR_PRIORITY",
     "BUSBAR_QUEUE",
+    "BUSBAR_RANKS",
     "BUSBAR_RESUME_TIMEOUT",
     "BUSBAR_SEED",
     "BUSBAR_SEEDS",

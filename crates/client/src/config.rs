@@ -5,6 +5,7 @@
 //! only it can read to a server of the caller's choice, and write where the caller cannot.
 
 pub use crate::env::var;
+use crate::ranks::{self, Spot};
 use crate::servers::{Server, Servers};
 pub use crate::shared::Sharing;
 use busbar_control::{share, size};
@@ -47,6 +48,9 @@ pub struct Config {
     pub priority: i32,
     /// `BUSBAR_PARTS`: on how many devices a session is to have its part; 0 for one.
     pub parts: u32,
+    /// `BUSBAR_DEVICES`: the devices of the program, in its order, where it has not just all of
+    /// each of its servers.
+    pub devices: Vec<Spot>,
     /// `BUSBAR_CONNECT_TIMEOUT` in seconds: how long to try to reach a server at first.
     pub connect_timeout: Duration,
     /// `BUSBAR_RESUME_TIMEOUT` in seconds: how long to try to get a lost link back.
@@ -103,6 +107,10 @@ impl Config {
             }),
         };
         let (priority, parts) = (number("BUSBAR_PRIORITY"), number("BUSBAR_PARTS"));
+        let devices = ranks::parse(&var("BUSBAR_DEVICES")).unwrap_or_else(|e| {
+            mistake = Some(e);
+            Vec::new()
+        });
         let share = match var("BUSBAR_SHARE").as_str() {
             "" => 0,
             text => share::parse(text).unwrap_or_else(|e| {
@@ -113,6 +121,7 @@ impl Config {
         Self {
             memory,
             share,
+            devices,
             priority,
             parts: parts.clamp(0, 64) as u32,
             servers: lines.iter().map(|s| s.address.clone()).collect(),

@@ -1,10 +1,12 @@
 //! Opening and resuming connections: the client's half of the hello.
 
 use crate::config::Config;
+use crate::env::var;
 use crate::prelude::*;
+use crate::ranks;
 use busbar_channel::{recv_hello, send_hello};
 use busbar_control::hello::{
-    ClientInfo, Hello, Intent, NEWS, PATIENCE, PROTOCOL_MAX, PROTOCOL_MIN, Refusal, Welcome,
+    ClientInfo, Hello, Intent, Job, NEWS, PATIENCE, PROTOCOL_MAX, PROTOCOL_MIN, Refusal, Welcome,
 };
 use busbar_control::status::Status;
 use busbar_transport::tcp::Address;
@@ -174,7 +176,26 @@ pub fn whoami() -> ClientInfo {
         stack: stat_field(&stat, 28),
         boot_id: read("/proc/sys/kernel/random/boot_id").trim().into(),
         pid_namespace: std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino()),
+        job: job(),
     }
+}
+
+/// The job that the process is of: its name, its rank, and how its servers talk to each other.
+fn job() -> Option<Job> {
+    let name: String = var("BUSBAR_JOB").unwrap_or_default();
+    let nccl = var("BUSBAR_NCCL").is_some_and(|v| !v.is_empty() && v != "0");
+    let rank = ranks::rank(var).filter(|_| nccl || !name.is_empty());
+    if rank.is_none() && name.is_empty() {
+        return None;
+    }
+    let sockets = var("NCCL_IB_DISABLE").is_some_and(|v| v.trim() == "1")
+        || var("NCCL_NET").is_some_and(|v| v.eq_ignore_ascii_case("socket"));
+    Some(Job {
+        name: name.chars().take(64).collect(),
+        rank: rank.map(|r| r.rank as u32),
+        ranks: rank.map(|r| r.ranks as u32),
+        sockets,
+    })
 }
 
 /// Who runs us, for people to read. The name services are not asked: this is somebody's program.

@@ -5,7 +5,8 @@
 //! another's, [`shared`] hands memory to a worker on this host, `ring` copies through such memory,
 //! [`calls`] matches answers to those who wait, [`content`] sends module images only to servers
 //! that lack them, [`stats`] counts, [`log`] writes where the user asked and nowhere else, `tokens`
-//! keep what the server may ask for, `threads` start quietly, `stdio` writes what devices print.
+//! keep what the server may ask for, [`ranks`] says which devices a process of a job has and `plan`
+//! which servers that takes, `threads` start quietly, `stdio` writes what devices print.
 //! Each forwarded API is a folder: [`cuda`], [`opencl`], [`nccl`], which is a [`guest`] in the
 //! session of CUDA; [`nvml`] only answers questions.
 
@@ -25,7 +26,9 @@ pub mod log;
 pub mod nccl;
 pub mod nvml;
 pub mod opencl;
+mod plan;
 mod prelude;
+pub mod ranks;
 mod replace;
 mod ring;
 pub mod servers;

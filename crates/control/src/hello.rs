@@ -120,6 +120,34 @@ pub struct ClientInfo {
     pub boot_id: String,
     /// The inode of the client's pid namespace.
     pub pid_namespace: u64,
+    /// The job that it is of, if it is of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<Job>,
+}
+
+/// A job, as one of its processes says it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(default)]
+pub struct Job {
+    /// Its name; empty where it has none.
+    pub name: String,
+    /// Which rank the process is.
+    pub rank: Option<u32>,
+    /// Of how many.
+    pub ranks: Option<u32>,
+    /// Between servers its collectives go over sockets, whatever else those have.
+    pub sockets: bool,
+}
+
+impl Job {
+    /// For people to read: `train 3/8`.
+    pub fn shown(&self) -> String {
+        let rank = match (self.rank, self.ranks) {
+            (Some(rank), Some(ranks)) => format!("{rank}/{ranks}"),
+            _ => String::new(),
+        };
+        format!("{} {rank}", self.name).trim().into()
+    }
 }
 
 /// The first frame of a connection, from its client.

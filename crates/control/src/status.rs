@@ -2,6 +2,7 @@
 
 use crate::device::Device;
 use crate::gpu::{Gpus, Said};
+use crate::hello::Job;
 use crate::holding::Holding;
 use serde::{Deserialize, Serialize};
 
@@ -112,6 +113,12 @@ pub struct Session {
     /// See `host`.
     #[serde(default)]
     pub program: String,
+    /// The job that it is of, and which rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<Job>,
+    /// How its collectives go to other servers: `socket` or `ib`; empty where it is of no job.
+    #[serde(default)]
+    pub network: String,
     /// The worker's process.
     #[serde(default)]
     pub worker_pid: u32,

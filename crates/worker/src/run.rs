@@ -82,6 +82,8 @@ pub fn run(
             Order::Attach(attach) => break (attach, fds),
             Order::Board => board = fds.into_iter().next(),
             Order::Bell => bell = fds.into_iter().next(),
+            // Somebody may ask for what all sessions hold before this one has begun.
+            Order::Tell | Order::News { .. } | Order::Shared => {}
             _ => return Err("the server says nothing of a session".into()),
         }
     };

@@ -500,6 +500,18 @@ fn said(server: &Server, question: &Question, asker: &Asker<'_>) -> Option<Said>
     may.then(|| server.monitor.ask(question)).flatten()
 }
 
+/// How the collectives of a session go to other servers: by what the job asks for, and by what this
+/// machine has.
+fn network(client: &ClientInfo) -> String {
+    let ib = || std::fs::read_dir("/sys/class/infiniband").is_ok_and(|d| d.count() > 0);
+    match &client.job {
+        None => "",
+        Some(job) if !job.sockets && ib() => "ib",
+        Some(_) => "socket",
+    }
+    .into()
+}
+
 /// A time in seconds since 1970.
 pub(super) fn unix(t: SystemTime) -> u64 {
     t.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
@@ -546,6 +558,8 @@ pub(super) fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
                 pid: s.client.pid,
                 here: place(&s.client) == place(&hello.client),
                 program: s.client.program.clone(),
+                job: s.client.job.clone(),
+                network: network(&s.client),
                 worker_pid: s.worker.pid,
                 lease: placing.lease,
                 memory_limit: placing.memory,

@@ -6,7 +6,9 @@ use super::engine::{callback, load, logs, output};
 use super::state::space::Share;
 use super::state::{State, devices};
 use crate::config::Config;
+use crate::env::var;
 use crate::hello::Failure;
+use crate::plan::Plan;
 use crate::prelude::*;
 use crate::servers::MOST_SERVERS;
 use crate::session::{Handler, Session};
@@ -233,6 +235,8 @@ pub fn bind(client: Option<&'static Client>) {
 /// Opens a session with each server of a configuration, and says which the first is. The clients
 /// live as long as the process. Servers that cannot be used are left out, and the log says why.
 pub fn open(config: &Config) -> Result<&'static Client> {
+    let plan = Plan::new(config, var);
+    let config = &plan.config;
     let of = config.servers.len();
     refuse_if(of > MOST_SERVERS, CUDA_ERROR_NO_DEVICE).inspect_err(|_| {
         crate::log!(
@@ -258,7 +262,7 @@ pub fn open(config: &Config) -> Result<&'static Client> {
     let all = found
         .iter_mut()
         .flat_map(|f| std::mem::take(&mut f.devices));
-    let all: Vec<_> = all.collect();
+    let all = devices::in_order(all.collect(), &plan.seen);
     let primary = |server| {
         let mut all = found.iter();
         let one = all.find(|f| f.events.state.spaces.share.server == server);

@@ -279,7 +279,7 @@ impl Server {
 /// Whether a connection begins with TLS, by its first three bytes. In clear a hello of that length
 /// would be too long.
 pub fn begins_with_tls(first: &[u8]) -> bool {
-    matches!(first, [22, 3, 0..=4, ..])
+    matches!(first, [22, 3, 1..=4, ..])
 }
 
 /// A handshake in progress.

@@ -23,9 +23,12 @@ unsafe extern "C" fn enter(scope: *mut u32, device: *mut i32) -> CUresult {
         let mut cx = life::enter()?;
         if cx.scope == 0 {
             let mut first = std::ptr::null_mut();
-            // SAFETY: a pointer to a live handle; the context is the first device's own.
+            let all = cx.client.every_device();
+            let own = all.into_iter().find(|d| !d.stand_in);
+            let own = own.map_or(0, |d| d.ordinal);
+            // SAFETY: a pointer to a live handle; the context is the device's own.
             let rc = unsafe {
-                match context::cuDevicePrimaryCtxRetain(&mut first, 0) {
+                match context::cuDevicePrimaryCtxRetain(&mut first, own) {
                     CUDA_SUCCESS => context::cuCtxSetCurrent(first),
                     rc => rc,
                 }

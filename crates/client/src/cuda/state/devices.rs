@@ -1,7 +1,8 @@
 //! Devices: which ones the program sees, and what is known of them.
 
 use super::prelude::*;
-use crate::servers::domain;
+use crate::plan::Seen;
+use crate::servers::{MOST_SERVERS, domain};
 use busbar_wire::generated::cuda::contract::DEVICES;
 use busbar_wire::{Reader, WireError};
 
@@ -22,6 +23,8 @@ pub struct Device {
     pub attributes: HashMap<i32, i32>,
     /// The id of its primary context.
     pub primary: u32,
+    /// It stands for a device of another rank, and work that is given to it is done by this one.
+    pub stand_in: bool,
 }
 
 impl Device {
@@ -30,6 +33,20 @@ impl Device {
         let get = |a| self.attributes.get(&(a as i32)).copied().unwrap_or(0) as u32;
         get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10
             + get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+    }
+
+    /// The same device, in the place of another rank's.
+    fn stand_in(&self, number: u32) -> Self {
+        let mut d = self.clone();
+        d.stand_in = true;
+        // Each device of a program has a name and a place of its own.
+        for (byte, n) in d.uuid[12..].iter_mut().zip((number + 1).to_be_bytes()) {
+            *byte ^= n;
+        }
+        let domain = domain(MOST_SERVERS - 1, number);
+        let pci = CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID as i32;
+        d.attributes.insert(pci, domain as i32);
+        d
     }
 
     /// Where it is on its machine's bus: domain, bus, device.
@@ -101,9 +118,27 @@ pub fn parse(bytes: &[u8], server: usize) -> Result<Vec<Device>, WireError> {
             uuid,
             attributes,
             primary: 0,
+            stand_in: false,
         });
     }
     Ok(devices)
+}
+
+/// The devices that a program sees of those that there are, in the order of its job's ranks; all
+/// where nothing is said of them.
+pub fn in_order(all: Vec<Device>, seen: &[Seen]) -> Vec<Device> {
+    if seen.is_empty() {
+        return all;
+    }
+    let of = |(i, s): (usize, &Seen)| {
+        let is = |d: &&Device| (d.server, d.position) == (s.spot.server, s.spot.position);
+        let found = all.iter().find(is)?;
+        Some(match s.stand_in {
+            true => found.stand_in(i as u32),
+            false => found.clone(),
+        })
+    };
+    seen.iter().enumerate().filter_map(of).collect()
 }
 
 /// Applies `CUDA_DEVICE_ORDER` and then `CUDA_VISIBLE_DEVICES`: ordinals or UUIDs, in order, up to
@@ -133,25 +168,19 @@ pub fn visible(mut all: Vec<Device>, primary: impl Fn(usize) -> u32) -> Result<V
 }
 
 fn choose(all: &[Device], list: &str) -> Result<Vec<Device>> {
-    let mut chosen: Vec<Device> = Vec::new();
+    let mut chosen: Vec<&Device> = Vec::new();
     for word in list.split(',').map(str::trim) {
         let found = match word.parse::<usize>() {
             Ok(n) => all.get(n),
             Err(_) => by_uuid(all, word),
         };
         match found {
-            Some(d)
-                if chosen
-                    .iter()
-                    .all(|c| (c.server, c.position) != (d.server, d.position)) =>
-            {
-                chosen.push(d.clone());
-            }
+            Some(d) if chosen.iter().all(|c| !std::ptr::eq(*c, d)) => chosen.push(d),
             Some(_) => return Err(CUDA_ERROR_INVALID_DEVICE),
             None => break,
         }
     }
-    Ok(chosen)
+    Ok(chosen.into_iter().cloned().collect())
 }
 
 /// The one device whose UUID begins so. A part of a GPU is a device with a UUID like any other.
@@ -172,6 +201,7 @@ fn by_uuid<'a>(all: &'a [Device], word: &str) -> Option<&'a Device> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ranks::Spot;
 
     fn devices() -> Vec<Device> {
         let d = |position: u32| Device {
@@ -182,6 +212,7 @@ mod tests {
             uuid: [0x10 + position as u8; 16],
             attributes: HashMap::new(),
             primary: 0,
+            stand_in: false,
         };
         (0..3).map(d).collect()
     }
@@ -208,6 +239,25 @@ mod tests {
         assert_eq!(pick("0,-1,1"), [0]);
         assert_eq!(pick("1, 2"), [1, 2]);
         assert!(choose(&devices(), "0,0").is_err());
+    }
+
+    #[test]
+    fn a_rank_sees_as_many_devices_as_its_job_has() {
+        let see = |position, stand_in| Seen {
+            spot: Spot {
+                server: 0,
+                position,
+            },
+            stand_in,
+        };
+        let seen = [see(1, true), see(1, true), see(1, false), see(2, false)];
+        let all = in_order(devices(), &seen);
+        let found: Vec<_> = all.iter().map(|d| (d.position, d.stand_in)).collect();
+        assert_eq!(found, [(1, true), (1, true), (1, false), (2, false)]);
+        let names: std::collections::BTreeSet<_> = all.iter().map(|d| d.uuid).collect();
+        assert_eq!(names.len(), 4, "each has a name of its own");
+        let chosen = choose(&all, "1,0,3").expect("three devices");
+        assert_eq!(chosen.len(), 3, "stand-ins are not the same device");
     }
 
     #[test]

@@ -1,0 +1,207 @@
+"""Ranks of a job, and a launcher of them: `job.py launch [FLAGS] MODE`.
+
+The launcher does what torchrun, mpirun, horovodrun and others do: it starts a process for each
+rank, and says by the variables of that launcher which one it is. Ranks meet by files in a folder,
+as others do by a store. What ranks print comes out in their order.
+"""
+
+import argparse
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+STYLES = {
+    "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    "mpirun": (
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ),
+    "hydra": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    "horovodrun": ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
+}
+SUM, FLOAT = 0, 7
+
+
+class Id(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 128)]
+
+
+def must(what, rc):
+    if rc:
+        said = nccl.ncclGetLastError(None) if what.startswith("nccl") else b""
+        print(f"{what}: {rc} {(said or b'').decode()}".strip(), flush=True)
+        sys.exit(3)
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+def load():
+    global cuda, nccl
+    cuda, nccl = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libnccl.so.2")
+    nccl.ncclGetLastError.restype = ctypes.c_char_p
+    nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int]
+    reduce = [ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int, ctypes.c_int]
+    nccl.ncclAllReduce.argtypes = [*reduce, ctypes.c_void_p, ctypes.c_void_p]
+    nccl.ncclCommGetAsyncError.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    nccl.ncclCommDestroy.argtypes = nccl.ncclCommAbort.argtypes = [ctypes.c_void_p]
+    cuda.cuCtxSetCurrent.argtypes = cuda.cuStreamSynchronize.argtypes = [ctypes.c_void_p]
+    cuda.cuStreamQuery.argtypes = [ctypes.c_void_p]
+    cuda.cuMemcpyHtoD_v2.argtypes = [ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t]
+    cuda.cuMemcpyDtoH_v2.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t]
+
+
+class Rank:
+    """A rank on its device."""
+
+    def __init__(self, mode):
+        self.mode = mode
+        names = STYLES[os.environ["JOB_STYLE"]]
+        self.rank, self.ranks, self.local, self.locals = (int(os.environ[n]) for n in names)
+        load()
+        must("cuInit", cuda.cuInit(0))
+        count = ctypes.c_int()
+        must("count", cuda.cuDeviceGetCount(ctypes.byref(count)))
+        self.device = self.local if count.value > 1 else 0
+        self.count = count.value
+        context = ctypes.c_void_p()
+        must("retain", cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), self.device))
+        must("current", cuda.cuCtxSetCurrent(context))
+        self.stream = ctypes.c_void_p()
+        must("stream", cuda.cuStreamCreate(ctypes.byref(self.stream), 1))
+        self.comm = ctypes.c_void_p()
+
+    def meet(self):
+        at, uid = Path(os.environ["JOB_STORE"]) / "id", Id()
+        if self.rank == 0:
+            must("ncclGetUniqueId", nccl.ncclGetUniqueId(ctypes.byref(uid)))
+            at.with_suffix(".new").write_bytes(bytes(uid))
+            at.with_suffix(".new").rename(at)
+        else:
+            while not at.exists():
+                time.sleep(0.01)
+            ctypes.memmove(ctypes.byref(uid), at.read_bytes(), ctypes.sizeof(uid))
+        made = nccl.ncclCommInitRank(ctypes.byref(self.comm), self.ranks, uid, self.rank)
+        must("ncclCommInitRank", made)
+
+    def buffer(self, values):
+        at = ctypes.c_uint64()
+        must("alloc", cuda.cuMemAlloc_v2(ctypes.byref(at), 4 * len(values)))
+        host = (ctypes.c_float * len(values))(*values)
+        must("put", cuda.cuMemcpyHtoD_v2(at, host, ctypes.sizeof(host)))
+        return at
+
+    def read(self, at, n):
+        host = (ctypes.c_float * n)()
+        must("get", cuda.cuMemcpyDtoH_v2(host, at, ctypes.sizeof(host)))
+        return list(host)
+
+    def reduce(self, a, b, n):
+        return nccl.ncclAllReduce(a, b, n, FLOAT, SUM, self.comm, self.stream)
+
+    def trouble(self):
+        """What has become of the communicator: a code, and a sentence."""
+        code = ctypes.c_int()
+        asked = nccl.ncclCommGetAsyncError(self.comm, ctypes.byref(code))
+        return asked or code.value, (nccl.ncclGetLastError(None) or b"").decode()
+
+    def run(self):
+        say(f"rank {self.rank} of {self.ranks}: {self.count} devices, mine is {self.device}")
+        if self.mode == "look":
+            sys.stdin.read()
+            return
+        self.meet()
+        a, b = self.buffer([self.rank + 1.0, 0.5]), self.buffer([0.0, 0.0])
+        must("ncclAllReduce", self.reduce(a, b, 2))
+        must("sync", cuda.cuStreamSynchronize(self.stream))
+        say(f"rank {self.rank}: sums {self.read(b, 2)}")
+        if self.mode == "sum":
+            must("ncclCommDestroy", nccl.ncclCommDestroy(self.comm))
+            return
+        self.wait(a, b)
+
+    def wait(self, a, b):
+        """Sums on and on, as a trainer does: asks what has become of it, and ends at an error.
+        The one of mode `late` that is told to never comes."""
+        late = self.mode == "late" and self.rank == self.ranks - 1
+        say(f"rank {self.rank}: goes on")
+        while True:
+            if not late:
+                rc = self.reduce(a, b, 2)
+                while not rc and cuda.cuStreamQuery(self.stream) == 600:
+                    if self.trouble()[0]:
+                        break
+                    time.sleep(0.02)
+            code, why = self.trouble()
+            if code:
+                say(f"rank {self.rank}: error {code}: {why}")
+                nccl.ncclCommAbort(self.comm)
+                sys.exit(4)
+            time.sleep(0.02)
+
+
+def die_with_parent():
+    """A launcher that is killed leaves nobody behind who waits for others."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def launch(a):
+    store = a.store or tempfile.mkdtemp(prefix="job-")
+    names, ranks = STYLES[a.style], []
+    for local in range(a.n):
+        rank, world = a.node * a.n + local, a.nodes * a.n
+        env = dict(os.environ, JOB_STORE=store, JOB_STYLE=a.style)
+        env.update(zip(names, map(str, (rank, world, local, a.n)), strict=True))
+        if a.visible:
+            env["CUDA_VISIBLE_DEVICES"] = str(local)
+        command = [sys.executable, __file__, "rank", a.mode]
+        out = open(f"{store}/{rank}", "w+")
+        stdin = subprocess.PIPE if a.mode == "look" else subprocess.DEVNULL
+        child = subprocess.Popen(
+            command, env=env, stdout=out, stdin=stdin, preexec_fn=die_with_parent
+        )
+        ranks.append((child, out))
+        if a.follow:
+            say(f"process {rank} {ranks[-1][0].pid}")
+    if a.follow:
+        for line in sys.stdin:
+            if line.strip() == "end":
+                break
+    worst = 0
+    for child, out in ranks:
+        if child.stdin:
+            child.stdin.close()
+        worst = max(worst, abs(child.wait()))
+        out.seek(0)
+        sys.stdout.write(out.read())
+    sys.exit(worst)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("what", choices=["launch", "rank"])
+    p.add_argument("mode", choices=["sum", "look", "on", "late"])
+    p.add_argument("-n", type=int, default=2)
+    p.add_argument("--style", choices=sorted(STYLES), default="torchrun")
+    p.add_argument("--visible", action="store_true", help="each rank sees its device alone")
+    p.add_argument("--nodes", type=int, default=1)
+    p.add_argument("--node", type=int, default=0)
+    p.add_argument("--store")
+    p.add_argument("--follow", action="store_true", help="print the processes; wait for `end`")
+    a = p.parse_args()
+    if a.what == "rank":
+        Rank(a.mode).run()
+    else:
+        launch(a)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+//! Jobs of many ranks: started as launchers start them, on one server and on two, by one machine
+//! and by several; what they print is what they print natively.
+
+use busbar_e2e::program::{Running, clear, finished, native, printed};
+use busbar_e2e::server::{Options, Server};
+use busbar_e2e::tree::tree;
+use busbar_e2e::until;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/job.py");
+const ALL: [&str; 4] = ["torchrun", "mpirun", "hydra", "horovodrun"];
+
+fn server(devices: u32, name: &str) -> Server {
+    let library = tree().fakedev.join("libnccl.so.2");
+    // Servers of one host are two to NCCL if they say so; their cells have networks of their own.
+    Options::default()
+        .arg("--nccl-library", library.to_str().expect("a path"))
+        .arg("--isolation", "off")
+        .env("FAKEDEV_DEVICES", &devices.to_string())
+        .env("NCCL_HOSTID", name)
+        .start()
+}
+
+/// A launcher of so many ranks, natively.
+fn launched(n: u32, args: &[&str]) -> String {
+    let mut c = native(Path::new("python3"));
+    c.env("FAKEDEV_DEVICES", n.to_string());
+    c.args([PROGRAM, "launch", "-n", &n.to_string()]).args(args);
+    printed(&mut c)
+}
+
+/// `busbar run` at these servers.
+fn run(servers: &[&Server], flags: &[&str], args: &[&str]) -> Command {
+    let mut c = Command::new(&tree().busbar);
+    clear(&mut c);
+    let at: Vec<_> = servers.iter().map(|s| s.address.clone()).collect();
+    c.args(["run", "--nccl", "--server", &at.join(",")]);
+    c.args(flags).args(["--", "python3", PROGRAM, "launch"]);
+    c.args(args);
+    c
+}
+
+#[test]
+fn ranks_of_each_launcher_compute_as_natively() {
+    let (a, b, all) = (server(2, "a"), server(2, "b"), server(4, "all"));
+    let expected = launched(4, &["sum"]);
+    assert!(expected.contains("rank 3: sums [10.0, 2.0]"), "{expected}");
+    for style in ALL {
+        for servers in [&[&all][..], &[&a, &b]] {
+            let args = ["-n", "4", "--style", style, "sum"];
+            let got = printed(&mut run(servers, &["-n", "4"], &args));
+            assert_eq!(got, expected, "{style}, {} servers", servers.len());
+        }
+    }
+    // The simulated driver shows all devices whatever is asked for, Busbar does not.
+    let args = ["-n", "4", "--visible", "sum"];
+    let got = printed(&mut run(&[&a, &b], &["-n", "4"], &args));
+    let alone = |rank| format!("rank {rank} of 4: 1 devices, mine is 0\nrank {rank}: sums [10.0");
+    assert!((0..4).all(|rank| got.contains(&alone(rank))), "{got}");
+}
+
+/// The ranks that have a session, by server, as its status says.
+fn ranks(s: &Server) -> Vec<(u64, String)> {
+    let of = |s: &Value| {
+        let job = &s["job"];
+        let name = job["name"].as_str().unwrap_or_default();
+        (job["rank"].as_u64().unwrap_or(99), name.to_string())
+    };
+    let mut all: Vec<_> = s.sessions().iter().map(of).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_rank_has_a_session_at_its_own_server_alone() {
+    let (a, b) = (server(2, "a"), server(2, "b"));
+    let flags = ["-n", "4", "--job", "train"];
+    let args = ["-n", "4", "--follow", "look"];
+    let mut c = run(&[&a, &b], &flags, &args);
+    let mut held = Running::start(c.env("NCCL_IB_DISABLE", "1"));
+    held.line_with("process 3");
+    let named = |ranks: [u64; 2]| ranks.map(|r| (r, "train".to_string())).to_vec();
+    until("two ranks at each server, neighbours", || {
+        let found = (ranks(&a), ranks(&b));
+        (found == (named([0, 1]), named([2, 3]))).then_some(())
+    });
+    assert_eq!(a.sessions()[0]["network"], "socket");
+    held.finish();
+}
+
+#[test]
+fn machines_that_name_a_job_share_its_devices() {
+    let (a, b) = (server(3, "a"), server(1, "b"));
+    let store = tempfile::tempdir().expect("a folder");
+    let machine = |node: u32| {
+        let (part, number) = (format!("{node}/2"), node.to_string());
+        let flags = ["-n", "2", "--job", "two", "--node", &part];
+        let place = store.path().to_str().expect("a path");
+        let which = ["--nodes", "2", "--node", &number, "--store", place];
+        run(
+            &[&a, &b],
+            &flags,
+            &[&["-n", "2"], &which[..], &["sum"]].concat(),
+        )
+    };
+    let (mut second, mut first) = (machine(1), machine(0));
+    let said = std::thread::scope(|s| {
+        // Whichever comes first waits for the other.
+        let later = s.spawn(|| printed(&mut second));
+        let first = printed(&mut first);
+        first + &later.join().expect("the second machine's")
+    });
+    for rank in 0..4 {
+        let local = rank % 2;
+        let line = format!("rank {rank} of 4: 2 devices, mine is {local}\n");
+        assert!(said.contains(&line), "{said}");
+        assert!(
+            said.contains(&format!("rank {rank}: sums [10.0, 2.0]\n")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_job_has_all_its_devices_or_none() {
+    let (a, b) = (server(2, "a"), server(1, "b"));
+    let flags = ["-n", "2", "--job", "more", "--node", "0/2"];
+    let out = finished(&mut run(&[&a, &b], &flags, &["-n", "2", "sum"]));
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(err.contains("4 GPUs wanted"), "{err}");
+    assert!(a.status()["leases"].as_array().is_some_and(Vec::is_empty));
+    let flags = ["-n", "1", "--job", "more", "--node", "1/2", "--wait", "1s"];
+    let out = finished(&mut run(&[&a], &flags, &["-n", "1", "sum"]));
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        err.contains("the first machine of the job more has not"),
+        "{err}"
+    );
+}
