@@ -87,6 +87,7 @@ def all_of(p, first, kind):
             ("write", lambda: libc.write(fd, vp(p), sz(BYTES))),
             ("pwrite", lambda: libc.pwrite(fd, vp(p), sz(BYTES), C.c_long(0))),
             ("writev", lambda: libc.writev(fd, (Iov * 2)((p, 1000), (p + 1000, BYTES - 1000)), 2)),
+            ("pwritev2", lambda: libc.pwritev2(fd, (Iov * 1)((p, BYTES)), 1, C.c_long(0), 0)),
             ("os.write", lambda: os.write(fd, memoryview(view))),
             ("file", lambda: f.write(view)),
         ):
@@ -107,6 +108,8 @@ def all_of(p, first, kind):
         for what, read in (
             ("read", lambda: libc.read(fd, vp(p), sz(BYTES))),
             ("pread", lambda: libc.pread(fd, vp(p), sz(BYTES), C.c_long(0))),
+            ("preadv2", lambda: libc.preadv2(fd, (Iov * 1)((p, BYTES)), 1, C.c_long(0), 0)),
+            ("os.preadv", lambda: os.preadv(fd, [view], 0)),
             ("readinto", lambda: f.readinto(view)),
             ("readv", lambda: libc.readv(fd, (Iov * 2)((p, 1000), (p + 1000, BYTES - 1000)), 2)),
         ):
@@ -114,6 +117,9 @@ def all_of(p, first, kind):
             kernel(p, first)
             n = read()
             check(what, (n, view.raw == data))
+        kernel(p, first)
+        n = libc.getrandom(vp(p), sz(256), 0)
+        check("getrandom", (n, view.raw[:256] != want[:256], view.raw[256:] == want[256:]))
         os.lseek(fd, 0, 0)
         stream = libc.fdopen(os.dup(fd), b"r")
         kernel(p, first)

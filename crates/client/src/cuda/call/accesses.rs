@@ -115,6 +115,12 @@ before! {
     pwritev64(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t {
         meet_all(list, n.max(0) as usize, false)
     }
+    pwritev2(fd: c_int, list: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t {
+        meet_all(list, n.max(0) as usize, false)
+    }
+    pwritev64v2(fd: c_int, list: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t {
+        meet_all(list, n.max(0) as usize, false)
+    }
     sendmsg(fd: c_int, m: *const msghdr, flags: c_int) -> ssize_t { meet_message(m, false) }
     sendmmsg(fd: c_int, list: *mut mmsghdr, n: u32, flags: c_int) -> c_int {
         meet_messages(list, n, false)
@@ -141,6 +147,13 @@ before! {
     preadv64(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t {
         meet_all(list, n.max(0) as usize, true)
     }
+    preadv2(fd: c_int, list: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t {
+        meet_all(list, n.max(0) as usize, true)
+    }
+    preadv64v2(fd: c_int, list: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t {
+        meet_all(list, n.max(0) as usize, true)
+    }
+    getrandom(p: To, n: size_t, flags: u32) -> ssize_t { meets(p, n, true) }
     recvmsg(fd: c_int, m: *mut msghdr, flags: c_int) -> ssize_t { meet_message(m, true) }
     recvmmsg(fd: c_int, list: *mut mmsghdr, n: u32, flags: c_int, limit: To) -> c_int {
         meet_messages(list, n, true)
