@@ -205,6 +205,18 @@ fn offers(server: &str, v: &Status) -> Result<String> {
         let why: Vec<_> = why.collect();
         bail!("{server} has no accelerator ({})", why.join("; "));
     }
+    let mut counted = Vec::<(&str, usize)>::new();
+    for name in names {
+        match counted.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, n)) => *n += 1,
+            None => counted.push((name, 1)),
+        }
+    }
+    let say = |(name, n): &(&str, usize)| match n {
+        1 => (*name).to_string(),
+        n => format!("{n} times {name}"),
+    };
+    let names: Vec<_> = counted.iter().map(say).collect();
     Ok(format!(
         "{server} runs Busbar {} and offers {}",
         v.version,
