@@ -20,10 +20,14 @@ fn GraphAddNode(node: u32, graph: u32, kind: u32, after: U32s, edges: Bytes, par
 #[changes(GraphNode, node, "parameters")]
 fn GraphSetNode(node: u32, params: Bytes, extra: Bytes, mirrors: [u32; 2]);
 
-/// Changes a node of an executable graph, and says which mirrors it now reads and writes.
-#[id(0x8103)] #[message] #[waits] #[family(graph)]
+// 0x8103 always waited.
+/// Changes a node of an executable graph, and says which mirrors it now reads and writes; nothing if
+/// it differs from an `earlier` change of the node in nothing that a driver looks at. Libraries
+/// that keep graphs change each node before each launch.
+#[id(0x811c)] #[message] #[family(graph)]
+#[queued_if(earlier != 0)]
 #[changes(GraphExec, exec, "parameters of a node")]
-fn GraphExecSetNode(exec: u32, node: u32, params: Bytes, extra: Bytes, mirrors: [u32; 2]) -> (sources: U32s, destinations: U32s);
+fn GraphExecSetNode(exec: u32, node: u32, earlier: u32, params: Bytes, extra: Bytes, mirrors: [u32; 2]) -> (sources: U32s, destinations: U32s);
 
 /// The parameters of a node.
 #[id(0x8104)] #[message] #[waits] #[family(graph)]

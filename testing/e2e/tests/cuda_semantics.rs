@@ -516,33 +516,47 @@ fn what_kernels_wrote_is_there_when_the_program_hears_that_they_are_done() {
     assert_eq!(text.matches("20 heard, 20 kept").count(), 9, "{text}");
 }
 
-#[test]
-fn a_program_that_hears_of_a_stream_asks_nothing_more() {
+/// How often a program that does so many rounds of something waits for which call.
+fn trips_of(server: &Server, word: &str, rounds: u64) -> std::collections::BTreeMap<String, u64> {
+    let mut c = remote(server, Path::new(PROGRAM));
+    c.args([word, &rounds.to_string()]);
+    let out = finished(c.env("BUSBAR_SHM", "0").env("BUSBAR_STATS", "1"));
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(said.contains(&format!(": {rounds}\n")), "{said}");
+    let v = stats(&out);
+    let calls = v["by_call"].as_array().expect("a list");
+    let trips = calls.iter().map(|c| {
+        let name = c["call"].as_str().expect("a name").to_string();
+        (name, c["round_trips"].as_u64().expect("a counter"))
+    });
+    // While work is under way a thread of the client's looks, as often as it gets to it.
+    trips
+        .filter(|(name, _)| name != "(shadowed memory, watched)")
+        .collect()
+}
+
+/// Has a program do a hundred rounds more: what it waits for then, beyond so much of `calls`, is
+/// too much.
+fn waits_for_no_more(word: &str, calls: &[(&str, u64)]) {
     let server = Server::start();
-    let trips = |rounds: u64| {
-        let mut c = remote(&server, Path::new(PROGRAM));
-        c.args(["steady", &rounds.to_string()]);
-        let out = finished(c.env("BUSBAR_SHM", "0").env("BUSBAR_STATS", "1"));
-        let said = String::from_utf8_lossy(&out.stdout).into_owned();
-        assert_eq!(said, format!("heard: {rounds}\n"));
-        let v = stats(&out);
-        let calls = v["by_call"].as_array().expect("a list").clone();
-        let trips = calls.into_iter().map(move |c| {
-            let name = c["call"].as_str().expect("a name").to_string();
-            (name, c["round_trips"].as_u64().expect("a counter"))
-        });
-        // While work is under way a thread of the client's looks, as often as it gets to it.
-        let own = trips.filter(|(name, _)| name != "(shadowed memory, watched)");
-        own.collect::<std::collections::BTreeMap<_, _>>()
-    };
-    let (few, many) = (trips(20), trips(120));
+    let (few, many) = (trips_of(&server, word, 20), trips_of(&server, word, 120));
     for (name, n) in &many {
         let more = n - few.get(name).copied().unwrap_or(0);
-        let wanted = if name == "cuStreamSynchronize" {
-            100
-        } else {
-            0
-        };
+        let wanted = calls.iter().find(|c| c.0 == name).map_or(0, |c| c.1);
         assert_eq!(more, wanted, "{name}: {few:?} {many:?}");
     }
+}
+
+#[test]
+fn a_program_that_hears_of_a_stream_asks_nothing_more() {
+    waits_for_no_more("steady", &[("cuStreamSynchronize", 100)]);
+}
+
+#[test]
+fn a_graph_whose_nodes_get_other_arguments_asks_nothing_more() {
+    let server = Server::start();
+    let wanted = printed(native(Path::new(PROGRAM)).args(["changes", "20"]));
+    let got = printed(remote(&server, Path::new(PROGRAM)).args(["changes", "20"]));
+    assert_eq!(wanted, got);
+    waits_for_no_more("changes", &[("ContextSynchronize", 100), ("CopyOut", 100)]);
 }

@@ -6,6 +6,8 @@
 mod api;
 #[path = "semantics_program/captures.rs"]
 mod captures;
+#[path = "semantics_program/changes.rs"]
+mod changes;
 #[path = "semantics_program/compiled.rs"]
 mod compiled;
 #[path = "semantics_program/copies.rs"]
@@ -128,6 +130,10 @@ fn main() {
         "steady" => {
             let rounds = std::env::args().nth(2).and_then(|n| n.parse().ok());
             hears::steady(&api, rounds.expect("a number of rounds"));
+        }
+        "changes" => {
+            let rounds = std::env::args().nth(2).and_then(|n| n.parse().ok());
+            changes::changes(&api, rounds.expect("a number of rounds"));
         }
         "registered" => registered::registered(&api),
         "held" => held::held(&api),

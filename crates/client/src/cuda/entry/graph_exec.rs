@@ -121,6 +121,7 @@ pub unsafe fn cuGraphExecUpdate_v2(
     info: *mut CUgraphExecUpdateResultInfo,
 ) -> Result<()> {
     refuse_if(info.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    cx.state().graphs.forget_changes(exec);
     let (rc, body) = cx.call_any(&msg::GraphExecUpdate { exec, graph })?;
     let r = decode::<msg::GraphExecUpdateReply>(&body)?;
     let node = |id| match id {

@@ -426,15 +426,65 @@ pub unsafe fn exec_set_node<T: Copy>(
 ) -> Result<()> {
     // SAFETY: passed on to the caller.
     let e = unsafe { encode(cx, &make(read(p)?))? };
-    let r = cx.reply_to(&msg::GraphExecSetNode {
+    let graphs = &cx.state().graphs;
+    let seen = seen(cx, &e);
+    let earlier = seen
+        .as_ref()
+        .is_some_and(|s| graphs.was_changed(exec, node, s));
+    let m = msg::GraphExecSetNode {
         exec,
         node,
+        earlier: earlier.into(),
         params: busbar_abi::bytes_of(&e.p),
         extra: &e.extra,
         mirrors: e.mirrors,
-    })?;
-    cx.state().graphs.learn(exec, r.sources, r.destinations);
+    };
+    if m.queued() {
+        return cx.send(&m);
+    }
+    let r = cx.reply_to(&m)?;
+    graphs.changed(exec, node, seen);
+    graphs.learn(exec, r.sources, r.destinations);
     Ok(())
+}
+
+/// What a driver looks at when a node is changed: all but the arguments of a kernel, what is filled
+/// in, and where it lies within memory of one context. What it took once it takes again.
+fn seen(cx: Cx, e: &Encoded) -> Option<Box<[u8]>> {
+    if !e.usual || e.mirrors != [0; 2] {
+        return None;
+    }
+    let mut p = e.p;
+    let mut homes = [None; 2];
+    match p.r#type {
+        CU_GRAPH_NODE_TYPE_KERNEL => {}
+        CU_GRAPH_NODE_TYPE_MEMSET => {
+            let mut s: CUDA_MEMSET_NODE_PARAMS_v2 = busbar_abi::member(&p.u);
+            homes[0] = Some(cx.state().ranges.home(s.dst)?);
+            (s.dst, s.value) = (0, 0);
+            busbar_abi::set_member(&mut p.u, s);
+        }
+        CU_GRAPH_NODE_TYPE_MEMCPY => {
+            let mut c: CUDA_MEMCPY_NODE_PARAMS = busbar_abi::member(&p.u);
+            let q = &mut c.copyParams;
+            let on_device = CU_MEMORYTYPE_DEVICE;
+            if (q.srcMemoryType, q.dstMemoryType) != (on_device, on_device) {
+                return None;
+            }
+            homes[0] = Some(cx.state().ranges.home(q.srcDevice)?);
+            homes[1] = Some(cx.state().ranges.home(q.dstDevice)?);
+            (q.srcDevice, q.dstDevice) = (0, 0);
+            busbar_abi::set_member(&mut p.u, c);
+        }
+        _ => return None,
+    }
+    let mut seen = busbar_abi::bytes_of(&p).to_vec();
+    seen.extend(e.extra.len().to_ne_bytes());
+    for (context, device) in homes.into_iter().flatten() {
+        seen.extend(context.to_ne_bytes());
+        seen.extend(device.to_ne_bytes());
+    }
+    Some(seen.into())
 }
 
 pub unsafe fn cuGraphKernelNodeSetAttribute(

@@ -53,6 +53,8 @@ pub struct Graphs {
     execs: Mutex<HashMap<u32, Arc<Lists>>>,
     /// How many those are: mostly none, and then a launch looks no further.
     count: AtomicUsize,
+    /// Nodes of executable graphs that have been changed, and what a driver looked at then.
+    changed: Mutex<HashMap<u32, HashMap<u32, Box<[u8]>>>>,
 }
 
 impl Graphs {
@@ -180,6 +182,30 @@ impl Graphs {
     /// An executable graph is gone.
     pub fn forget_exec(&self, exec: u32) {
         self.change(exec, |l| *l = Lists::default());
+        self.forget_changes(exec);
+    }
+
+    /// Whether a node of an executable graph was changed before to what a driver, which looks at
+    /// `seen`, cannot tell from a change to come.
+    pub fn was_changed(&self, exec: u32, node: u32, seen: &[u8]) -> bool {
+        let all = lock(&self.changed);
+        let before = all.get(&exec).and_then(|nodes| nodes.get(&node));
+        before.is_some_and(|b| **b == *seen)
+    }
+
+    /// A driver has taken a change of a node; nothing is known of it if there is nothing to be seen.
+    pub fn changed(&self, exec: u32, node: u32, seen: Option<Box<[u8]>>) {
+        let mut all = lock(&self.changed);
+        if let Some(seen) = seen {
+            all.entry(exec).or_default().insert(node, seen);
+        } else if let Some(nodes) = all.get_mut(&exec) {
+            nodes.remove(&node);
+        }
+    }
+
+    /// An executable graph has become another one.
+    pub fn forget_changes(&self, exec: u32) {
+        lock(&self.changed).remove(&exec);
     }
 
     fn change(&self, exec: u32, change: impl FnOnce(&mut Lists)) {
@@ -211,7 +237,8 @@ mod tests {
         /// How much is known: nodes and what they keep, graphs with lists.
         pub fn len(&self) -> usize {
             let k = lock(&self.known);
-            k.owner.len() + k.inner.len() + k.kept.len() + lock(&self.execs).len()
+            let changed: usize = lock(&self.changed).values().map(HashMap::len).sum();
+            k.owner.len() + k.inner.len() + k.kept.len() + lock(&self.execs).len() + changed
         }
     }
 
@@ -246,6 +273,25 @@ mod tests {
         assert_eq!(g.store_params(10, &[0; 16], &[(u32::MAX, 9)]), 0);
         g.forget_node(10);
         assert_eq!(g.len(), 0);
+    }
+
+    #[test]
+    fn a_change_is_known_by_what_a_driver_sees_until_the_graph_is_another_one() {
+        let g = Graphs::default();
+        let seen = |b: &[u8]| Some(b.into());
+        assert!(!g.was_changed(1, 10, b"a"));
+        g.changed(1, 10, seen(b"a"));
+        assert!(g.was_changed(1, 10, b"a"));
+        assert!(!g.was_changed(1, 10, b"b") && !g.was_changed(1, 11, b"a"));
+        assert!(!g.was_changed(2, 10, b"a"));
+        g.changed(1, 10, None);
+        assert!(!g.was_changed(1, 10, b"a"));
+        for end in [Graphs::forget_exec, Graphs::forget_changes] {
+            g.changed(1, 10, seen(b"a"));
+            end(&g, 1);
+            assert!(!g.was_changed(1, 10, b"a"));
+            assert_eq!(g.len(), 0);
+        }
     }
 
     #[test]

@@ -657,12 +657,6 @@ pub fn effects(op: u16) -> &'static [Effect<Kind>] {
                 of: &[(Kind::GraphNode, At::Field("node"))],
             },
         ],
-        op::GRAPH_EXEC_SET_NODE => &[Effect {
-            act: Act::Changes("parameters of a node"),
-            kind: Kind::GraphExec,
-            at: At::Field("exec"),
-            of: &[],
-        }],
         op::GRAPH_NODES => &[Effect {
             act: Act::Names,
             kind: Kind::GraphNode,
@@ -777,6 +771,12 @@ pub fn effects(op: u16) -> &'static [Effect<Kind>] {
             act: Act::Changes("parameters"),
             kind: Kind::GraphNode,
             at: At::Field("node"),
+            of: &[],
+        }],
+        op::GRAPH_EXEC_SET_NODE => &[Effect {
+            act: Act::Changes("parameters of a node"),
+            kind: Kind::GraphExec,
+            at: At::Field("exec"),
             of: &[],
         }],
         op::IPC_IMPORT => &[Effect {

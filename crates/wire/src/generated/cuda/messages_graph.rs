@@ -123,11 +123,14 @@ impl<'a> Request<'a> for GraphSetNode<'a> {
     const NAME: &'static str = "GraphSetNode";
 }
 
-/// Changes a node of an executable graph, and says which mirrors it now reads and writes.
+/// Changes a node of an executable graph, and says which mirrors it now reads and writes; nothing if
+/// it differs from an `earlier` change of the node in nothing that a driver looks at. Libraries
+/// that keep graphs change each node before each launch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GraphExecSetNode<'a> {
     pub exec: u32,
     pub node: u32,
+    pub earlier: u32,
     pub params: &'a [u8],
     pub extra: &'a [u8],
     pub mirrors: [u32; 2],
@@ -138,6 +141,7 @@ impl<'a> Message<'a> for GraphExecSetNode<'a> {
     fn encode(&self, w: &mut Writer<'_>) {
         w.u32(self.exec);
         w.u32(self.node);
+        w.u32(self.earlier);
         w.bytes(self.params);
         w.bytes(self.extra);
         for x in self.mirrors {
@@ -150,6 +154,7 @@ impl<'a> Message<'a> for GraphExecSetNode<'a> {
         Ok(Self {
             exec: r.u32()?,
             node: r.u32()?,
+            earlier: r.u32()?,
             params: r.bytes()?,
             extra: r.bytes()?,
             mirrors: [r.u32()?, r.u32()?],
@@ -160,6 +165,12 @@ impl<'a> Message<'a> for GraphExecSetNode<'a> {
 impl<'a> Request<'a> for GraphExecSetNode<'a> {
     const OP: u16 = op::GRAPH_EXEC_SET_NODE;
     const NAME: &'static str = "GraphExecSetNode";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        // earlier != 0
+        self.earlier != 0
+    }
 }
 
 /// The reply to [`GraphExecSetNode`].
@@ -1116,6 +1127,7 @@ mod tests {
             Self {
                 exec: g.u32(),
                 node: g.u32(),
+                earlier: g.u32(),
                 params: g.bytes(),
                 extra: g.bytes(),
                 mirrors: std::array::from_fn(|_| g.u32()),

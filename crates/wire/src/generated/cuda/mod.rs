@@ -279,7 +279,6 @@ pub mod op {
     pub const POOL_FREE_NOW: u16 = 0x8072;
     pub const POOL_CREATE: u16 = 0x8074;
     pub const GRAPH_ADD_NODE: u16 = 0x8100;
-    pub const GRAPH_EXEC_SET_NODE: u16 = 0x8103;
     pub const GRAPH_GET_NODE: u16 = 0x8104;
     pub const GRAPH_NODES: u16 = 0x8105;
     pub const GRAPH_EDGES: u16 = 0x8106;
@@ -299,6 +298,7 @@ pub mod op {
     pub const USER_OBJECT_CREATE: u16 = 0x8119;
     pub const RUN_PROMISED: u16 = 0x811a;
     pub const GRAPH_SET_NODE: u16 = 0x811b;
+    pub const GRAPH_EXEC_SET_NODE: u16 = 0x811c;
     pub const MEMORY_FENCE: u16 = 0x8201;
     pub const MEMORY_TOLD: u16 = 0x8202;
     pub const IPC_EXPORT: u16 = 0x8240;
@@ -691,7 +691,6 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::POOL_FREE_NOW, "PoolFreeNow"),
     (op::POOL_CREATE, "PoolCreate"),
     (op::GRAPH_ADD_NODE, "GraphAddNode"),
-    (op::GRAPH_EXEC_SET_NODE, "GraphExecSetNode"),
     (op::GRAPH_GET_NODE, "GraphGetNode"),
     (op::GRAPH_NODES, "GraphNodes"),
     (op::GRAPH_EDGES, "GraphEdges"),
@@ -711,6 +710,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::USER_OBJECT_CREATE, "UserObjectCreate"),
     (op::RUN_PROMISED, "RunPromised"),
     (op::GRAPH_SET_NODE, "GraphSetNode"),
+    (op::GRAPH_EXEC_SET_NODE, "GraphExecSetNode"),
     (op::MEMORY_FENCE, "MemoryFence"),
     (op::MEMORY_TOLD, "MemoryTold"),
     (op::IPC_EXPORT, "IpcExport"),
