@@ -338,7 +338,11 @@ def measure(args):
                     key = part.spec, part.every
                     if key not in alone:
                         alone[key] = run_alone(*key, max(seconds / 3, 2.0), args)
-                rounds[scene.name].append(run_scene(scene, alone, seconds, args))
+                found = run_scene(scene, alone, seconds, args)
+                rounds[scene.name].append(found)
+                # As they come: a run that is cut short has told what it saw.
+                for name, value in found["values"].items():
+                    say(f"{scene.name}: {MEASURES[name].name}: {MEASURES[name].text(value)}")
             except Failed as error:
                 say(f"round {index + 1}: {scene.name} failed")
                 errors[scene.name].append(f"round {index + 1}: {error}")
