@@ -9,6 +9,8 @@ use anyhow::{Context, Result, bail};
 use busbar_client::servers::Server;
 use busbar_control::lease::SETTLE_TIME;
 use busbar_control::{share, size};
+use busbar_transport::rdma::ib::Choice;
+use busbar_transport::rdma::{Settings, Wish};
 use clap::builder::FalseyValueParser;
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -89,9 +91,24 @@ pub struct Args {
         allow_hyphen_values = true
     )]
     priority: Option<i32>,
+    /// Whether the program's sessions move to RDMA: if both ends can, always or never: auto, on,
+    /// off [default: auto]
+    #[arg(long, value_name = "WHEN", env = "BUSBAR_RDMA")]
+    rdma: Option<Wish>,
+    /// Over which port, and how: DEVICE[:PORT[:GID]][,class=,level=,mtu=,timeout=,retries=]
+    #[arg(long, value_name = "PORT", env = "BUSBAR_RDMA_DEVICE", value_parser = rdma_device)]
+    rdma_device: Option<String>,
+    /// Do not encrypt what goes over RDMA, if the server says so, too
+    #[arg(long, env = "BUSBAR_RDMA_PLAINTEXT", value_parser = FalseyValueParser::new())]
+    rdma_plaintext: bool,
     /// The program and its arguments; `bash` gives a shell whose programs see the accelerators
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
+}
+
+/// Which port: checked here, and read by the program's own Busbar.
+fn rdma_device(text: &str) -> Result<String, String> {
+    text.parse::<Choice>().map(|_| text.into())
 }
 
 /// Where the shims are.
@@ -225,6 +242,19 @@ pub fn run(mut a: Args) -> Result<()> {
     if busbar_client::log::parse(&log).is_none() {
         bail!("BUSBAR_LOG={log}: say LEVEL or LEVEL:FILE, with error, warn, info, debug or off");
     }
+    let rdma = Settings {
+        wish: a.rdma.unwrap_or_default(),
+        choice: a
+            .rdma_device
+            .as_deref()
+            .unwrap_or("")
+            .parse()
+            .unwrap_or_default(),
+        plain: a.rdma_plaintext,
+    };
+    if let (Wish::On, Err(why)) = (rdma.wish, rdma.port(None)) {
+        bail!("--rdma on: {why}");
+    }
     let shims = shims()?;
     let path = program::find(&a.command[0])?;
     let note = program::check(&path, 0)?;
@@ -237,6 +267,12 @@ pub fn run(mut a: Args) -> Result<()> {
         ("BUSBAR_SHARE", a.share.map(share::show)),
         ("BUSBAR_PARTS", a.gpus.map(|n| n.to_string())),
         ("BUSBAR_PRIORITY", a.priority.map(|n| n.to_string())),
+        ("BUSBAR_RDMA", a.rdma.map(|w| w.to_string())),
+        ("BUSBAR_RDMA_DEVICE", a.rdma_device.clone()),
+        (
+            "BUSBAR_RDMA_PLAINTEXT",
+            a.rdma_plaintext.then(|| "1".into()),
+        ),
     ];
     for (name, value) in &parts {
         if let Some(value) = value {

@@ -2,7 +2,7 @@
 //! otherwise do nothing, and say so to nobody.
 
 /// All that there are; docs/reference.md explains them.
-const KNOWN: [&str; 39] = [
+const KNOWN: [&str; 42] = [
     "BUSBAR_CONFIG",
     "BUSBAR_CONNECT_TIMEOUT",
     "BUSBAR_CUT",
@@ -27,6 +27,9 @@ const KNOWN: [&str; 39] = [
     "BUSBAR_PRIORITY",
     "BUSBAR_QUEUE",
     "BUSBAR_RANKS",
+    "BUSBAR_RDMA",
+    "BUSBAR_RDMA_DEVICE",
+    "BUSBAR_RDMA_PLAINTEXT",
     "BUSBAR_RESUME_TIMEOUT",
     "BUSBAR_SEED",
     "BUSBAR_SEEDS",

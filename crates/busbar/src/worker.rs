@@ -7,6 +7,8 @@ use anyhow::{Result, anyhow, bail};
 use busbar_control::store::Answer;
 use busbar_store::Store;
 use busbar_transport::handover;
+use busbar_transport::rdma::ib::Choice;
+use busbar_transport::rdma::{Settings, Wish};
 use busbar_worker::apis::APIS;
 use busbar_worker::run::{Given, Options};
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -46,6 +48,15 @@ pub struct Args {
     /// The NVML to load
     #[arg(long)]
     nvml_library: Option<String>,
+    /// Whether connections move to RDMA
+    #[arg(long, default_value = "off")]
+    rdma: Wish,
+    /// Over what
+    #[arg(long, default_value = "")]
+    rdma_device: Choice,
+    /// In clear
+    #[arg(long)]
+    rdma_plaintext: bool,
     /// Print readings of the GPUs as JSON for each line on stdin
     #[arg(long)]
     readings: bool,
@@ -73,6 +84,11 @@ pub fn run(a: Args) -> Result<()> {
         cuda_library: a.cuda_library,
         opencl_library: a.opencl_library,
         nccl_library: a.nccl_library,
+        rdma: Settings {
+            wish: a.rdma,
+            choice: a.rdma_device,
+            plain: a.rdma_plaintext,
+        },
     };
     let control = a.control_fd.map(ours);
     if let (Some(folder), Some(control)) = (&a.store, &control) {

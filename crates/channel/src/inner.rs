@@ -33,6 +33,10 @@ pub struct Counters {
     pub aside: AtomicU64,
     /// Bytes received.
     pub received: AtomicU64,
+    /// How many of those sent, and of those received, took a queue pair.
+    pub rdma_sent: AtomicU64,
+    /// See `rdma_sent`.
+    pub rdma_received: AtomicU64,
     /// Times that a connection was replaced.
     pub resumed: AtomicU64,
 }

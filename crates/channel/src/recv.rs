@@ -6,7 +6,7 @@ use crate::gate::Wait;
 use crate::inner::{Channel, Closed, Inner};
 use crate::keeper::{Ending, Keeper, Lost, Verdict};
 use crate::watch::patience;
-use busbar_transport::{Memory, Registered};
+use busbar_transport::{Memory, Path, Registered};
 use busbar_wire::frame::{self, Header};
 use busbar_wire::session::{self, Arriving, Execution};
 use std::io;
@@ -62,6 +62,8 @@ struct Input<'a> {
     inner: &'a Arc<Inner>,
     conn: &'a dyn Connection,
     epoch: u64,
+    /// It is a queue pair.
+    rdma: bool,
     session: &'a mut session::Receiver,
     spent: Spent,
     buf: &'a mut [u8],
@@ -202,6 +204,10 @@ impl Reader {
                 .counters
                 .received
                 .fetch_add(received, Ordering::Relaxed);
+            if input.rdma {
+                let over = &inner.counters.rdma_received;
+                over.fetch_add(received, Ordering::Relaxed);
+            }
             match input.session.header(input.epoch, &h)? {
                 Arriving::Bare => {}
                 Arriving::NamesSide(number) => inner.side_named(input.epoch, number),
@@ -336,12 +342,15 @@ pub(crate) fn run(
     let (mut conn, mut epoch) = (first, 0);
     let why = loop {
         let present = conn;
+        // A second connection would add nothing to a queue pair.
+        reader.told = present.path() == Path::Rdma;
         let registered = register(&*present, &*reader.sink);
         let stop = registered.map_err(Stop::Io).and_then(|_registered| {
             reader.frames(&mut Input {
                 inner,
                 conn: &*present,
                 epoch,
+                rdma: reader.told,
                 session: &mut session,
                 spent: Spent::default(),
                 buf: &mut buf,
@@ -376,7 +385,6 @@ pub(crate) fn run(
             Err(m) => break m,
         }
         session.attach(epoch);
-        reader.told = false;
     };
     inner.end(Closed(why.into()));
     if let Some(c) = lock(&inner.closed).clone() {

@@ -9,6 +9,7 @@ use crate::outgoing::{Outgoing, SEAL};
 use crate::side::Side;
 use crate::switches::Switch;
 use crate::watch::{look, patience};
+use busbar_transport::Path;
 use busbar_wire::frame::HEADER;
 use busbar_wire::{limits, record};
 use std::cell::RefCell;
@@ -415,6 +416,10 @@ impl Inner {
         self.counters
             .sent
             .fetch_add(total as u64, Ordering::Relaxed);
+        if batch.conn.path() == Path::Rdma {
+            let sent = &self.counters.rdma_sent;
+            sent.fetch_add(total as u64, Ordering::Relaxed);
+        }
         Ok(())
     }
 }

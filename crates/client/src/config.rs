@@ -10,6 +10,7 @@ use crate::servers::{Server, Servers};
 pub use crate::shared::Sharing;
 use busbar_control::{share, size};
 use busbar_transport::Dialer;
+use busbar_transport::rdma::Settings;
 use busbar_transport::stream::Route;
 use busbar_transport::tcp::Address;
 use busbar_transport::tls::{self, Client, Trust};
@@ -65,6 +66,9 @@ pub struct Config {
     pub sharing: Sharing,
     /// `BUSBAR_SIDE`: 1 for a second connection from the start; 0 for none is in `off`.
     pub side_at_once: bool,
+    /// `BUSBAR_RDMA`: `auto`, `on` or `off`; `BUSBAR_RDMA_DEVICE`: the port to use, and how;
+    /// `BUSBAR_RDMA_PLAINTEXT`: 1 for not encrypting what goes over it, if the server says so, too.
+    pub rdma: Settings,
     /// `BUSBAR_POINTERS`: whether every word of a kernel's parameters that could be an address of
     /// page-locked memory counts as one.
     pub all_pointers: bool,
@@ -118,7 +122,18 @@ impl Config {
                 0
             }),
         };
+        let mut rdma = Settings::default();
+        match (
+            var("BUSBAR_RDMA").parse(),
+            var("BUSBAR_RDMA_DEVICE").parse(),
+        ) {
+            (Ok(wish), Ok(choice)) => (rdma.wish, rdma.choice) = (wish, choice),
+            (Err(e), _) => mistake = Some(format!("BUSBAR_RDMA: {e}")),
+            (_, Err(e)) => mistake = Some(format!("BUSBAR_RDMA_DEVICE: {e}")),
+        }
+        rdma.plain = var("BUSBAR_RDMA_PLAINTEXT") == "1";
         Self {
+            rdma,
             memory,
             share,
             devices,

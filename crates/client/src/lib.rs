@@ -29,6 +29,7 @@ pub mod opencl;
 mod plan;
 mod prelude;
 pub mod ranks;
+pub mod rdma;
 mod replace;
 mod ring;
 pub mod servers;

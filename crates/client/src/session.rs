@@ -6,6 +6,7 @@ use crate::content::{Hash, Offers};
 use crate::hello::{self, Failure};
 use crate::link::Linker;
 use crate::prelude::*;
+use crate::rdma;
 use crate::shared::{Neighbour, Sharing};
 use crate::side;
 use crate::socket;
@@ -119,16 +120,22 @@ impl Session {
         if Switch::Side.on() {
             hello.features.push(SIDE_CONNECTION.into());
         }
-        let hello = hello::introduce(config, server, hello).map_err(Failure::Unreachable)?;
+        let mut hello = hello::introduce(config, server, hello).map_err(Failure::Unreachable)?;
+        let way = rdma::Way::ask(&config.rdma, &mut hello);
+        let mut way = way.map_err(Failure::Unreachable)?;
         let route = config.route(socket::address(server));
         let route = route.map_err(Failure::Unreachable)?;
         let encrypted = route.is_encrypted();
         let dialer: Arc<dyn Dialer> = Arc::new(route);
         let (conn, welcome) = hello::connect(&*dialer, &hello, config.connect_timeout)?;
+        let conn = way.first(conn, &welcome).map_err(Failure::Unreachable)?;
+        let side_at_once = config.side_at_once && !rdma::is_on(&*conn);
         let neighbour = Neighbour::find(config.sharing, &*conn, &welcome);
         let linker = Some(Linker::new(dialer.clone(), &hello, &welcome, encrypted));
         let aside = side::Opener::new(dialer.clone(), &hello, &welcome);
+        let of = way.of();
         let keeper = Reconnect {
+            way,
             dialer,
             hello,
             welcome: welcome.clone(),
@@ -144,8 +151,9 @@ impl Session {
                 ..s
             })
             .map_err(|e| Failure::Unreachable(format!("cannot start a session's threads: {e}")))?;
+        let _ = of.set(session.channel.clone());
         if let Some(aside) = aside {
-            aside.serve(&session.channel, config.side_at_once);
+            aside.serve(&session.channel, side_at_once);
         }
         Ok(session)
     }
@@ -498,6 +506,7 @@ impl Session {
                 get(&c.received),
                 get(&self.shared_bytes),
                 get(&c.resumed),
+                [get(&c.rdma_sent), get(&c.rdma_received)],
             );
             // A program may have closed its stderr; that is no reason to fail.
             let _ = std::io::stderr().write_all(text.as_bytes());
@@ -516,6 +525,7 @@ impl Session {
 
 /// Gets a lost link back.
 struct Reconnect {
+    way: rdma::Way,
     dialer: Arc<dyn Dialer>,
     hello: Hello,
     welcome: Welcome,
@@ -549,6 +559,7 @@ impl Keeper for Reconnect {
         hello.epoch = lost.epoch;
         match hello::connect(&*self.dialer, &hello, Duration::from_secs(2)) {
             Ok((conn, w)) => {
+                let conn = self.way.next(conn, &w);
                 crate::log!(
                     Info,
                     "the session goes on after {:.1} s",

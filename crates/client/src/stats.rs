@@ -55,7 +55,14 @@ impl Stats {
     }
 
     /// A table for people, and one line of JSON after `busbar-stats: ` for programs.
-    pub fn report(&self, sent: u64, received: u64, shared: u64, resumed: u64) -> String {
+    pub fn report(
+        &self,
+        sent: u64,
+        received: u64,
+        shared: u64,
+        resumed: u64,
+        [rdma_sent, rdma_received]: [u64; 2],
+    ) -> String {
         let mut rows: Vec<_> = (0..OPS)
             .map(|i| {
                 let r = &self.rows[i];
@@ -91,13 +98,20 @@ impl Stats {
         }
         let total = serde_json::json!({
             "calls": calls, "round_trips": waits, "bytes_sent": sent, "bytes_received": received,
-            "bytes_shared": shared, "resumed": resumed, "by_call": json
+            "bytes_shared": shared, "resumed": resumed, "rdma_bytes_sent": rdma_sent,
+            "rdma_bytes_received": rdma_received, "by_call": json
         });
         let _ = writeln!(
             out,
             "busbar: {calls} calls, {waits} round trips, {sent} bytes sent, {received} received, \
              {shared} through shared memory"
         );
+        if rdma_sent + rdma_received > 0 {
+            let _ = writeln!(
+                out,
+                "busbar: of these {rdma_sent} sent over RDMA, {rdma_received} received"
+            );
+        }
         let _ = writeln!(out, "busbar-stats: {total}");
         out
     }

@@ -142,7 +142,12 @@ pub enum Report {
     /// The worker is ready for its session.
     Ready,
     /// The session has a connection.
-    Attached,
+    Attached {
+        /// What its bytes pass: `tcp`, `rdma`.
+        path: String,
+        /// Why that is not `rdma`, if the client would have it so.
+        why: Option<String>,
+    },
     /// The session has lost its connection and waits for another.
     Detached,
     /// What the session holds: it was asked for, or is left at the end.

@@ -19,6 +19,8 @@ pub const PATIENCE: &str = "patience";
 pub const NEWS: &str = "news";
 /// The feature of a session that may have a second connection.
 pub const SIDE_CONNECTION: &str = "side-connection";
+/// The ability to move a connection to a queue pair; in a welcome, that this begins behind it.
+pub const RDMA: &str = "rdma";
 /// Whoever asks for the status wants to know what sessions hold, too.
 pub const HOLDINGS: &str = "holdings";
 /// Whoever asks for the status is content with the last readings of the GPUs, however old.
@@ -215,7 +217,7 @@ pub const BUSY: &str = "busy";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// One word a program can match: `hello`, `version`, `token`, `tls`, `no_device`, `taken`,
-    /// `lease`, `api`, `session`, `limit`, `memory`, `share`, `policy`, `link`, `internal`,
+    /// `lease`, `api`, `session`, `limit`, `memory`, `share`, `policy`, `link`, `rdma`, `internal`,
     /// [`BUSY`].
     pub code: String,
     /// One sentence that says what to do.

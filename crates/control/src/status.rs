@@ -92,6 +92,9 @@ pub struct Session {
     /// Whether that is encrypted.
     #[serde(default)]
     pub encrypted: bool,
+    /// What the bytes of its connection pass: `tcp`, `rdma`.
+    #[serde(default)]
+    pub path: String,
     /// The name of the token or certificate that was shown, and whose it is.
     #[serde(default)]
     pub token: String,

@@ -3,11 +3,12 @@
 
 use crate::prelude::*;
 use crate::process::Process;
-use crate::welcome::{answer, welcome};
+use crate::welcome::{settle, welcome};
 use busbar_channel::{Ending, Keeper, Lost, Verdict};
 use busbar_control::attach::{Attach, Report};
 use busbar_transport::Connection;
 use busbar_transport::handover;
+use busbar_transport::rdma::Settings;
 use busbar_transport::stream::Stream;
 use std::os::fd::OwnedFd;
 
@@ -31,6 +32,7 @@ pub(crate) struct Wait {
     keep: Duration,
     grace: Duration,
     control: Arc<OwnedFd>,
+    rdma: Settings,
     /// The server knows that there is no connection.
     told: bool,
 }
@@ -42,7 +44,7 @@ impl Wait {
         client: Arc<Process>,
         keep: Duration,
         conn: &dyn Connection,
-        control: Arc<OwnedFd>,
+        (control, rdma): (Arc<OwnedFd>, Settings),
     ) -> Self {
         Self {
             newest,
@@ -50,6 +52,7 @@ impl Wait {
             keep,
             grace: grace(conn),
             control,
+            rdma,
             told: false,
         }
     }
@@ -121,12 +124,13 @@ impl Keeper for Wait {
         };
         match Stream::take_over(fd, &a.keys.0) {
             Ok(conn) => {
-                answer(&conn, &welcome(&a, lost.last_received));
                 self.grace = grace(&conn);
+                let welcome = welcome(&a, lost.last_received);
+                let (conn, report) = settle(Arc::new(conn), &a, welcome, &self.rdma);
                 self.told = false;
-                let _ = handover::send(&self.control, &Report::Attached.to_json(), None);
+                let _ = handover::send(&self.control, &report.to_json(), None);
                 Verdict::Resume {
-                    conn: Arc::new(conn),
+                    conn,
                     epoch: a.hello.epoch,
                     peer_last: a.hello.last_received,
                 }

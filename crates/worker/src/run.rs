@@ -16,15 +16,16 @@ use crate::process::Process;
 use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
 use crate::turn::Turn;
-use crate::welcome::{answer, welcome};
+use crate::welcome::{answer, settle, welcome};
 use crate::{Api, Beside, Offered, Setup, signals};
 use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Keeper};
 use busbar_control::attach::{Attach, Hidden, Order, Report};
-use busbar_control::hello::{Intent, NEWS, Refusal, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
+use busbar_control::hello::{Intent, NEWS, RDMA, Refusal, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
 use busbar_transport::Connection;
 use busbar_transport::baton::Board;
 use busbar_transport::handover;
+use busbar_transport::rdma::{Settings, Wish};
 use busbar_transport::shared::Door;
 use busbar_transport::stream::Stream;
 use busbar_wire::record::{Header, Records};
@@ -42,6 +43,8 @@ pub struct Options {
     pub opencl_library: Option<String>,
     /// The NCCL to load instead of the one that is found.
     pub nccl_library: Option<String>,
+    /// Whether connections move to a queue pair, and over what.
+    pub rdma: Settings,
 }
 
 /// What the server gives a worker beside its session.
@@ -116,13 +119,20 @@ pub fn run(
             return Err(r.message);
         }
     };
-    say(&Report::Attached);
-    answer(&conn, &welcome);
+    let (conn, attached) = settle(Arc::new(conn), &attach, welcome, &options.rdma);
+    let alone = options.rdma.wish == Wish::On;
+    if let (true, Report::Attached { why: Some(why), .. }) = (alone, &attached) {
+        // Its client hears of it when it comes back.
+        let why = format!("this server takes sessions over RDMA alone (--rdma on): {why}");
+        say(&Report::Ended { why: why.clone() });
+        return Err(why);
+    }
+    say(&attached);
     let served = attend(
         &attach,
         client,
         conn,
-        ends,
+        (ends, options.rdma.clone()),
         &mut apis,
         (&control, &inventory, turn),
     );
@@ -165,6 +175,12 @@ fn open(
         let why = format!("this server does not offer `{name}`");
         return Err(Refusal::new("api", why));
     };
+    let rdma = attach.hello.features.iter().any(|f| f == RDMA);
+    if options.rdma.wish == Wish::On && !rdma {
+        let why = "this server takes sessions over RDMA alone (--rdma on), and the client has \
+                   none: its BUSBAR_LOG=info says why";
+        return Err(Refusal::new("rdma", why));
+    }
     switches::set_off(&attach.hello.off);
     let no_memory = |e| {
         let why = format!("the server has no memory for another session ({e}): try later");
@@ -225,15 +241,16 @@ fn open(
 fn attend(
     attach: &Attach,
     client: Process,
-    conn: Stream,
-    ends: Ends,
+    conn: Arc<dyn Connection>,
+    (ends, rdma): (Ends, Settings),
     apis: &mut [Box<dyn Api>],
     (control, inventory, turn): (&Arc<OwnedFd>, &Inventory, Turn),
 ) -> std::io::Result<String> {
     let newest = Arc::new(Newest::default());
     let client = Arc::new(client);
     let keep = Duration::from_secs(attach.resume_seconds);
-    let keeper = Wait::new(newest.clone(), client.clone(), keep, &conn, control.clone());
+    let beside = (control.clone(), rdma);
+    let keeper = Wait::new(newest.clone(), client.clone(), keep, &*conn, beside);
     let (outbox, links) = (ends.outbox.clone(), ends.links.clone());
     let listen = |channel: &Channel| {
         // Whatever is between a client and us, and holds back the end of its connection, a client
@@ -260,7 +277,7 @@ fn attend(
     let ended = last_word(control.clone(), inventory.clone());
     let ends = (ends, Some(ended));
     let mut apis: Vec<_> = apis.iter_mut().map(|api| &mut **api).collect();
-    serve(Arc::new(conn), Box::new(keeper), ends, &mut apis, listen)
+    serve(conn, Box::new(keeper), ends, &mut apis, listen)
 }
 
 /// What is called when the client's side is over: whether the client said goodbye, why, and how far

@@ -28,6 +28,9 @@ pub struct Plan {
     pub user: Option<u32>,
     /// Files and folders that are read there, besides the system's.
     pub places: Vec<PathBuf>,
+    /// It has the machine's RDMA devices.
+    #[serde(default)]
+    pub rdma: bool,
     /// Why it is in no process namespace of its own, if it is in none.
     pub no_processes: Option<String>,
 }
@@ -119,7 +122,7 @@ impl Plan {
         let mut own_proc = false;
         self.part(&mut have, Part::Folders, || {
             with(libc::CLONE_NEWNS, "mount")()?;
-            own_proc = root::build(&self.places, processes)?;
+            own_proc = root::build(&self.places, processes, self.rdma)?;
             Ok(())
         })?;
         let folders = have.has(Part::Folders);
@@ -166,7 +169,7 @@ impl Plan {
         let Some(id) = self.user else {
             return Err("the server is not root, and has no capabilities for it".into());
         };
-        let groups = root::groups();
+        let groups = root::groups(self.rdma);
         let limit = libc::rlimit {
             rlim_cur: MOST_PROCESSES,
             rlim_max: MOST_PROCESSES,

@@ -137,20 +137,22 @@ impl Source {
     }
 }
 
-/// The device files of accelerators.
-fn devices() -> Vec<PathBuf> {
+/// The device files of accelerators, and those of adapters if they are wanted.
+fn devices(rdma: bool) -> Vec<PathBuf> {
     let dev = Path::new("/dev");
     let all = fs::read_dir(dev).into_iter().flatten().flatten();
     let names = all.map(|f| f.file_name());
     let ours = names.filter(|n| {
         let n = n.to_string_lossy();
-        n.starts_with("nvidia") || n == "kfd" || n == "dxg" || DRIVERS.contains(&&*n)
+        let accelerator =
+            n.starts_with("nvidia") || n == "kfd" || n == "dxg" || DRIVERS.contains(&&*n);
+        accelerator || (rdma && n == "infiniband")
     });
     ours.map(|n| dev.join(n)).collect()
 }
 
 /// The groups that may use device files which are not for everybody.
-pub(super) fn groups() -> Vec<u32> {
+pub(super) fn groups(rdma: bool) -> Vec<u32> {
     use std::os::unix::fs::MetadataExt;
     let inside = |p: PathBuf| match p.is_dir() {
         true => fs::read_dir(p)
@@ -161,7 +163,7 @@ pub(super) fn groups() -> Vec<u32> {
             .collect(),
         false => vec![p],
     };
-    let files = devices().into_iter().flat_map(inside);
+    let files = devices(rdma).into_iter().flat_map(inside);
     let mut groups: Vec<_> = files
         .filter_map(|p| fs::metadata(p).ok())
         .filter(|m| m.mode() & 0o006 != 0o006 && m.mode() & 0o060 == 0o060 && m.gid() != 0)
@@ -194,9 +196,9 @@ fn outermost(places: &[PathBuf]) -> Vec<PathBuf> {
 
 /// Gives this process a root folder of its own, in a mount namespace that is its own already. The
 /// files and folders `places` are to be read there besides; `processes` says that the process
-/// namespace is its own. Returns whether `/proc` is that namespace's: a container may be allowed
-/// none but its own.
-pub(super) fn build(places: &[PathBuf], processes: bool) -> Result<bool, String> {
+/// namespace is its own, `rdma` that it has the adapters. Returns whether `/proc` is that
+/// namespace's: a container may be allowed none but its own.
+pub(super) fn build(places: &[PathBuf], processes: bool, rdma: bool) -> Result<bool, String> {
     let root = Path::new("/");
     mount(c"", root, c"", libc::MS_REC | libc::MS_PRIVATE, c"")?;
     // Before anything lies on top of them.
@@ -210,7 +212,7 @@ pub(super) fn build(places: &[PathBuf], processes: bool) -> Result<bool, String>
     }
     sources.extend(outermost(places).iter().filter_map(|p| open(p)));
     let plain = PLAIN.map(|n| Path::new("/dev").join(n));
-    let devices: Vec<_> = plain.into_iter().chain(devices()).collect();
+    let devices: Vec<_> = plain.into_iter().chain(devices(rdma)).collect();
     let devices: Vec<_> = devices.iter().filter_map(|p| open(p)).collect();
     let old_proc = open(Path::new("/proc")).ok_or("there is no /proc")?;
 

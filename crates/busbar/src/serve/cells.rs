@@ -11,6 +11,7 @@ use crate::isolation::{Have, Level, Part, device_memory, is_privileged};
 use anyhow::{Context, Result, anyhow, bail};
 use busbar_transport::handover;
 use busbar_transport::lock::lock;
+use busbar_transport::rdma::Wish;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -83,6 +84,8 @@ struct State {
     spawner: Spawner,
     level: Level,
     libraries: Vec<PathBuf>,
+    /// Workers have the machine's RDMA devices.
+    rdma: bool,
     users: Arc<Users>,
     limits: OnceLock<Limits>,
     have: OnceLock<Have>,
@@ -136,6 +139,7 @@ impl Cells {
             program: Box::new(program),
             spawner,
             level: config.isolation,
+            rdma: config.rdma != Wish::Off,
             libraries: libraries.into_iter().flatten().cloned().collect(),
             users: Users::new(config.worker_uids),
             limits: OnceLock::new(),
@@ -222,6 +226,7 @@ impl Cells {
             parts: known.map(|h| h.parts.clone()),
             user: user.as_ref().map(|u| u.number),
             places: confine::given(&libraries),
+            rdma: s.rdma,
             no_processes: None,
         };
         let wanted = is_privileged() && known.is_none_or(|h| h.has(Part::Processes));

@@ -5,6 +5,7 @@ use crate::isolation::Level;
 use crate::vault::Vault;
 use anyhow::{Context, Result, bail};
 use busbar_control::hello::with_port;
+use busbar_transport::rdma::{Wish, ib};
 use busbar_transport::tls;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -129,6 +130,17 @@ pub struct Args {
     /// through the client
     #[arg(long)]
     no_links: bool,
+    /// Whether sessions move to RDMA: if both ends can, always or never: auto, on, off
+    /// [default: off]
+    #[arg(long, value_name = "WHEN")]
+    rdma: Option<String>,
+    /// Over which port, and how: DEVICE[:PORT[:GID]][,class=,level=,mtu=,timeout=,retries=]
+    /// [default: the port that has the address a client talks to]
+    #[arg(long, value_name = "PORT")]
+    rdma_device: Option<String>,
+    /// Do not encrypt what goes over RDMA, for clients that say so, too
+    #[arg(long)]
+    rdma_plaintext: bool,
     /// Write logs as JSON lines
     #[arg(long)]
     json: bool,
@@ -170,6 +182,9 @@ struct File {
     turns: Option<Turns>,
     kernel_limit: Option<String>,
     no_links: bool,
+    rdma: Option<String>,
+    rdma_device: Option<String>,
+    rdma_plaintext: bool,
     json_logs: bool,
 }
 
@@ -207,6 +222,11 @@ pub(crate) struct Config {
     pub kernel_limit: Option<Duration>,
     /// Dial other servers for clients, and be dialled.
     pub links: bool,
+    /// Whether sessions move to RDMA.
+    pub rdma: Wish,
+    /// Over what, as the workers read it.
+    pub rdma_device: String,
+    pub rdma_plaintext: bool,
     pub json_logs: bool,
 }
 
@@ -305,6 +325,9 @@ impl Config {
             turns: a.turns.or(file.turns).unwrap_or_default(),
             kernel_limit: kernel_limit(a.kernel_limit.or(file.kernel_limit).as_deref())?,
             links: !(a.no_links || file.no_links),
+            rdma: rdma(a.rdma.or(file.rdma).as_deref())?,
+            rdma_device: rdma_device(a.rdma_device.or(file.rdma_device))?,
+            rdma_plaintext: a.rdma_plaintext || file.rdma_plaintext,
             json_logs: a.json || file.json_logs,
         })
     }
@@ -348,6 +371,9 @@ impl Config {
             ("audit", json!(self.audit)),
             ("drain", json!(format!("{}s", self.drain.as_secs()))),
             ("links", json!(self.links)),
+            ("rdma", json!(self.rdma.to_string())),
+            ("rdma_device", json!(self.rdma_device)),
+            ("rdma_plaintext", json!(self.rdma_plaintext)),
             ("json_logs", json!(self.json_logs)),
         ];
         if self.json_logs {
@@ -384,6 +410,23 @@ impl Config {
         };
         tls::Server::new(own, authority.as_deref()).map_err(anyhow::Error::msg)
     }
+}
+
+/// Whether sessions move to RDMA. A server that must and cannot is none.
+fn rdma(text: Option<&str>) -> Result<Wish> {
+    let wish = text.unwrap_or("off").parse();
+    let wish: Wish = wish.map_err(|e| anyhow::anyhow!("--rdma: {e}"))?;
+    if let (Wish::On, Err(why)) = (wish, ib::seen()) {
+        bail!("--rdma on: {why}");
+    }
+    Ok(wish)
+}
+
+fn rdma_device(text: Option<String>) -> Result<String> {
+    let text = text.unwrap_or_default();
+    let read = text.parse::<ib::Choice>();
+    read.map_err(|e| anyhow::anyhow!("--rdma-device: {e}"))?;
+    Ok(text)
 }
 
 /// How long a kernel may keep others waiting.

@@ -250,6 +250,7 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
         who,
         peer,
         encrypted,
+        path: String::new(),
         since: Instant::now(),
         opened: SystemTime::now(),
         connected: true,
@@ -286,13 +287,21 @@ fn watch(
         }
         match report {
             Report::Ready => {}
-            Report::Attached | Report::Detached => {
-                let connected = matches!(report, Report::Attached);
+            Report::Attached { path, why } => {
                 if lines.spend(Instant::now(), COMINGS) {
-                    tracing::info!(session, connected, "session's connection");
+                    tracing::info!(session, path, why, "session's connection");
                 }
                 if let Some(s) = lock(&server.sessions).get_mut(session) {
-                    s.connected = connected;
+                    s.connected = true;
+                    s.path = path;
+                }
+            }
+            Report::Detached => {
+                if lines.spend(Instant::now(), COMINGS) {
+                    tracing::info!(session, connected = false, "session's connection");
+                }
+                if let Some(s) = lock(&server.sessions).get_mut(session) {
+                    s.connected = false;
                 }
             }
             Report::Holds(holding) => {
@@ -551,6 +560,7 @@ pub(super) fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
                 connected: s.connected,
                 peer: s.peer.clone(),
                 encrypted: s.encrypted,
+                path: s.path.clone(),
                 token: s.who.name.clone(),
                 tenant: s.who.tenant.clone(),
                 host: s.client.host.clone(),

@@ -19,6 +19,8 @@ pub(crate) struct SessionEntry {
     pub who: Who,
     pub peer: String,
     pub encrypted: bool,
+    /// What its bytes pass, once its worker has said so.
+    pub path: String,
     pub since: Instant,
     pub opened: SystemTime,
     pub connected: bool,

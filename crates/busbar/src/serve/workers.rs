@@ -200,6 +200,9 @@ impl Workers {
         path("--opencl-library", &c.opencl_library);
         path("--nccl-library", &c.nccl_library);
         path("--nvml-library", &c.nvml_library);
+        args.push(format!("--rdma={}", c.rdma));
+        args.push(format!("--rdma-device={}", c.rdma_device));
+        args.extend(c.rdma_plaintext.then(|| "--rdma-plaintext".into()));
         let spawner = Spawner::start()?;
         let cells = Cells::new(c, spawner.clone(), command)?;
         Ok(Self {

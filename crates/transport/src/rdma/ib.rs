@@ -110,6 +110,22 @@ pub struct Port {
     choice: Choice,
 }
 
+/// Whether there is a port that is up, as far as that can be seen without the library; else why
+/// there is none.
+pub fn seen() -> Result<(), String> {
+    let inside = |p: &Path| std::fs::read_dir(p).into_iter().flatten().flatten();
+    let devices: Vec<_> = inside(Path::new(DEVICES)).collect();
+    if devices.is_empty() {
+        return Err("this machine has no RDMA device".into());
+    }
+    let mut ports = devices.iter().flat_map(|d| inside(&d.path().join("ports")));
+    let up = |state: String| state.contains("ACTIVE");
+    match ports.any(|p| std::fs::read_to_string(p.path().join("state")).is_ok_and(up)) {
+        true => Ok(()),
+        false => Err("no port of this machine's RDMA devices is up".into()),
+    }
+}
+
 /// The port to use for a connection whose end here is `near`, or why there is none.
 pub fn find(choice: &Choice, near: Option<IpAddr>) -> Result<Port, String> {
     let any = std::fs::read_dir(DEVICES).is_ok_and(|mut d| d.next().is_some());

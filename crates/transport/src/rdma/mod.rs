@@ -8,12 +8,14 @@
 mod ffi;
 pub mod ib;
 mod ring;
+mod settings;
 mod setup;
 pub mod soft;
 #[cfg(test)]
 mod tests;
 pub mod verbs;
 
+pub use settings::{Settings, Wish};
 pub use setup::{Means, Outcome, offer, take};
 
 /// A request that has failed, by the number that verbs have for why.
