@@ -5,9 +5,13 @@
 //! program has, in the order of its ranks, its libraries learn from `BUSBAR_DEVICES`.
 
 use crate::leases;
+use crate::reserve::{self, Event, News};
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::ranks::{self, Spot};
+use busbar_transport::Connection;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a machine waits for the first one of its job unless somebody says otherwise.
@@ -115,6 +119,28 @@ impl Flags {
             std::thread::sleep(LOOK);
         }
     }
+}
+
+/// Listens to the servers that have a lease for as long as the command lasts: which ranks are gone
+/// at one of them the others are told, and so that a server is gone.
+pub fn watch(at: &[(String, Vec<u32>)], conns: Vec<Arc<dyn Connection>>, news: News) {
+    let names: Vec<_> = at.iter().map(|(server, _)| server.clone()).collect();
+    let run = move || {
+        let mut told = BTreeSet::new();
+        while let Some((i, event)) = news.next() {
+            let text = match event {
+                Event::Lost(text) => text,
+                Event::Gone(why) => format!("the server {} is gone: {why}", names[i]),
+            };
+            if !told.insert(text.clone()) {
+                continue;
+            }
+            eprintln!("busbar: {text}");
+            let others = conns.iter().enumerate().filter(|(n, _)| *n != i);
+            others.for_each(|(_, conn)| reserve::pass_on(&**conn, &text));
+        }
+    };
+    let _ = std::thread::Builder::new().name("job".into()).spawn(run);
 }
 
 /// The devices of this machine's ranks, of those that a lease has at each server, in the order in

@@ -378,7 +378,13 @@ pub fn run(mut a: Args) -> Result<()> {
     if joins {
         c.env_remove("BUSBAR_PARTS");
     }
-    let Some(Reserved { name, conns, .. }) = reserved else {
+    let Some(Reserved {
+        name,
+        at,
+        conns,
+        news,
+    }) = reserved
+    else {
         // Nothing is left to do here: the program takes this process's place, and so its signals,
         // its terminal and its exit status are its own.
         return Err(program::not_started(&path, &c.exec()));
@@ -402,6 +408,7 @@ pub fn run(mut a: Args) -> Result<()> {
         libc::signal(libc::SIGINT, libc::SIG_IGN);
         libc::signal(libc::SIGQUIT, libc::SIG_IGN);
     }
+    job::watch(&at, conns.clone(), news);
     let status = child.wait()?;
     drop(conns);
     std::process::exit(

@@ -3,8 +3,11 @@
 
 pub mod filter;
 mod line;
+mod news;
 mod wanted;
 
+pub use line::pass_on;
+pub use news::{Event, News};
 pub use wanted::{Flags, Reserved, Wanted, time};
 
 use anyhow::{Result, anyhow, bail};

@@ -11,8 +11,10 @@ mod door;
 mod drain;
 mod entry;
 mod greeting;
+mod groups;
 mod http;
 mod identity;
+mod jobs;
 mod keeper;
 mod link;
 mod monitor;
@@ -269,6 +271,7 @@ pub fn run(args: Args) -> Result<()> {
         counts: counts::Counts::default(),
         audit,
         busy: Arc::default(),
+        losses: groups::Losses::default(),
         tickets: tickets::Tickets::default(),
         dialling: AtomicUsize::new(0),
         silent: silent::Silent::default(),

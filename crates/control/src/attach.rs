@@ -31,6 +31,11 @@ pub enum Order {
     Board,
     /// What wakes the server when the session wants a turn, or hands one over; likewise.
     Bell,
+    /// A rank of the session's job is gone, and whoever waits for it waits in vain.
+    Lost {
+        /// Which one, and why.
+        text: String,
+    },
     /// A device is no longer the session's alone.
     Shared,
     /// The session may have so many bytes of device memory from now on.
@@ -150,6 +155,11 @@ pub enum Report {
     },
     /// The session has lost its connection and waits for another.
     Detached,
+    /// Whether the session has communicators now: other ranks may wait for it.
+    Joined {
+        /// Whether it has.
+        yes: bool,
+    },
     /// What the session holds: it was asked for, or is left at the end.
     Holds(Holding),
     /// The session is over.

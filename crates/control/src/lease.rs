@@ -50,6 +50,8 @@ pub enum Word {
     Back,
     /// What it has lasts for so many seconds, whether its connection does or not.
     Keep(u64),
+    /// A rank of its job is gone, at another server: those here are to hear which one, and why.
+    Lost(String),
 }
 
 /// How it stands.
@@ -70,4 +72,6 @@ pub struct Standing {
     pub ahead: Vec<String>,
     /// Who has them.
     pub holders: Vec<String>,
+    /// What was said last of a rank here that its job has lost; empty for nothing.
+    pub lost: String,
 }

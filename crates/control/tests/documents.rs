@@ -3,7 +3,7 @@
 use busbar_control::attach::{Attach, Hidden, Place, Report};
 use busbar_control::device::{Device, Found};
 use busbar_control::gpu::{Gpu, Gpus, Link, Number, Question, Said};
-use busbar_control::hello::{Hello, Refusal, Welcome};
+use busbar_control::hello::{Hello, Job, Refusal, Welcome};
 use busbar_control::lease::{Reserve, Standing};
 use busbar_control::read;
 use busbar_control::status::{Lease, Listed, Session, Status, Waiting};
@@ -97,6 +97,7 @@ fn full() -> Status {
     let session = Session {
         session: "s".into(),
         lease: Some("l".into()),
+        job: Some(Job::default()),
         ..Session::default()
     };
     Status {

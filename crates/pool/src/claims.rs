@@ -89,6 +89,11 @@ impl Pool {
         Ok(())
     }
 
+    /// Whether there is a lease of that name.
+    pub fn has_lease(&self, name: &str) -> bool {
+        self.leases.contains_key(name)
+    }
+
     /// How it stands with a lease, as its own tenant sees it.
     pub fn state(&self, name: &str) -> State {
         if let Some(l) = self.leases.get(name) {

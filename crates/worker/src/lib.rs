@@ -12,8 +12,8 @@
 //! [`memory`]'s gate, work for a device waits for its [`turn`], and [`inventory`] tells the server
 //! what there is. What goes to devices of other servers does so over links, [`across`].
 //! Each forwarded API is a folder: [`cuda`], [`opencl`], and [`nccl`] beside that of CUDA, some of
-//! whose calls are made [`at_once`]; nothing else in Busbar loads a vendor's
-//! library.
+//! whose calls are made [`at_once`] and which hears of its [`peers`]; nothing else in Busbar loads
+//! a vendor's library.
 
 pub mod across;
 pub mod ahead;
@@ -37,6 +37,7 @@ pub mod nvml;
 pub mod objects;
 pub mod opencl;
 pub mod outbox;
+pub mod peers;
 mod prelude;
 mod printed;
 pub mod process;
@@ -123,6 +124,8 @@ pub struct Beside {
     pub outbox: outbox::Outbox,
     /// Who makes calls that do not wait in the queue.
     pub at_once: at_once::AtOnce,
+    /// The other ranks of the session's job.
+    pub peers: peers::Peers,
     /// The vendor library to load instead of those that are found.
     pub library: Option<String>,
 }

@@ -11,6 +11,7 @@ use crate::intake::{Body, Ended, Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT
 use crate::inventory::{Inventory, Tally};
 use crate::keeper::{Newest, Wait};
 use crate::outbox::Outbox;
+use crate::peers::Peers;
 use crate::prelude::*;
 use crate::process::Process;
 use crate::shared::Offers;
@@ -86,7 +87,7 @@ pub fn run(
             Order::Board => board = fds.into_iter().next(),
             Order::Bell => bell = fds.into_iter().next(),
             // Somebody may ask for what all sessions hold before this one has begun.
-            Order::Tell | Order::News { .. } | Order::Shared => {}
+            Order::Tell | Order::News { .. } | Order::Shared | Order::Lost { .. } => {}
             _ => return Err("the server says nothing of a session".into()),
         }
     };
@@ -102,7 +103,11 @@ pub fn run(
         .map_err(|e| format!("the client's connection: {e}"))?;
     let client = Process::taken_over(attach.place, fds, attach.hello.client.clone());
     let inventory = Inventory::of(outbox.clone());
-    let shared = (&outbox, &inventory, &turn);
+    let (peers, server) = (Peers::default(), control.clone());
+    peers.tell(move |report| {
+        let _ = handover::send(&server, &report.to_json(), None);
+    });
+    let shared = (&outbox, &inventory, &turn, &peers);
     let opened = open(&attach, &conn, options, given, apis, shared);
     let Session {
         mut apis,
@@ -134,7 +139,7 @@ pub fn run(
         conn,
         (ends, options.rdma.clone()),
         &mut apis,
-        (&control, &inventory, turn),
+        (&control, &inventory, turn, peers),
     );
     say(&Report::Holds(inventory.holding()));
     let result = served.map_err(|e| format!("the server's worker cannot work ({e}): try later"));
@@ -168,7 +173,7 @@ fn open(
     options: &Options,
     given: Given,
     apis: &[Offered],
-    (outbox, inventory, turn): (&Outbox, &Inventory, &Turn),
+    (outbox, inventory, turn, peers): (&Outbox, &Inventory, &Turn, &Peers),
 ) -> Result<Session, Refusal> {
     let name = attach.hello.api.as_str();
     let Some(offered) = apis.iter().find(|a| a.name == name) else {
@@ -226,6 +231,7 @@ fn open(
     let beside = Beside {
         outbox: outbox.clone(),
         at_once: ends.at_once.clone(),
+        peers: peers.clone(),
         library: options.nccl_library.clone(),
     };
     let mut apis = vec![api];
@@ -244,7 +250,7 @@ fn attend(
     conn: Arc<dyn Connection>,
     (ends, rdma): (Ends, Settings),
     apis: &mut [Box<dyn Api>],
-    (control, inventory, turn): (&Arc<OwnedFd>, &Inventory, Turn),
+    (control, inventory, turn, peers): (&Arc<OwnedFd>, &Inventory, Turn, Peers),
 ) -> std::io::Result<String> {
     let newest = Arc::new(Newest::default());
     let client = Arc::new(client);
@@ -264,6 +270,7 @@ fn attend(
             inventory: inventory.clone(),
             news: attach.hello.features.iter().any(|f| f == NEWS),
             turn,
+            peers,
             newest,
             channel: channel.clone(),
             outbox,
@@ -362,6 +369,7 @@ struct Ears {
     /// Whether the client takes news.
     news: bool,
     turn: Turn,
+    peers: Peers,
     newest: Arc<Newest>,
     channel: Channel,
     outbox: Outbox,
@@ -379,6 +387,7 @@ impl Ears {
                 }
                 Ok(Order::News { text }) if self.news => self.outbox.news(&text),
                 Ok(Order::News { .. }) => {}
+                Ok(Order::Lost { text }) => self.peers.lost(&text),
                 Ok(Order::Shared) => self.channel.rouse(),
                 Ok(Order::Endless { why }) => {
                     let said = Report::Ended { why: why.clone() };

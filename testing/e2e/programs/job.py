@@ -129,17 +129,18 @@ class Rank:
         self.wait(a, b)
 
     def wait(self, a, b):
-        """Sums on and on, as a trainer does: asks what has become of it, and ends at an error.
-        The one of mode `late` that is told to never comes."""
-        late = self.mode == "late" and self.rank == self.ranks - 1
+        """Sums on and on, as a trainer does: asks what has become of it, and ends at an error. In
+        mode `blocked` it asks nothing, and waits for its device."""
         say(f"rank {self.rank}: goes on")
         while True:
-            if not late:
-                rc = self.reduce(a, b, 2)
-                while not rc and cuda.cuStreamQuery(self.stream) == 600:
-                    if self.trouble()[0]:
-                        break
-                    time.sleep(0.02)
+            rc = self.reduce(a, b, 2)
+            if self.mode == "blocked":
+                must("sync", cuda.cuStreamSynchronize(self.stream))
+                continue
+            while not rc and cuda.cuStreamQuery(self.stream) == 600:
+                if self.trouble()[0]:
+                    break
+                time.sleep(0.02)
             code, why = self.trouble()
             if code:
                 say(f"rank {self.rank}: error {code}: {why}")
@@ -188,7 +189,7 @@ def launch(a):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("what", choices=["launch", "rank"])
-    p.add_argument("mode", choices=["sum", "look", "on", "late"])
+    p.add_argument("mode", choices=["sum", "look", "on", "blocked"])
     p.add_argument("-n", type=int, default=2)
     p.add_argument("--style", choices=sorted(STYLES), default="torchrun")
     p.add_argument("--visible", action="store_true", help="each rank sees its device alone")

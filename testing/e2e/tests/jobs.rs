@@ -139,3 +139,130 @@ fn a_job_has_all_its_devices_or_none() {
         "{err}"
     );
 }
+
+#[test]
+fn what_nccl_says_is_each_ranks_and_a_job_sets_only_what_is_its_own() {
+    let library = tree().fakedev.join("libnccl.so.2");
+    let server = Options::default()
+        .arg("--nccl-library", library.to_str().expect("a path"))
+        .env("FAKEDEV_DEVICES", "2")
+        .env("NCCL_SOCKET_IFNAME", "fabric0")
+        .start();
+    let mut c = run(&[&server], &["-n", "2"], &["-n", "2", "sum"]);
+    c.env("NCCL_DEBUG", "INFO").env("NCCL_ALGO", "Ring");
+    let said = printed(c.env("NCCL_SOCKET_IFNAME", "eth7"));
+    for rank in 0..2 {
+        let line = format!("NCCL INFO rank {rank} of 2: algo Ring, interface fabric0\n");
+        assert!(said.contains(&line), "{said}");
+    }
+}
+
+/// A job of so many ranks that sum on and on, all of which have begun to.
+struct Going {
+    running: Running,
+    processes: Vec<u32>,
+    _store: tempfile::TempDir,
+}
+
+fn going(servers: &[&Server], n: u32, mode: &str) -> Going {
+    let (count, store) = (n.to_string(), tempfile::tempdir().expect("a folder"));
+    let place = store.path().to_str().expect("a path");
+    let args = ["-n", &count, "--follow", "--store", place, mode];
+    let mut c = run(servers, &["-n", &count], &args);
+    // A server that is gone is soon known to be.
+    let mut running = Running::start(c.env("BUSBAR_RESUME_TIMEOUT", "1"));
+    let pid = |line: String| line.rsplit(' ').next().and_then(|p| p.parse().ok());
+    let start = |rank| format!("process {rank} ");
+    let processes = (0..n).map(|rank| pid(running.line_with(&start(rank))).expect("a process"));
+    let processes = processes.collect();
+    for rank in 0..n {
+        until(&format!("rank {rank} to go on"), || {
+            let said = std::fs::read_to_string(store.path().join(rank.to_string()));
+            said.ok().filter(|s| s.contains("goes on"))
+        });
+    }
+    Going {
+        running,
+        processes,
+        _store: store,
+    }
+}
+
+/// What the ranks of a job say that has lost one, and that nothing is left of it.
+fn end(mut job: Going, servers: &[&Server]) -> String {
+    job.running.say("end");
+    let (said, status) = job.running.finish();
+    assert!(!status.success(), "{said}");
+    for s in servers {
+        s.wait_for_sessions(0);
+        until("no lease", || {
+            let leases = s.status()["leases"].as_array().map(Vec::len);
+            (leases == Some(0)).then_some(())
+        });
+    }
+    said
+}
+
+/// Whose ranks hear nothing of each other's end, as over NVLink.
+fn deaf(devices: u32, name: &str) -> Server {
+    let library = tree().fakedev.join("libnccl.so.2");
+    Options::default()
+        .arg("--nccl-library", library.to_str().expect("a path"))
+        .arg("--isolation", "off")
+        .env("FAKEDEV_DEVICES", &devices.to_string())
+        .env("FAKENCCL_DEAF", "1")
+        .env("NCCL_HOSTID", name)
+        .start()
+}
+
+fn kill(pid: u32) {
+    let done = Command::new("kill").args(["-9", &pid.to_string()]).status();
+    assert!(done.expect("kill runs").success());
+}
+
+#[test]
+fn a_rank_that_is_killed_is_named_to_those_at_all_servers() {
+    let (a, b) = (deaf(2, "a"), deaf(2, "b"));
+    let job = going(&[&a, &b], 4, "on");
+    kill(job.processes[2]);
+    let said = end(job, &[&a, &b]);
+    for rank in [0, 1, 3] {
+        let line = format!("rank {rank}: error 6: rank 2 of 4 at ");
+        assert!(said.contains(&line), "{said}");
+    }
+}
+
+#[test]
+fn a_worker_that_is_killed_is_its_ranks_end_and_named() {
+    let a = deaf(2, "a");
+    let job = going(&[&a], 2, "on");
+    let sessions = a.sessions();
+    let of_one = sessions.iter().find(|s| s["job"]["rank"] == 1);
+    let worker = of_one.expect("the session of rank 1")["worker_pid"].as_u64();
+    kill(worker.expect("a process") as u32);
+    let said = end(job, &[&a]);
+    let line = "rank 0: error 6: rank 1 of 2 at ";
+    assert!(
+        said.contains(line) && said.contains("killed by signal 9"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_server_that_is_gone_is_named_to_the_ranks_of_others() {
+    let (a, mut b) = (deaf(1, "a"), deaf(1, "b"));
+    let job = going(&[&a, &b], 2, "on");
+    let name = format!("rank 0: error 6: the server {} is gone", b.address);
+    b.kill();
+    let said = end(job, &[&a]);
+    assert!(said.contains(&name), "{said}");
+}
+
+#[test]
+fn a_rank_that_asks_nothing_does_not_wait_for_ever() {
+    let a = deaf(2, "a");
+    let job = going(&[&a], 2, "blocked");
+    kill(job.processes[1]);
+    let said = end(job, &[&a]);
+    assert!(said.contains("sync: "), "{said}");
+}

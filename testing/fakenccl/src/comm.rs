@@ -80,6 +80,20 @@ impl Comm {
         }
     }
 
+    /// Says on stdout what it is, and by which of some variables, to who wants to know.
+    pub fn tell(&self) {
+        let of = |name: &str| std::env::var(name).unwrap_or_default();
+        if of("NCCL_DEBUG") == "INFO" {
+            println!(
+                "NCCL INFO rank {} of {}: algo {}, interface {}",
+                self.rank,
+                self.ranks,
+                of("NCCL_ALGO"),
+                of("NCCL_SOCKET_IFNAME")
+            );
+        }
+    }
+
     fn question(&self, ask: Ask, step: u64, peer: u64) -> Question<'_> {
         Question {
             ask,

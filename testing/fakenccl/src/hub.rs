@@ -123,7 +123,9 @@ impl Hub {
         let name = String::from_utf8(bytes(&mut c)?).unwrap_or_default();
         if ask == Ask::Live as u64 {
             let mut bye = [0];
-            if !matches!(c.read(&mut bye), Ok(1)) {
+            // Over NVLink nobody hears of the end of another rank.
+            let deaf = std::env::var_os("FAKENCCL_DEAF").is_some();
+            if !matches!(c.read(&mut bye), Ok(1)) && !deaf {
                 self.lock().broken.insert(name);
                 self.changed.notify_all();
             }

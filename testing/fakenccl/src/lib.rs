@@ -85,6 +85,7 @@ fn comm(c: ncclComm_t) -> Result<&'static Comm> {
 fn meet(making: Vec<Making>, blocking: bool) -> Result {
     let mut threads = Vec::new();
     for Making(comm, to) in making {
+        comm.tell();
         // SAFETY: the program's place.
         unsafe { to.write(std::ptr::from_ref(comm).cast_mut().cast()) };
         threads.push((std::thread::spawn(move || comm.join()), to as usize));

@@ -70,6 +70,7 @@ pub fn attend(api: &str, conn: Arc<dyn Connection>) {
     apis.extend((offered.beside)(Beside {
         outbox,
         at_once: ends.at_once.clone(),
+        peers: Default::default(),
         library: None,
     }));
     let mut apis: Vec<&mut dyn Api> = apis.iter_mut().map(|a| &mut **a).collect();

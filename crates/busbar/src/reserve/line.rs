@@ -1,6 +1,7 @@
 //! Standing in line at several servers at once: the connections, and what goes over them. What is
 //! said when, [`Gather`] decides.
 
+use super::news::{Heard, News, Said};
 use super::wanted::{Reserved, Wanted};
 use anyhow::{Result, bail};
 use busbar_channel::{recv_hello, send_hello};
@@ -33,20 +34,16 @@ pub(super) struct Site {
     pub devices: Vec<(u32, u64)>,
 }
 
-/// What a server says.
-enum Said {
-    Stands(Arc<dyn Connection>, Box<Standing>),
-    Standing(Box<Standing>),
-    Gone(String),
-}
-
-type Heard = (usize, Said);
-
 /// How it ended.
 pub(super) enum End {
     Reserved(Reserved),
     /// Not in time: so many were on offer; who had the others.
     Taken(usize, Vec<String>),
+}
+
+/// Says which rank is gone elsewhere.
+pub fn pass_on(conn: &dyn Connection, text: &str) {
+    let _ = say(conn, &Word::Lost(text.into()));
 }
 
 /// One try to get all that is wanted of some servers.
@@ -255,10 +252,17 @@ impl<'a> Line<'a> {
                 false => conn.shutdown(),
             }
         }
+        let heard = std::mem::replace(&mut self.heard, channel().1);
+        // Without this there is an end of what can be heard.
+        self.to = channel().0;
         Ok(Reserved {
             name: self.wanted.name.clone(),
             at,
             conns,
+            news: News {
+                heard,
+                own: own.iter().map(|(i, _)| *i).collect(),
+            },
         })
     }
 

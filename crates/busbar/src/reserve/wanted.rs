@@ -1,6 +1,7 @@
 //! What somebody wants to have reserved, and what comes of it.
 
 use super::filter::Filter;
+use super::news::News;
 use crate::words;
 use anyhow::{Result, anyhow, bail};
 use busbar_control::status::Listed;
@@ -171,6 +172,8 @@ pub struct Reserved {
     pub at: Vec<(String, Vec<u32>)>,
     /// What it lasts as long as, unless it is kept.
     pub conns: Vec<Arc<dyn Connection>>,
+    /// What the servers say of it later.
+    pub news: News,
 }
 
 #[cfg(test)]

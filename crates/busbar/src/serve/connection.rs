@@ -5,7 +5,9 @@ use super::budget::{Allowance, Budget};
 use super::desk;
 use super::entry::SessionEntry;
 use super::greeting::Guest;
+use super::groups::Group;
 use super::identity::Who;
+use super::jobs;
 use super::link;
 use super::reception::{ANSWER_TIME, Known, answer, take_in};
 use super::refusals::Network;
@@ -244,6 +246,9 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
         tracing::warn!(session, error = %e, "the session has its devices without turns");
     }
     let entry = SessionEntry {
+        group: Group::of(&hello, &who.tenant),
+        joined: false,
+        bereft: false,
         api: hello.api,
         secret,
         client: hello.client,
@@ -304,6 +309,11 @@ fn watch(
                     s.connected = false;
                 }
             }
+            Report::Joined { yes } => {
+                if let Some(s) = lock(&server.sessions).get_mut(session) {
+                    (s.joined, s.bereft) = (yes, s.bereft && yes);
+                }
+            }
             Report::Holds(holding) => {
                 if let Some(s) = lock(&server.sessions).get_mut(session) {
                     s.keep_holding(holding);
@@ -337,7 +347,7 @@ fn watch(
     }
     {
         let mut ended = lock(&server.ended);
-        ended.push_back((session.into(), why));
+        ended.push_back((session.into(), why.clone()));
         if ended.len() > 1024 {
             ended.pop_front();
         }
@@ -348,6 +358,9 @@ fn watch(
         gone.inspect(|s| server.counts.ended(s))
     };
     server.told.notify_all();
+    if let Some(gone) = &gone {
+        jobs::ended(server, gone, &why);
+    }
     if let Some(left) = gone.map(|s| s.holding) {
         let (objects, bytes) = (holding::list(&left.objects), left.bytes());
         let there = left.memory.into_iter().chain(left.host_memory);

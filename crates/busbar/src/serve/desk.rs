@@ -3,6 +3,8 @@
 //! offered the pool decides.
 
 use super::asking::{asker, settled};
+use super::groups::Group;
+use super::jobs;
 use super::reception::{ANSWER_TIME, Known, answer};
 use super::state::Server;
 use busbar_channel::recv_hello;
@@ -160,12 +162,15 @@ impl Desk<'_> {
                     ahead: s.ahead,
                     holders: s.holders,
                     has: Vec::new(),
-                    ..said
+                    answers: said.answers,
+                    since: said.since,
+                    lost: String::new(),
                 },
                 State::Has(has) => Standing {
                     has,
                     answers: said.answers,
                     since: said.since,
+                    lost: self.server.losses.last(&self.group()),
                     ..Standing::default()
                 },
                 State::Over => {
@@ -233,6 +238,7 @@ impl Desk<'_> {
                 tracing::info!(lease = shown, "lease given back");
                 let _ = server.audit.note("lease ends", json!({ "lease": shown }));
             }
+            Word::Lost(text) => jobs::spread(server, &self.group(), text),
             Word::Keep(seconds) => {
                 let lasts = Duration::from_secs(*seconds).min(LONGEST);
                 let who = self.known.who.clone();
@@ -244,6 +250,11 @@ impl Desk<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What the sessions of the lease have in common.
+    fn group(&self) -> Group {
+        Group::named(&self.known.who.tenant, self.name)
     }
 
     fn note_begin(&self, devices: &[u32]) -> Result<(), Refusal> {
@@ -271,6 +282,7 @@ impl Desk<'_> {
 
 fn note_end(server: &Server, ended: &Ended) {
     lock(&server.kept).remove(&ended.name);
+    server.losses.forget(&ended.name);
     let shown = status::shown(&ended.name);
     tracing::info!(lease = shown, "lease ended");
     let _ = server.audit.note("lease ends", json!({ "lease": shown }));

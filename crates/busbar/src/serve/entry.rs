@@ -1,5 +1,6 @@
 //! A session, and what is known of it.
 
+use super::groups::Group;
 use super::identity::Who;
 use super::workers::Worker;
 use busbar_control::hello::ClientInfo;
@@ -29,6 +30,12 @@ pub(crate) struct SessionEntry {
     pub told: u64,
     /// What it has had of its devices, by ordinal, when that was last looked at.
     pub had: BTreeMap<u32, Had>,
+    /// What it has in common with the other ranks of its job.
+    pub group: Option<Group>,
+    /// Whether it has communicators, and others may wait for it.
+    pub joined: bool,
+    /// Whether it has heard that one of those is gone, and has not ended its communicators yet.
+    pub bereft: bool,
     pub worker: Arc<Worker>,
 }
 

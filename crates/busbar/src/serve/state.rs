@@ -4,6 +4,7 @@ use super::config::Config;
 use super::counts::Counts;
 use super::entry::SessionEntry;
 use super::greeting::Greetings;
+use super::groups::Losses;
 use super::identity::{Identities, Who};
 use super::monitor::Monitor;
 use super::refusals::Refusals;
@@ -64,6 +65,8 @@ pub(crate) struct Server {
     pub told_to_end: AtomicU32,
     /// Clients that are known and being served, other than by a worker.
     pub busy: Arc<AtomicUsize>,
+    /// Ranks that jobs have lost.
+    pub losses: Losses,
     /// What lets links from other servers in.
     pub tickets: Tickets,
     /// Other servers that are being dialled.

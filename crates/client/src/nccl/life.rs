@@ -185,7 +185,10 @@ pub fn told(status: i32, said: &str) -> Result {
 unsafe extern "C" fn hear(body: *const u8, len: usize) {
     let _ = catch_unwind(|| {
         if body.is_null() {
-            comms().tell_all(ncclRemoteError, "the session with the server is over");
+            let why = "the session with the server is over";
+            // Whoever sees the code asks for the words.
+            fail(ncclRemoteError, why);
+            comms().tell_all(ncclRemoteError, why);
             return;
         }
         // SAFETY: the caller's bytes.
@@ -197,6 +200,9 @@ unsafe extern "C" fn hear(body: *const u8, len: usize) {
         if let Some(comm) = comms().by_id(m.comm) {
             if m.ranks > 0 {
                 comm.found(m.ranks, m.rank);
+            }
+            if !m.said.is_empty() {
+                fail(m.code as i32, m.said);
             }
             comm.tell(m.code as i32, m.said);
         }

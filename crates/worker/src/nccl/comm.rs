@@ -4,6 +4,7 @@
 use super::library::Library;
 use crate::lock::lock;
 use crate::outbox::Outbox;
+use crate::peers::Peers;
 use busbar_abi::nccl::*;
 use busbar_wire::codec::Message as _;
 use busbar_wire::generated::collectives::{GroupReply, State};
@@ -15,6 +16,10 @@ use std::time::{Duration, Instant};
 
 /// How often the library is asked how communicators are.
 const WATCH: Duration = Duration::from_millis(100);
+
+/// How long a program has to end its communicators once a rank is gone, before its session is
+/// ended: what its devices wait for does not come, and may never return.
+const GRACE: Duration = Duration::from_secs(15);
 
 /// How often it is asked while a call is in progress.
 const STEP: Duration = Duration::from_micros(50);
@@ -168,6 +173,7 @@ pub struct Comms {
     pub outbox: Outbox,
     all: Mutex<All>,
     watched: AtomicBool,
+    peers: Peers,
 }
 
 #[derive(Default)]
@@ -181,11 +187,12 @@ struct All {
 const MOST_TOO_SOON: usize = 4096;
 
 impl Comms {
-    pub fn new(outbox: Outbox) -> Arc<Self> {
+    pub fn new(outbox: Outbox, peers: Peers) -> Arc<Self> {
         Arc::new(Self {
             outbox,
             all: Mutex::default(),
             watched: AtomicBool::new(false),
+            peers,
         })
     }
 
@@ -208,6 +215,9 @@ impl Comms {
             registered: Mutex::default(),
         });
         all.comms.insert(id, comm.clone());
+        if all.comms.len() == 1 {
+            self.peers.joined(true);
+        }
         drop(all);
         if !self.watched.swap(true, Ordering::AcqRel) {
             let comms = self.clone();
@@ -226,7 +236,54 @@ impl Comms {
 
     /// The one with an id, which nobody is to find any more: whoever asks ends it.
     pub fn forget(&self, id: u32) -> Option<Arc<Comm>> {
-        lock(&self.all).comms.remove(&id)
+        self.remove(&mut lock(&self.all), id)
+    }
+
+    /// It is gone, and perhaps it was the last one.
+    fn remove(&self, all: &mut All, id: u32) -> Option<Arc<Comm>> {
+        let gone = all.comms.remove(&id);
+        if gone.is_some() && all.comms.is_empty() {
+            self.peers.joined(false);
+        }
+        gone
+    }
+
+    /// A rank of the job is gone: communicators that there are now fail, each with these words. A
+    /// program that does not end them then, for it may wait for its device, has its session ended.
+    pub fn lost(self: &Arc<Self>, text: &str) {
+        let hit: Vec<_> = lock(&self.all).comms.values().cloned().collect();
+        if hit.is_empty() {
+            return;
+        }
+        for comm in &hit {
+            self.say(comm, ncclRemoteError, (0, 0), text);
+        }
+        let (comms, text) = (self.clone(), text.to_string());
+        let wait = move || {
+            let until = Instant::now() + GRACE;
+            let there = |c: &Arc<Comm>| comms.get(c.id).is_some_and(|o| Arc::ptr_eq(&o, c));
+            while hit.iter().any(there) {
+                if Instant::now() > until {
+                    comms.peers.ends(&text);
+                    comms.outbox.leave(&text);
+                }
+                std::thread::sleep(WATCH);
+            }
+        };
+        let _ = std::thread::Builder::new().name("lost".into()).spawn(wait);
+    }
+
+    /// Tells the client of one, whatever it was told before.
+    fn say(&self, comm: &Comm, code: ncclResult_t, (ranks, rank): (i32, i32), said: &str) {
+        comm.told.store(code, Ordering::Release);
+        let state = State {
+            comm: comm.id,
+            code: code as u32,
+            ranks: ranks as u32,
+            rank: rank as u32,
+            said,
+        };
+        self.outbox.word(|w| state.encode(w));
     }
 
     /// Tells the client what has become of one, if that is news.
@@ -266,15 +323,7 @@ impl Comms {
             comm.told.store(before, Ordering::Release);
             return;
         }
-        let said = library.said(code);
-        let state = State {
-            comm: comm.id,
-            code: code as u32,
-            ranks: ranks as u32,
-            rank: rank as u32,
-            said: &said,
-        };
-        self.outbox.word(|w| state.encode(w));
+        self.say(comm, code, (ranks, rank), &library.said(code));
     }
 
     /// Asks how they are, for as long as the process lives.
@@ -302,7 +351,7 @@ impl Comms {
             let mut all = lock(&self.all);
             let comm = match revoke {
                 Some(_) => all.comms.get(&id).cloned(),
-                None => all.comms.remove(&id),
+                None => self.remove(&mut all, id),
             };
             if comm.is_none() && revoke.is_none() && all.too_soon.len() < MOST_TOO_SOON {
                 all.too_soon.insert(id);

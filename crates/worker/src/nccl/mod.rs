@@ -223,7 +223,7 @@ impl Nccl {
     /// Loads nothing before somebody asks.
     pub fn new(with: Beside) -> Self {
         let (comms, library) = (
-            Comms::new(with.outbox),
+            Comms::new(with.outbox, with.peers.clone()),
             Arc::<OnceLock<&'static Library>>::default(),
         );
         let (all, loaded) = (comms.clone(), library.clone());
@@ -235,6 +235,8 @@ impl Nccl {
             let revoke = (m.revoke != 0).then_some(m.flags as i32);
             all.abort(library, (m.comm, revoke, call))
         });
+        let all = comms.clone();
+        with.peers.on_loss(move |text| all.lost(text));
         Self {
             path: with.library,
             library,

@@ -1,0 +1,53 @@
+//! The other ranks of a session's job: the server says when one is gone, and is told whether this
+//! session has any.
+
+use busbar_control::attach::Report;
+use std::sync::{Arc, OnceLock};
+
+type Hear = Box<dyn Fn(&str) + Send + Sync>;
+type Say = Box<dyn Fn(Report) + Send + Sync>;
+
+#[derive(Default)]
+struct Ways {
+    hear: OnceLock<Hear>,
+    say: OnceLock<Say>,
+}
+
+/// What is known of them. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Peers(Arc<Ways>);
+
+impl Peers {
+    /// From now on this hears, in words, which one is gone. It must not wait.
+    pub fn on_loss(&self, hear: impl Fn(&str) + Send + Sync + 'static) {
+        let _ = self.0.hear.set(Box::new(hear));
+    }
+
+    /// From now on this tells the server.
+    pub(crate) fn tell(&self, say: impl Fn(Report) + Send + Sync + 'static) {
+        let _ = self.0.say.set(Box::new(say));
+    }
+
+    /// One is gone.
+    pub(crate) fn lost(&self, text: &str) {
+        if let Some(hear) = self.0.hear.get() {
+            hear(text);
+        }
+    }
+
+    /// The session has others that wait for it, or no longer.
+    pub fn joined(&self, yes: bool) {
+        self.say(Report::Joined { yes });
+    }
+
+    /// The session is about to end, and why.
+    pub(crate) fn ends(&self, why: &str) {
+        self.say(Report::Ended { why: why.into() });
+    }
+
+    fn say(&self, report: Report) {
+        if let Some(say) = self.0.say.get() {
+            say(report);
+        }
+    }
+}
