@@ -152,10 +152,17 @@ fn LibraryKernelNames(library: u32) -> (names: Bytes);
 #[id(0x8044)] #[message] #[waits] #[family(library)]
 fn LibraryGlobal(library: u32, name: Str, managed: u32) -> (va: u64, size: u64, is_managed: u32);
 
-/// Loads a module into the current context.
-#[id(0x8050)] #[message] #[waits] #[family(module)]
+// 0x8050 did not tell of functions.
+/// Loads a module into the current context. Of one with few functions it tells all there is to know
+/// of them: their names, and for each how many parameters, these, and its attributes.
+#[id(0x805b)] #[message] #[waits] #[family(module)]
 #[creates(Module)]
-fn ModuleLoad(module: u32, hash: [u8; 32], options: Bytes) -> (info_log: Bytes, error_log: Bytes, wall_ms: f32);
+fn ModuleLoad(module: u32, hash: [u8; 32], options: Bytes) -> (info_log: Bytes, error_log: Bytes, wall_ms: f32, names: Bytes, functions: U32s);
+
+/// Gives an id to a function that the client was told of.
+#[id(0x805c)] #[message] #[queued] #[family(module)]
+#[creates(Function)]
+fn ModuleFunctionKnown(module: u32, name: Str, function: u32);
 
 /// Finds a function of a module and says all there is to know of it.
 #[id(0x8051)] #[message] #[waits] #[family(module)]

@@ -560,3 +560,13 @@ fn a_graph_whose_nodes_get_other_arguments_asks_nothing_more() {
     assert_eq!(wanted, got);
     waits_for_no_more("changes", &[("ContextSynchronize", 100), ("CopyOut", 100)]);
 }
+
+#[test]
+fn a_module_and_its_functions_cost_one_question() {
+    let server = Server::start();
+    let wanted = printed(native(Path::new(PROGRAM)).args(["loads", "20"]));
+    let got = printed(remote(&server, Path::new(PROGRAM)).args(["loads", "20"]));
+    assert_eq!(wanted, got);
+    // And one for a function that is not there, of which the client knows nothing.
+    waits_for_no_more("loads", &[("ModuleLoad", 100), ("ModuleFunction", 100)]);
+}

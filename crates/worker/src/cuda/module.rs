@@ -40,8 +40,36 @@ pub fn describe(
     (params, (0..16).map(value).collect())
 }
 
+/// Of a module with more functions the client asks for those that it needs.
+const FEW: u32 = 32;
+
+/// The names of a module's functions, if they are few, and what the client wants to know of them.
+fn described(d: &Driver, module: CUmodule) -> (Vec<u8>, Vec<u32>) {
+    let few = |n: *mut u32| {
+        // SAFETY: a live module and a pointer to a live number.
+        unsafe {
+            let rc = d.cuModuleGetFunctionCount(n, module);
+            *n = if *n > FEW { 0 } else { *n };
+            rc
+        }
+    };
+    // Of a driver that cannot list them the client hears of each by its name.
+    let names = function_names(d, module, few).unwrap_or_default();
+    let mut all = Vec::new();
+    for name in names.split_inclusive(|b| *b == 0) {
+        let found = CStr::from_bytes_with_nul(name).map_err(|_| CUDA_ERROR_NOT_FOUND);
+        let Ok((_, params, attributes)) = found.and_then(|n| find(d, module, n)) else {
+            return Default::default();
+        };
+        all.push(params.len() as u32 / 2);
+        all.extend(params.into_iter().chain(attributes));
+    }
+    (names, all)
+}
+
 pub fn module_load(w: &mut Cuda, m: msg::ModuleLoad<'_>) -> Result<Always<Encoded>> {
     let mut c = Compile::new(m.options).unwrap_or_default();
+    let (mut names, mut functions) = Default::default();
     let rc = attempt(|| {
         let image = w.content.get(&m.hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
         let image = super::image::checked(&image)?;
@@ -59,6 +87,7 @@ pub fn module_load(w: &mut Cuda, m: msg::ModuleLoad<'_>) -> Result<Always<Encode
                 values.as_mut_ptr(),
             )
         })?;
+        (names, functions) = described(w.driver, module);
         w.made_of(&m, module as u64, charge);
         Ok(())
     });
@@ -66,6 +95,8 @@ pub fn module_load(w: &mut Cuda, m: msg::ModuleLoad<'_>) -> Result<Always<Encode
         info_log: c.info(),
         error_log: c.errors(),
         wall_ms: c.wall_ms(),
+        names: &names,
+        functions,
     });
     Ok(Always(rc, reply))
 }
@@ -76,13 +107,8 @@ pub fn module_unload(w: &mut Cuda, m: msg::ModuleUnload) -> Result {
     check(unsafe { w.cuModuleUnload(module as CUmodule) })
 }
 
-pub fn module_function(
-    w: &mut Cuda,
-    m: msg::ModuleFunction<'_>,
-) -> Result<msg::ModuleFunctionReply, Fail> {
-    let name = text(m.name)?;
-    let module = w.handle(Kind::Module, m.module)? as CUmodule;
-    let d = w.driver;
+/// A function of a module, its parameters and its attributes.
+fn find(d: &Driver, module: CUmodule, name: &CStr) -> Result<(CUfunction, Vec<u32>, Vec<u32>)> {
     let mut f: CUfunction = std::ptr::null_mut();
     // SAFETY: a live module, a C string, a pointer to a live handle.
     check(unsafe { d.cuModuleGetFunction(&mut f, module, name.as_ptr()) })?;
@@ -92,9 +118,27 @@ pub fn module_function(
         // SAFETY: as above.
         |a, v| unsafe { d.cuFuncGetAttribute(v, a as _, f) },
     );
+    Ok((f, params, attributes))
+}
+
+pub fn module_function(
+    w: &mut Cuda,
+    m: msg::ModuleFunction<'_>,
+) -> Result<msg::ModuleFunctionReply, Fail> {
+    let name = text(m.name)?;
+    let module = w.handle(Kind::Module, m.module)? as CUmodule;
+    let (f, params, attributes) = find(w.driver, module, &name)?;
     let f = Function::new(f as u64, false, &params);
     w.made(&m, Body::Function(f));
     Ok(msg::ModuleFunctionReply { params, attributes })
+}
+
+pub fn module_function_known(w: &mut Cuda, m: msg::ModuleFunctionKnown<'_>) -> Result<(), Fail> {
+    let name = text(m.name)?;
+    let module = w.handle(Kind::Module, m.module)? as CUmodule;
+    let (f, params, _) = find(w.driver, module, &name)?;
+    w.made(&m, Body::Function(Function::new(f as u64, false, &params)));
+    Ok(())
 }
 
 /// The names of all functions of something, each with the zero at its end.
@@ -120,17 +164,26 @@ pub fn names_of<F: Copy>(
     Ok(names)
 }
 
-pub fn module_function_names(w: &mut Cuda, m: msg::ModuleFunctionNames) -> Result<Encoded> {
-    let module = w.handle(Kind::Module, m.module)? as CUmodule;
-    let d = w.driver;
-    let names = names_of::<CUfunction>(
-        // SAFETY: a live module and a pointer to a live number.
-        |n| unsafe { d.cuModuleGetFunctionCount(n, module) },
+fn function_names(
+    d: &Driver,
+    module: CUmodule,
+    count: impl FnOnce(*mut u32) -> CUresult,
+) -> Result<Vec<u8>> {
+    names_of::<CUfunction>(
+        count,
         // SAFETY: the array has as many places as said.
         |list, n| unsafe { d.cuModuleEnumerateFunctions(list, n, module) },
         // SAFETY: a live function and a pointer to a live pointer.
         |p, f| unsafe { d.cuFuncGetName(p, f) },
-    )?;
+    )
+}
+
+pub fn module_function_names(w: &mut Cuda, m: msg::ModuleFunctionNames) -> Result<Encoded> {
+    let module = w.handle(Kind::Module, m.module)? as CUmodule;
+    let d = w.driver;
+    // SAFETY: a live module and a pointer to a live number.
+    let all = |n: *mut u32| unsafe { d.cuModuleGetFunctionCount(n, module) };
+    let names = function_names(d, module, all)?;
     Ok(Encoded::of(&msg::ModuleFunctionNamesReply {
         names: &names,
     }))

@@ -95,6 +95,7 @@ fn main() {
         "words" => words(&api),
         "created" => created::created(&api),
         "mistakes" => mistakes::mistakes(&api),
+        "loads" => corners::loads(&api),
         "corners" => corners::corners(&api),
         "full" => full::full(&api),
         "copies" => full::copies(&api),

@@ -7,9 +7,11 @@ use crate::cuda::state::contexts::as_result;
 use crate::cuda::state::devices::Device;
 use crate::cuda::state::functions::Function;
 use crate::cuda::state::loaded::{
-    ERROR_LOG, ERROR_LOG_SIZE, INFO_LOG, INFO_LOG_SIZE, Options, WALL_TIME,
+    Described, ERROR_LOG, ERROR_LOG_SIZE, INFO_LOG, INFO_LOG_SIZE, Module, Options, WALL_TIME,
 };
 use crate::session::Offered;
+use busbar_channel::switches::Switch;
+use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 
@@ -242,11 +244,33 @@ pub unsafe fn module(cx: Cx, code: *const c_void, options: &Options) -> Result<u
         let r = decode::<msg::ModuleLoadReply<'_>>(&body)?;
         // SAFETY: passed on to the caller.
         unsafe { fill(options, r.info_log, r.error_log, r.wall_ms) };
-        as_result(status)
+        as_result(status)?;
+        told(r.names, &r.functions)
     });
-    loaded.inspect_err(|_| cx.destroy(Kind::Module, module))?;
-    cx.state().modules.insert(module, Default::default());
+    let told = loaded.inspect_err(|_| cx.destroy(Kind::Module, module))?;
+    let known = Module {
+        told,
+        ..Module::default()
+    };
+    cx.state().modules.insert(module, known);
     Ok(module)
+}
+
+/// What the worker says of a new module's functions: how many parameters each has, these, and
+/// sixteen attributes.
+fn told(names: &[u8], mut words: &[u32]) -> Result<HashMap<CString, Described>> {
+    const ATTRIBUTES: usize = 16;
+    let mut take = |n: usize| {
+        let (these, rest) = words.split_at_checked(n).ok_or(CUDA_ERROR_UNKNOWN)?;
+        words = rest;
+        Ok::<_, CUresult>(these.to_vec())
+    };
+    let mut one = |name| {
+        let params = take(1)?[0] as usize;
+        let params = take(params.checked_mul(2).ok_or(CUDA_ERROR_UNKNOWN)?)?;
+        Ok((name, (params, take(ATTRIBUTES)?)))
+    };
+    name_list(names)?.into_iter().map(&mut one).collect()
 }
 
 /// Makes a function known under an id, as the worker describes it.
@@ -323,13 +347,27 @@ pub fn function(cx: Cx, module: u32, name: &CStr) -> Result<u32> {
     }
     let text = name.to_str().map_err(|_| CUDA_ERROR_NOT_FOUND)?;
     let id = cx.create(Kind::Function);
-    let m = msg::ModuleFunction {
-        module,
-        name: text,
-        function: id,
+    let told = modules.with(&module, |m| m.told.get(name).cloned());
+    let found = match told.flatten().filter(|_| Switch::Local.on()) {
+        Some(told) => {
+            let m = msg::ModuleFunctionKnown {
+                module,
+                name: text,
+                function: id,
+            };
+            cx.send(&m).map(|()| told)
+        }
+        None => {
+            let m = msg::ModuleFunction {
+                module,
+                name: text,
+                function: id,
+            };
+            cx.reply_to(&m).map(|r| (r.params, r.attributes))
+        }
     };
-    cx.reply_to(&m)
-        .and_then(|r| learn(cx, id, name, (&r.params, &r.attributes), (0, module)))
+    found
+        .and_then(|(params, attributes)| learn(cx, id, name, (&params, &attributes), (0, module)))
         .inspect_err(|_| cx.destroy(Kind::Function, id))?;
     Ok(modules.with_new(module, |m| *m.functions.entry(name.into()).or_insert(id)))
 }

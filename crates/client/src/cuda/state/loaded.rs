@@ -47,11 +47,16 @@ impl Options {
     }
 }
 
+/// Parameters and attributes of a function, as the worker tells of them.
+pub type Described = (Vec<u32>, Vec<u32>);
+
 /// What the client knows of a module.
 #[derive(Debug, Default)]
 pub struct Module {
     /// Ids of functions that were asked for.
     pub functions: HashMap<CString, u32>,
+    /// Parameters and attributes of functions that the worker has told of, by name.
+    pub told: HashMap<CString, Described>,
     /// Addresses and sizes of variables that were.
     pub globals: HashMap<CString, (u64, u64)>,
 }

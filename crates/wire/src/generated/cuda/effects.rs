@@ -563,12 +563,6 @@ pub fn effects(op: u16) -> &'static [Effect<Kind>] {
             at: At::Field("function"),
             of: &[(Kind::Library, At::Field("library"))],
         }],
-        op::MODULE_LOAD => &[Effect {
-            act: Act::Creates,
-            kind: Kind::Module,
-            at: At::Field("module"),
-            of: &[(Kind::Context, At::Scope)],
-        }],
         op::MODULE_FUNCTION => &[Effect {
             act: Act::Creates,
             kind: Kind::Function,
@@ -604,6 +598,18 @@ pub fn effects(op: u16) -> &'static [Effect<Kind>] {
             kind: Kind::Link,
             at: At::Field("link"),
             of: &[],
+        }],
+        op::MODULE_LOAD => &[Effect {
+            act: Act::Creates,
+            kind: Kind::Module,
+            at: At::Field("module"),
+            of: &[(Kind::Context, At::Scope)],
+        }],
+        op::MODULE_FUNCTION_KNOWN => &[Effect {
+            act: Act::Creates,
+            kind: Kind::Function,
+            at: At::Field("function"),
+            of: &[(Kind::Module, At::Field("module"))],
         }],
         op::CAPTURE_INFO => &[
             Effect {

@@ -1346,7 +1346,8 @@ impl<'a> Asks<'a> for LibraryGlobal<'a> {
     type Reply = LibraryGlobalReply;
 }
 
-/// Loads a module into the current context.
+/// Loads a module into the current context. Of one with few functions it tells all there is to know
+/// of them: their names, and for each how many parameters, these, and its attributes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModuleLoad<'a> {
     pub module: u32,
@@ -1383,6 +1384,8 @@ pub struct ModuleLoadReply<'a> {
     pub info_log: &'a [u8],
     pub error_log: &'a [u8],
     pub wall_ms: f32,
+    pub names: &'a [u8],
+    pub functions: Vec<u32>,
 }
 
 impl<'a> Message<'a> for ModuleLoadReply<'a> {
@@ -1391,6 +1394,8 @@ impl<'a> Message<'a> for ModuleLoadReply<'a> {
         w.bytes(self.info_log);
         w.bytes(self.error_log);
         w.f32(self.wall_ms);
+        w.bytes(self.names);
+        w.u32s(&self.functions);
     }
 
     #[inline]
@@ -1399,7 +1404,45 @@ impl<'a> Message<'a> for ModuleLoadReply<'a> {
             info_log: r.bytes()?,
             error_log: r.bytes()?,
             wall_ms: r.f32()?,
+            names: r.bytes()?,
+            functions: r.u32s()?,
         })
+    }
+}
+
+/// Gives an id to a function that the client was told of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModuleFunctionKnown<'a> {
+    pub module: u32,
+    pub name: &'a str,
+    pub function: u32,
+}
+
+impl<'a> Message<'a> for ModuleFunctionKnown<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.module);
+        w.str(self.name);
+        w.u32(self.function);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            module: r.u32()?,
+            name: r.str()?,
+            function: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for ModuleFunctionKnown<'a> {
+    const OP: u16 = op::MODULE_FUNCTION_KNOWN;
+    const NAME: &'static str = "ModuleFunctionKnown";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
     }
 }
 
@@ -2544,6 +2587,18 @@ mod tests {
                 info_log: g.bytes(),
                 error_log: g.bytes(),
                 wall_ms: g.f32(),
+                names: g.bytes(),
+                functions: g.u32s(),
+            }
+        }
+    }
+
+    impl Sample for ModuleFunctionKnown<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                module: g.u32(),
+                name: g.str(),
+                function: g.u32(),
             }
         }
     }
@@ -2819,6 +2874,7 @@ mod tests {
         check::<LibraryGlobalReply>(false);
         check::<ModuleLoad<'static>>(false);
         check::<ModuleLoadReply<'static>>(false);
+        check::<ModuleFunctionKnown<'static>>(false);
         check::<ModuleFunction<'static>>(false);
         check::<ModuleFunctionReply>(false);
         check::<ModuleGlobal<'static>>(false);

@@ -263,7 +263,6 @@ pub mod op {
     pub const LIBRARY_UNLOAD: u16 = 0x8045;
     pub const LIBRARY_MODULE: u16 = 0x8046;
     pub const KERNEL_FUNCTION: u16 = 0x8049;
-    pub const MODULE_LOAD: u16 = 0x8050;
     pub const MODULE_FUNCTION: u16 = 0x8051;
     pub const MODULE_GLOBAL: u16 = 0x8052;
     pub const MODULE_FUNCTION_NAMES: u16 = 0x8053;
@@ -273,6 +272,8 @@ pub mod op {
     pub const LINK_ADD: u16 = 0x8058;
     pub const LINK_COMPLETE: u16 = 0x8059;
     pub const LINK_DESTROY: u16 = 0x805a;
+    pub const MODULE_LOAD: u16 = 0x805b;
+    pub const MODULE_FUNCTION_KNOWN: u16 = 0x805c;
     pub const CAPTURE_INFO: u16 = 0x8060;
     pub const POOL_ALLOC: u16 = 0x8070;
     pub const POOL_FREE: u16 = 0x8071;
@@ -675,7 +676,6 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::LIBRARY_UNLOAD, "LibraryUnload"),
     (op::LIBRARY_MODULE, "LibraryModule"),
     (op::KERNEL_FUNCTION, "KernelFunction"),
-    (op::MODULE_LOAD, "ModuleLoad"),
     (op::MODULE_FUNCTION, "ModuleFunction"),
     (op::MODULE_GLOBAL, "ModuleGlobal"),
     (op::MODULE_FUNCTION_NAMES, "ModuleFunctionNames"),
@@ -685,6 +685,8 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::LINK_ADD, "LinkAdd"),
     (op::LINK_COMPLETE, "LinkComplete"),
     (op::LINK_DESTROY, "LinkDestroy"),
+    (op::MODULE_LOAD, "ModuleLoad"),
+    (op::MODULE_FUNCTION_KNOWN, "ModuleFunctionKnown"),
     (op::CAPTURE_INFO, "CaptureInfo"),
     (op::POOL_ALLOC, "PoolAlloc"),
     (op::POOL_FREE, "PoolFree"),

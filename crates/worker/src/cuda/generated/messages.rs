@@ -324,6 +324,23 @@ impl Creates<Kind> for wire::ModuleLoad<'_> {
     }
 }
 
+pub(super) fn module_function_known(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::ModuleFunctionKnown::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::module::module_function_known(w, m);
+    w.answer(given)
+}
+
+impl Creates<Kind> for wire::ModuleFunctionKnown<'_> {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put(
+            (Kind::Function, self.function),
+            &[(Kind::Module, self.module)],
+        )
+    }
+}
+
 pub(super) fn module_function(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ModuleFunction::decode(&mut r)?;

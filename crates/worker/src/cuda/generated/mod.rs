@@ -194,6 +194,7 @@ pub fn dispatch(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
         op::LIBRARY_KERNEL_NAMES => messages::library_kernel_names(w, body),
         op::LIBRARY_GLOBAL => messages::library_global(w, body),
         op::MODULE_LOAD => messages::module_load(w, body),
+        op::MODULE_FUNCTION_KNOWN => messages::module_function_known(w, body),
         op::MODULE_FUNCTION => messages::module_function(w, body),
         op::MODULE_GLOBAL => messages::module_global(w, body),
         op::MODULE_FUNCTION_NAMES => messages::module_function_names(w, body),

@@ -31,6 +31,37 @@ pub fn corners(api: &Api) {
     refused(api);
 }
 
+/// Loads modules, asks for their functions and runs them, as compilers of a library do.
+pub fn loads(api: &Api) {
+    let rounds: u64 = std::env::args()
+        .nth(2)
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(1);
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    for _ in 0..rounds {
+        let code = super::api::IMAGE.as_ptr() as u64;
+        let module = api.made("cuModuleLoadData", &[code]);
+        for name in [c"nop", c"fill", c"some"] {
+            let f = api.made("cuModuleGetFunction", &[module, name.as_ptr() as u64]);
+            let mut registers = 0u32;
+            assert_eq!(
+                api.call("cuFuncGetAttribute", &[at(&mut registers), 4, f]),
+                0
+            );
+            assert_eq!(api.call("cuFuncSetAttribute", &[f, 8, 4096]), 0);
+            assert_eq!(api.call("cuFuncSetCacheConfig", &[f, 1]), 0);
+            if name == c"nop" {
+                assert_eq!(api.launch(f, 0, &[]), 0);
+            }
+        }
+        let (mut none, absent) = (0u64, c"absent".as_ptr() as u64);
+        let rc = api.call("cuModuleGetFunction", &[at(&mut none), module, absent]);
+        assert_eq!(rc, 500);
+        assert_eq!(api.call("cuModuleUnload", &[module]), 0);
+    }
+    println!("loaded: {rounds}");
+}
+
 /// What a function that a stream waits for is told when it calls the driver.
 struct Calls<'a> {
     api: &'a Api,
