@@ -42,6 +42,9 @@ pub struct Gone {
     pub graphs: Vec<u32>,
 }
 
+/// What is known of nodes, by id.
+type ByNode = HashMap<u32, Box<[u8]>>;
+
 /// The graphs of a client.
 #[derive(Default)]
 pub struct Graphs {
@@ -54,7 +57,7 @@ pub struct Graphs {
     /// How many those are: mostly none, and then a launch looks no further.
     count: AtomicUsize,
     /// Nodes of executable graphs that have been changed, and what a driver looked at then.
-    changed: Mutex<HashMap<u32, HashMap<u32, Box<[u8]>>>>,
+    changed: Mutex<HashMap<u32, ByNode>>,
 }
 
 impl Graphs {
