@@ -196,7 +196,7 @@ impl Graphs {
         before.is_some_and(|b| **b == *seen)
     }
 
-    /// A driver has taken a change of a node; nothing is known of it if there is nothing to be seen.
+    /// A driver has taken a change of a node; nothing is known of one with nothing to be seen.
     pub fn changed(&self, exec: u32, node: u32, seen: Option<Box<[u8]>>) {
         let mut all = lock(&self.changed);
         if let Some(seen) = seen {
