@@ -146,6 +146,45 @@ struct Chain {
 }
 
 impl Chain {
+    /// Goes on with a file, or begins one. One that is not whole is an error.
+    fn open(path: &Path) -> Result<Self> {
+        let of = || format!("the audit {}", path.display());
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(path)
+            .with_context(of)?;
+        let m = file.metadata().with_context(of)?;
+        if !m.is_file() || !folder::is_ours(m.uid()) || m.mode() & 0o077 != 0 {
+            bail!(
+                "{} is not this user's alone: `chmod 600` it, or name another",
+                of()
+            );
+        }
+        // SAFETY: a descriptor of ours.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            bail!("another server writes {}", of());
+        }
+        let (end, half) = match verify(BufReader::new(&file)) {
+            Ok(end) => (end, None),
+            Err(Wrong::Half(end, at, bytes)) => (end, Some((at, bytes))),
+            Err(why) => bail!("{} is broken: {why}; move it away to begin another", of()),
+        };
+        let mut chain = Self {
+            length: file.metadata().with_context(of)?.len(),
+            file,
+            end,
+            dirty: false,
+        };
+        if let Some((at, bytes)) = half {
+            chain.mend(at, &bytes).with_context(of)?;
+        }
+        Ok(chain)
+    }
+
     /// Goes on behind a last line that has no end. If that is all it lacks, it gets one. Otherwise
     /// it is taken away, and the next line says so, with what there was of it: whoever took away
     /// more than a power loss did would have to have written that line.
@@ -233,55 +272,29 @@ fn now() -> String {
     )
 }
 
+/// Another process that writes the audit.
+type Writer = Box<dyn Fn(&str, Value) -> io::Result<()> + Send>;
+
+/// Where lines go.
+enum Book {
+    Here(Chain),
+    Elsewhere(Writer),
+}
+
 /// Where a server notes what it does, if anywhere. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Audit(Option<Arc<Mutex<Chain>>>);
+pub struct Audit(Option<Arc<Mutex<Book>>>);
 
 impl Audit {
     /// Goes on with a file, or begins one. One that is not whole is an error.
     pub fn open(path: &Path) -> Result<Self> {
-        let of = || format!("the audit {}", path.display());
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(path)
-            .with_context(of)?;
-        let m = file.metadata().with_context(of)?;
-        if !m.is_file() || !folder::is_ours(m.uid()) || m.mode() & 0o077 != 0 {
-            bail!(
-                "{} is not this user's alone: `chmod 600` it, or name another",
-                of()
-            );
-        }
-        // SAFETY: a descriptor of ours.
-        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-            bail!("another server writes {}", of());
-        }
-        let (end, half) = match verify(BufReader::new(&file)) {
-            Ok(end) => (end, None),
-            Err(Wrong::Half(end, at, bytes)) => (end, Some((at, bytes))),
-            Err(why) => bail!("{} is broken: {why}; move it away to begin another", of()),
-        };
-        let mut chain = Chain {
-            length: file.metadata().with_context(of)?.len(),
-            file,
-            end,
-            dirty: false,
-        };
-        if let Some((at, bytes)) = half {
-            chain.mend(at, &bytes).with_context(of)?;
-        }
-        let chain = Arc::new(Mutex::new(chain));
-        let clerk = Arc::downgrade(&chain);
-        let me = Self(Some(chain));
+        let book = Arc::new(Mutex::new(Book::Here(Chain::open(path)?)));
+        let clerk = Arc::downgrade(&book);
         let run = move || {
             loop {
                 std::thread::sleep(SYNC);
-                let Some(chain) = clerk.upgrade() else { return };
-                Self(Some(chain)).sync();
+                let Some(book) = clerk.upgrade() else { return };
+                Self(Some(book)).sync();
             }
         };
         std::thread::Builder::new()
@@ -289,13 +302,35 @@ impl Audit {
             .stack_size(256 << 10)
             .spawn(run)
             .context("cannot start a thread")?;
-        Ok(me)
+        Ok(Self(Some(book)))
+    }
+
+    /// From now on another process writes the file: what there is to note is told to it.
+    pub fn hand_on(&self, to: impl Fn(&str, Value) -> io::Result<()> + Send + 'static) {
+        self.sync();
+        if let Some(book) = &self.0 {
+            *lock(book) = Book::Elsewhere(Box::new(to));
+        }
+    }
+
+    /// Goes on with the file: the other process has gone.
+    pub fn take_back(&self, path: &Path) -> Result<()> {
+        if let Some(book) = &self.0 {
+            let mut book = lock(book);
+            if matches!(*book, Book::Elsewhere(_)) {
+                *book = Book::Here(Chain::open(path)?);
+            }
+        }
+        Ok(())
     }
 
     /// Notes something. An error is for those who must not go on without.
     pub fn note(&self, event: &str, fields: Value) -> Result<(), String> {
-        let Some(chain) = &self.0 else { return Ok(()) };
-        let noted = lock(chain).add(event, fields);
+        let Some(book) = &self.0 else { return Ok(()) };
+        let noted = match &mut *lock(book) {
+            Book::Here(chain) => chain.add(event, fields),
+            Book::Elsewhere(tell) => tell(event, fields),
+        };
         noted.map_err(|e| {
             let why = e.to_string();
             tracing::error!(event, why, "the audit cannot be written");
@@ -305,14 +340,17 @@ impl Audit {
 
     /// Has the disk take what was written.
     pub fn sync(&self) {
-        let Some(chain) = &self.0 else { return };
-        let mut chain = lock(chain);
+        let Some(book) = &self.0 else { return };
+        let mut book = lock(book);
+        let Book::Here(chain) = &mut *book else {
+            return;
+        };
         if !std::mem::take(&mut chain.dirty) {
             return;
         }
         let file = chain.file.try_clone();
         // Others write meanwhile.
-        drop(chain);
+        drop(book);
         if let Err(e) = file.and_then(|f| f.sync_data()) {
             let why = e.to_string();
             tracing::error!(why, "the disk does not take the audit");

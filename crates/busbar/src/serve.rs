@@ -12,6 +12,7 @@ mod drain;
 mod entry;
 mod greeting;
 mod groups;
+mod heritage;
 mod http;
 mod identity;
 mod jobs;
@@ -21,12 +22,14 @@ mod monitor;
 mod notify;
 mod reception;
 mod refusals;
+mod replacing;
 mod revoke;
 mod rules;
 mod signals;
 mod silent;
 mod spawner;
 mod state;
+mod succession;
 mod tickets;
 mod timekeeper;
 mod turns;
@@ -42,8 +45,10 @@ use anyhow::{Result, anyhow, bail};
 use busbar_client::servers;
 use busbar_control::device::{Device, Found};
 use busbar_pool::Pool;
+use busbar_transport::lock::lock;
 use busbar_transport::tls::Fingerprint;
 use config::Config;
+use heritage::Heritage;
 use identity::Identities;
 use rules::Rules;
 use serde_json::json;
@@ -54,11 +59,14 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
+use succession::Succession;
 use turns::Turns;
 use workers::Workers;
 
 /// How often is looked for devices where there are none.
 const LOOK: Duration = Duration::from_secs(5);
+/// How long a file may be locked that another server has given up.
+const GIVEN_UP: Duration = Duration::from_secs(3);
 
 /// Logs what was found, and makes a pool of what of it is to be offered.
 fn offer(config: &Config, found: Vec<Device>) -> Result<Pool> {
@@ -142,6 +150,37 @@ fn invite(config: &Config, vault: &Vault, key: Fingerprint, local: SocketAddr) -
     ))
 }
 
+/// Opens the audit, where there is one.
+fn open_audit(config: &Config) -> Result<Audit> {
+    let audit = config.audit.as_deref().map(Audit::open).transpose()?;
+    Ok(audit.unwrap_or_default())
+}
+
+/// Likewise, when another server has just given it up: the system may take a moment to see that.
+fn wait_for_audit(config: &Config) -> Result<Audit> {
+    let deadline = Instant::now() + GIVEN_UP;
+    loop {
+        match open_audit(config) {
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
+            done => return done,
+        }
+    }
+}
+
+/// Opens the store before the first worker needs it.
+fn open_store(config: &Config, workers: &Workers) {
+    if let Some(dir) = &config.cache_dir
+        && let Err(e) = workers.open_store()
+    {
+        // Workers do without; it costs their clients time, and nothing else.
+        tracing::warn!(
+            cache = %dir.display(),
+            error = e,
+            "the cache cannot be written to: programs send their modules in each session again"
+        );
+    }
+}
+
 /// How clients come that need no key.
 fn in_clear(local: SocketAddr) -> String {
     let here = local.ip().is_loopback();
@@ -169,7 +208,7 @@ pub fn run(args: Args) -> Result<()> {
     config::start_log(config.json_logs);
     // Without a policy there is nothing to read again, and a terminal that goes takes its server
     // along.
-    let mut held = vec![libc::SIGTERM, libc::SIGINT];
+    let mut held = vec![libc::SIGTERM, libc::SIGINT, libc::SIGUSR2];
     held.extend(config.policy.as_ref().map(|_| libc::SIGHUP));
     let signals = Signals::hold(&held);
     let vault = || Vault::open(config.state_dir.as_deref());
@@ -183,20 +222,30 @@ pub fn run(args: Args) -> Result<()> {
             )
         })
     };
-    let mut listener = Some(notify::listener()?.map_or_else(bind, Ok)?);
+    // What lies there now is another release perhaps when this one is told to make room for it.
+    let program = std::env::current_exe().ok();
+    let begun = config.predecessor_fd.map(Heritage::begin).transpose()?;
+    let (heritage, mut listener) = match begun {
+        Some((heritage, listener)) => {
+            if heritage.listen != config.listen {
+                bail!(
+                    "the settings say to listen on {} now, where {} was: end the server and start \
+                     it again for that",
+                    config.listen,
+                    heritage.listen
+                );
+            }
+            (Some(heritage), Some(listener))
+        }
+        None => (None, Some(notify::listener()?.map_or_else(bind, Ok)?)),
+    };
     config::allow_many_files();
-    let audit = config.audit.as_deref().map(Audit::open).transpose()?;
-    let audit = audit.unwrap_or_default();
-    let workers = Workers::new(&config)?;
-    if let Some(dir) = &config.cache_dir
-        && let Err(e) = workers.open_store()
-    {
-        // Workers do without; it costs their clients time, and nothing else.
-        tracing::warn!(
-            cache = %dir.display(),
-            error = e,
-            "the cache cannot be written to: programs send their modules in each session again"
-        );
+    let mut audit = Audit::default();
+    let users = heritage.as_ref().map(|h| h.users.clone());
+    let workers = Workers::new(&config, users.unwrap_or_default())?;
+    if heritage.is_none() {
+        audit = open_audit(&config)?;
+        open_store(&config, &workers);
     }
     let isolation = workers.isolation();
     if isolation.has(Part::Landlock)
@@ -226,7 +275,7 @@ pub fn run(args: Args) -> Result<()> {
         tracing::warn!("{nothing}: waiting for one");
         let _ = writeln!(std::io::stdout(), "busbar: {nothing}: waiting for one");
         // Whoever comes meanwhile hears at once that nobody is there.
-        if !notify::gives_listener() {
+        if !notify::gives_listener() && heritage.is_none() {
             listener = None;
         }
         match wait_for_devices(&workers, &signals)? {
@@ -235,11 +284,14 @@ pub fn run(args: Args) -> Result<()> {
         }
     }
     let listener = listener.map_or_else(bind, Ok)?;
-    let http = http::bind(&config)?;
     for (api, why) in &found.missing {
         tracing::info!(api, why, "no devices");
     }
     let pool = Mutex::new(offer(&config, found.devices)?);
+    let mut http = match heritage {
+        None => http::bind(&config)?,
+        Some(_) => None,
+    };
     let rules = Rules::new(config.policy.clone(), &pool)?;
     let local = listener.local_addr()?;
     let greeting = match (&vault, &tls) {
@@ -249,6 +301,19 @@ pub fn run(args: Args) -> Result<()> {
     let identities = Identities::new(&config, vault)?;
     let always = config.turns == config::Turns::Always;
     let time = timekeeper::Timekeeper::start(config.kernel_limit, always)?;
+    // From here on it is this server's, unless this one fails.
+    let before = match heritage {
+        None => None,
+        Some(heritage) => {
+            let (before, users) = heritage.take(&mut lock(&pool))?;
+            workers.set_others(users);
+            audit = wait_for_audit(&config)?;
+            open_store(&config, &workers);
+            http = http::bind(&config)?;
+            Some(before)
+        }
+    };
+    let succession = Succession::new(program, &listener, before)?;
     let server = Arc::new(Server {
         pool,
         rules,
@@ -276,6 +341,7 @@ pub fn run(args: Args) -> Result<()> {
         dialling: AtomicUsize::new(0),
         silent: silent::Silent::default(),
         told_to_end: AtomicU32::new(0),
+        succession,
     });
     if let Some(first) = server.identities.first() {
         server.workers.keep_spare(&first);
@@ -294,6 +360,7 @@ pub fn run(args: Args) -> Result<()> {
         "version": env!("CARGO_PKG_VERSION"),
         "address": local.to_string(),
         "isolation": line,
+        "takes over": server.succession.predecessor.as_ref().map(|p| &p.version),
     });
     server
         .audit
@@ -314,6 +381,7 @@ pub fn run(args: Args) -> Result<()> {
         let _ = writeln!(std::io::stdout(), "{}", in_clear(local));
     }
     signals.heed(&server)?;
+    replacing::follow(&server)?;
     notify::say("READY=1");
     if server.identities.asks() || server.rules.any() {
         let s = server.clone();

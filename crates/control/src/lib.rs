@@ -1,7 +1,8 @@
 //! What clients, servers and workers say to each other beside the records of a session: who comes
 //! and what for ([`hello`]), what a server has and who uses it ([`status`], [`device`], [`gpu`]),
 //! what is reserved ([`lease`]), how a server hands a session to its worker ([`attach`]),
-//! what that holds ([`holding`]), and what workers ask of the store ([`store`]).
+//! what that holds ([`holding`]), what workers ask of the store ([`store`]), and what a server
+//! leaves to the one that takes its place ([`succession`]).
 //!
 //! All of it is JSON, so that programs of any two releases can tell why they do not fit. Fields
 //! that a reader does not know are ignored. Those that it can do without have a default; where one
@@ -18,6 +19,7 @@ pub mod share;
 pub mod size;
 pub mod status;
 pub mod store;
+pub mod succession;
 pub mod text;
 
 use serde::de::DeserializeOwned;

@@ -12,6 +12,7 @@
 
 pub mod choose;
 mod claims;
+mod estate;
 pub mod gather;
 mod lease;
 pub mod queue;

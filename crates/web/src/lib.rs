@@ -22,4 +22,4 @@ mod problem;
 mod routes;
 
 pub use backend::{Gate, Had, Overview, Row, View};
-pub use listen::{Port, start};
+pub use listen::{Port, Running, start};

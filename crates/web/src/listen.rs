@@ -13,10 +13,12 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
+use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -92,8 +94,22 @@ impl Drop for Place {
     }
 }
 
-/// Serves the port, in a thread of its own, for as long as the process lives.
-pub fn start(port: Port) -> io::Result<()> {
+/// A port that is served.
+pub struct Running {
+    stop: Arc<Notify>,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    /// Serves it no more: connections end, and others can listen there.
+    pub fn stop(self) {
+        self.stop.notify_one();
+        let _ = self.thread.join();
+    }
+}
+
+/// Serves the port, in a thread of its own, until it is stopped.
+pub fn start(port: Port) -> io::Result<Running> {
     port.listener.set_nonblocking(true)?;
     let local = port.listener.local_addr()?.ip().is_loopback();
     let runtime = Builder::new_current_thread()
@@ -103,6 +119,8 @@ pub fn start(port: Port) -> io::Result<()> {
         .max_blocking_threads(4)
         .thread_name("http-asks")
         .build()?;
+    let stop = Arc::new(Notify::new());
+    let stopped = stop.clone();
     let run = move || {
         runtime.block_on(async move {
             match TcpListener::from_std(port.listener) {
@@ -110,14 +128,19 @@ pub fn start(port: Port) -> io::Result<()> {
                     let app = Arc::new(App::new(port.gate, local));
                     let router = routes::routes(app.clone());
                     tokio::spawn(async move { app.remember().await });
-                    accept(&listener, port.tls.map(TlsAcceptor::from), &router).await;
+                    let tls = port.tls.map(TlsAcceptor::from);
+                    tokio::spawn(async move { accept(&listener, tls, &router).await });
+                    stopped.notified().await;
                 }
                 Err(e) => tracing::error!(error = %e, "the HTTP port cannot be served"),
             }
         });
+        // Whoever still asks the server is not waited for.
+        runtime.shutdown_background();
     };
     let thread = std::thread::Builder::new().name("http".into());
-    thread.spawn(run).map(drop)
+    let thread = thread.spawn(run)?;
+    Ok(Running { stop, thread })
 }
 
 async fn accept(listener: &TcpListener, tls: Option<TlsAcceptor>, router: &Router) {

@@ -10,6 +10,9 @@ const MOST_TASKS: u64 = 4096;
 /// How much likelier than others a worker is to be ended when the machine has no memory left.
 const FIRST_TO_GO: &str = "500";
 
+/// Where a server itself is, in version 2.
+const ASIDE: &str = "busbar-server";
+
 /// A file of a group, and what is put there.
 type Setting = (&'static str, String);
 
@@ -109,6 +112,9 @@ impl Limits {
                 .is_ok_and(|c| c.split_whitespace().any(|c| c == "memory"))
         {
             let own = at.join(group(&ours, "").ok_or("this process is in no control group")?);
+            // One that another server has started is where that one has moved.
+            let aside = own.file_name().is_some_and(|n| n == ASIDE);
+            let own = own.parent().filter(|_| aside).unwrap_or(&own).to_path_buf();
             return Self::version_2(&own, memory);
         }
         let name = format!("busbar-{}", std::process::id());
@@ -143,7 +149,7 @@ impl Limits {
     /// In version 2 a group has processes or groups below it: the server moves aside.
     fn version_2(own: &Path, memory: String) -> Result<Self, String> {
         sweep(own);
-        let aside = own.join("busbar-server");
+        let aside = own.join(ASIDE);
         make(&aside)?;
         let moved = fs::read_to_string(own.join("cgroup.procs")).unwrap_or_default();
         for process in moved.split_whitespace() {

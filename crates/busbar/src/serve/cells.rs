@@ -46,6 +46,8 @@ impl Drop for Cell {
 struct Users {
     range: (u32, u32),
     taken: Mutex<HashSet<u32>>,
+    /// Those that another server's cells have.
+    others: Mutex<HashSet<u32>>,
 }
 
 /// A cell's user, which is another's once this is dropped.
@@ -62,8 +64,12 @@ impl Drop for User {
 
 impl Users {
     fn new(range: (u32, u32)) -> Arc<Self> {
-        let taken = Mutex::default();
-        Arc::new(Self { range, taken })
+        let (taken, others) = Default::default();
+        Arc::new(Self {
+            range,
+            taken,
+            others,
+        })
     }
 
     /// One that no cell of this server has, and hardly any of another.
@@ -71,9 +77,10 @@ impl Users {
         let (first, last) = self.range;
         let count = last - first + 1;
         let begin = std::process::id().wrapping_mul(257);
-        let mut taken = lock(&self.taken);
+        let (mut taken, others) = (lock(&self.taken), lock(&self.others));
         let mut all = (0..count).map(|i| first + begin.wrapping_add(i) % count);
-        let number = all.find(|u| taken.insert(*u))?;
+        let number = all.find(|u| !others.contains(u) && taken.insert(*u))?;
+        drop((taken, others));
         let users = self.clone();
         Some(User { users, number })
     }
@@ -126,6 +133,7 @@ impl Cells {
     /// process of a cell and its workers are started with.
     pub(super) fn new(
         config: &Config,
+        others: Vec<u32>,
         spawner: Spawner,
         program: impl Fn() -> Command + Send + Sync + 'static,
     ) -> Result<Self> {
@@ -148,6 +156,7 @@ impl Cells {
             all: Mutex::default(),
         };
         let me = Self(Arc::new(state));
+        me.set_others(others);
         if config.isolation == Level::Off {
             let _ = me.0.have.set(Have::default());
             return Ok(me);
@@ -176,6 +185,18 @@ impl Cells {
     /// What there is.
     pub(super) fn have(&self) -> &Have {
         self.0.have.get_or_init(Have::default)
+    }
+
+    /// The users of all cells, here and elsewhere.
+    pub(super) fn users(&self) -> Vec<u32> {
+        let users = &self.0.users;
+        let (here, others) = (lock(&users.taken), lock(&users.others));
+        here.union(&others).copied().collect()
+    }
+
+    /// Users that another server's cells have, and no longer those that were said before.
+    pub(super) fn set_others(&self, others: Vec<u32>) {
+        *lock(&self.0.users.others) = others.into_iter().collect();
     }
 
     /// The server's own cell.
@@ -315,6 +336,10 @@ mod tests {
         assert_eq!(numbers, [7, 8]);
         assert!(users.take().is_none());
         drop(both);
-        assert!(users.take().is_some());
+        // Nor has a cell a user that another server's has.
+        *lock(&users.others) = HashSet::from([7]);
+        let one = users.take().unwrap();
+        assert_eq!(one.number, 8);
+        assert!(users.take().is_none());
     }
 }

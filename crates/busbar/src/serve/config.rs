@@ -144,6 +144,9 @@ pub struct Args {
     /// Write logs as JSON lines
     #[arg(long)]
     json: bool,
+    /// Where the server is that this one takes the place of, which has started it
+    #[arg(long, hide = true)]
+    predecessor_fd: Option<i32>,
 }
 
 fn ordinal(text: &str) -> Result<u32, String> {
@@ -228,6 +231,7 @@ pub(crate) struct Config {
     pub rdma_device: String,
     pub rdma_plaintext: bool,
     pub json_logs: bool,
+    pub predecessor_fd: Option<i32>,
 }
 
 impl Config {
@@ -329,6 +333,7 @@ impl Config {
             rdma_device: rdma_device(a.rdma_device.or(file.rdma_device))?,
             rdma_plaintext: a.rdma_plaintext || file.rdma_plaintext,
             json_logs: a.json || file.json_logs,
+            predecessor_fd: a.predecessor_fd,
         })
     }
 

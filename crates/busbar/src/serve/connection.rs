@@ -6,10 +6,11 @@ use super::desk;
 use super::entry::SessionEntry;
 use super::greeting::Guest;
 use super::groups::Group;
-use super::identity::Who;
+use super::heritage;
+use super::identity::{Known, Who};
 use super::jobs;
 use super::link;
-use super::reception::{ANSWER_TIME, Known, answer, take_in};
+use super::reception::{ANSWER_TIME, answer, take_in};
 use super::refusals::Network;
 use super::state::Server;
 use super::workers::Worker;
@@ -22,6 +23,7 @@ use busbar_control::hello::{
 };
 use busbar_control::holding::{self, Holding};
 use busbar_control::status::{Session, Status};
+use busbar_control::succession::ToHeir;
 use busbar_pool::{Asker, Placing, Refused};
 use busbar_transport::Connection;
 use busbar_transport::lock::lock;
@@ -45,6 +47,8 @@ const NEWS: Duration = Duration::from_secs(5);
 const END_TIME: Duration = Duration::from_secs(2);
 /// How long a session that somebody ends may take to tell its client.
 const KILL_TIME: Duration = Duration::from_secs(2);
+/// How long a worker may take to say goodbye where nobody waits for that.
+const GOODBYE: Duration = Duration::from_millis(500);
 /// The most clients that are served at a time other than by a worker.
 const MOST_BUSY: usize = 1024;
 /// As many more of those that come back to a session: new ones must not keep them out.
@@ -61,6 +65,51 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
     let Some(known) = known else {
         return;
     };
+    let own = lock(&server.sessions).contains_key(&known.hello.session);
+    let heir = server.succession.yields() && !(own && heritage::is_of_a_session(&known.hello));
+    let before = server.succession.predecessor.as_ref();
+    match before.filter(|p| p.wants(&known.hello)) {
+        Some(before) => turned_back(server, before.pass(known)),
+        None if heir => turned_back(server, server.succession.pass_to_heir(known)),
+        None => attend(server, known, true),
+    }
+}
+
+/// Serves one that another server's process has passed on: what is not for this one it passes on to
+/// the next, and never back.
+pub(super) fn serve_passed(server: &Arc<Server>, mut known: Known, from_heir: bool) {
+    let before = server.succession.predecessor.as_ref();
+    let before = before.filter(|p| from_heir && p.wants(&known.hello));
+    if let Some(before) = before {
+        return turned_back(server, before.pass(known));
+    }
+    if !from_heir && server.succession.yields() {
+        return turned_back(server, server.succession.pass_to_heir(known));
+    }
+    if known.hello.intent == Intent::Link {
+        match server.admit_link(&mut known.hello) {
+            Ok(who) => known.who = who,
+            Err(r) => {
+                server.refusals.log(&known.conn.peer(), &r);
+                return answer(&known.conn, &Welcome::refuse(r));
+            }
+        }
+    }
+    attend(server, known, false);
+}
+
+/// Says so to somebody whose connection could not be passed on.
+fn turned_back(server: &Server, passed: Result<(), Stream>) {
+    if let Err(conn) = passed {
+        let text = "the server is being replaced by another: try again";
+        let r = Refusal::new(BUSY, text);
+        server.refusals.log(&conn.peer(), &r);
+        answer(&conn, &Welcome::refuse(r));
+    }
+}
+
+/// Serves somebody who is known; `fresh` if nobody has heard the hello before.
+fn attend(server: &Arc<Server>, known: Known, fresh: bool) {
     let Known { conn, hello, .. } = &known;
     let peer = conn.peer();
     let refuse = |conn: &Stream, r: Refusal| {
@@ -68,7 +117,7 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
         answer(conn, &Welcome::refuse(r));
     };
     // By this it knows that somebody is at work here.
-    if is_patient(hello) && send_hello(conn, Kind::Ping, &[]).is_err() {
+    if fresh && is_patient(hello) && send_hello(conn, Kind::Ping, &[]).is_err() {
         return;
     }
     if matches!(hello.intent, Intent::Open | Intent::Lease) && server.drains() {
@@ -88,7 +137,16 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
             said.fit(MAX_WELCOME);
             answer(conn, &Welcome::with(known.protocol, &said));
         }
-        Intent::Lease => desk::lease(server, &known, refuse),
+        Intent::Lease => {
+            if let Some(since) = desk::lease(server, &known, refuse) {
+                drop(busy);
+                let mut known = known;
+                if let Some(r) = &mut known.hello.reserve {
+                    r.since = Some(since);
+                }
+                turned_back(server, server.succession.pass_to_heir(known));
+            }
+        }
         Intent::Release => desk::release(server, &known, refuse),
         Intent::Set => set(server, &known, refuse),
         Intent::Kill => kill(server, &known, refuse),
@@ -184,6 +242,9 @@ fn give(server: &Arc<Server>, conn: &Stream, hello: &Hello, who: &Who) -> Result
 
 /// Opens a session, hands its connection to its worker, and sees it to its end.
 fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), busy: Busy) {
+    let Some(begins) = server.succession.begins() else {
+        return turned_back(server, server.succession.pass_to_heir(known));
+    };
     let Known {
         conn,
         hello,
@@ -266,7 +327,7 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
     };
     server.counts.opened(&entry);
     lock(&server.sessions).insert(session.clone(), entry);
-    drop(busy);
+    drop((busy, begins));
     let _ = conn.send_timeout(None);
     let handed = conn.hand_over();
     if worker.hand(attach, &handed, &fds).is_err() {
@@ -369,6 +430,8 @@ fn watch(
         tracing::debug!(session, objects, memory, bytes, "left at the end");
     }
     lock(&server.pool).close(session);
+    let session = session.into();
+    server.succession.tell_heir(&ToHeir::Gone { session });
 }
 
 fn resume(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal)) {
@@ -417,11 +480,10 @@ fn set(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream, Refusal)) {
 pub(super) fn change(server: &Server, hello: &Hello, who: &Who) -> Result<(), Refused> {
     let (name, asker) = (&hello.session, asker(who, hello));
     let placing = settled(|| lock(&server.pool).set(name, &asker, hello.change))?;
-    server.time.set(name, placing.part);
-    let worker = lock(&server.sessions).get(name).map(|s| s.worker.clone());
-    if let Some(worker) = worker {
-        let most = placing.memory;
-        worker.tell(&Order::Memory { most });
+    apply(server, name);
+    let has = lock(&server.pool).session(name);
+    if let (Some(before), Some(has)) = (&server.succession.predecessor, has) {
+        before.changed(&has);
     }
     tracing::info!(
         session = name,
@@ -432,6 +494,34 @@ pub(super) fn change(server: &Server, hello: &Hello, who: &Who) -> Result<(), Re
         "session is changed"
     );
     Ok(())
+}
+
+/// Has a session of this server's have what the pool says that it has.
+pub(super) fn apply(server: &Server, session: &str) {
+    let placing = lock(&server.pool).placed(session);
+    server.time.set(session, placing.part);
+    if let Some(worker) = server.worker_of(session) {
+        let most = placing.memory;
+        worker.tell(&Order::Memory { most });
+    }
+}
+
+/// Ends a session, whose client hears why; whatever keeps it, it does not go on.
+pub(super) fn end(server: &Server, session: &str, why: String) {
+    let before = server.succession.predecessor.as_ref();
+    if before.is_some_and(|b| b.end(session, &why)) {
+        return;
+    }
+    let Some(worker) = server.worker_of(session) else {
+        return;
+    };
+    worker.tell(&Order::End { why });
+    let cut = move || {
+        std::thread::sleep(GOODBYE);
+        worker.cut();
+    };
+    let thread = std::thread::Builder::new().name("end".into());
+    let _ = thread.stack_size(256 << 10).spawn(cut);
 }
 
 /// Ends a session, and answers when it has ended.
@@ -539,31 +629,24 @@ pub(super) fn unix(t: SystemTime) -> u64 {
     t.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
-/// Everything `busbar devices` and `busbar ps` show, as whoever asks sees it.
-pub(super) fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
+/// The sessions of this server, and of those before it, that somebody may see.
+pub(super) fn sessions(server: &Server, hello: &Hello, who: &Who) -> Vec<Session> {
+    let mut list = own_sessions(server, hello, who);
+    if let Some(before) = &server.succession.predecessor {
+        list.extend(before.list(hello, who));
+    }
+    list
+}
+
+fn own_sessions(server: &Server, hello: &Hello, who: &Who) -> Vec<Session> {
     let asker = asker(who, hello);
-    desk::expire(server);
-    if let Some(question) = &hello.ask {
-        let said = said(server, question, &asker);
-        return Status {
-            said,
-            ..Status::default()
-        };
-    }
-    let asked = |feature| hello.features.iter().any(|f| f == feature);
-    let holdings = asked(HOLDINGS);
-    if holdings || lock(&server.pool).part(&asker).is_some() {
-        ask_workers(server);
-    }
-    let gpus = server
-        .has_gpus()
-        .then(|| server.monitor.read(&server.workers, asked(LAST_READINGS)));
+    let holdings = hello.features.iter().any(|f| f == HOLDINGS);
     let pool = lock(&server.pool);
     let sessions = lock(&server.sessions);
     let theirs = sessions
         .iter()
         .filter(|(_, s)| pool.shows(&asker, &s.who.tenant));
-    let mut list: Vec<_> = theirs
+    theirs
         .map(|(name, s)| {
             let placing = pool.placed(name);
             Session {
@@ -599,7 +682,30 @@ pub(super) fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
                 },
             }
         })
-        .collect();
+        .collect()
+}
+
+/// Everything `busbar devices` and `busbar ps` show, as whoever asks sees it.
+pub(super) fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
+    let asker = asker(who, hello);
+    desk::expire(server);
+    if let Some(question) = &hello.ask {
+        let said = said(server, question, &asker);
+        return Status {
+            said,
+            ..Status::default()
+        };
+    }
+    let asked = |feature| hello.features.iter().any(|f| f == feature);
+    let holdings = asked(HOLDINGS);
+    if holdings || lock(&server.pool).part(&asker).is_some() {
+        ask_workers(server);
+    }
+    let gpus = server
+        .has_gpus()
+        .then(|| server.monitor.read(&server.workers, asked(LAST_READINGS)));
+    let mut list = sessions(server, hello, who);
+    let pool = lock(&server.pool);
     list.sort_by_key(|s| std::cmp::Reverse(s.seconds));
     let mut devices = pool.devices(&asker);
     let mut gpus = gpus.unwrap_or_default();
@@ -609,6 +715,7 @@ pub(super) fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
         let same = |s: &SessionEntry| {
             s.client.pid == hello.client.pid && place(&s.client) == place(&hello.client)
         };
+        let sessions = lock(&server.sessions);
         let ours = sessions.values().filter(|s| same(s));
         let used = ours.map(|s| s.holding.bytes()).sum::<u64>();
         devices.iter_mut().for_each(|d| {

@@ -4,13 +4,15 @@
 
 use super::asking::{asker, settled};
 use super::groups::Group;
+use super::identity::Known;
 use super::jobs;
-use super::reception::{ANSWER_TIME, Known, answer};
+use super::reception::{ANSWER_TIME, answer};
 use super::state::Server;
 use busbar_channel::recv_hello;
 use busbar_control::hello::{LEASES, Refusal, Welcome};
 use busbar_control::lease::{Reserve, Standing, Word};
 use busbar_control::status;
+use busbar_control::succession::ToHeir;
 use busbar_pool::queue::Want;
 use busbar_pool::{Ask, Ended, State};
 use busbar_transport::Connection;
@@ -35,9 +37,18 @@ const SKEW: u64 = 60_000;
 /// The shortest name of a lease: nobody guesses it.
 const LEAST_NAME: usize = 32;
 
-/// Stands in line with somebody, and holds the lease.
-pub(super) fn lease(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream, Refusal)) {
+/// Stands in line with somebody, and holds the lease. If another server takes this one's place
+/// meanwhile: since when somebody waits, who has to stand in line there.
+pub(super) fn lease(
+    server: &Arc<Server>,
+    known: &Known,
+    refuse: impl Fn(&Stream, Refusal),
+) -> Option<u64> {
     let Known { conn, hello, .. } = known;
+    let refuse = |conn: &Stream, r: Refusal| {
+        refuse(conn, r);
+        None
+    };
     let reserve = match &hello.reserve {
         Some(r) => r,
         None => {
@@ -84,9 +95,10 @@ pub(super) fn lease(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream
         ..Standing::default()
     };
     let at_once = if reserve.take { ask.least } else { usize::MAX };
-    if let Err(r) = desk.begin(at_once).and_then(|()| desk.serve(first)) {
-        refuse(conn, r);
-    }
+    let moves = match desk.begin(at_once).and_then(|()| desk.serve(first)) {
+        Ok(moves) => moves.then_some(since),
+        Err(r) => refuse(conn, r),
+    };
     let has = matches!(lock(&server.pool).state(&reserve.name), State::Has(_));
     let kept = has && lock(&server.kept).contains_key(&reserve.name);
     if !kept {
@@ -94,6 +106,7 @@ pub(super) fn lease(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream
         let ended = lock(&server.pool).end_lease(&reserve.name);
         ended.iter().for_each(|e| note_end(server, e));
     }
+    moves
 }
 
 fn check(r: &Reserve) -> Result<(), Refusal> {
@@ -127,19 +140,25 @@ struct Desk<'a> {
 }
 
 impl Desk<'_> {
+    /// Whether nothing new begins here.
+    fn is_closed(&self) -> bool {
+        self.server.drains() || self.server.succession.yields()
+    }
+
     /// Takes what is on offer if that is so many.
     fn begin(&self, least: usize) -> Result<(), Refusal> {
         let state = lock(&self.server.pool).state(self.name);
         match state {
-            State::Waits(s) if s.offer.len() >= least && !self.server.drains() => {
+            State::Waits(s) if s.offer.len() >= least && !self.is_closed() => {
                 self.heed(&Word::Take(s.offer))
             }
             _ => Ok(()),
         }
     }
 
-    /// Until the lease is over, or the connection is.
-    fn serve(&self, mut said: Standing) -> Result<(), Refusal> {
+    /// Until the lease is over, or the connection is, or the line is another server's; whether it
+    /// is.
+    fn serve(&self, mut said: Standing) -> Result<bool, Refusal> {
         let conn = &self.known.conn;
         let mut first = true;
         loop {
@@ -151,6 +170,13 @@ impl Desk<'_> {
             if waits && self.server.drains() {
                 let text = "the server is being shut down and takes nothing new";
                 return Err(Refusal::new("draining", text));
+            }
+            if waits && self.server.succession.yields() {
+                // Who has said something hears that it was heard, which only this one knows.
+                return match said.answers {
+                    0 => Ok(true),
+                    _ => Err(replaced()),
+                };
             }
             if waits && Instant::now() > self.until {
                 return Err(Refusal::new("taken", "the time to wait is over"));
@@ -190,14 +216,14 @@ impl Desk<'_> {
                 Ok(false) => {}
                 Ok(true) => {
                     let Some(word) = self.word() else {
-                        return Ok(());
+                        return Ok(false);
                     };
                     self.heed(&word?)?;
                     said.answers += 1;
                     // It is answered even if nothing has changed.
                     first = true;
                 }
-                Err(_) => return Ok(()),
+                Err(_) => return Ok(false),
             }
             if waits {
                 expire(self.server);
@@ -222,6 +248,9 @@ impl Desk<'_> {
         let tenant = &self.known.who.tenant;
         match word {
             Word::Take(devices) => {
+                let Some(_begins) = server.succession.begins() else {
+                    return Err(replaced());
+                };
                 let take = || {
                     let mut pool = lock(&server.pool);
                     pool.arrives(tenant, server.started.elapsed())?;
@@ -280,9 +309,20 @@ impl Desk<'_> {
     }
 }
 
+/// What somebody hears who is in the middle of a conversation.
+fn replaced() -> Refusal {
+    let text = "the server is being replaced by another: ask again";
+    Refusal::new("draining", text)
+}
+
 fn note_end(server: &Server, ended: &Ended) {
     lock(&server.kept).remove(&ended.name);
     server.losses.forget(&ended.name);
+    if let Some(before) = &server.succession.predecessor {
+        before.end_lease(&ended.name);
+    }
+    let lease = ended.name.clone();
+    server.succession.tell_heir(&ToHeir::LeaseGone { lease });
     let shown = status::shown(&ended.name);
     tracing::info!(lease = shown, "lease ended");
     let _ = server.audit.note("lease ends", json!({ "lease": shown }));

@@ -19,8 +19,14 @@ const THREADS: &str = "the server can start no thread for another client: try la
 pub(super) fn run(server: &Arc<Server>, listener: &TcpListener) {
     let mut door = Door::new();
     loop {
+        server.succession.wait_for_client();
+        if server.succession.yields() {
+            continue;
+        }
         let (stream, room) = match door.next(listener) {
             Ok(s) => s,
+            // Another server's process has taken the client.
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => continue,
             Err(e) => {
                 // Existing sessions matter more than new ones.
                 door.note(Some(&format!("cannot accept: {e}")));

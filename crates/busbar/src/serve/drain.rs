@@ -38,13 +38,13 @@ fn tell(server: &Server, order: &Order) {
 /// Waits for the last session's end; whether it came.
 fn wait(server: &Server, time: Duration) -> bool {
     let sessions = lock(&server.sessions);
-    let some = |all: &mut HashMap<_, _>| !all.is_empty();
+    let some = |all: &mut HashMap<_, _>| !all.is_empty() || server.has_predecessor();
     let waited = server.told.wait_timeout_while(sessions, time, some);
     waited.is_ok_and(|(_, timer)| !timer.timed_out())
 }
 
 /// Ends all sessions, and the server.
-fn end(server: &Server, why: &str) -> ! {
+pub(super) fn end(server: &Server, why: &str) -> ! {
     let order = Order::End { why: why.into() };
     tell(server, &order);
     wait(server, GOODBYE);
@@ -57,6 +57,9 @@ fn end(server: &Server, why: &str) -> ! {
 
 /// The first time: begins to drain. The next time: ends.
 pub(super) fn told_to_end(server: &Arc<Server>) {
+    if let Some(before) = &server.succession.predecessor {
+        before.drain();
+    }
     if server.told_to_end.fetch_add(1, Ordering::AcqRel) > 0 {
         end(server, "the server was told to end at once");
     }
@@ -68,7 +71,7 @@ pub(super) fn told_to_end(server: &Arc<Server>) {
         seconds = time.as_secs(),
         "nothing new is taken: told to end"
     );
-    if sessions == 0 || time.is_zero() {
+    if (sessions == 0 && !server.has_predecessor()) || time.is_zero() {
         end(server, "the server was shut down");
     }
     let time_said = said(time);

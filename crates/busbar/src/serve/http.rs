@@ -5,7 +5,6 @@ use super::connection;
 use super::identity::Who;
 use super::state::Server;
 use anyhow::{Context, Result};
-use busbar_control::attach::Order;
 use busbar_control::hello::{Change, HOLDINGS, Hello, Intent, Refusal};
 use busbar_control::share::WHOLE;
 use busbar_pool::Asker;
@@ -19,10 +18,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
-
-/// How long a worker may take to say goodbye to its client.
-const GOODBYE: Duration = Duration::from_millis(500);
+use std::time::SystemTime;
 
 /// Listens where it is to be served.
 pub(super) fn bind(config: &Config) -> Result<Option<TcpListener>> {
@@ -35,13 +31,13 @@ pub(super) fn bind(config: &Config) -> Result<Option<TcpListener>> {
         .with_context(|| format!("cannot listen on {at} for HTTP (--http)"))
 }
 
-/// Serves it; says at what address.
+/// Serves it, until another server does; says at what address.
 pub(super) fn serve(server: &Arc<Server>, listener: TcpListener) -> Result<String> {
     let encrypts = server.config.http.as_ref().is_some_and(|(_, tls)| *tls);
     let scheme = if encrypts { "https" } else { "http" };
     let at = format!("{scheme}://{}", listener.local_addr()?);
     let tls = server.tls.as_ref().filter(|_| encrypts);
-    busbar_web::start(Port {
+    let running = busbar_web::start(Port {
         listener,
         tls: tls.map(|t| t.config()),
         gate: Arc::new(Door {
@@ -49,6 +45,7 @@ pub(super) fn serve(server: &Arc<Server>, listener: TcpListener) -> Result<Strin
             started: connection::unix(SystemTime::now()),
         }),
     })?;
+    *lock(&server.succession.http) = Some(running);
     tracing::info!(at, "serving HTTP");
     Ok(at)
 }
@@ -189,14 +186,19 @@ impl View for Caller {
 
     fn end(&self, session: &str) -> Result<(), Refusal> {
         let server = &self.server;
-        let worker = {
+        let theirs = {
             let (pool, sessions) = (lock(&server.pool), lock(&server.sessions));
-            let found = sessions.get(session);
-            let theirs = found.filter(|s| pool.shows(&self.asker(), &s.who.tenant));
-            theirs.map(|s| s.worker.clone())
+            let before = server.succession.predecessor.as_ref();
+            let before = before.filter(|b| b.has(session));
+            let there = before.and_then(|_| pool.session(session));
+            let own = sessions.get(session).map(|s| &s.who.tenant);
+            let tenant = own.or(there.as_ref().map(|s| &s.tenant));
+            tenant.is_some_and(|tenant| pool.shows(&self.asker(), tenant))
         };
         let unknown = "there is no such session that is yours: /v1/sessions lists those that are";
-        let worker = worker.ok_or_else(|| Refusal::new("session", unknown))?;
+        if !theirs {
+            return Err(Refusal::new("session", unknown));
+        }
         let Who { name, tenant, .. } = &self.who;
         let note = json!({ "session": session, "token": name, "tenant": tenant });
         let noted = server.audit.note("session is ended", note);
@@ -207,14 +209,7 @@ impl View for Caller {
             name => format!(" by `{name}`"),
         };
         let why = format!("it was ended{by} through the server's HTTP port");
-        worker.tell(&Order::End { why });
-        // Whatever keeps it, it does not go on.
-        let cut = move || {
-            std::thread::sleep(GOODBYE);
-            worker.cut();
-        };
-        let thread = std::thread::Builder::new().name("end".into());
-        let _ = thread.stack_size(256 << 10).spawn(cut);
+        connection::end(server, session, why);
         Ok(())
     }
 }

@@ -6,8 +6,10 @@ use crate::folder::{Version, version};
 use crate::vault::{Token, Vault};
 use anyhow::{Context, Result, bail};
 use blake3::Hash;
-use busbar_control::hello::Refusal;
+use busbar_control::hello::{Hello, Refusal};
+use busbar_control::succession::Bearer;
 use busbar_transport::lock::{read, write};
+use busbar_transport::stream::Stream;
 use busbar_transport::tls::Certificate;
 use std::path::{Path, PathBuf};
 use std::sync::RwLock;
@@ -42,6 +44,43 @@ pub(crate) struct Who {
 }
 
 impl Who {
+    /// As another server's process is told.
+    pub(super) fn bearer(&self) -> Bearer {
+        let proof = match self.proof {
+            Proof::None => String::new(),
+            Proof::File(hash) => format!("file:{}", hash.to_hex()),
+            Proof::Token(hash) => format!("token:{}", hash.to_hex()),
+            Proof::Certificate => "certificate".into(),
+        };
+        Bearer {
+            proof,
+            name: self.name.clone(),
+            tenant: self.tenant.clone(),
+            admin: self.admin,
+        }
+    }
+
+    /// As another server's process has told. What this release does not know is nobody's proof.
+    pub(super) fn of_bearer(b: &Bearer) -> Self {
+        let hash = |text: &str| Hash::from_hex(text).ok();
+        let hashed = b.proof.split_once(':');
+        let hashed = hashed.and_then(|(kind, text)| Some((kind, hash(text)?)));
+        let unknown = Proof::Token(blake3::hash(b.proof.as_bytes()));
+        let proof = match (b.proof.as_str(), hashed) {
+            ("", _) => Proof::None,
+            ("certificate", _) => Proof::Certificate,
+            (_, Some(("file", hash))) => Proof::File(hash),
+            (_, Some(("token", hash))) => Proof::Token(hash),
+            _ => unknown,
+        };
+        Self {
+            proof,
+            name: b.name.clone(),
+            tenant: b.tenant.clone(),
+            admin: b.admin,
+        }
+    }
+
     /// The server itself, which sees what all tenants do.
     pub(super) fn server() -> Self {
         Self {
@@ -49,6 +88,14 @@ impl Who {
             ..Self::default()
         }
     }
+}
+
+/// Somebody who is known.
+pub(super) struct Known {
+    pub conn: Stream,
+    pub hello: Hello,
+    pub protocol: u32,
+    pub who: Who,
 }
 
 #[derive(Default)]
@@ -266,6 +313,34 @@ mod tests {
         ] {
             let e = of_certificate(&certificate(&[bad])).unwrap_err();
             assert!(e.message.contains("whose it is"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn somebody_is_the_same_for_another_process_of_the_server() {
+        let hash = blake3::hash(b"secret");
+        let all = [
+            Who::default(),
+            of_file(hash),
+            Who {
+                proof: Proof::Token(hash),
+                name: "ann".into(),
+                tenant: "lab".into(),
+                admin: true,
+            },
+            of_certificate(&certificate(&["busbar://lab/ann"])).unwrap(),
+        ];
+        for who in &all {
+            assert_eq!(Who::of_bearer(&who.bearer()), *who);
+        }
+        // What is not known is nobody who needs to show nothing.
+        for proof in ["word", "token:12", "file:", "key:00"] {
+            let proof = proof.into();
+            let who = Who::of_bearer(&Bearer {
+                proof,
+                ..all[0].bearer()
+            });
+            assert!(!all.contains(&who) && who.proof != Proof::None);
         }
     }
 

@@ -31,6 +31,8 @@ struct State {
     running: Option<Running>,
     /// It is not started before this.
     rest: Option<Instant>,
+    /// Another server keeps the folder.
+    elsewhere: bool,
 }
 
 /// Starts the process, and connects workers with it.
@@ -59,10 +61,26 @@ impl Keeper {
             return Ok(());
         };
         let mut state = lock(&self.state);
+        if state.elsewhere {
+            return Err("another server keeps the store".into());
+        }
         let started = start(&**args, command);
         state.rest = started.is_err().then(|| Instant::now() + PAUSE);
         state.running = Some(started?);
         Ok(())
+    }
+
+    /// Ends the process, so that another server can keep the folder: workers do without.
+    pub(crate) fn rest(&self) {
+        let mut state = lock(&self.state);
+        state.elsewhere = true;
+        state.running = None;
+    }
+
+    /// Starts it again when it is needed: there is no other server.
+    pub(crate) fn wake(&self) {
+        let mut state = lock(&self.state);
+        (state.elsewhere, state.rest) = (false, None);
     }
 
     /// A socket that leads a new worker to the store, if there is one.
@@ -76,9 +94,11 @@ impl Keeper {
             sent.inspect_err(|_| state.running = None).ok()
         };
         if given().is_none() {
-            if lock(&self.state).rest.is_some_and(|t| Instant::now() < t) {
+            let state = lock(&self.state);
+            if state.elsewhere || state.rest.is_some_and(|t| Instant::now() < t) {
                 return None;
             }
+            drop(state);
             if let Err(why) = self.open(command) {
                 tracing::warn!(why, "there is no store");
             }

@@ -5,8 +5,8 @@
 //! [`may_be_dialled`]. What the other one says before it is known to be a Busbar server with the
 //! right key gets to nobody, and one sentence stands for all ways in which it cannot be had.
 
-use super::identity::Who;
-use super::reception::{Known, answer};
+use super::identity::{Known, Who};
+use super::reception::answer;
 use super::state::{NO_LINKS, Server};
 use busbar_channel::{recv_hello, send_hello};
 use busbar_control::attach::{Attach, Hidden, Order};

@@ -65,7 +65,6 @@ pub(super) fn listener() -> Result<Option<TcpListener>> {
             if let Err(e) = listener.local_addr() {
                 bail!("what the service manager gives (LISTEN_FDS) is no TCP socket: {e}");
             }
-            listener.set_nonblocking(false)?;
             Ok(Some(listener))
         }
         n => bail!("the service manager gives {n} sockets (LISTEN_FDS); give one"),

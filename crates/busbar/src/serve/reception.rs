@@ -1,7 +1,7 @@
 //! From a connection that has said nothing to somebody who is known: encryption, hello, token.
 
 use super::greeting::{Guest, Hasty};
-use super::identity::Who;
+use super::identity::{Known, Who};
 use super::refusals::Network;
 use super::state::Server;
 use busbar_channel::{recv_hello, send_hello};
@@ -29,14 +29,6 @@ const MOST_NAME: usize = 256;
 const MOST_TEXT: usize = 128;
 /// TLS's way of saying that there is no room: the alert `internal_error`.
 const NO_ROOM: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
-
-/// Somebody who is known.
-pub(super) struct Known {
-    pub conn: Stream,
-    pub hello: Hello,
-    pub protocol: u32,
-    pub who: Who,
-}
 
 /// Says a welcome, or the refusal in it.
 pub(super) fn answer(conn: &dyn Connection, w: &Welcome) {
@@ -87,6 +79,8 @@ pub(super) fn take_in(server: &Server, stream: TcpStream, guest: &Guest) -> Opti
         .map_err(|e| Refusal::new("hello", e))
         .and_then(|mut h| {
             let who = match h.intent {
+                // The ticket is another process's to check.
+                Intent::Link if is_before(server, &h) => Who::default(),
                 Intent::Link => server.admit_link(&mut h)?,
                 _ => server.identities.admit(&h.token, certificate.as_ref())?,
             };
@@ -109,6 +103,12 @@ pub(super) fn take_in(server: &Server, stream: TcpStream, guest: &Guest) -> Opti
             None
         }
     }
+}
+
+/// Whether a hello is for the server whose place this one has taken.
+fn is_before(server: &Server, hello: &Hello) -> bool {
+    let before = server.succession.predecessor.as_ref();
+    before.is_some_and(|p| p.wants(hello))
 }
 
 /// Encrypts a connection where this server does, and refuses one that begins in another way than

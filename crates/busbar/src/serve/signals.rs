@@ -1,7 +1,7 @@
 //! Signals that the server heeds, in a thread of their own.
 
 use super::state::Server;
-use super::{drain, notify};
+use super::{drain, notify, replacing};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +37,9 @@ impl Signals {
         matches!(signal, libc::SIGTERM | libc::SIGINT)
     }
 
-    /// Does what signals say, for as long as the server runs: SIGHUP reads the policy again, the
-    /// first SIGTERM or Ctrl-C lets sessions run to their end, and the second one ends them.
+    /// Does what signals say, for as long as the server runs: SIGHUP reads the policy again,
+    /// SIGUSR2 has a new server take this one's place, the first SIGTERM or Ctrl-C lets sessions
+    /// run to their end, and the second one ends them.
     pub(super) fn heed(self, server: &Arc<Server>) -> std::io::Result<()> {
         let s = server.clone();
         let run = move || {
@@ -54,6 +55,7 @@ impl Signals {
                         s.rules.refresh(&s.pool, true);
                         notify::say("READY=1");
                     }
+                    libc::SIGUSR2 => replacing::begin(&s),
                     _ => drain::told_to_end(&s),
                 }
             }

@@ -5,11 +5,13 @@ use super::counts::Counts;
 use super::entry::SessionEntry;
 use super::greeting::Greetings;
 use super::groups::Losses;
+use super::heritage::Predecessor;
 use super::identity::{Identities, Who};
 use super::monitor::Monitor;
 use super::refusals::Refusals;
 use super::rules::Rules;
 use super::silent::Silent;
+use super::succession::Succession;
 use super::tickets::Tickets;
 use super::timekeeper::Timekeeper;
 use super::turns::Turns;
@@ -73,6 +75,8 @@ pub(crate) struct Server {
     pub dialling: AtomicUsize,
     /// And addresses that have not answered of late.
     pub silent: Silent,
+    /// The servers before and after this one, at the same address.
+    pub succession: Succession,
 }
 
 /// What is said of links where the server makes none.
@@ -83,6 +87,12 @@ impl Server {
     /// Whether nothing new is taken any more.
     pub(crate) fn drains(&self) -> bool {
         self.told_to_end.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether there is the server whose place this one has taken.
+    pub(crate) fn has_predecessor(&self) -> bool {
+        let before = self.succession.predecessor.as_ref();
+        before.is_some_and(Predecessor::is_there)
     }
 
     /// The worker and the secret of the session that a hello names, if it comes from whoever has

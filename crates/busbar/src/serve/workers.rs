@@ -69,6 +69,8 @@ pub(crate) struct Workers {
     spares: Arc<Mutex<VecDeque<Worker>>>,
     /// Whether a spare one is being started.
     sparing: Arc<AtomicBool>,
+    /// None is to be started.
+    resting: Arc<AtomicBool>,
     turns: Turns,
     cells: Cells,
     spawner: Spawner,
@@ -189,7 +191,8 @@ impl Worker {
 }
 
 impl Workers {
-    pub fn new(c: &Config) -> Result<Self> {
+    /// What starts workers. `users` are those of another server's cells.
+    pub fn new(c: &Config, users: Vec<u32>) -> Result<Self> {
         let mut args = Vec::new();
         let mut path = |flag: &str, p: &Option<std::path::PathBuf>| {
             if let Some(p) = p {
@@ -204,18 +207,43 @@ impl Workers {
         args.push(format!("--rdma-device={}", c.rdma_device));
         args.extend(c.rdma_plaintext.then(|| "--rdma-plaintext".into()));
         let spawner = Spawner::start()?;
-        let cells = Cells::new(c, spawner.clone(), command)?;
+        let cells = Cells::new(c, users, spawner.clone(), command)?;
         Ok(Self {
             args,
             apis: c.apis.clone(),
             spares: Arc::default(),
             sparing: Arc::default(),
+            resting: Arc::default(),
             turns: Turns::new(Turns::of_this_machine()),
             cells,
             spawner,
             voices: Voices::start().context("cannot start a thread")?,
             keeper: Keeper::new(c),
         })
+    }
+
+    /// No session comes any more: ends what waits for one, and the store's process.
+    pub fn rest(&self) {
+        self.resting.store(true, Ordering::Release);
+        self.keeper.rest();
+        let spares: Vec<_> = lock(&self.spares).drain(..).collect();
+        spares.iter().for_each(Worker::kill);
+    }
+
+    /// Sessions come again.
+    pub fn wake(&self) {
+        self.keeper.wake();
+        self.resting.store(false, Ordering::Release);
+    }
+
+    /// The users of all cells, here and at other servers.
+    pub fn users(&self) -> Vec<u32> {
+        self.cells.users()
+    }
+
+    /// These users are those of other servers' cells now.
+    pub fn set_others(&self, users: Vec<u32>) {
+        self.cells.set_others(users);
     }
 
     /// What keeps sessions apart.
@@ -355,6 +383,10 @@ impl Workers {
     /// Keeps a worker as a spare one, and ends those that are too many.
     fn keep(&self, w: Worker) {
         let mut spares = lock(&self.spares);
+        if self.resting.load(Ordering::Acquire) {
+            drop(spares);
+            return w.kill();
+        }
         if !spares.iter().any(|other| other.owner == w.owner) {
             spares.push_back(w);
         }
