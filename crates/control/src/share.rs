@@ -24,9 +24,9 @@ pub fn parse(text: &str) -> Result<u32, String> {
     of(number * whole / 1000.0).ok_or_else(wrong)
 }
 
-/// A part of 1.
+/// A part of 1. What is less than a thousandth is left: sixteen sixteenths are to fit.
 pub fn of(part: f64) -> Option<u32> {
-    let thousandths = (part * f64::from(WHOLE)).round();
+    let thousandths = (part * f64::from(WHOLE) + 1e-6).floor();
     (1.0..=f64::from(WHOLE))
         .contains(&thousandths)
         .then_some(thousandths as u32)
@@ -49,6 +49,11 @@ mod tests {
         assert_eq!(parse(" 25% "), Ok(250));
         assert_eq!(parse("1"), Ok(WHOLE));
         assert_eq!(parse("0.001"), Ok(1));
+        for n in 1..=1000 {
+            let part = format!("{:.12}", 1.0 / f64::from(n));
+            assert!(parse(&part).is_ok_and(|share| share * n <= WHOLE), "{n}");
+            assert_eq!(parse(&show(n)), Ok(n));
+        }
         for bad in [
             "", "0", "1.5", "-0.5", "0.0001", "a", "%", "101%", "1e-1", "nan",
         ] {

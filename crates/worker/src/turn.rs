@@ -121,12 +121,15 @@ impl Turn {
     }
 
     /// Waits until something may be submitted for a device, or the session is over. What is
-    /// submitted then needs a [`Turn::mark`].
-    pub fn pass(&self, device: usize, over: impl Fn() -> bool) {
+    /// submitted then needs a [`Turn::mark`]. Before it waits for a turn, `marks` is to mark what
+    /// was submitted in an earlier one: without a mark that would be under way all the while, and
+    /// the end of the turn would wait for it.
+    pub fn pass(&self, device: usize, over: impl Fn() -> bool, marks: impl FnOnce()) {
         let Some((s, slot, work)) = self.slot(device) else {
             return;
         };
         let mut asks = None;
+        let mut marks = Some(marks);
         let mut w = lock(work);
         let full = Instant::now();
         loop {
@@ -146,6 +149,9 @@ impl Turn {
                 }
                 word => {
                     drop(w);
+                    if let Some(marks) = marks.take() {
+                        marks();
+                    }
                     asks.get_or_insert_with(|| Wants::new(slot, &s.bell));
                     slot.wait(word, LOOK);
                     w = lock(work);

@@ -170,7 +170,8 @@ impl Cuda {
     #[cold]
     fn take_turn(&mut self, stream: u64) {
         let over = || self.outbox.closed();
-        self.turns.take(self.driver, self.record.op, stream, over);
+        let of = (self.record.op, stream);
+        self.turns.take(self.driver, &self.completer, of, over);
     }
 
     /// Has the completion engine say when what was submitted is done.

@@ -109,7 +109,13 @@ impl Turns {
 
     /// A record is about to use a stream of the current context: if that is work, it waits for the
     /// session's turn, or until the session is `over`. What a capture takes in is none.
-    pub fn take(&mut self, d: &Driver, op: u16, stream: u64, over: impl Fn() -> bool) {
+    pub fn take(
+        &mut self,
+        d: &Driver,
+        completer: &Completer,
+        (op, stream): (u16, u64),
+        over: impl Fn() -> bool,
+    ) {
         if asks(op) || !has_no_capture(d, stream as CUstream) {
             return;
         }
@@ -118,7 +124,20 @@ impl Turns {
             return;
         }
         let Some(device) = self.device(d) else { return };
-        self.turn.pass(device, over);
+        let (turn, unmarked) = (&self.turn, &mut self.unmarked);
+        turn.pass(device, over, || {
+            if !unmarked.is_empty() {
+                mark(
+                    turn,
+                    self.devices.len(),
+                    std::mem::take(unmarked),
+                    d,
+                    completer,
+                );
+                // SAFETY: the context that was current, whose stream is about to be used.
+                unsafe { d.cuCtxSetCurrent(place.0 as CUcontext) };
+            }
+        });
         self.passed = Some(place);
         if !self.unmarked.contains(&(device, place)) {
             self.unmarked.push((device, place));
@@ -143,13 +162,7 @@ impl Turns {
     /// current then.
     pub fn mark(&mut self, d: &Driver, completer: &Completer) {
         let unmarked = std::mem::take(&mut self.unmarked);
-        for device in 0..self.devices.len() {
-            let here = unmarked.iter().filter(|(i, _)| *i == device);
-            let mut here = here.map(|(_, place)| *place).peekable();
-            if here.peek().is_some() {
-                put(d, completer, here, self.turn.mark(device));
-            }
-        }
+        mark(&self.turn, self.devices.len(), unmarked, d, completer);
     }
 
     /// Whether what was submitted until now, while nobody asked, is to be marked.
@@ -187,6 +200,23 @@ impl Turns {
     /// A context is gone, with its streams.
     pub fn forget(&mut self, context: u64) {
         self.unmarked.retain(|(_, (c, _))| *c != context);
+    }
+}
+
+/// Marks what was submitted to these streams, by device.
+fn mark(
+    turn: &Turn,
+    devices: usize,
+    unmarked: Vec<(usize, Place)>,
+    d: &Driver,
+    completer: &Completer,
+) {
+    for device in 0..devices {
+        let here = unmarked.iter().filter(|(i, _)| *i == device);
+        let mut here = here.map(|(_, place)| *place).peekable();
+        if here.peek().is_some() {
+            put(d, completer, here, turn.mark(device));
+        }
     }
 }
 

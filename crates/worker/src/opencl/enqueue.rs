@@ -34,7 +34,8 @@ impl OpenCl {
         if counts {
             // What is enqueued must run for there to be room for more.
             self.objects.flush(self.cl, &mut self.dirty);
-            self.turn.pass(device, || self.outbox.closed());
+            // Each command has a mark of its own.
+            self.turn.pass(device, || self.outbox.closed(), || ());
         }
         let mut list = std::mem::take(&mut self.handles);
         list.clear();
