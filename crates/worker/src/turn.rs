@@ -270,3 +270,32 @@ impl Drop for Wants<'_> {
         self.0.wants.fetch_sub(1, Ordering::AcqRel);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use busbar_transport::baton::Bell;
+
+    #[test]
+    fn whoever_waits_for_a_turn_has_nothing_under_way_without_a_mark() {
+        let (board, memory) = Board::new().expect("a board");
+        let bell = Bell::new().expect("a bell");
+        let rope = bell.rope().try_clone().expect("a rope");
+        let turn = Turn::default();
+        turn.obey(Board::adopt(memory).expect("a board"), rope, 1);
+        let slot = board.slot(0).expect("a slot");
+        slot.set(IDLE);
+        turn.pass(0, || false, || panic!("it has the turn"));
+        assert!(turn.is_due(0, true), "it is submitted and has no mark");
+        slot.set(STOP);
+        let mut marked = false;
+        let over = || slot.word() == NONE;
+        turn.pass(0, over, || {
+            // Its work is done at once, and with it the turn.
+            drop(turn.mark(0));
+            marked = true;
+        });
+        assert!(marked && slot.word() == NONE);
+        assert_eq!(slot.under_way.load(Ordering::Acquire), 0);
+    }
+}
