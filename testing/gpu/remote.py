@@ -55,7 +55,8 @@ class Remote:
         if self.state:
             new = [self.busbar, "token", "new", f"lane-{self.process.pid}"]
             line = subprocess.check_output([*new, "--state-dir", self.state], text=True)
-            self.server = line.split()[-1]
+            # It is said in quotes, for a shell.
+            self.server = line.split()[-1].strip("'")
         if self.preset:
             address = self.server.split("@")[-1].split("?")[0]
             command = ["link", "--listen", "127.0.0.1:0", "--to", address, "--preset", self.preset]
