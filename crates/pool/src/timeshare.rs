@@ -293,20 +293,24 @@ impl Timeshare {
         if self.is_shared() {
             used.extend(late.iter().map(|k| (*k, past / n.max(1) as u32)));
         }
+        // Nobody looks while nobody waits: whoever begins to want some was owed nothing of what the
+        // others had until then.
+        let unwatched = (!self.waited).then(|| self.weights());
         for (k, m) in &mut self.members {
             let Some(s) = seen.get(k) else { continue };
             m.fresh |= s.wants && !m.wants;
-            (m.present, m.wants, m.under_way) = (s.present, s.wants, s.under_way);
-            m.busy = s.busy;
             m.hungry = match s.wants && holder != Some(*k) {
-                true => {
+                true if m.wants => {
                     m.waited += past;
                     m.hungry.or(Some(self.at))
                 }
+                true => Some(now),
                 false => None,
             };
+            (m.present, m.wants, m.under_way) = (s.present, s.wants, s.under_way);
+            m.busy = s.busy;
         }
-        let weights = self.weights();
+        let weights = unwatched.unwrap_or_else(|| self.weights());
         let all: i64 = weights.values().sum::<i64>().max(1);
         let time: i64 = used.iter().map(|(_, t)| ns(*t)).sum();
         for (k, t) in used {
@@ -334,7 +338,7 @@ impl Timeshare {
             m.balance = (m.balance + of(ns(past), w, whole)).min(CREDIT);
         }
         let active = |(k, m): (&u64, &Member)| weights.contains_key(k).then_some(m.balance);
-        let owed: i64 = self.members.iter().filter_map(active).sum();
+        let owed: i64 = self.members.iter().filter_map(active).sum::<i64>() + time;
         // Whoever owed it or was owed it has gone, or has paid while it was idle.
         left -= of(owed, ns(past).min(MOST), MOST);
         for (k, w) in &weights {
