@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -82,16 +83,27 @@ fn group(text: &str, controller: &str) -> Option<PathBuf> {
     })
 }
 
+/// What groups of this server begin with: processes have their numbers within a namespace, and
+/// containers may share a tree of groups.
+fn own_name() -> String {
+    let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
+    format!("busbar-{namespace}-{}", std::process::id())
+}
+
+/// The server that a group is of, if it is of this namespace.
+fn server_of(group: &str) -> Option<u32> {
+    let ours = own_name();
+    let (ours, _) = ours.rsplit_once('-')?;
+    let rest = group.strip_prefix(ours)?.strip_prefix('-')?;
+    rest.split('-').next()?.parse().ok()
+}
+
 /// Removes the groups of servers that have ended without doing so.
 fn sweep(folder: &Path) {
     let all = fs::read_dir(folder).into_iter().flatten().flatten();
     for f in all.filter(|f| f.path().is_dir()) {
-        let name = f.file_name().to_string_lossy().into_owned();
-        let process = name
-            .strip_prefix("busbar-")
-            .and_then(|n| n.split('-').next());
-        let process = process.filter(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
-        if process.is_some_and(|p| !Path::new("/proc").join(p).exists()) {
+        let server = server_of(&f.file_name().to_string_lossy());
+        if server.is_some_and(|p| !Path::new("/proc").join(p.to_string()).exists()) {
             sweep(&f.path());
             // One that still holds somebody stays.
             let _ = fs::remove_dir(f.path());
@@ -117,7 +129,7 @@ impl Limits {
             let own = own.parent().filter(|_| aside).unwrap_or(&own).to_path_buf();
             return Self::version_2(&own, memory);
         }
-        let name = format!("busbar-{}", std::process::id());
+        let name = own_name();
         let wanted: [(&str, Setting); 3] = [
             ("memory", ("memory.limit_in_bytes", memory)),
             ("pids", ("pids.max", MOST_TASKS.to_string())),
@@ -177,7 +189,7 @@ impl Limits {
     /// Groups for one session.
     pub fn limited(&self) -> Result<Limited, String> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let name = format!("busbar-{}-{number}", std::process::id());
+        let name = format!("{}-{number}", own_name());
         let mut groups = Limited(Vec::new());
         for place in &self.places {
             let folder = place.folder.join(&name);
@@ -237,6 +249,27 @@ mod tests {
         assert_eq!(group(ours, "cpu"), Some("".into()));
         assert_eq!(group(ours, ""), Some("user.slice".into()));
         assert_eq!(group(ours, "pids"), None);
+    }
+
+    #[test]
+    fn groups_of_servers_elsewhere_are_left_alone() {
+        let own = own_name();
+        assert_eq!(server_of(&own), Some(std::process::id()));
+        assert_eq!(server_of(&format!("{own}-7")), Some(std::process::id()));
+        for other in ["busbar-1", "busbar-1-2-3", "busbar-server", "system.slice"] {
+            assert_eq!(server_of(other), None, "{other}");
+        }
+        let folder = std::env::temp_dir().join(format!("limits-{}", std::process::id()));
+        let (namespace, _) = own.rsplit_once('-').expect("two numbers");
+        // No process has such a number.
+        let (dead, elsewhere) = (format!("{namespace}-4194305"), "busbar-1-4194305");
+        for group in [&own, &dead, elsewhere] {
+            fs::create_dir_all(folder.join(group)).expect("a folder");
+        }
+        sweep(&folder);
+        let left = |group: &str| folder.join(group).exists();
+        assert!(left(&own) && !left(&dead) && left(elsewhere));
+        fs::remove_dir_all(folder).expect("it can go");
     }
 
     #[test]
