@@ -488,6 +488,39 @@ impl Raw {
         }
     }
 
+    /// Makes calls at once, each an operation, a scope and a message; the status of each. `None`
+    /// when the session ends instead.
+    pub fn statuses(&mut self, calls: &[(u16, u32, Vec<u8>)]) -> Option<Vec<i32>> {
+        let first = self.call + 1;
+        let mut body = Vec::new();
+        for (op, scope, payload) in calls {
+            self.call += 1;
+            body.extend(record_of(*op, self.call, *scope, payload));
+        }
+        self.send(&body);
+        let mut all = vec![None; calls.len()];
+        let mut left = calls.len();
+        while left > 0 {
+            let (h, body) = read_frame(&mut self.to)?;
+            if h.kind != frame::Kind::Data {
+                continue;
+            }
+            let ack = frame_of(frame::Kind::Ack, 0, h.seq, &[]);
+            self.to.write_all(&ack).ok()?;
+            for (n, _) in Records::new(&body).flatten() {
+                match Notice::from_u16(n.op) {
+                    Ok(Notice::Reply) => {
+                        let at = n.call.checked_sub(first)? as usize;
+                        left -= usize::from(all.get_mut(at)?.replace(n.aux as i32).is_none());
+                    }
+                    Ok(Notice::Goodbye) => return None,
+                    _ => {}
+                }
+            }
+        }
+        Some(all.into_iter().flatten().collect())
+    }
+
     /// Creates memory of the first device that can be handed on; what the driver says.
     pub fn create(&mut self, allocation: u32, size: u64) -> i32 {
         // Pinned, as a descriptor, of a device, of the first.

@@ -36,6 +36,12 @@ static LOG: LazyLock<Option<File>> = LazyLock::new(|| {
     OpenOptions::new().create(true).append(true).open(path).ok()
 });
 
+/// What calls are written to that fail, but for questions about a pointer: those may be about any.
+static REFUSED: LazyLock<Option<File>> = LazyLock::new(|| {
+    let path = config::get("FAKEDEV_REFUSED")?;
+    OpenOptions::new().create(true).append(true).open(path).ok()
+});
+
 static COST: LazyLock<Duration> =
     LazyLock::new(|| Duration::from_nanos(config::number("FAKEDEV_LAUNCH_NS").unwrap_or(0)));
 
@@ -64,6 +70,11 @@ pub fn call(site: &'static Site, f: impl FnOnce() -> Res) -> CUresult {
     };
     if code != 0 {
         logs::failed(site.name, code);
+        if let Some(mut file) = REFUSED.as_ref()
+            && !site.name.starts_with("cuPointerGet")
+        {
+            let _ = file.write_all(format!("{} {code}\n", site.name).as_bytes());
+        }
     }
     live::keep();
     code

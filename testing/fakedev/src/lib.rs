@@ -12,6 +12,7 @@
 //!   ends;
 //! - `FAKEDEV_LIVE`: a folder in which each process keeps a file, named by its number, that says
 //!   what was live after its last driver call;
+//! - `FAKEDEV_REFUSED`: a file that gets a line for each call that fails;
 //! - `FAKEDEV_LAUNCH_NS` (0): how long each launch keeps the calling thread busy.
 //!
 //! `state` knows what there is: each kind of object with its table, and no C function. `engine`

@@ -5,7 +5,7 @@
 //! client's business, so an address passes only if it lies where sessions put device memory, if the
 //! driver gave it to this session, or if the driver says that it is a device's.
 
-use super::driver::of_device;
+use super::driver::{kind_of, of_device};
 use super::prelude::*;
 use super::state::mapped::in_ranges;
 
@@ -93,7 +93,12 @@ impl End {
                     .and_then(|n| n.checked_add(self.device))
                     .ok_or(CUDA_ERROR_INVALID_VALUE)?;
                 w.address(self.device)?;
-                w.address(first).map(drop)
+                w.address(first)?;
+                // What the driver does not know it takes for memory of this process's.
+                let unified = self.kind == CU_MEMORYTYPE_UNIFIED;
+                let known = |va| kind_of(w.driver, va).is_some();
+                let good = !unified || known(self.device) && known(first);
+                good.then_some(()).ok_or(CUDA_ERROR_INVALID_VALUE)
             }
             // The program's own memory is somewhere else.
             _ => Err(CUDA_ERROR_INVALID_VALUE),

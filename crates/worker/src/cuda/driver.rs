@@ -62,12 +62,16 @@ pub fn relax(d: &Driver) {
 
 /// Whether the driver says that an address is a device's, or of memory that moves by itself.
 pub fn of_device(d: &Driver, va: u64) -> bool {
+    kind_of(d, va) == Some(CU_MEMORYTYPE_DEVICE) || is_managed(d, va) != 0
+}
+
+/// The kind of memory that lies at an address, if the driver knows it.
+pub fn kind_of(d: &Driver, va: u64) -> Option<CUmemorytype> {
     let mut kind: CUmemorytype = 0;
     let which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE as _;
     // SAFETY: a pointer to room for the attribute, a number.
     let rc = unsafe { d.cuPointerGetAttribute((&raw mut kind).cast(), which, va) };
-    let device = rc == CUDA_SUCCESS && kind == CU_MEMORYTYPE_DEVICE;
-    device || is_managed(d, va) != 0
+    (rc == CUDA_SUCCESS).then_some(kind)
 }
 
 /// Whether the driver calls what lies at an address managed memory: 1 if so.
