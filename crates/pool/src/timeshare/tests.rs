@@ -75,10 +75,6 @@ fn at(ns: i64) -> Duration {
     Duration::from_nanos(ns as u64)
 }
 
-fn now_ns(now: Duration) -> i64 {
-    now.as_nanos() as i64
-}
-
 impl World {
     fn new(seed: u64) -> Self {
         eprintln!("seed {seed}");
