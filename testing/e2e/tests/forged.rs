@@ -107,7 +107,8 @@ fn address(rng: &mut Rng) -> u64 {
     loop {
         let low = rng.next_u64();
         let va = match low % 5 {
-            0 => 1 + low % (1 << 16),
+            // Null means nothing anywhere, and may.
+            0 => 4 + low % (1 << 16),
             // Programs, their heaps, libraries and stacks.
             1 => 0x5500_0000_0000 + low % (1 << 40),
             2 => 0x7f00_0000_0000 + low % (1 << 40),
