@@ -74,33 +74,49 @@ fn welcome(server: &Arc<Server>, stream: TcpStream) -> Result<(), (TcpStream, &'
     }
 }
 
-/// Accepts, with a descriptor in reserve: without it a process that is out of descriptors could
+/// Descriptors in reserve. Another thread may take the one that is given up for a client.
+const RESERVE: usize = 4;
+
+/// Accepts, with descriptors in reserve: without them a process that is out of descriptors could
 /// not even say so to who comes.
 struct Door {
-    reserve: Option<File>,
+    reserve: Vec<File>,
     short: bool,
 }
 
 impl Door {
     fn new() -> Self {
-        Self {
-            reserve: reserve(),
+        let mut door = Self {
+            reserve: Vec::new(),
             short: false,
+        };
+        door.fill();
+        door
+    }
+
+    fn fill(&mut self) {
+        while self.reserve.len() < RESERVE
+            && let Ok(file) = File::open("/dev/null")
+        {
+            self.reserve.push(file);
         }
     }
 
-    /// The next client, and whether there is a descriptor left beside its own.
+    /// The next client, and whether there are descriptors left beside its own.
     fn next(&mut self, listener: &TcpListener) -> io::Result<(TcpStream, bool)> {
-        match listener.accept() {
-            Ok((s, _)) => Ok((s, true)),
-            // The system says so before anybody has come, and things may change until then.
-            Err(e) if matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
-                self.reserve = None;
-                let (s, _) = listener.accept()?;
-                self.reserve = reserve();
-                Ok((s, self.reserve.is_some()))
+        loop {
+            let e = match listener.accept() {
+                Ok((s, _)) => {
+                    self.fill();
+                    return Ok((s, self.reserve.len() == RESERVE));
+                }
+                Err(e) => e,
+            };
+            let short = matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+            if !short || self.reserve.pop().is_none() {
+                self.fill();
+                return Err(e);
             }
-            Err(e) => Err(e),
         }
     }
 
@@ -115,8 +131,4 @@ impl Door {
             None => tracing::info!("new clients are taken again"),
         }
     }
-}
-
-fn reserve() -> Option<File> {
-    File::open("/dev/null").ok()
 }
