@@ -53,10 +53,7 @@ class Remote:
             self.process.kill()
             sys.exit(f"the server did not start; see {self.log}")
         if self.state:
-            new = [self.busbar, "token", "new", f"lane-{self.process.pid}"]
-            line = subprocess.check_output([*new, "--state-dir", self.state], text=True)
-            # It is said in quotes, for a shell.
-            self.server = line.split()[-1].strip("'")
+            self.server = self.token(f"lane-{self.process.pid}")
         if self.preset:
             address = self.server.split("@")[-1].split("?")[0]
             command = ["link", "--listen", "127.0.0.1:0", "--to", address, "--preset", self.preset]
@@ -74,6 +71,12 @@ class Remote:
         self.process.terminate()
         self.process.wait()
         self.out.close()
+
+    def token(self, name, *more):
+        """What a client is told of a new token: the server's address, its key and the token."""
+        new = [self.busbar, "token", "new", name, *more, "--state-dir", self.state]
+        # It is said in quotes, for a shell.
+        return subprocess.check_output(new, text=True).split()[-1].strip("'")
 
     def prefix(self):
         apart = ["env", "BUSBAR_SHM=0"] if self.link else []

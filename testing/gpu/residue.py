@@ -130,15 +130,9 @@ def program(what, word, share):
         gpu.call("cuMemsetD32_v2", ctypes.c_uint64(0x10), ctypes.c_uint(1), ctypes.c_size_t(1))
 
 
-def token(server, name, *more):
-    """The line of a new token."""
-    new = [server.busbar, "token", "new", name, *more, "--state-dir", server.state]
-    return subprocess.check_output(new, text=True).split()[-1]
-
-
 def client(server, name):
     """What makes a command one of a tenant's."""
-    line = token(server, name, "--tenant", name)
+    line = server.token(name, "--tenant", name)
     return [*server.hide, str(server.busbar), "run", "--server", line, "--"]
 
 
@@ -166,7 +160,7 @@ def main():
         log = pathlib.Path(work) / "log"
         with Remote(args.dist, args.port, work, log, ["--api", "cuda"], tls=True) as server:
             one, two = client(server, "one"), client(server, "two")
-            admin = token(server, "admin", "--admin")
+            admin = server.token("admin", "--admin")
             control = subprocess.check_output([*two, *me, "control", "305419896"], text=True)
             print(f"# control: pieces, words found: {control.strip()}", flush=True)
             if int(control.split()[1]) == 0:

@@ -69,14 +69,8 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ranks::tests::says;
     use crate::ranks::{parse, show};
-
-    fn says<'a>(all: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'a {
-        move |name| {
-            let mut all = all.iter();
-            all.find(|(n, _)| *n == name).map(|(_, v)| v.to_string())
-        }
-    }
 
     #[test]
     fn a_rank_has_a_session_at_the_server_of_its_device() {

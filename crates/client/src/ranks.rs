@@ -117,10 +117,11 @@ pub fn used(spots: &[Spot], var: impl Fn(&str) -> Option<String>) -> Option<Vec<
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn says<'a>(all: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'a {
+    /// An environment of these variables.
+    pub(crate) fn says<'a>(all: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'a {
         move |name| {
             let mut all = all.iter();
             all.find(|(n, _)| *n == name).map(|(_, v)| v.to_string())

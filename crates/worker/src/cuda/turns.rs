@@ -127,13 +127,7 @@ impl Turns {
         let (turn, unmarked) = (&self.turn, &mut self.unmarked);
         turn.pass(device, over, || {
             if !unmarked.is_empty() {
-                mark(
-                    turn,
-                    self.devices.len(),
-                    std::mem::take(unmarked),
-                    d,
-                    completer,
-                );
+                mark(turn, self.devices.len(), unmarked, d, completer);
                 // SAFETY: the context that was current, whose stream is about to be used.
                 unsafe { d.cuCtxSetCurrent(place.0 as CUcontext) };
             }
@@ -161,7 +155,7 @@ impl Turns {
     /// Has the completion engine say when what was submitted is done. Another context may be
     /// current then.
     pub fn mark(&mut self, d: &Driver, completer: &Completer) {
-        let unmarked = std::mem::take(&mut self.unmarked);
+        let unmarked = &mut self.unmarked;
         mark(&self.turn, self.devices.len(), unmarked, d, completer);
     }
 
@@ -203,14 +197,15 @@ impl Turns {
     }
 }
 
-/// Marks what was submitted to these streams, by device.
+/// Marks what was submitted to these streams, by device: they are marked then.
 fn mark(
     turn: &Turn,
     devices: usize,
-    unmarked: Vec<(usize, Place)>,
+    unmarked: &mut Vec<(usize, Place)>,
     d: &Driver,
     completer: &Completer,
 ) {
+    let unmarked = std::mem::take(unmarked);
     for device in 0..devices {
         let here = unmarked.iter().filter(|(i, _)| *i == device);
         let mut here = here.map(|(_, place)| *place).peekable();

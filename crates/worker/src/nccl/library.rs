@@ -205,8 +205,7 @@ fn lacking(why: impl std::fmt::Display) -> String {
 /// server looks before it closes its workers off: those with collectives get sockets there.
 pub fn installed() -> Option<PathBuf> {
     let all = std::env::var_os("PATH").unwrap_or_default();
-    let programs: Vec<_> = std::env::split_paths(&all).collect();
-    let of_path = programs.iter().filter(|p| p.join("python3").exists());
+    let of_path = std::env::split_paths(&all).filter(|p| p.join("python3").exists());
     let of_path = of_path.filter_map(|p| p.parent().map(Path::to_path_buf));
     let here = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
     let home = std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".local"));
