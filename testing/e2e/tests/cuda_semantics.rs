@@ -553,6 +553,19 @@ fn a_program_that_hears_of_a_stream_asks_nothing_more() {
 }
 
 #[test]
+fn a_flag_for_each_measured_kernel_costs_one_wait() {
+    let text = same(&Server::start(), "1", &["timed", "20"]);
+    assert!(text.ends_with("written: 20\n"), "{text}");
+    waits_for_no_more("timed", &[("cuEventSynchronize", 100)]);
+}
+
+#[test]
+fn a_word_of_the_devices_comes_with_the_wait_for_its_stream() {
+    let half = [("cuStreamSynchronize", 50), ("CopyOut", 50)];
+    waits_for_no_more("conditions", &half);
+}
+
+#[test]
 fn a_graph_whose_nodes_get_other_arguments_asks_nothing_more() {
     let server = Server::start();
     let wanted = printed(native(Path::new(PROGRAM)).args(["changes", "20"]));

@@ -132,6 +132,14 @@ fn main() {
             let rounds = std::env::args().nth(2).and_then(|n| n.parse().ok());
             hears::steady(&api, rounds.expect("a number of rounds"));
         }
+        "timed" => {
+            let rounds = std::env::args().nth(2).and_then(|n| n.parse().ok());
+            hears::timed(&api, rounds.expect("a number of rounds"));
+        }
+        "conditions" => {
+            let rounds = std::env::args().nth(2).and_then(|n| n.parse().ok());
+            hears::conditions(&api, rounds.expect("a number of rounds"));
+        }
         "changes" => {
             let rounds = std::env::args().nth(2).and_then(|n| n.parse().ok());
             changes::changes(&api, rounds.expect("a number of rounds"));

@@ -5,7 +5,7 @@
 
 use super::prelude::*;
 use crate::cuda::call::{Host, freed, thread};
-use crate::cuda::engine::managed;
+use crate::cuda::engine::{host_memory, managed};
 use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::space;
 
@@ -13,6 +13,9 @@ use crate::cuda::state::space;
 fn free_memory(cx: Cx) {
     let (id, state) = (cx.scope, cx.state());
     state.shadows.forget_context(&Host, id);
+    for s in state.spares.take_context(id) {
+        host_memory::leave(&state.spaces, s.base, s.size);
+    }
     let mut pieces = Vec::new();
     state.imports.retain(|_, i| {
         if i.context == id {

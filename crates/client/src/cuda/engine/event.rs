@@ -4,12 +4,40 @@
 //! waited for an event, or for work behind it, finds that it has happened.
 
 use super::prelude::*;
-use crate::cuda::state::events::Known;
+use crate::cuda::engine::stream;
+use crate::cuda::state::events::{Behind, Known};
 use busbar_channel::switches::Switch;
 
 /// Records an event, by `send`. The worker tells of all that is before it: whoever has waited for
 /// the event itself, with another stream perhaps, has that word.
 pub fn record(cx: Cx, id: u32, on: u32, send: impl FnOnce() -> Result<()>) -> Result<()> {
+    let state = cx.state();
+    state.events.leaves(id);
+    let mark = state.shadows.mark();
+    queue(cx, id, on, send)?;
+    // A capture makes nodes of records, which happen when its graph runs.
+    if state.shadows.active() && !state.captures.any() {
+        let (scope, stream) = (stream::context_of(cx, on)?, on);
+        let what = Behind {
+            scope,
+            stream,
+            mark,
+        };
+        state.events.comes_behind(id, what);
+    }
+    Ok(())
+}
+
+/// An event has happened that was known to be behind this before it was asked about.
+pub fn happened(cx: Cx, id: u32, before: Option<Behind>) {
+    match before.filter(|_| cx.state().events.is_behind(id) == before) {
+        Some(b) => cx.waited(b.scope, Some(b.stream), b.mark),
+        // Whose work that was is not known here.
+        None => cx.waited(0, None, 0),
+    }
+}
+
+fn queue(cx: Cx, id: u32, on: u32, send: impl FnOnce() -> Result<()>) -> Result<()> {
     let state = cx.state();
     let watchable = || Switch::Idle.on() && !state.captures.any();
     let Some(number) = state.events.recording(id, watchable) else {

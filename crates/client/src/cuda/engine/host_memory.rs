@@ -3,11 +3,16 @@
 use super::prelude::*;
 use crate::cuda::call::unmap_host;
 use crate::cuda::engine::{place, shadow, shared, transfer};
-use crate::cuda::state::ranges::{Range, Sort};
+use crate::cuda::state::area::SMALL;
+use crate::cuda::state::ranges::{Range, Sort, Spaces, pages};
+use crate::cuda::state::spares::Spare;
 
 /// Makes page-locked memory.
 pub fn alloc(cx: Cx, size: usize, flags: u32) -> Result<u64> {
     let of = cx.home()?;
+    if let Some(spare) = cx.state().spares.take(size as u64, of.0) {
+        return again(cx, spare, of, flags);
+    }
     let shared = shared::alloc(cx, size as u64);
     let p = shared.map_or_else(|| place::host_map(&cx.state().spaces, size), Ok)?;
     cx.state().ranges.add(p, size as u64, Sort::Host, of, flags);
@@ -16,6 +21,20 @@ pub fn alloc(cx: Cx, size: usize, flags: u32) -> Result<u64> {
     }
     tell(cx, (p, size as u64), Sort::Host, flags);
     Ok(p)
+}
+
+/// Gives out memory that was freed. Kernels see it from the beginning: the worker has it, and a
+/// kernel whose pointer was missed would read what is old.
+fn again(cx: Cx, s: Spare, of: (u32, CUdevice), flags: u32) -> Result<u64> {
+    // SAFETY: pages of ours that nobody uses.
+    unsafe { std::ptr::write_bytes(s.base as *mut u8, 0, pages(s.size) as usize) };
+    let state = cx.state();
+    state.ranges.add(s.base, s.size, Sort::Host, of, flags);
+    let r = state.ranges.find(s.base).ok_or(CUDA_ERROR_UNKNOWN)?;
+    shadow::show(cx.in_context(s.context), &r, s.base)
+        .inspect_err(|_| _ = state.ranges.take(s.base, Range::is_allocated))?;
+    tell(cx, (s.base, s.size), Sort::Host, flags);
+    Ok(s.base)
 }
 
 /// There is page-locked memory: it is so for the devices of all servers, and of one's context.
@@ -44,6 +63,8 @@ pub fn untell(cx: Cx, r: &Range) {
 /// Frees page-locked memory.
 pub fn free(cx: Cx, p: u64) -> Result<()> {
     let state = cx.state();
+    let r = state.ranges.find(p).filter(|r| r.base == p);
+    let talks = r.is_some_and(|r| r.size <= SMALL && state.ranges.may_be_for_kernels(&r));
     let r = state.ranges.take(p, Range::is_allocated);
     let r = r.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     transfer::settle(cx, r.base, r.size);
@@ -53,10 +74,28 @@ pub fn free(cx: Cx, p: u64) -> Result<()> {
         shared::free(cx.in_context(r.context), r.base, r.size);
         return Ok(());
     }
-    shadow::conceal(cx, &r);
-    if let Some((va, size)) = place::leave_host(&state.spaces, r.base, r.size) {
-        unmap_host(va, size);
-        state.spaces.vacant(va, size);
+    if talks && let Some(context) = shadow::put_by(cx, &r) {
+        let (base, size) = (r.base, r.size);
+        let kept = Spare {
+            base,
+            size,
+            context,
+        };
+        for old in state.spares.keep(kept) {
+            shadow::dismiss(cx, &old);
+            leave(&state.spaces, old.base, old.size);
+        }
+        return Ok(());
     }
+    shadow::conceal(cx, &r);
+    leave(&state.spaces, r.base, r.size);
     Ok(())
+}
+
+/// The room of memory that is the program's alone is anybody's.
+pub fn leave(spaces: &Spaces, base: u64, size: u64) {
+    if let Some((va, size)) = place::leave_host(spaces, base, size) {
+        unmap_host(va, size);
+        spaces.vacant(va, size);
+    }
 }

@@ -8,6 +8,7 @@ use crate::cuda::call::{Host, watch};
 use crate::cuda::engine::{place, shared, transfer};
 use crate::cuda::state::area::{Area, Attach, SMALL};
 use crate::cuda::state::ranges::{Range, Sort, pages};
+use crate::cuda::state::spares::Spare;
 
 const PAGE: u64 = 4096;
 
@@ -115,10 +116,6 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
         0 => cx,
         context => cx.in_context(context),
     };
-    // Flags and counters by which the program talks to running kernels are small. Of what others
-    // see too, by another mapping, in its file or in another process, nobody sees the accesses.
-    let open = r.size <= SMALL && shadows.has_room_for_small(r.size)
-        || r.sort == Sort::Registered && place::is_seen_by_others(r.base, r.size);
     let page = r.base & !(PAGE - 1);
     let whole = pages(r.base - page + r.size);
     // At the program's own address wherever that can be: then a pointer is good at any depth.
@@ -126,6 +123,18 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
         Err(_) if r.sort == Sort::Registered => place::map_window(home, page, whole)?,
         done => done.map(|()| page)?,
     } + (r.base - page);
+    show(home, r, start)?;
+    Ok(start + (p - r.base))
+}
+
+/// Shadows page-locked memory, which the worker has at `start`, registered in the context that
+/// `home` is in.
+pub fn show(home: Cx, r: &Range, start: u64) -> Result<()> {
+    let shadows = &home.state().shadows;
+    // Flags and counters by which the program talks to running kernels are small. Of what others
+    // see too, by another mapping, in its file or in another process, nobody sees the accesses.
+    let open = r.size <= SMALL && shadows.has_room_for_small(r.size)
+        || r.sort == Sort::Registered && place::is_seen_by_others(r.base, r.size);
     let mut area = match r.sort {
         sort if open => Area::open_wide(sort, r.base, r.size, start, home.scope),
         Sort::Host => Area::new(Sort::Host, r.base, pages(r.size), start, home.scope),
@@ -136,13 +145,32 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
         true => libc::PROT_READ,
         false => libc::PROT_READ | libc::PROT_WRITE,
     });
-    let there = area.device_of(p);
     let watched = area.is_watched();
     shadows.insert(&Host, area)?;
     if watched {
-        watch::start(cx)?;
+        watch::start(home)?;
     }
-    Ok(there)
+    Ok(())
+}
+
+/// Page-locked memory is freed, and the worker keeps what stands for it: the context that this is
+/// registered in, if kernels saw the memory.
+pub fn put_by(cx: Cx, r: &Range) -> Option<u32> {
+    let shadows = &cx.state().shadows;
+    if !shadows.is_over() {
+        let (context, start) = shadows.seen_by(r.base)?;
+        shared::let_work_end(cx.in_context(context), start);
+    }
+    // What the worker told of it is not for who has it next.
+    shadows.areas().arrive(&Host);
+    shadows
+        .forget_host(&Host, r.base)
+        .map(|(context, _)| context)
+}
+
+/// What was put by goes.
+pub fn dismiss(cx: Cx, s: &Spare) {
+    shared::leave(cx.in_context(s.context), s.base, pages(s.size));
 }
 
 /// Page-locked memory is about to go, or to be the program's alone: what stands for it goes.

@@ -106,7 +106,7 @@ pub fn stand_down(cx: Cx, va: u64, size: u64) {
 }
 
 /// Waits until all work of the context is over. Functions of the program's that it waits for go on.
-fn let_work_end(cx: Cx, va: u64) {
+pub fn let_work_end(cx: Cx, va: u64) {
     if !cx.idle(ALL_STREAMS) {
         // Whatever the answer is: the memory goes. Errors are for other calls to tell.
         let _ = cx.call_any(&msg::MemRetire { va, size: 0 });
@@ -114,7 +114,7 @@ fn let_work_end(cx: Cx, va: u64) {
 }
 
 /// The worker unmaps what it has for the program's memory.
-fn leave(cx: Cx, va: u64, size: u64) {
+pub fn leave(cx: Cx, va: u64, size: u64) {
     // Without a session there is nobody left to tell.
     let _ = cx.send(&msg::UnshareHost { va, size });
 }

@@ -61,6 +61,7 @@ pub fn cuEventQuery(cx: Cx, h_event: u32) -> Result<()> {
         Known::Unknown => {}
     }
     cx.about_to_wait()?;
+    let before = cx.state().events.is_behind(h_event);
     let asked = cx.call(&msg::CuEventQuery { h_event });
     if let Ok(_) | Err(CUDA_ERROR_NOT_READY) = asked {
         cx.must_be_safe()?;
@@ -68,7 +69,7 @@ pub fn cuEventQuery(cx: Cx, h_event: u32) -> Result<()> {
     asked?;
     let events = &cx.state().events;
     events.heard(h_event, record, Known::Happened);
-    cx.waited(0, None, 0);
+    event::happened(cx, h_event, before);
     Ok(())
 }
 
@@ -80,9 +81,9 @@ pub fn cuEventSynchronize(cx: Cx, h_event: u32) -> Result<()> {
     {
         return Err(e);
     }
+    let before = cx.state().events.is_behind(h_event);
     cx.call(&msg::CuEventSynchronize { h_event })?;
-    // Whose work that was is not known here.
-    cx.waited(0, None, 0);
+    event::happened(cx, h_event, before);
     Ok(())
 }
 

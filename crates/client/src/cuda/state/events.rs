@@ -26,6 +26,17 @@ struct Event {
     worth: u8,
 }
 
+/// Work that is over once an event has happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Behind {
+    /// The context of the stream that the event was recorded in.
+    pub scope: u32,
+    /// That stream.
+    pub stream: u32,
+    /// How much work there had been by then: a number that no later record of work has.
+    pub mark: u64,
+}
+
 /// Records after which a program that asks about events has not asked about this one.
 const WORTH: u8 = 16;
 
@@ -33,6 +44,8 @@ const WORTH: u8 = 16;
 #[derive(Default)]
 pub struct Events {
     all: Mutex<HashMap<u32, Event>>,
+    /// What is over once an event has happened, by event, while something depends on it.
+    behind: Mutex<HashMap<u32, Behind>>,
     /// Whether the program asks about events.
     asks: AtomicBool,
     /// How often it has asked too early.
@@ -55,6 +68,26 @@ impl Events {
     /// An event is gone.
     pub fn forget(&self, id: u32) {
         lock(&self.all).remove(&id);
+        lock(&self.behind).remove(&id);
+    }
+
+    /// An event is about to be recorded: what was before its last record says nothing any more.
+    pub fn leaves(&self, id: u32) {
+        lock(&self.behind).remove(&id);
+    }
+
+    /// The record is queued, behind this.
+    pub fn comes_behind(&self, id: u32, what: Behind) {
+        if !self.is_unseen() && lock(&self.all).contains_key(&id) {
+            lock(&self.behind).insert(id, what);
+        }
+    }
+
+    /// What is over once the event has happened, as far as is known. Whoever waits for the event
+    /// asks before and after: a record that came in between may have been what was waited for.
+    pub fn is_behind(&self, id: u32) -> Option<Behind> {
+        let known = lock(&self.behind).get(&id).copied();
+        known.filter(|_| !self.is_unseen())
     }
 
     /// From now on events may be recorded by other calls than those to record them.
@@ -176,6 +209,26 @@ mod tests {
         e.recorded_unseen();
         assert_eq!(e.asked(1).0, Known::Unknown);
         assert_eq!(e.recording(1, || true), None);
+    }
+
+    #[test]
+    fn what_is_over_with_an_event_is_what_was_before_its_latest_record() {
+        let e = Events::default();
+        let what = Behind {
+            scope: 1,
+            stream: 2,
+            mark: 3,
+        };
+        e.comes_behind(1, what);
+        assert_eq!(e.is_behind(1), None, "others may record it");
+        e.add(1);
+        e.comes_behind(1, what);
+        assert_eq!(e.is_behind(1), Some(what));
+        e.leaves(1);
+        assert_eq!(e.is_behind(1), None, "recorded again");
+        e.comes_behind(1, what);
+        e.recorded_unseen();
+        assert_eq!(e.is_behind(1), None);
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub mod ranges;
 pub mod rows;
 pub mod shadows;
 pub mod space;
+pub mod spares;
 pub mod storage;
 pub mod vmm;
 
@@ -51,6 +52,7 @@ use ranges::{Ranges, Sort, Spaces};
 use rows::{End, Rows, Shape};
 use shadows::Shadows;
 use space::Share;
+use spares::Spares;
 use std::ffi::CString;
 use storage::Storage;
 use vmm::{Import, Vmm};
@@ -96,6 +98,8 @@ pub struct State {
     pub events: Events,
     /// Memory that exists twice.
     pub shadows: Shadows,
+    /// Freed memory of that kind.
+    pub spares: Spares,
     /// What programs have advised about managed memory.
     pub advised: Mutex<Advised>,
     /// Kernels and functions by id.

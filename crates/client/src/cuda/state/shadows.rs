@@ -405,6 +405,17 @@ impl Shadows {
         Ok(())
     }
 
+    /// Whether no work is under way that may use shadowed memory, as far as is known.
+    pub fn is_over(&self) -> bool {
+        !self.streams_wait() && self.areas().pending.is_empty()
+    }
+
+    /// The context that the worker has this page-locked memory in, and where, if kernels saw it.
+    pub fn seen_by(&self, base: u64) -> Option<(u32, u64)> {
+        let known = |a: &Area| (a.context, a.device_of(base));
+        self.areas().areas.get(&base).map(known)
+    }
+
     /// Page-locked memory is about to be freed: its pages are the program's again. The context that
     /// the worker has memory for it in, and that memory's address, if kernels saw it.
     pub fn forget_host(&self, pages: &impl Pages, base: u64) -> Option<(u32, u64)> {

@@ -140,3 +140,46 @@ pub fn steady(api: &Api, rounds: u32) {
     });
     println!("heard: {}", heard.count());
 }
+
+/// A flag of its own for each kernel that is measured, as XLA has: made, written by the kernel,
+/// freed once an event behind the kernel has happened. Now and then one of another length.
+pub fn timed(api: &Api, rounds: u32) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let stream = api.made("cuStreamCreate", &[1]);
+    let flag = api.kernel("flag");
+    let event = api.made("cuEventCreate", &[0]);
+    let seen = (1..=rounds).filter(|round| {
+        let p = api.made("cuMemHostAlloc", &[4 + 4 * u64::from(round % 2), MAPPED]);
+        let [word, _] = words(p);
+        word.store(77, Ordering::Release);
+        let args = [p, u64::from(*round)];
+        assert_eq!(api.launch(flag, stream, &args), 0);
+        assert_eq!(api.call("cuEventRecord", &[event, stream]), 0);
+        assert_eq!(api.call("cuEventSynchronize", &[event]), 0);
+        let written = word.load(Ordering::Acquire) == *round;
+        assert_eq!(api.call("cuMemFreeHost", &[p]), 0);
+        written && api.call("cuMemFreeHost", &[p]) != 0
+    });
+    println!("written: {}", seen.count());
+}
+
+/// A word of the device's that the program looks at behind each kernel, in page-locked and in
+/// ordinary memory in turn, as XLA looks at the condition of a loop.
+pub fn conditions(api: &Api, rounds: u32) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let stream = api.made("cuStreamCreate", &[1]);
+    let flag = api.kernel("flag");
+    let there = api.made("cuMemAlloc_v2", &[64]);
+    let locked = api.made("cuMemHostAlloc", &[64, 0]);
+    let mut own = 0u32;
+    let own = at(&mut own);
+    let seen = (1..=rounds).filter(|round| {
+        assert_eq!(api.launch(flag, stream, &[there, u64::from(*round)]), 0);
+        let place = if round % 2 == 0 { locked } else { own };
+        let copy = [place, there, 4, stream];
+        assert_eq!(api.call("cuMemcpyDtoHAsync_v2", &copy), 0);
+        assert_eq!(api.call("cuStreamSynchronize", &[stream]), 0);
+        words(place)[0].load(Ordering::Acquire) == *round
+    });
+    println!("seen: {}", seen.count());
+}
