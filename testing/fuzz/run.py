@@ -24,12 +24,14 @@ TARGETS = {
     "documents": 1,
     "images": 1,
     "tls_records": 1,
+    "http": 1,
     "cuda_worker": 6,
     "opencl_worker": 3,
     "cuda_client": 4,
+    "opencl_client": 3,
 }
 # Those that give each input a process of its own.
-APART = {"cuda_worker", "opencl_worker", "cuda_client"}
+APART = {"cuda_worker", "opencl_worker", "cuda_client", "opencl_client"}
 SANITIZED = "-Zsanitizer=address"
 COVERED = [
     "-Clink-arg=-rdynamic",

@@ -2,6 +2,7 @@
 //! where a terminal shows them.
 
 use anstyle::{AnsiColor, Style};
+use busbar_control::text::is_plain;
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement};
 use serde::Serialize;
@@ -83,7 +84,7 @@ impl Table {
     /// Adds a row.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>, mood: Mood) {
         // What a server says is one line in each cell.
-        let one_line = |c: String| Cell::new(c.replace(char::is_control, " "));
+        let one_line = |c: String| Cell::new(c.replace(|c| !is_plain(c), " "));
         let cells: Vec<_> = cells.into_iter().map(one_line).collect();
         self.rows.add_row(cells);
         self.moods.push(mood);

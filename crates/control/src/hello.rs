@@ -4,8 +4,9 @@
 
 use crate::gpu::Question;
 use crate::lease::Reserve;
+use crate::text::one_line;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The oldest protocol this build speaks.
 pub const PROTOCOL_MIN: u32 = 2;
@@ -220,8 +221,17 @@ pub struct Refusal {
     /// `lease`, `api`, `session`, `limit`, `memory`, `share`, `policy`, `link`, `rdma`, `internal`,
     /// [`BUSY`].
     pub code: String,
-    /// One sentence that says what to do.
+    /// One sentence that says what to do. What a server says is a line of text when it is read.
+    #[serde(deserialize_with = "line")]
     pub message: String,
+}
+
+/// The longest sentence of a refusal that is read, in bytes.
+const MOST_MESSAGE: usize = 1000;
+
+fn line<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let text = String::deserialize(from)?;
+    Ok(one_line(&text, MOST_MESSAGE))
 }
 
 /// The answer to a [`Hello`].

@@ -234,6 +234,17 @@ impl Acceptor for TcpListener {
     }
 }
 
+/// The most clients that the system holds for a server until it accepts them. Whoever comes when
+/// they are so many asks again after a second, and of the 128 of the standard library a flood leaves
+/// none for others. Many more would wait for longer than that instead.
+const MOST_HELD: i32 = 512;
+
+/// Has the system hold so many.
+pub fn hold_many(listener: &TcpListener) {
+    // SAFETY: a call on a live socket, which listens already; at worst it stays as it was.
+    unsafe { libc::listen(listener.as_raw_fd(), MOST_HELD) };
+}
+
 fn set(fd: i32, level: i32, name: i32, value: i32) -> io::Result<()> {
     // SAFETY: the pointer is to a live i32 of the size given.
     let rc = unsafe {
@@ -366,5 +377,24 @@ impl Connection for Tcp {
         self.stream
             .peer_addr()
             .map_or_else(|_| "a closed connection".into(), |a| a.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowd_that_nobody_has_accepted_keeps_nobody_out() {
+        let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        hold_many(&listener);
+        let at = listener.local_addr().unwrap();
+        let limit = Duration::from_secs(20);
+        let crowd = most.trim().parse::<usize>().unwrap().min(400);
+        let all: Result<Vec<_>, _> = (0..crowd)
+            .map(|_| TcpStream::connect_timeout(&at, limit))
+            .collect();
+        assert_eq!(all.unwrap().len(), crowd);
     }
 }

@@ -7,6 +7,7 @@
 //! which the same check holds.
 
 use crate::problem::Fault;
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, header};
 use rustls_pki_types::CertificateDer;
 use std::net::IpAddr;
@@ -25,12 +26,15 @@ fn forbidden(detail: &str) -> Fault {
     Fault::new(StatusCode::FORBIDDEN, "origin", detail)
 }
 
-/// The host of `HOST:PORT`.
-fn host_of(authority: &str) -> &str {
-    if authority.starts_with('[') {
-        return authority.split_inclusive(']').next().unwrap_or_default();
-    }
-    authority.split(':').next().unwrap_or_default()
+/// The host of `HOST` or `HOST:PORT`; nothing of what is neither.
+fn host_of(authority: &str) -> Option<&str> {
+    let named = authority.parse::<Authority>().ok()?;
+    let host = authority.split_at_checked(named.host().len())?.0;
+    let whole = match named.port() {
+        None => host.len() == authority.len(),
+        Some(port) => authority.len() == host.len() + 1 + port.as_str().len(),
+    };
+    whole.then_some(host)
 }
 
 /// Whether a name means this machine alone, whoever is asked.
@@ -55,11 +59,24 @@ fn authority(headers: &HeaderMap) -> Result<&str, Fault> {
     said.ok_or_else(|| Fault::bad("the request names no `Host`"))
 }
 
+/// Whether a request says how long it is in the one way that all agree on: of another way a proxy
+/// may think otherwise, and take a part of one caller's request for another's.
+pub(crate) fn length(headers: &HeaderMap) -> Result<(), Fault> {
+    match headers.contains_key(header::TRANSFER_ENCODING) {
+        true => Err(Fault::new(
+            StatusCode::LENGTH_REQUIRED,
+            "request",
+            "send the body with `Content-Length`, not in chunks",
+        )),
+        false => Ok(()),
+    }
+}
+
 /// Whether a request calls this port by a name of its own; `local` is one that only this machine
 /// reaches.
 pub(crate) fn host(headers: &HeaderMap, local: bool) -> Result<(), Fault> {
     let authority = authority(headers)?;
-    if local && !is_here(host_of(authority)) {
+    if local && !host_of(authority).is_some_and(is_here) {
         return Err(Fault::new(
             StatusCode::MISDIRECTED_REQUEST,
             "host",
@@ -134,6 +151,11 @@ mod tests {
             "[::2]",
             "",
             "[",
+            "[::1]evil.example",
+            "[::1]:7.evil.example",
+            "localhost:80@evil.example",
+            "evil.example@localhost",
+            "localhost:x",
         ];
         for bad in bad {
             let f = host(&headers(&[("host", bad)]), true).expect_err(bad);

@@ -95,9 +95,17 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
 
 /// Lets pass what may have come from where it says, and adds what each answer says.
 async fn guarded(State(app): Shared, request: Request, next: Next) -> Response<Body> {
-    let mut r = match guard::host(request.headers(), app.local) {
+    let headers = request.headers();
+    let good = guard::length(headers).and_then(|()| guard::host(headers, app.local));
+    let mut r = match good {
         Ok(()) => next.run(request).await,
-        Err(fault) => fault.into_response(),
+        Err(fault) => {
+            let mut r = fault.into_response();
+            // Where its next request begins nobody can know who is not sure of this one.
+            let close = HeaderValue::from_static("close");
+            r.headers_mut().insert(header::CONNECTION, close);
+            r
+        }
     };
     for (name, value) in HEADERS {
         r.headers_mut()

@@ -286,3 +286,52 @@ fn whoever_says_half_a_request_is_not_waited_for() {
         assert!(!said.starts_with("HTTP/1.1 2"), "{said}");
     }
 }
+
+/// Two that read a request's length differently, a proxy and this port, must not be had to take a
+/// part of it for another request.
+#[test]
+fn nothing_is_smuggled_in_behind_a_request() {
+    let hidden = "DELETE /v1/sessions/abc HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let whole = hidden.len();
+    for lengths in [
+        format!(
+            "content-length: {}\r\ntransfer-encoding: chunked",
+            whole + 5
+        ),
+        format!(
+            "transfer-encoding: chunked\r\ncontent-length: {}",
+            whole + 5
+        ),
+        format!(
+            "transfer-encoding: xchunked\r\ncontent-length: {}",
+            whole + 5
+        ),
+        format!(
+            "transfer-encoding: chunked, identity\r\ncontent-length: {}",
+            whole + 5
+        ),
+        format!(
+            "transfer-encoding : chunked\r\ncontent-length: {}",
+            whole + 5
+        ),
+        format!(
+            "x: y\r\n transfer-encoding: chunked\r\ncontent-length: {}",
+            whole + 5
+        ),
+        format!("content-length: 5\r\ncontent-length: {}", whole + 5),
+        format!("content-length: 5, {}", whole + 5),
+        "content-length: +5".into(),
+        "content-length: 0x5".into(),
+        "content-length: -1".into(),
+        "content-length: 18446744073709551621".into(),
+        "transfer-encoding: chunked".into(),
+    ] {
+        let (at, known) = port(false);
+        let head =
+            format!("PATCH /v1/sessions/abc HTTP/1.1\r\nhost: localhost\r\n{lengths}\r\n\r\n");
+        let said = raw(at, format!("{head}0\r\n\r\n{hidden}").as_bytes());
+        assert_eq!(said.matches("HTTP/1.1 ").count(), 1, "{lengths}: {said}");
+        assert!(!said.starts_with("HTTP/1.1 2"), "{lengths}: {said}");
+        assert!(known.done.lock().expect("no panic").is_empty(), "{lengths}");
+    }
+}

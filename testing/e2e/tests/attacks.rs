@@ -1,10 +1,12 @@
 //! Attacks that have succeeded once, by strangers and by clients with the token; each must fail.
 
-use busbar_control::hello::{Hello, Intent};
+use busbar_control::hello::{Hello, Intent, Job};
+use busbar_control::text::is_plain;
 use busbar_e2e::hostile::{
     Offer, Raw, Recording, Tap, frame_of, greet, read_frame, record_of, records,
 };
-use busbar_e2e::program::{LIMIT, clear};
+use busbar_e2e::http::Caller;
+use busbar_e2e::program::{LIMIT, clear, finished, printed};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
 use busbar_e2e::{opencl, proc, until};
@@ -419,4 +421,87 @@ fn memory_is_handed_on_to_whoever_knows_its_secret_and_for_as_long_as_it_is_ther
     assert_ne!(next.secret, offer.secret);
     // The session goes on after all of it.
     assert_eq!(other.take(5, &next), 0);
+}
+
+/// What clients say of themselves is shown to people and to programs: it shows itself, and nothing
+/// else, wherever it is shown.
+#[test]
+fn names_show_themselves_and_nothing_else() {
+    let server = Options::default().arg("--http", "127.0.0.1:0").start();
+    let caller = Caller::of(&server);
+    let bad = "a\u{202e}b\u{2028}c\u{1b}[2Jd\u{200b}e\"} 1\nevil{x=\"";
+    let mut hello = Hello::new(Intent::Open);
+    hello.api = "cuda".into();
+    let c = &mut hello.client;
+    (c.host, c.user, c.program) = (bad.into(), bad.into(), bad.into());
+    c.boot_id = "another".into();
+    let said = |h: &Hello| serde_json::to_vec(h).expect("JSON");
+    let (_held, welcome) = greet(&server.address, &said(&hello)).expect("a welcome");
+    assert!(welcome.refusal.is_none(), "{welcome:?}");
+    server.wait_for_sessions(1);
+    let mut c = Command::new(&tree().busbar);
+    clear(&mut c);
+    let ps = printed(c.args(["ps", "--server", &server.address]));
+    let listed = until("a session that is shown", || {
+        let all = caller.get("/v1/sessions").body;
+        all.contains("a?b").then_some(all)
+    });
+    let metrics = caller.get("/metrics").body;
+    for (what, text) in [
+        ("ps", &ps),
+        ("the log", &server.log()),
+        ("HTTP", &listed),
+        ("metrics", &metrics),
+    ] {
+        let other = text.chars().find(|c| *c != '\n' && !is_plain(*c));
+        assert_eq!(other, None, "{what}: {text}");
+        let begins = text.lines().find(|l| l.trim_start().starts_with("evil"));
+        assert_eq!(begins, None, "{what}: {text}");
+    }
+    assert!(ps.contains("a?b"), "{ps}");
+    // What somebody is found by is no other than it looks.
+    for job in ["a\u{202e}b", &"x".repeat(50_000)] {
+        hello.client.job = Some(Job {
+            name: job.into(),
+            ..Job::default()
+        });
+        let answer = stranger(&server.address, &said(&hello));
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.contains("a name is too long"), "{answer}");
+    }
+}
+
+/// A server's refusal is a line in the terminal of whoever asked.
+#[test]
+fn a_refusal_is_one_line_whatever_the_server_says() {
+    let said = "no\u{1b}[2J\u{202e}\n$ all is well".to_string() + &"x".repeat(5000);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    std::thread::spawn(move || {
+        let body = serde_json::json!({ "refusal": { "code": "policy", "message": said } });
+        let body = serde_json::to_vec(&body).expect("JSON");
+        for mut to in listener.incoming().flatten() {
+            let _ = read_frame(&mut to);
+            let _ = to.write_all(&frame_of(Kind::Welcome, 0, 0, &body));
+        }
+    });
+    for args in [
+        &["ps"][..],
+        &["run", "--", "true"],
+        &["run", "--gpus", "1", "--", "true"],
+    ] {
+        let mut c = Command::new(&tree().busbar);
+        clear(&mut c);
+        let at = ["--server", &address];
+        let (first, rest) = args.split_first().expect("a command");
+        let out = finished(c.arg(first).args(at).args(rest));
+        let text = [out.stdout, out.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let other = text.chars().find(|c| *c != '\n' && !is_plain(*c));
+        assert_eq!(other, None, "{args:?}: {text}");
+        assert!(
+            text.len() < 2000 && !text.contains("\n$ all"),
+            "{args:?}: {text}"
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! A new server takes the place of an old one: whoever has a session goes on, whoever comes is the
 //! new one's, and nothing is promised twice.
 
+use busbar_e2e::guarded::{Guarded, refused};
 use busbar_e2e::program::{Running, clear, finished, native, printed, remote, remote_at};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
@@ -241,4 +242,54 @@ fn a_new_server_that_dies_takes_its_own_sessions_along_and_no_others() {
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(said.contains("is being shut down"), "{said}");
     old.goes_on_holding();
+}
+
+/// A session that goes on at the old server has no more than others: its tenant's rules, as they
+/// are now, are for it, and what it was opened with can be revoked. The key is the one that clients
+/// know.
+#[test]
+fn the_rules_of_now_are_for_sessions_of_the_old_server() {
+    let mut policy = std::path::PathBuf::new();
+    let g = Guarded::start_with(|o, folder| {
+        policy = folder.join("policy.toml");
+        let text = "[default]\nsessions = 2\nmemory = \"1500MiB\"\n";
+        std::fs::write(&policy, text).expect("a file");
+        o.arg("--policy", &policy.display().to_string())
+    });
+    g.login(&g.line("ann", &["--tenant", "lab"]));
+    let mut old = hold(&mut g.run(PROGRAM, &[]));
+    let _heir = taken_over(&g.server, g.server.pid(), 1);
+    let all = g.wait_for_sessions(1);
+    let name = all[0]["session"].as_str().expect("a name");
+    // More than its tenant may have it does not get by way of the new server.
+    refused(
+        &mut g.busbar(&["set", name, "-m", "2GiB"]),
+        &["may ask for 1.5 GiB"],
+    );
+    printed(&mut g.busbar(&["set", name, "-m", "512MiB"]));
+    let mut new = Running::start(&mut g.run(PROGRAM, &["until-error"]));
+    new.line_with("calling");
+    let another = |words: &str| {
+        let out = finished(g.run(PROGRAM, &["work", "1"]).env("BUSBAR_LOG", "error"));
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(!out.status.success() && said.contains(words), "{said}");
+    };
+    another("may have 2 session(s) at a time");
+    new.kill();
+    g.wait_for_sessions(1);
+    let text = "[default]\nsessions = 1\nmemory = \"1500MiB\"\n";
+    std::fs::write(&policy, text).expect("a file");
+    until("the new policy", || {
+        let log = g.server.log();
+        log.contains("a new policy is in force").then_some(())
+    });
+    another("may have 1 session(s) at a time");
+    g.token(&["revoke", "ann"]);
+    until("the end of the old server's session", || {
+        let log = g.server.log();
+        let mut ends = log.lines().filter(|l| l.contains("session ended"));
+        ends.any(|l| l.contains(name) && l.contains("revoked"))
+            .then_some(())
+    });
+    old.kill();
 }

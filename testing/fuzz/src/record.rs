@@ -92,6 +92,7 @@ pub fn if_asked() {
     for (target, all) in [
         ("documents", seeds::documents()),
         ("images", seeds::images()),
+        ("http", seeds::requests()),
     ] {
         for (i, one) in all.iter().enumerate() {
             keep(&folder, target, &i.to_string(), one);

@@ -37,6 +37,24 @@ pub fn documents() -> Vec<Vec<u8>> {
         ),
         (8, policy.into()),
         (9, line.into()),
+        (
+            12,
+            br#"{"kind":"session","session":"s","tenant":"lab","devices":[0]}"#.into(),
+        ),
+        (
+            12,
+            br#"{"kind":"passed","hello":{"intent":"open"},"protocol":2,"who":{}}"#.into(),
+        ),
+        (
+            13,
+            br#"{"kind":"list","hello":{"intent":"status"},"who":{"tenant":"lab"}}"#.into(),
+        ),
+        (
+            13,
+            br#"{"kind":"changed","session":"s","share":500,"promised":true}"#.into(),
+        ),
+        (14, br#"{"take":[0,1]}"#.into()),
+        (15, br#"{"place":1,"offer":[0],"has":[1],"since":5}"#.into()),
         (10, b"1.5GiB".into()),
         (10, b"0.25".into()),
         (10, b"00ffab".into()),
@@ -80,4 +98,26 @@ fn fill(bytes: &mut [u8], numbers: &[(usize, usize, u64)]) {
     for (at, n, value) in numbers {
         bytes[*at..at + n].copy_from_slice(&value.to_le_bytes()[..*n]);
     }
+}
+
+/// Requests of the HTTP port.
+pub fn requests() -> Vec<Vec<u8>> {
+    let host = "HTTP/1.1\r\nhost: localhost\r\n";
+    let patch = "{\"share\":0.5,\"memory\":4096,\"priority\":1}";
+    [
+        format!("GET / {host}\r\n"),
+        format!("GET /v1/sessions {host}authorization: Bearer t\r\n\r\n"),
+        format!("GET /v1/openapi.json {host}sec-fetch-site: none\r\n\r\n"),
+        format!("GET /metrics {host}origin: http://localhost\r\n\r\n"),
+        format!("DELETE /v1/sessions/abc {host}content-length: 0\r\n\r\n"),
+        format!(
+            "PATCH /v1/sessions/abc {host}content-length: {}\r\n\r\n{patch}",
+            patch.len()
+        ),
+        format!(
+            "PATCH /v1/sessions/abc {host}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n"
+        ),
+    ]
+    .map(String::into_bytes)
+    .into()
 }

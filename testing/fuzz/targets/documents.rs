@@ -7,7 +7,9 @@ use busbar_control::attach::{Order, Report};
 use busbar_control::device::Found;
 use busbar_control::gpu;
 use busbar_control::hello::{Hello, Welcome};
+use busbar_control::lease::{Standing, Word};
 use busbar_control::status::Status;
+use busbar_control::succession::{ToHeir, ToPredecessor};
 use busbar_control::{read, share, size, text};
 use busbar_transport::tls::{Fingerprint, certificates, private_key};
 use libfuzzer_sys::fuzz_target;
@@ -27,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((which, data)) = data.split_first() else {
         return;
     };
-    match which % 12 {
+    match which % 16 {
         0 => again!(Hello, data),
         1 => again!(Welcome, data),
         2 => again!(Order, data),
@@ -39,7 +41,11 @@ fuzz_target!(|data: &[u8]| {
             let _ = certificates(data);
             let _ = private_key(data);
         }
-        _ => words(which % 12, &String::from_utf8_lossy(data)),
+        12 => again!(ToHeir, data),
+        13 => again!(ToPredecessor, data),
+        14 => again!(Word, data),
+        15 => again!(Standing, data),
+        _ => words(which % 16, &String::from_utf8_lossy(data)),
     }
 });
 
@@ -68,7 +74,7 @@ fn words(which: u8, words: &str) {
         }
         _ => {
             let line = text::one_line(words, 100);
-            assert!(!line.chars().any(char::is_control), "{line:?}");
+            assert!(line.chars().all(text::is_plain), "{line:?}");
             assert!(line.len() <= 100 + 8, "{} bytes", line.len());
         }
     }

@@ -4,6 +4,7 @@
 use super::state::Server;
 use super::{connection, reception};
 use busbar_transport::lock::lock;
+use busbar_transport::tcp;
 use std::fs::File;
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -18,6 +19,7 @@ const THREADS: &str = "the server can start no thread for another client: try la
 /// Takes clients for as long as the process lives.
 pub(super) fn run(server: &Arc<Server>, listener: &TcpListener) {
     let mut door = Door::new();
+    tcp::hold_many(listener);
     loop {
         server.succession.wait_for_client();
         if server.succession.yields() {

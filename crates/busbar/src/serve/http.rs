@@ -10,6 +10,7 @@ use busbar_control::share::WHOLE;
 use busbar_pool::Asker;
 use busbar_pool::quota::Quota;
 use busbar_transport::lock::lock;
+use busbar_transport::tcp;
 use busbar_transport::tls::Certificate;
 use busbar_web::api::{self, Used};
 use busbar_web::{Gate, Overview, Port, Row, View};
@@ -37,6 +38,7 @@ pub(super) fn serve(server: &Arc<Server>, listener: TcpListener) -> Result<Strin
     let scheme = if encrypts { "https" } else { "http" };
     let at = format!("{scheme}://{}", listener.local_addr()?);
     let tls = server.tls.as_ref().filter(|_| encrypts);
+    tcp::hold_many(&listener);
     let running = busbar_web::start(Port {
         listener,
         tls: tls.map(|t| t.config()),

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use blake3::Hash;
 use busbar_control::hello::{Hello, Refusal};
 use busbar_control::succession::Bearer;
+use busbar_control::text::is_plain;
 use busbar_transport::lock::{read, write};
 use busbar_transport::stream::Stream;
 use busbar_transport::tls::Certificate;
@@ -270,7 +271,7 @@ fn of_token(hash: Hash, t: &Token) -> Who {
 }
 
 fn of_certificate(c: &Certificate) -> Result<Who, Refusal> {
-    let plain = |s: &&str| !s.is_empty() && s.len() <= 64 && !s.contains(char::is_control);
+    let plain = |s: &&str| !s.is_empty() && s.len() <= 64 && s.chars().all(is_plain);
     let named = |uri: &String| {
         let (tenant, name) = uri.strip_prefix(SCHEME)?.split_once('/')?;
         let good = [tenant, name].iter().all(plain) && !name.contains('/');

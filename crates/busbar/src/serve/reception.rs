@@ -5,8 +5,8 @@ use super::identity::{Known, Who};
 use super::refusals::Network;
 use super::state::Server;
 use busbar_channel::{recv_hello, send_hello};
-use busbar_control::hello::{BUSY, Hello, Intent, Refusal, Welcome};
-use busbar_control::text::tidy;
+use busbar_control::hello::{BUSY, ClientInfo, Hello, Intent, Refusal, Welcome};
+use busbar_control::text::{is_plain, tidy};
 use busbar_transport::Connection;
 use busbar_transport::stream::Stream;
 use busbar_transport::tcp::Tcp;
@@ -164,38 +164,77 @@ fn encrypt(
     }
 }
 
-/// Checks the names in a hello, and tidies what is only shown.
+/// Checks the names in a hello, and tidies what is only shown. Each field has its place here: what
+/// is kept of a client is short, and shows itself alone.
 fn check_texts(h: &mut Hello) -> Result<(), Refusal> {
-    let l = &h.link;
-    let link = [&l.address, &l.key, &l.session, &l.ticket];
-    let reserved = h.reserve.as_ref().map(|r| &r.name);
-    let names = [&h.api, &h.session, &h.secret, &h.lease, &h.release];
-    for text in names.into_iter().chain(link).chain(reserved) {
-        if text.len() > MOST_NAME || text.contains(char::is_control) {
-            return Err(Refusal::new(
-                "hello",
-                "the hello makes no sense: a name is too long",
-            ));
+    let Hello {
+        protocol_min: _,
+        protocol_max: _,
+        version,
+        features,
+        intent: _,
+        api,
+        // Gone by now.
+        token: _,
+        session,
+        secret,
+        last_received: _,
+        epoch: _,
+        off,
+        lease,
+        memory: _,
+        share: _,
+        priority: _,
+        devices: _,
+        reserve,
+        release,
+        // Answered at once, by a process that knows what can be asked.
+        ask: _,
+        change: _,
+        link,
+        client,
+    } = h;
+    let ClientInfo {
+        host,
+        user,
+        program,
+        pid: _,
+        start_time: _,
+        stack: _,
+        boot_id,
+        pid_namespace: _,
+        job,
+    } = client;
+    let link = [&link.address, &link.key, &link.session, &link.ticket];
+    let names = [&*api, &*session, &*secret, &*lease, &*release];
+    let more = [
+        reserve.as_ref().map(|r| &r.name),
+        job.as_ref().map(|j| &j.name),
+    ];
+    for text in names
+        .into_iter()
+        .chain(link)
+        .chain(more.into_iter().flatten())
+    {
+        if text.len() > MOST_NAME || !text.chars().all(is_plain) {
+            let why = "the hello makes no sense: a name is too long, or does not show itself";
+            return Err(Refusal::new("hello", why));
         }
     }
-    let c = &mut h.client;
-    for text in [
-        &mut h.version,
-        &mut c.host,
-        &mut c.user,
-        &mut c.program,
-        &mut c.boot_id,
-    ] {
+    for text in [version, host, user, program, boot_id] {
         tidy(text, MOST_TEXT);
     }
-    h.features.truncate(64);
-    h.features.iter_mut().for_each(|f| tidy(f, MOST_TEXT));
+    for list in [features, off] {
+        list.truncate(64);
+        list.iter_mut().for_each(|f| tidy(f, MOST_TEXT));
+    }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use busbar_control::hello::Job;
 
     #[test]
     fn what_a_client_says_of_itself_is_short() {
@@ -211,7 +250,20 @@ mod tests {
                 .iter()
                 .all(|t| t.len() <= MOST_TEXT)
         );
-        hello.lease = "x".repeat(MOST_NAME + 1);
-        assert!(check_texts(&mut hello).is_err());
+        let long = "x".repeat(MOST_NAME + 1);
+        for bad in [long.as_str(), "a\nb", "a\u{202e}b"] {
+            let lease = Hello {
+                lease: bad.into(),
+                ..Hello::new(Intent::Open)
+            };
+            let mut job = Hello::new(Intent::Open);
+            job.client.job = Some(Job {
+                name: bad.into(),
+                ..Job::default()
+            });
+            for mut hello in [lease, job] {
+                assert!(check_texts(&mut hello).is_err(), "{bad:?}");
+            }
+        }
     }
 }
