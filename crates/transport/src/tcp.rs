@@ -235,8 +235,8 @@ impl Acceptor for TcpListener {
 }
 
 /// The most clients that the system holds for a server until it accepts them. Whoever comes when
-/// they are so many asks again after a second, and of the 128 of the standard library a flood leaves
-/// none for others. Many more would wait for longer than that instead.
+/// they are so many asks again after a second, and of the 128 of the standard library a flood
+/// leaves none for others. Many more would wait for longer than that instead.
 const MOST_HELD: i32 = 512;
 
 /// Has the system hold so many.
