@@ -140,6 +140,21 @@ fn nvmlDeviceGetDriverModel_v2(
     #[out] pending: *mut nvmlDriverModel_t,
 ) -> nvmlReturn_t;
 
+#[asked]
+fn nvmlDeviceGetEncoderCapacity(
+    #[handle] device: nvmlDevice_t,
+    encoderQueryType: nvmlEncoderType_t,
+    #[out] encoderCapacity: *mut u32,
+) -> nvmlReturn_t;
+
+#[asked]
+fn nvmlDeviceGetEncoderStats(
+    #[handle] device: nvmlDevice_t,
+    #[out] sessionCount: *mut u32,
+    #[out] averageFps: *mut u32,
+    #[out] averageLatency: *mut u32,
+) -> nvmlReturn_t;
+
 #[cx] #[is(live_two(device, [Number::EncoderBusy, Number::EncoderPeriod]))]
 fn nvmlDeviceGetEncoderUtilization(
     #[handle] device: nvmlDevice_t,
@@ -152,6 +167,12 @@ fn nvmlDeviceGetFieldValues(
     #[handle] device: nvmlDevice_t,
     valuesCount: i32,
     #[out_array(valuesCount)] values: *mut nvmlFieldValue_t,
+) -> nvmlReturn_t;
+
+#[asked]
+fn nvmlDeviceGetFBCStats(
+    #[handle] device: nvmlDevice_t,
+    #[out] fbcStats: *mut nvmlFBCStats_t,
 ) -> nvmlReturn_t;
 
 #[local] #[cx]

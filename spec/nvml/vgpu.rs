@@ -15,25 +15,10 @@ fn nvmlDeviceGetCreatableVgpus(
 ) -> nvmlReturn_t;
 
 #[unsupported("virtual GPUs are an affair of the server's host")]
-fn nvmlDeviceGetEncoderCapacity(
-    device: nvmlDevice_t,
-    encoderQueryType: nvmlEncoderType_t,
-    encoderCapacity: *mut u32,
-) -> nvmlReturn_t;
-
-#[unsupported("virtual GPUs are an affair of the server's host")]
 fn nvmlDeviceGetEncoderSessions(
     device: nvmlDevice_t,
     sessionCount: *mut u32,
     sessionInfos: *mut nvmlEncoderSessionInfo_t,
-) -> nvmlReturn_t;
-
-#[unsupported("virtual GPUs are an affair of the server's host")]
-fn nvmlDeviceGetEncoderStats(
-    device: nvmlDevice_t,
-    sessionCount: *mut u32,
-    averageFps: *mut u32,
-    averageLatency: *mut u32,
 ) -> nvmlReturn_t;
 
 #[unsupported("virtual GPUs are an affair of the server's host")]
@@ -42,9 +27,6 @@ fn nvmlDeviceGetFBCSessions(
     sessionCount: *mut u32,
     sessionInfo: *mut nvmlFBCSessionInfo_t,
 ) -> nvmlReturn_t;
-
-#[unsupported("virtual GPUs are an affair of the server's host")]
-fn nvmlDeviceGetFBCStats(device: nvmlDevice_t, fbcStats: *mut nvmlFBCStats_t) -> nvmlReturn_t;
 
 #[unsupported("virtual GPUs are an affair of the server's host")]
 fn nvmlDeviceGetGridLicensableFeatures(

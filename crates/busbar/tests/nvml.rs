@@ -310,6 +310,11 @@ fn the_server_asks_its_nvml_what_it_does_not_know() {
         let (rc, found) = same("nvmlDeviceGetIrqNum", &[], &[&[OLD]]);
         assert_eq!((rc, found[0][0] > 40), (0, true));
         same("nvmlDeviceGetRemappedRows", &[], &[&[OLD][..]; 4]);
+        for codec in [0, 2, 9] {
+            same("nvmlDeviceGetEncoderCapacity", &[codec], &[&[OLD]]);
+        }
+        same("nvmlDeviceGetEncoderStats", &[], &[&[OLD][..]; 3]);
+        same("nvmlDeviceGetFBCStats", &[], &[&[OLD; 2]]);
         for version in [12 | 1 << 24, 12 | 2 << 24, 16 | 1 << 24, 0] {
             same("nvmlDeviceGetRepairStatus", &[], &[&[version, OLD, OLD]]);
         }

@@ -37,6 +37,15 @@ pub struct nvmlUtilization_t {
     pub memory: u32,
 }
 
+/// Captures of the frame buffer.
+#[layout(size = 12, align = 4, offsets = [0, 4, 8])]
+#[repr(C)]
+pub struct nvmlFBCStats_t {
+    pub sessionsCount: u32,
+    pub averageFPS: u32,
+    pub averageLatency: u32,
+}
+
 /// Degrees Celsius of a sensor.
 #[layout(size = 12, align = 4, offsets = [0, 4, 8])]
 #[repr(C)]

@@ -37,6 +37,7 @@ pub const NO_BINARY_FOR_GPU: CUresult = 209;
 pub const UNSUPPORTED_LIMIT: CUresult = 215;
 pub const FILE_NOT_FOUND: CUresult = 301;
 pub const OPERATING_SYSTEM: CUresult = 304;
+pub const UNSUPPORTED_EXEC_AFFINITY: CUresult = 224;
 pub const INVALID_HANDLE: CUresult = 400;
 pub const ILLEGAL_STATE: CUresult = 401;
 pub const NOT_FOUND: CUresult = 500;

@@ -188,6 +188,11 @@ api! {
     fn nvmlDeviceGetSupportedClocksThrottleReasons(_d: Device, out: *mut u64) put(out, 0x1ff);
     fn nvmlDeviceGetDecoderUtilization(d: Device, busy: *mut u32, period: *mut u32)
         put(busy, 5 + d as u32) | put(period, 167_000);
+    fn nvmlDeviceGetEncoderCapacity(_d: Device, codec: u32, out: *mut u32)
+        if codec < 3 { put(out, 100 - codec) } else { INVALID_ARGUMENT };
+    fn nvmlDeviceGetEncoderStats(d: Device, sessions: *mut u32, fps: *mut u32, late: *mut u32)
+        put(sessions, d as u32) | put(fps, 60) | put(late, 900);
+    fn nvmlDeviceGetFBCStats(d: Device, out: *mut [u32; 3]) put(out, [d as u32, 30, 1200]);
     fn nvmlDeviceGetInforomImageVersion(_d: Device, out: *mut c_char, room: u32)
         put_text(out, room, "G520.0200.00.05");
     fn nvmlDeviceGetPciInfoExt(d: Device, out: *mut [u32; 16]) {

@@ -263,18 +263,39 @@ DOC("memory of a pool says so: its pool, no handle of the old kind, and a device
     OK(cudaDeviceGetDefaultMemPool(&pool, 0));
     CUmemoryPool of = nullptr;
     unsigned kind = 0;
-    bool legacy = true;
+    unsigned legacy = 0;
     CUdeviceptr at = (CUdeviceptr)p;
     OK(cuPointerGetAttribute(&of, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, at));
     HOLDS(of == (CUmemoryPool)pool);
     OK(cuPointerGetAttribute(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at));
     HOLDS(kind == CU_MEMORYTYPE_DEVICE);
     OK(cuPointerGetAttribute(&legacy, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, at));
-    HOLDS(!legacy);
+    HOLDS(legacy == 0);
     Memory m(64);
     TOLD(cuPointerGetAttribute(&of, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, m.at()));
     OK(cudaFreeAsync(p, s));
     OK(cudaStreamSynchronize(s));
+}
+
+DOC("what is yes or no of a pointer, and how many bytes say so") {
+    Memory m(64);
+    void *managed = nullptr, *locked = nullptr;
+    OK(cudaMallocManaged(&managed, 64));
+    OK(cudaMallocHost(&locked, 64));
+    for (auto which : {CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                       CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                       CU_POINTER_ATTRIBUTE_MAPPED,
+                       CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE}) {
+        for (void *p : {m.p, managed, locked}) {
+            unsigned v = ~0u;
+            TOLD(cuPointerGetAttribute(&v, which, (CUdeviceptr)p));
+            char text[16];
+            snprintf(text, sizeof text, "%#x", v);
+            told_(text);
+        }
+    }
+    OK(cudaFree(managed));
+    OK(cudaFreeHost(locked));
 }
 
 DOC("small page-locked memory that comes again begins with what is written to it, each time") {
@@ -389,4 +410,146 @@ DOC("an entry of the driver is found for the default stream of a thread, too, an
     TOLD(cudaGetDriverEntryPointByVersion("cuGreenCtxCreate", &none, 11000, cudaEnableDefault, &r));
     HOLDS(r == cudaDriverEntryPointVersionNotSufficent && !none);
     cudaGetLastError();
+}
+
+DOC("threads make flags of their own, hand them to kernels and free them, all at a time") {
+    std::vector<std::thread> all;
+    std::atomic<int> good{0};
+    for (int t = 0; t < 6; t++) {
+        all.emplace_back([t, &good] {
+            cudaStream_t s;
+            cudaEvent_t e;
+            if (cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) != cudaSuccess) return;
+            if (cudaEventCreateWithFlags(&e, cudaEventDisableTiming) != cudaSuccess) return;
+            for (int i = 0; i < 100; i++) {
+                int *p = nullptr;
+                if (cudaHostAlloc((void **)&p, 4 << (i % 3), cudaHostAllocMapped)) return;
+                *p = 1000 * t;
+                add<<<1, 1, 0, s>>>(p, i);
+                bool so = cudaEventRecord(e, s) == cudaSuccess
+                          && cudaEventSynchronize(e) == cudaSuccess && *p == 1000 * t + i;
+                good += so && cudaFreeHost(p) == cudaSuccess;
+            }
+            cudaEventDestroy(e);
+            cudaStreamDestroy(s);
+        });
+    }
+    for (auto &t : all) t.join();
+    HOLDS(good == 600);
+}
+
+DOC("an event says that what is before it in its stream is over, and nothing of other streams") {
+    Stream s, other;
+    cudaEvent_t e;
+    OK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+    int *p = nullptr;
+    OK(cudaHostAlloc((void **)&p, 64 << 10, cudaHostAllocMapped));
+    memset(p, 0, 64 << 10);
+    Held held(other);
+    add<<<1, 1, 0, other>>>(p + 4096, 5);
+    for (int i = 1; i <= 20; i++) {
+        add<<<1, 1, 0, s>>>(p, 1);
+        OK(cudaEventRecord(e, s));
+        OK(cudaEventSynchronize(e));
+        if (!HOLDS(p[0] == i)) break;
+    }
+    held.release();
+    HOLDS(p[4096] == 5 && p[0] == 20);
+    // Recorded again elsewhere, it says nothing of where it was before.
+    add<<<1, 1, 0, s>>>(p, 1);
+    OK(cudaEventRecord(e, other));
+    OK(cudaEventSynchronize(e));
+    OK(cudaStreamSynchronize(s));
+    HOLDS(p[0] == 21);
+    OK(cudaEventDestroy(e));
+    OK(cudaFreeHost(p));
+}
+
+DOC("pools by place: a device's default pool, and the current one, which can be set") {
+    cudaMemLocation place = {};
+    place.type = cudaMemLocationTypeDevice;
+    cudaMemPool_t a = nullptr, b = nullptr, mine = nullptr;
+    OK(cudaMemGetDefaultMemPool(&a, &place, cudaMemAllocationTypePinned));
+    OK(cudaDeviceGetDefaultMemPool(&b, 0));
+    HOLDS(a == b && a);
+    cudaMemPoolProps props = {};
+    props.allocType = cudaMemAllocationTypePinned;
+    props.location = place;
+    OK(cudaMemPoolCreate(&mine, &props));
+    OK(cudaMemSetMemPool(&place, cudaMemAllocationTypePinned, mine));
+    OK(cudaMemGetMemPool(&a, &place, cudaMemAllocationTypePinned));
+    HOLDS(a == mine);
+    OK(cudaDeviceGetMemPool(&a, 0));
+    HOLDS(a == mine);
+    OK(cudaMemSetMemPool(&place, cudaMemAllocationTypePinned, b));
+    OK(cudaMemPoolDestroy(mine));
+}
+
+DOC("a kernel's parameters: where each is and how long, and no more of them than there are") {
+    size_t offset = 99, size = 99;
+    cudaFunction_t f = nullptr;
+    OK(cudaGetFuncBySymbol(&f, (const void *)put));
+    OK(cuFuncGetParamInfo((CUfunction)f, 0, &offset, &size));
+    HOLDS(offset == 0 && size == 8);
+    OK(cuFuncGetParamInfo((CUfunction)f, 1, &offset, &size));
+    HOLDS(offset == 8 && size == 4);
+    REFUSED(cuFuncGetParamInfo((CUfunction)f, 2, &offset, &size));
+}
+
+DOC("a library of the runtime's: its kernels by name and in all, launched as any other") {
+    static const char *text = R"(.version 7.0
+.target sm_70
+.address_size 64
+.visible .global .align 4 .u32 nine = 9;
+.visible .entry eight(.param .u64 at) {
+  .reg .u64 %p<3>;
+  .reg .u32 %v;
+  ld.param.u64 %p1, [at];
+  cvta.to.global.u64 %p2, %p1;
+  mov.u32 %v, 8;
+  st.global.u32 [%p2], %v;
+  ret;
+}
+)";
+    cudaLibrary_t library = nullptr;
+    cudaKernel_t kernel = nullptr, none = nullptr, listed = nullptr;
+    unsigned n = 0;
+    OK(cudaLibraryLoadData(&library, text, nullptr, nullptr, 0, nullptr, nullptr, 0));
+    OK(cudaLibraryGetKernel(&kernel, library, "eight"));
+    REFUSED(cudaLibraryGetKernel(&none, library, "seven"));
+    cudaGetLastError();
+    OK(cudaLibraryGetKernelCount(&n, library));
+    HOLDS(n == 1);
+    OK(cudaLibraryEnumerateKernels(&listed, 1, library));
+    HOLDS(listed == kernel);
+    Memory m(64);
+    void *args[] = {&m.p};
+    OK(cudaLaunchKernel((const void *)kernel, dim3(1), dim3(1), args, 0, nullptr));
+    OK(cudaDeviceSynchronize());
+    HOLDS(value(m.p) == 8);
+    void *nine = nullptr;
+    size_t size = 0;
+    OK(cudaLibraryGetGlobal(&nine, &size, library, "nine"));
+    HOLDS(size == 4 && value(nine) == 9);
+    OK(cudaLibraryUnload(library));
+}
+
+DOC("attributes of a range of managed memory, several at a time") {
+    void *p = nullptr;
+    OK(cudaMallocManaged(&p, 4 << 20));
+    cudaMemLocation place = {};
+    place.type = cudaMemLocationTypeDevice;
+    OK(cudaMemAdvise(p, 4 << 20, cudaMemAdviseSetReadMostly, place));
+    OK(cudaMemAdvise(p, 4 << 20, cudaMemAdviseSetPreferredLocation, place));
+    int mostly = -1, preferred = -1;
+    void *data[] = {&mostly, &preferred};
+    size_t sizes[] = {4, 4};
+    cudaMemRangeAttribute which[] = {cudaMemRangeAttributeReadMostly,
+                                     cudaMemRangeAttributePreferredLocation};
+    OK(cudaMemRangeGetAttributes(data, sizes, which, 2, p, 4 << 20));
+    HOLDS(mostly == 1 && preferred == 0);
+    sizes[0] = 8;
+    REFUSED(cudaMemRangeGetAttributes(data, sizes, which, 2, p, 4 << 20));
+    cudaGetLastError();
+    OK(cudaFree(p));
 }

@@ -236,6 +236,29 @@ pub unsafe extern "C" fn nvmlDeviceGetDriverModel_v2(
 
 // SAFETY: the name is the API's own.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetEncoderCapacity(
+    device: nvmlDevice_t,
+    encoderQueryType: nvmlEncoderType_t,
+    encoderCapacity: *mut u32,
+) -> nvmlReturn_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::nvmlDeviceGetEncoderCapacity(device, encoderQueryType, encoderCapacity) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetEncoderStats(
+    device: nvmlDevice_t,
+    sessionCount: *mut u32,
+    averageFps: *mut u32,
+    averageLatency: *mut u32,
+) -> nvmlReturn_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::nvmlDeviceGetEncoderStats(device, sessionCount, averageFps, averageLatency) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetEncoderUtilization(
     device: nvmlDevice_t,
     utilization: *mut u32,
@@ -254,6 +277,16 @@ pub unsafe extern "C" fn nvmlDeviceGetFieldValues(
 ) -> nvmlReturn_t {
     // SAFETY: the arguments are the program's.
     unsafe { client::nvmlDeviceGetFieldValues(device, valuesCount, values) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetFBCStats(
+    device: nvmlDevice_t,
+    fbcStats: *mut nvmlFBCStats_t,
+) -> nvmlReturn_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::nvmlDeviceGetFBCStats(device, fbcStats) }
 }
 
 // SAFETY: the name is the API's own.

@@ -29,17 +29,6 @@ pub unsafe extern "C" fn nvmlDeviceGetCreatableVgpus(
 
 // SAFETY: the name is the API's own.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetEncoderCapacity(
-    device: nvmlDevice_t,
-    encoderQueryType: nvmlEncoderType_t,
-    encoderCapacity: *mut u32,
-) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { client::nvmlDeviceGetEncoderCapacity(device, encoderQueryType, encoderCapacity) }
-}
-
-// SAFETY: the name is the API's own.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetEncoderSessions(
     device: nvmlDevice_t,
     sessionCount: *mut u32,
@@ -51,18 +40,6 @@ pub unsafe extern "C" fn nvmlDeviceGetEncoderSessions(
 
 // SAFETY: the name is the API's own.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetEncoderStats(
-    device: nvmlDevice_t,
-    sessionCount: *mut u32,
-    averageFps: *mut u32,
-    averageLatency: *mut u32,
-) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { client::nvmlDeviceGetEncoderStats(device, sessionCount, averageFps, averageLatency) }
-}
-
-// SAFETY: the name is the API's own.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetFBCSessions(
     device: nvmlDevice_t,
     sessionCount: *mut u32,
@@ -70,16 +47,6 @@ pub unsafe extern "C" fn nvmlDeviceGetFBCSessions(
 ) -> nvmlReturn_t {
     // SAFETY: the arguments are the program's.
     unsafe { client::nvmlDeviceGetFBCSessions(device, sessionCount, sessionInfo) }
-}
-
-// SAFETY: the name is the API's own.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetFBCStats(
-    device: nvmlDevice_t,
-    fbcStats: *mut nvmlFBCStats_t,
-) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { client::nvmlDeviceGetFBCStats(device, fbcStats) }
 }
 
 // SAFETY: the name is the API's own.

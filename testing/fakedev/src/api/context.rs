@@ -44,6 +44,15 @@ fn synchronize(context: &Context) -> Res {
     context.synchronize()
 }
 
+/// An affinity needs MPS.
+fn without_affinity(affinity: usize, n: i32) -> Res {
+    match (n, affinity) {
+        (..=0, _) => Ok(()),
+        (_, 0) => Err(INVALID_VALUE),
+        _ => Err(UNSUPPORTED_EXEC_AFFINITY),
+    }
+}
+
 api! {
     fn [cuCtxCreate_v2] (out: *mut CUcontext, flags: u32, device: CUdevice) {
         create(out, flags, device)
@@ -52,18 +61,22 @@ api! {
     fn [cuCtxCreate_v3] (
         out: *mut CUcontext, affinity: *const u8, n: i32, flags: u32, device: CUdevice,
     ) {
-        if n != 0 || !affinity.is_null() {
-            return Err(NOT_SUPPORTED);
-        }
+        without_affinity(affinity as usize, n)?;
         create(out, flags, device)
     }
 
     fn [cuCtxCreate_v4] (
         out: *mut CUcontext, params: *const [usize; 3], flags: u32, device: CUdevice,
     ) {
-        // Null, or a structure that asks for neither affinity nor graphics.
-        if !params.is_null() && get(params)? != [0; 3] {
-            return Err(NOT_SUPPORTED);
+        if !params.is_null() {
+            let [affinity, n, graphics] = get(params)?;
+            if n as i32 > 0 && graphics != 0 {
+                return Err(INVALID_VALUE);
+            }
+            without_affinity(affinity, n as i32)?;
+            if graphics != 0 {
+                return Err(NOT_SUPPORTED);
+            }
         }
         create(out, flags, device)
     }

@@ -40,7 +40,6 @@ pub type nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1_t = c_void;
 pub type nvmlEventSetWait_v3_t = c_void;
 pub type nvmlExcludedDeviceInfo_t = c_void;
 pub type nvmlFBCSessionInfo_t = c_void;
-pub type nvmlFBCStats_t = c_void;
 pub type nvmlFanSpeedInfo_t = c_void;
 pub type nvmlGetCPER_v1_t = c_void;
 pub type nvmlGetMemoryLimits_v1_t = c_void;

@@ -37,6 +37,14 @@ pub struct nvmlUtilization_t {
     pub gpu: u32,
     pub memory: u32,
 }
+/// Captures of the frame buffer.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct nvmlFBCStats_t {
+    pub sessionsCount: u32,
+    pub averageFPS: u32,
+    pub averageLatency: u32,
+}
 /// Degrees Celsius of a sensor.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -137,6 +145,8 @@ unsafe impl crate::Plain for nvmlMemory_v2_t {}
 unsafe impl crate::Plain for nvmlBAR1Memory_t {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for nvmlUtilization_t {}
+// SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
+unsafe impl crate::Plain for nvmlFBCStats_t {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for nvmlTemperature_t {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
@@ -241,6 +251,26 @@ mod tests {
             offset_of!(nvmlUtilization_t, memory),
             4,
             "nvmlUtilization_t.memory"
+        );
+        assert_eq!(
+            (size_of::<nvmlFBCStats_t>(), align_of::<nvmlFBCStats_t>()),
+            (12, 4),
+            "nvmlFBCStats_t"
+        );
+        assert_eq!(
+            offset_of!(nvmlFBCStats_t, sessionsCount),
+            0,
+            "nvmlFBCStats_t.sessionsCount"
+        );
+        assert_eq!(
+            offset_of!(nvmlFBCStats_t, averageFPS),
+            4,
+            "nvmlFBCStats_t.averageFPS"
+        );
+        assert_eq!(
+            offset_of!(nvmlFBCStats_t, averageLatency),
+            8,
+            "nvmlFBCStats_t.averageLatency"
         );
         assert_eq!(
             (

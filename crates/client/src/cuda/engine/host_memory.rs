@@ -64,7 +64,9 @@ pub fn untell(cx: Cx, r: &Range) {
 pub fn free(cx: Cx, p: u64) -> Result<()> {
     let state = cx.state();
     let r = state.ranges.find(p).filter(|r| r.base == p);
-    let talks = r.is_some_and(|r| r.size <= SMALL && state.ranges.may_be_for_kernels(&r));
+    // Of several servers any may be the one whose kernels see the next.
+    let talks = r.is_some_and(|r| r.size <= SMALL && state.ranges.may_be_for_kernels(&r))
+        && cx.rest().next().is_none();
     let r = state.ranges.take(p, Range::is_allocated);
     let r = r.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     transfer::settle(cx, r.base, r.size);

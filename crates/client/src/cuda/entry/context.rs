@@ -127,16 +127,19 @@ pub fn cuCtxCreate_v2(cx: Cx, flags: u32, dev: CUdevice) -> Result<u32> {
 
 pub fn cuCtxCreate_v3(
     cx: Cx,
-    _params: *mut CUexecAffinityParam,
+    params: *mut CUexecAffinityParam,
     num_params: i32,
     flags: u32,
     dev: CUdevice,
 ) -> Result<u32> {
-    if num_params > 0 {
-        let why = "execution affinity needs MPS at the server";
-        return Err(unsupported("cuCtxCreate_v3", why));
-    }
+    refuse_affinity(params, num_params)?;
     cuCtxCreate_v2(cx, flags, dev)
+}
+
+/// An affinity is what a driver without MPS does not support.
+fn refuse_affinity(params: *mut CUexecAffinityParam, n: i32) -> Result<()> {
+    refuse_if(n > 0 && params.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(n > 0, CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY)
 }
 
 pub unsafe fn cuCtxCreate_v4(
@@ -146,11 +149,14 @@ pub unsafe fn cuCtxCreate_v4(
     dev: CUdevice,
 ) -> Result<u32> {
     // SAFETY: the program's pointer, null or to a structure that it filled in.
-    let asks = unsafe { params.as_ref() }
-        .is_some_and(|p| p.numExecAffinityParams > 0 || !p.cigParams.is_null());
-    if asks {
-        let why = "affinity and graphics sharing stay local";
-        return Err(unsupported("cuCtxCreate_v4", why));
+    if let Some(p) = unsafe { params.as_ref() } {
+        let (affinity, graphics) = (p.numExecAffinityParams > 0, !p.cigParams.is_null());
+        refuse_if(affinity && graphics, CUDA_ERROR_INVALID_VALUE)?;
+        refuse_affinity(p.execAffinityParams, p.numExecAffinityParams)?;
+        if graphics {
+            let why = "sharing with graphics stays local";
+            return Err(unsupported("cuCtxCreate_v4", why));
+        }
     }
     cuCtxCreate_v2(cx, flags, dev)
 }

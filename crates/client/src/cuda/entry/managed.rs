@@ -209,16 +209,17 @@ pub unsafe fn cuMemPrefetchBatchAsync(
     let all = unsafe { ranges(cx, p, sizes, n)? };
     let bad = flags != 0 || locations.is_null() || indices.is_null();
     refuse_if(bad || n_locations == 0, CUDA_ERROR_INVALID_VALUE)?;
-    refuse_if(n_locations > n, CUDA_ERROR_INVALID_VALUE)?;
+    // SAFETY: the program's array.
+    let begins = unsafe { std::slice::from_raw_parts(indices, n_locations) };
+    // SAFETY: as above.
+    let locations = unsafe { std::slice::from_raw_parts(locations, n_locations) };
     // A location holds from its index on, up to the next one's.
-    let mut at = 0;
+    let good = begins[0] == 0 && begins.is_sorted_by(|a, b| a < b);
+    let good = good && begins.iter().all(|begin| *begin < n);
+    refuse_if(!good, CUDA_ERROR_INVALID_VALUE)?;
     for (i, (p, len)) in all.into_iter().enumerate() {
-        // SAFETY: the program's array of `n_locations` items, as is the next.
-        while at + 1 < n_locations && unsafe { indices.add(at + 1).read() } <= i {
-            at += 1;
-        }
-        // SAFETY: as above.
-        let place = place_at(cx, unsafe { &*locations.add(at) })?;
+        let at = begins.partition_point(|begin| *begin <= i) - 1;
+        let place = place_at(cx, &locations[at])?;
         prefetch(cx, p, len, place, stream)?;
     }
     Ok(())

@@ -402,6 +402,56 @@ pub unsafe extern "C" fn nvmlDeviceGetDriverModel_v2(
     })
 }
 
+/// `nvmlDeviceGetEncoderCapacity`.
+pub unsafe extern "C" fn nvmlDeviceGetEncoderCapacity(
+    device: nvmlDevice_t,
+    encoderQueryType: nvmlEncoderType_t,
+    encoderCapacity: *mut u32,
+) -> nvmlReturn_t {
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetEncoderCapacity",
+                &[
+                    ask::Arg::Device,
+                    ask::Arg::Value(encoderQueryType as u64),
+                    ask::out(encoderCapacity)?,
+                ],
+            )
+        }
+    })
+}
+
+/// `nvmlDeviceGetEncoderStats`.
+pub unsafe extern "C" fn nvmlDeviceGetEncoderStats(
+    device: nvmlDevice_t,
+    sessionCount: *mut u32,
+    averageFps: *mut u32,
+    averageLatency: *mut u32,
+) -> nvmlReturn_t {
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetEncoderStats",
+                &[
+                    ask::Arg::Device,
+                    ask::out(sessionCount)?,
+                    ask::out(averageFps)?,
+                    ask::out(averageLatency)?,
+                ],
+            )
+        }
+    })
+}
+
 /// `nvmlDeviceGetEncoderUtilization`.
 pub unsafe extern "C" fn nvmlDeviceGetEncoderUtilization(
     device: nvmlDevice_t,
@@ -443,6 +493,25 @@ pub unsafe extern "C" fn nvmlDeviceGetFieldValues(
                     ask::Arg::Value(valuesCount as u64),
                     ask::out_array(values, Ok(valuesCount as usize))?,
                 ],
+            )
+        }
+    })
+}
+
+/// `nvmlDeviceGetFBCStats`.
+pub unsafe extern "C" fn nvmlDeviceGetFBCStats(
+    device: nvmlDevice_t,
+    fbcStats: *mut nvmlFBCStats_t,
+) -> nvmlReturn_t {
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetFBCStats",
+                &[ask::Arg::Device, ask::out(fbcStats)?],
             )
         }
     })

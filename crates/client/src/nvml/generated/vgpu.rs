@@ -33,18 +33,6 @@ pub unsafe extern "C" fn nvmlDeviceGetCreatableVgpus(
     )
 }
 
-/// `nvmlDeviceGetEncoderCapacity`: refused.
-pub unsafe extern "C" fn nvmlDeviceGetEncoderCapacity(
-    _device: nvmlDevice_t,
-    _encoderQueryType: nvmlEncoderType_t,
-    _encoderCapacity: *mut u32,
-) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetEncoderCapacity",
-        "virtual GPUs are an affair of the server's host",
-    )
-}
-
 /// `nvmlDeviceGetEncoderSessions`: refused.
 pub unsafe extern "C" fn nvmlDeviceGetEncoderSessions(
     _device: nvmlDevice_t,
@@ -57,19 +45,6 @@ pub unsafe extern "C" fn nvmlDeviceGetEncoderSessions(
     )
 }
 
-/// `nvmlDeviceGetEncoderStats`: refused.
-pub unsafe extern "C" fn nvmlDeviceGetEncoderStats(
-    _device: nvmlDevice_t,
-    _sessionCount: *mut u32,
-    _averageFps: *mut u32,
-    _averageLatency: *mut u32,
-) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetEncoderStats",
-        "virtual GPUs are an affair of the server's host",
-    )
-}
-
 /// `nvmlDeviceGetFBCSessions`: refused.
 pub unsafe extern "C" fn nvmlDeviceGetFBCSessions(
     _device: nvmlDevice_t,
@@ -78,17 +53,6 @@ pub unsafe extern "C" fn nvmlDeviceGetFBCSessions(
 ) -> nvmlReturn_t {
     life::unsupported(
         "nvmlDeviceGetFBCSessions",
-        "virtual GPUs are an affair of the server's host",
-    )
-}
-
-/// `nvmlDeviceGetFBCStats`: refused.
-pub unsafe extern "C" fn nvmlDeviceGetFBCStats(
-    _device: nvmlDevice_t,
-    _fbcStats: *mut nvmlFBCStats_t,
-) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetFBCStats",
         "virtual GPUs are an affair of the server's host",
     )
 }

@@ -177,9 +177,29 @@ pub const ASKED: &[(&str, bool, &[Shape])] = &[
         ],
     ),
     (
+        "nvmlDeviceGetEncoderCapacity",
+        false,
+        &[Device, Value, Place(size_of::<u32>())],
+    ),
+    (
+        "nvmlDeviceGetEncoderStats",
+        false,
+        &[
+            Device,
+            Place(size_of::<u32>()),
+            Place(size_of::<u32>()),
+            Place(size_of::<u32>()),
+        ],
+    ),
+    (
         "nvmlDeviceGetFieldValues",
         false,
         &[Device, Value, List(size_of::<nvmlFieldValue_t>(), 1)],
+    ),
+    (
+        "nvmlDeviceGetFBCStats",
+        false,
+        &[Device, Place(size_of::<nvmlFBCStats_t>())],
     ),
     (
         "nvmlDeviceGetGpuOperationMode",

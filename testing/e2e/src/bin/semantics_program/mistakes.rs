@@ -202,6 +202,13 @@ fn events_and_streams(t: &Things) -> Vec<Row> {
     all.push(("cuStreamDestroy_v2", vec![1]));
     all.push(("cuStreamDestroy_v2", vec![2]));
     all.push(("cuEventDestroy_v2", vec![0x7777]));
+    // Affinities, how many those are, graphics.
+    for params in [[0, 1, 0], [out, 1, 0], [out, 1, out], [0, 0, out]] {
+        let params = at(Box::leak(Box::new(params)));
+        all.push(("cuCtxCreate_v4", vec![out, params, 0, 0]));
+    }
+    all.push(("cuCtxCreate_v3", vec![out, 0, 1, 0, 0]));
+    all.push(("cuCtxCreate_v3", vec![out, out, 1, 0, 0]));
     all.push(("cuCtxDestroy_v2", vec![0]));
     all.push(("cuCtxDestroy_v2", vec![0x7777]));
     all.push(("cuDevicePrimaryCtxRelease_v2", vec![0]));
