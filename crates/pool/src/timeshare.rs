@@ -52,6 +52,9 @@ pub struct Seen {
     pub busy: Duration,
     /// A number that changes when work is done.
     pub done: u32,
+    /// Since its turn began it has run dry: nothing was there to submit, and next to nothing under
+    /// way.
+    pub dry: bool,
 }
 
 /// What a worker is told.
@@ -88,6 +91,8 @@ pub struct Had {
 const GAP: i64 = 10_000_000;
 /// The shortest turn that ends because another one's promise is not kept.
 const SHORTEST: Duration = Duration::from_millis(5);
+/// The shortest turn that ends because its session has run dry.
+const DRY: Duration = Duration::from_millis(2);
 /// What a session may be owed, or owe.
 const MOST: i64 = 1_000_000_000;
 /// What one that is idle is owed at most.
@@ -123,6 +128,8 @@ struct Member {
     under_way: bool,
     /// It has wanted something since this turn began, and not before.
     fresh: bool,
+    /// Until when it collects work, after a turn in which it ran dry.
+    collects: Duration,
     busy: Duration,
     done: u32,
     /// Since when nothing of its was done although it had no turn, or was to hand one over.
@@ -140,10 +147,22 @@ struct Turn {
     of: u64,
     since: Duration,
     stopped: Option<Duration>,
+    /// How long nothing has been under way; not counted yet, for the turn may end so.
+    idle: Duration,
     /// Work of an earlier turn was under way when it began.
     stale: bool,
     /// Its session has it because it had waited for long.
     late: bool,
+}
+
+/// What right a session has to the next turn; the greatest has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    /// It has waited for long; its priority.
+    first: (bool, i32),
+    /// It does not collect work.
+    is_ready: bool,
+    balance: i64,
 }
 
 /// A device's time.
@@ -191,6 +210,7 @@ impl Timeshare {
             wants: false,
             under_way: false,
             fresh: false,
+            collects: Duration::ZERO,
             busy: Duration::ZERO,
             done: 0,
             stuck: None,
@@ -280,12 +300,19 @@ impl Timeshare {
         if let Some(h) = holder
             && let (Some(m), Some(s)) = (self.members.get(&h), seen.get(&h))
         {
-            let time = match s.turn {
-                // While others wait it has the device to itself, whether it uses it or not.
-                Use::Idle(since) if self.waited => since.clamp(self.at, now) - self.at,
-                _ if self.waited => past,
-                _ => s.busy.saturating_sub(m.busy).min(past),
+            let before = self.turn.as_ref().map_or(Duration::ZERO, |t| t.idle);
+            let idle = match s.turn {
+                Use::Idle(since) => now.saturating_sub(since).min(before + past),
+                _ => Duration::ZERO,
             };
+            let time = match self.waited {
+                // It has the device to itself, whether it uses it or not.
+                true => past + before - idle,
+                false => s.busy.saturating_sub(m.busy).min(past),
+            };
+            if let Some(t) = &mut self.turn {
+                t.idle = idle;
+            }
             used.push((h, time / (late.len() + 1) as u32));
         }
         // The driver divides the device among those whose work is under way.
@@ -385,14 +412,18 @@ impl Timeshare {
     }
 
     /// Who goes first of two who want the device: who has waited for long, then by priority,
-    /// against which a promise holds, and then by what each is owed.
-    fn rank(&self, now: Duration, m: &Member) -> ((bool, i32), i64) {
+    /// against which a promise holds, then who does not collect work, then by what each is owed.
+    fn rank(&self, now: Duration, m: &Member) -> Rank {
         let top = || self.members.values().map(|m| m.part.priority).max();
         let first = match m.part.share.is_some() && m.balance > 0 {
             true => top().unwrap_or_default(),
             false => m.part.priority,
         };
-        ((self.is_late(now, m), first), m.balance)
+        Rank {
+            first: (self.is_late(now, m), first),
+            is_ready: now >= m.collects,
+            balance: m.balance,
+        }
     }
 
     /// Who has the best right to the next turn, but for this one.
@@ -446,14 +477,26 @@ impl Timeshare {
         };
         let holder = &self.members[&of];
         let (theirs, ours) = (self.rank(now, best), self.rank(now, holder));
-        let first = best.part.priority > holder.part.priority && theirs.0 > ours.0;
-        let over = match theirs.0.cmp(&ours.0) {
-            Ordering::Greater => now.saturating_sub(since) >= SHORTEST,
-            Ordering::Equal => theirs.1 - ours.1 >= if best.fresh { 0 } else { GAP },
+        let had = now.saturating_sub(since);
+        let more = theirs.balance - ours.balance;
+        let first = best.part.priority > holder.part.priority && theirs.first > ours.first;
+        let over = match theirs.first.cmp(&ours.first) {
+            Ordering::Greater => had >= SHORTEST,
+            Ordering::Equal => theirs.is_ready && (more >= if best.fresh { 0 } else { GAP }),
             Ordering::Less => false,
         };
+        let others = theirs.first >= ours.first && theirs.is_ready && more > -GAP;
+        if seen[&of].dry && had >= DRY && others {
+            // Little is under way: the next one need not wait for that.
+            self.turn = None;
+            self.say(of, Word::Wait);
+            if let Some(m) = self.members.get_mut(&of) {
+                m.collects = now + SHORTEST;
+            }
+            return self.give(now);
+        }
         let idle = matches!(turn, Use::Idle(from) if now.saturating_sub(from.max(since)) >= GRACE);
-        let short = late && now.saturating_sub(since) < SHORTEST;
+        let short = late && had < SHORTEST;
         if idle || !short && (first || over) {
             if let Some(t) = &mut self.turn {
                 t.stopped = Some(now);
@@ -475,10 +518,14 @@ impl Timeshare {
             of,
             since: now,
             stopped: None,
+            idle: Duration::ZERO,
             stale,
             late,
         });
         self.members.values_mut().for_each(|m| m.fresh = false);
+        if let Some(m) = self.members.get_mut(&of) {
+            m.collects = Duration::ZERO;
+        }
         self.say(of, Word::Go);
     }
 

@@ -37,6 +37,9 @@ pub struct Slot {
     pub under_way: AtomicU32,
     /// How often work was seen to be done.
     pub done: AtomicU32,
+    /// Whether, since the server last had this 0, the worker had nothing to submit and the device
+    /// next to nothing to do for it.
+    pub dry: AtomicU32,
     /// How long work was under way until it was last idle, in ns.
     pub busy: AtomicU64,
     /// Since when it is busy or idle, by [`now`].

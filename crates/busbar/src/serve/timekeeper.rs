@@ -83,6 +83,7 @@ fn seen(slot: &Slot) -> Seen {
         under_way: slot.under_way.load(Ordering::Acquire) > 0,
         busy,
         done: slot.done.load(Ordering::Acquire),
+        dry: slot.dry.load(Ordering::Acquire) > 0,
     }
 }
 
@@ -100,6 +101,7 @@ fn say(s: &Session, (i, slot): (usize, &Slot), word: Word) -> bool {
             }
         }
         Word::Go => {
+            slot.dry.store(0, Ordering::Release);
             slot.since.store(baton::now(), Ordering::Release);
             slot.set(IDLE);
         }

@@ -24,12 +24,31 @@ struct Program {
     longest: i64,
     /// From one kernel's end to the next one's call; 0 for a program that is always ahead.
     pause: i64,
+    /// What a call takes of a program that is ahead, or would like to be.
+    call: i64,
 }
 
 const SATURATING: Program = Program {
     shortest: 10_000,
     longest: 3 * MS,
     pause: 0,
+    call: 0,
+};
+
+/// A program that leaves the device idle for three quarters of the time.
+const LAUNCH_BOUND: Program = Program {
+    shortest: STEP,
+    longest: STEP + 1,
+    call: 4 * STEP,
+    ..SATURATING
+};
+
+/// A millisecond's work, twenty times a second.
+const SELDOM: Program = Program {
+    shortest: MS,
+    longest: MS + 1,
+    pause: 49 * MS,
+    call: 0,
 };
 
 /// A worker with its program, as the page shows it.
@@ -42,6 +61,7 @@ struct Worker {
     ended: bool,
     /// When the next kernel is there to be submitted.
     ready: i64,
+    dry: bool,
     /// What is left of kernels that are under way.
     queue: Vec<i64>,
     busy: i64,
@@ -53,6 +73,16 @@ struct Worker {
     had: Vec<i64>,
 }
 
+impl Worker {
+    /// What part of the time it had from `from` on for `ms`.
+    fn part(&self, from: i64, ms: i64) -> f64 {
+        let had = self.had.iter().skip(from as usize).take(ms as usize);
+        had.sum::<i64>() as f64 / (ms * MS) as f64
+    }
+}
+
+/// Kernels that a program is ahead of the device at most, if it is not always ahead.
+const AHEAD: i64 = 100;
 /// Kernels that are under way at most.
 const DEPTH: usize = 2;
 /// What a worker takes to hear a word.
@@ -65,8 +95,8 @@ struct World {
     /// When to look, if no bell rings.
     look: i64,
     /// What each showed when it last had reason to ring: that it wants a turn, that it has none,
-    /// and that nothing is under way.
-    shown: BTreeMap<u64, [bool; 3]>,
+    /// that nothing is under way, and that it has run dry.
+    shown: BTreeMap<u64, [bool; 4]>,
     dice: Dice,
     words: usize,
 }
@@ -99,6 +129,7 @@ impl World {
             free: true,
             ended: false,
             ready: self.now,
+            dry: false,
             queue: Vec::new(),
             busy: 0,
             waits: None,
@@ -129,11 +160,17 @@ impl World {
     fn step(&mut self) {
         let now = at(self.now);
         let wants = |w: &Worker| w.ready <= ns(now) && w.turn == Use::None && !w.free && !w.ended;
-        let shows = |w: &Worker| (w.id, [wants(w), w.turn == Use::None, w.queue.is_empty()]);
+        let shows = |w: &Worker| {
+            let none = w.turn == Use::None;
+            (w.id, [wants(w), none, w.queue.is_empty(), w.dry])
+        };
         let shown: BTreeMap<_, _> = self.workers.iter().map(shows).collect();
-        let rings = |(id, is): (&u64, &[bool; 3])| {
+        let rings = |(id, is): (&u64, &[bool; 4])| {
             let was = self.shown.get(id);
-            was.is_none_or(|was| is[0] && !was[0] || is[1] && (!was[1] || is[2] && !was[2]))
+            was.is_none_or(|was| {
+                let began = |i: usize| is[i] && !was[i];
+                began(0) || began(3) || is[1] && (!was[1] || began(2))
+            })
         };
         let rung = shown.iter().any(rings) || shown.len() != self.shown.len();
         self.shown = shown;
@@ -148,6 +185,7 @@ impl World {
                     under_way: !w.queue.is_empty(),
                     busy: at(w.busy),
                     done: w.done,
+                    dry: w.dry,
                 }
             });
             self.look = again.map_or(i64::MAX, |d| self.now + ns(d));
@@ -163,10 +201,11 @@ impl World {
             }
             w.free = word == Word::Free;
             match word {
-                Word::Go => (w.turn, w.stop) = (Use::Idle(now), false),
+                Word::Go => (w.turn, w.stop, w.dry) = (Use::Idle(now), false, false),
                 Word::Stop => w.stop = true,
                 Word::End => w.ended = true,
-                Word::Free | Word::Wait => {}
+                Word::Wait => w.turn = Use::None,
+                Word::Free => {}
             }
         }
         // The device divides itself among those whose work is under way.
@@ -177,11 +216,18 @@ impl World {
                 let p = w.program;
                 w.queue
                     .push(p.shortest + self.dice.below(p.longest - p.shortest));
-                w.ready = if p.pause > 0 { i64::MAX } else { self.now };
+                w.ready = match (p.pause, p.call) {
+                    (0, 0) => self.now,
+                    // It was made while others had the turn: so many are collected at most.
+                    (0, call) => (w.ready + call).max(self.now - AHEAD * call),
+                    _ => i64::MAX,
+                };
                 if let Some(from) = w.waits.take() {
                     w.longest = w.longest.max(self.now - from);
                 }
             }
+            let collected = w.ready <= self.now;
+            w.dry = w.turn != Use::None && !collected && (w.dry || w.queue.is_empty());
             if !may && w.ready <= self.now && w.waits.is_none() {
                 w.waits = Some(self.now);
             }
@@ -206,7 +252,7 @@ impl World {
             if w.turn != Use::None {
                 w.turn = match (w.queue.is_empty(), w.stop, w.turn) {
                     (true, true, _) => Use::None,
-                    (true, false, Use::Busy) => Use::Idle(at(self.now)),
+                    (true, false, _) if left < before => Use::Idle(at(self.now)),
                     (true, false, other) => other,
                     (false, ..) => Use::Busy,
                 };
@@ -253,14 +299,12 @@ impl World {
     }
 
     fn sum(&self, from: i64, ms: i64) -> f64 {
-        let of = |w: &Worker| {
-            w.had
-                .iter()
-                .skip(from as usize)
-                .take(ms as usize)
-                .sum::<i64>()
-        };
-        self.workers.iter().map(of).sum::<i64>() as f64 / (ms * MS) as f64
+        self.workers.iter().map(|w| w.part(from, ms)).sum()
+    }
+
+    fn sum_of(&self, id: u64, from: i64, ms: i64) -> f64 {
+        let w = self.workers.iter().find(|w| w.id == id);
+        w.expect("a worker").part(from, ms)
     }
 }
 
@@ -395,12 +439,7 @@ fn sixteen_have_a_sixteenth_each() {
 fn what_is_idle_is_lent_at_once_and_comes_back_within_a_turn() {
     let mut w = World::new(8);
     w.join(1, Some(250), 0, SATURATING);
-    let seldom = Program {
-        shortest: MS,
-        longest: MS + 1,
-        pause: 49 * MS,
-    };
-    w.join(2, Some(750), 0, seldom);
+    w.join(2, Some(750), 0, SELDOM);
     w.run(20_000);
     let had = w.points(1000, 19_000);
     assert!(had[1] < 2.6 && w.sum(1000, 19_000) > 0.96, "{had:?}");
@@ -412,6 +451,52 @@ fn what_is_idle_is_lent_at_once_and_comes_back_within_a_turn() {
     let from = w.now / MS + 70;
     w.run(5000);
     w.kept((from, from + 4800), 1000, &[25.0, 75.0], 2.0);
+}
+
+#[test]
+fn programs_that_leave_the_device_idle_fill_it_together() {
+    let alone = {
+        let mut w = World::new(20);
+        w.join(1, None, 0, LAUNCH_BOUND);
+        w.run(1000);
+        w.sum(100, 900)
+    };
+    assert!((0.24..0.26).contains(&alone), "{alone}");
+    let mut w = World::new(21);
+    (0..4).for_each(|id| w.join(id, Some(250), 0, LAUNCH_BOUND));
+    w.run(10_000);
+    w.kept((500, 10_000), 1000, &[25.0; 4], 2.0);
+    let all = w.sum(500, 9500) / alone;
+    assert!(all > 3.8, "{all} times one alone");
+}
+
+#[test]
+fn whoever_runs_dry_takes_nothing_from_who_does_not() {
+    // It waits for each kernel, and is neither ahead nor idle for long.
+    let steps = Program {
+        shortest: MS,
+        longest: MS + 1,
+        pause: 2 * STEP,
+        call: 0,
+    };
+    for (seed, light, share) in [
+        (22, LAUNCH_BOUND, 250),
+        (23, LAUNCH_BOUND, 900),
+        (24, steps, 250),
+        (25, steps, 750),
+        (26, SELDOM, 500),
+    ] {
+        let mut w = World::new(seed);
+        w.join(1, Some(WHOLE - share), 0, SATURATING);
+        w.join(2, Some(share), 0, light);
+        w.run(10_000);
+        for from in (500..9000).step_by(7) {
+            // Of all time, what turns cost included.
+            let least = f64::from(WHOLE - share) / 10.0 - 3.0;
+            let had = 100.0 * w.sum_of(1, from, 1000);
+            assert!(had >= least, "{had} of {least} points from {from} ms on");
+        }
+    }
 }
 
 #[test]
@@ -434,12 +519,7 @@ fn what_one_had_while_it_was_alone_is_not_owed_to_whoever_comes_back() {
 fn priority_goes_first_at_the_next_border_and_promises_hold_against_it() {
     let mut w = World::new(9);
     w.join(1, None, 0, SATURATING);
-    let seldom = Program {
-        shortest: MS,
-        longest: MS + 1,
-        pause: 49 * MS,
-    };
-    w.join(2, None, 5, seldom);
+    w.join(2, None, 5, SELDOM);
     w.run(10_000);
     let longest = w.of(2).longest;
     assert!(longest <= 2 * 3 * MS + MS, "{longest} ns");
@@ -529,6 +609,7 @@ fn whatever_comes_and_goes_the_device_is_never_idle_while_somebody_wants_it() {
                     shortest: STEP,
                     longest,
                     pause,
+                    call: [0, 0, 300_000][w.dice.below(3) as usize],
                 };
                 w.join(next, share, w.dice.0 as i32 % 3, program);
                 next += 1;
