@@ -4,6 +4,7 @@ mod audit;
 mod confine;
 mod discover;
 mod doctor;
+mod fabric;
 mod filter;
 mod folder;
 mod health;
@@ -84,6 +85,8 @@ enum Command {
     /// Find out why it does not work
     #[command(aliases = ["local-health", "localhealth"])]
     Doctor(doctor::Args),
+    /// Check what RDMA devices servers have, and what lies between them
+    Fabric(fabric::Args),
     /// Emulate a network link between two programs on this machine
     Link(busbar_relay::LinkArgs),
     /// Print what a shell takes to complete this program's commands
@@ -145,6 +148,7 @@ fn main() {
         Command::Set(a) => status::set(a),
         Command::Kill(a) => status::kill(a),
         Command::Doctor(a) => doctor::run(&a),
+        Command::Fabric(a) => fabric::run(&a),
         Command::Link(a) => match busbar_relay::run(&a) {
             Ok(false) => std::process::exit(busbar_relay::cli::NOT_KEPT_UP),
             other => other.map(drop),

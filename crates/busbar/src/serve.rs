@@ -10,6 +10,7 @@ mod desk;
 mod door;
 mod drain;
 mod entry;
+mod fabric;
 mod greeting;
 mod groups;
 mod heritage;
@@ -56,7 +57,7 @@ use signals::Signals;
 use state::Server;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use succession::Succession;
@@ -339,6 +340,7 @@ pub fn run(args: Args) -> Result<()> {
         losses: groups::Losses::default(),
         tickets: tickets::Tickets::default(),
         dialling: AtomicUsize::new(0),
+        measuring: AtomicBool::new(false),
         silent: silent::Silent::default(),
         told_to_end: AtomicU32::new(0),
         succession,

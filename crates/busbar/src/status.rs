@@ -7,7 +7,7 @@ use busbar_client::config::Config;
 use busbar_client::hello;
 use busbar_control::device::Device;
 use busbar_control::gpu::{Gpu, Number};
-use busbar_control::hello::{Change, HOLDINGS, Hello, Intent, Job, with_port};
+use busbar_control::hello::{Change, HOLDINGS, Hello, Intent, Job, Road, with_port};
 use busbar_control::holding::list;
 use busbar_control::status::{Listed, Session, Status, Time};
 use busbar_control::{share, size};
@@ -228,11 +228,21 @@ fn waited(s: &Session) -> String {
     format!("{:.1}s", ms as f64 / 1000.0)
 }
 
+/// What it has moved, and how much of that over RDMA.
+fn moved(s: &Session) -> String {
+    let (all, rdma) = s.holding.traffic.bytes();
+    match rdma {
+        0 => size::show(all),
+        n => format!("{} ({} rdma)", size::show(all), size::show(n)),
+    }
+}
+
 /// Flags of `busbar set`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   busbar set 0123456789ab -p 0.5 -m 24GiB   # half of its GPU's time, and 24 GiB
-  busbar set 0123456789ab -p none           # as much as others have")]
+  busbar set 0123456789ab -p none           # as much as others have
+  busbar set 0123456789ab --path tcp        # off the fabric, while its program runs")]
 pub struct SetArgs {
     /// The session, as `busbar ps` names it
     session: String,
@@ -256,6 +266,9 @@ pub struct SetArgs {
     /// Go first: others with a lower priority wait while it has work
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     priority: Option<i32>,
+    /// Have its bytes pass nothing but TCP, or RDMA where both ends have it: tcp, rdma
+    #[arg(long, value_name = "PATH")]
+    path: Option<Road>,
 }
 
 /// Reads an amount, or that there is none.
@@ -274,9 +287,10 @@ pub fn set(a: SetArgs) -> Result<()> {
         share: a.share,
         priority: a.priority,
         memory: a.memory,
+        path: a.path,
     };
     if change == Change::default() {
-        bail!("say what is to change: -p SHARE, -m SIZE or --priority N");
+        bail!("say what is to change: -p SHARE, -m SIZE, --priority N or --path PATH");
     }
     let config = login::choose(a.server.as_deref(), &a.access, Which::All)?;
     let server = server_of(&config, &a.session)?;
@@ -351,6 +365,8 @@ pub fn ps(a: &PsArgs) -> Result<()> {
         Column::text("SESSION"),
         Column::text("API"),
         Column::text("PATH"),
+        Column::number("BYTES"),
+        Column::number("RATE"),
         Column::text("DEVICES"),
         Column::number("AGE"),
         Column::number("MEMORY"),
@@ -376,6 +392,9 @@ pub fn ps(a: &PsArgs) -> Result<()> {
                 s.session.clone(),
                 s.api.clone(),
                 s.path.clone(),
+                moved(s),
+                s.rate
+                    .map_or("-".into(), |r| format!("{}/s", size::show(r))),
                 devices.join(","),
                 table::age(s.seconds),
                 size::show(s.holding.bytes()),

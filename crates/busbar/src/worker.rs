@@ -1,5 +1,6 @@
 //! `busbar worker`: the process behind one session, and the probe that lists devices.
 
+use crate::fabric::end;
 use crate::isolation::Part;
 use crate::isolation::cell::{self, Entry, Plan};
 use crate::{confine, filter};
@@ -11,6 +12,7 @@ use busbar_transport::rdma::ib::Choice;
 use busbar_transport::rdma::{Settings, Wish};
 use busbar_worker::apis::APIS;
 use busbar_worker::run::{Given, Options};
+use std::net::IpAddr;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,6 +62,12 @@ pub struct Args {
     /// Print readings of the GPUs as JSON for each line on stdin
     #[arg(long)]
     readings: bool,
+    /// The descriptor of the socket over which it is told what to measure of the fabric
+    #[arg(long)]
+    fabric_fd: Option<i32>,
+    /// This machine's address for that
+    #[arg(long)]
+    fabric_near: Option<IpAddr>,
     /// The descriptor of the socket where a client of this host hands memory over
     #[arg(long)]
     door_fd: Option<i32>,
@@ -114,6 +122,10 @@ pub fn run(a: Args) -> Result<()> {
     }
     if a.readings {
         busbar_worker::nvml::serve(a.nvml_library.as_deref());
+        return Ok(());
+    }
+    if let Some(fd) = a.fabric_fd {
+        end::run(&ours(fd).into(), options.rdma, a.fabric_near);
         return Ok(());
     }
     if !a.probe.is_empty() {

@@ -33,8 +33,8 @@ pub use recv::{PEEK, Sink};
 pub use send::Mark;
 pub use watch::{Patience, look, patience, spare_core};
 
-use busbar_transport::Connection;
 use busbar_transport::lock::lock;
+use busbar_transport::{Connection, Path};
 use busbar_wire::frame::{self, Header};
 use busbar_wire::session::{self, Bounds};
 use gate::{Gate, Wait};
@@ -205,6 +205,12 @@ impl Channel {
         if let Some(side) = &out.side {
             side.shut();
         }
+    }
+
+    /// What the present connection's bytes pass.
+    pub fn path(&self) -> Path {
+        let out = lock(&self.inner.outgoing);
+        out.conn.as_ref().map_or(Path::Tcp, |c| c.path())
     }
 
     /// Which connection this is: its epoch, 0 for the first.

@@ -19,6 +19,9 @@ pub struct Way {
     /// The session has been on it once.
     was: bool,
     pause: Duration,
+    /// How often the session has gone on: whoever waits to come back sees by it that another
+    /// connection was made, which the channel knows only a moment later.
+    gone_on: Arc<AtomicU64>,
     channel: Arc<OnceLock<Channel>>,
 }
 
@@ -37,6 +40,7 @@ impl Way {
             why_not,
             was: false,
             pause: FIRST,
+            gone_on: Arc::default(),
             channel: Arc::default(),
         })
     }
@@ -47,7 +51,7 @@ impl Way {
             let why_not = Some(why.clone());
             return Outcome { conn, why_not };
         }
-        if !welcome.features.iter().any(|f| f == RDMA) {
+        if !offers(welcome) {
             let why = "the server has RDMA switched off, or is of an older release";
             let why_not = Some(why.into());
             return Outcome { conn, why_not };
@@ -75,11 +79,18 @@ impl Way {
 
     /// As a session goes on. One that was on RDMA and cannot be now will try again.
     pub fn next(&mut self, conn: Arc<dyn Connection>, welcome: &Welcome) -> Arc<dyn Connection> {
+        let connection = self.gone_on.fetch_add(1, Ordering::AcqRel) + 1;
         let Outcome { conn, why_not } = self.moved(conn, welcome);
         let Some(why) = why_not.filter(|_| self.was) else {
             self.pause = FIRST;
             return conn;
         };
+        // Whoever keeps it there says when it may come back.
+        if !offers(welcome) {
+            self.pause = FIRST;
+            crate::log!(Info, "the session goes on over TCP, as its server wants");
+            return conn;
+        }
         let pause = self.pause;
         self.pause = (2 * pause).min(LAST);
         crate::log!(
@@ -88,21 +99,20 @@ impl Way {
             pause.as_secs()
         );
         let me = self.clone();
-        let _ = crate::threads::start("busbar-rdma", move || me.come_back(pause));
+        let _ = crate::threads::start("busbar-rdma", move || me.come_back(connection, pause));
         conn
     }
 
     /// Gives up a connection over TCP once this machine has a device that is up again: the one that
     /// the session goes on with may be moved.
-    fn come_back(&self, pause: Duration) {
+    fn come_back(&self, connection: u64, pause: Duration) {
         let Some(channel) = self.channel.get() else {
             return;
         };
-        let connection = channel.connection();
         loop {
             std::thread::sleep(pause);
             // Another has come meanwhile, and has been tried.
-            if channel.closed().is_some() || channel.connection() != connection {
+            if channel.closed().is_some() || self.gone_on.load(Ordering::Acquire) != connection {
                 return;
             }
             if self.settings.port(None).is_ok() {
@@ -115,6 +125,11 @@ impl Way {
     pub fn of(&self) -> Arc<OnceLock<Channel>> {
         self.channel.clone()
     }
+}
+
+/// Whether the server would move the connection that it welcomes.
+fn offers(welcome: &Welcome) -> bool {
+    welcome.features.iter().any(|f| f == RDMA)
 }
 
 /// Whether a connection is on RDMA.

@@ -1,6 +1,6 @@
 //! What a server and each of its workers tell each other.
 
-use crate::hello::Hello;
+use crate::hello::{Hello, Road};
 use crate::holding::Holding;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -42,6 +42,11 @@ pub enum Order {
     Memory {
         /// `None` for as many as there are.
         most: Option<u64>,
+    },
+    /// What the session's bytes are to pass from now on.
+    Path {
+        /// See there.
+        road: Road,
     },
     /// Its work has no end, and others have waited for long enough: end the session.
     Endless {

@@ -61,6 +61,9 @@ pub enum Intent {
     Dial,
     /// From another server, with a ticket: a link to a session.
     Link,
+    /// Say what RDMA devices there are; then measure what lies between them and another machine's,
+    /// step by step.
+    Fabric,
 }
 
 /// A link between two sessions of a client, at two servers.
@@ -99,6 +102,30 @@ pub struct Change {
     pub priority: Option<i32>,
     /// The bytes of device memory that are promised to it; 0 for none.
     pub memory: Option<u64>,
+    /// What its bytes are to pass.
+    pub path: Option<Road>,
+}
+
+/// What a session's bytes are to pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Road {
+    /// Nothing but its TCP connections.
+    Tcp,
+    /// A queue pair, where both ends have one.
+    Rdma,
+}
+
+impl std::str::FromStr for Road {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "tcp" => Ok(Self::Tcp),
+            "rdma" => Ok(Self::Rdma),
+            other => Err(format!("`{other}` is neither tcp nor rdma")),
+        }
+    }
 }
 
 /// Who asks. Shown to people; the process fields also let a server on the same host see at once

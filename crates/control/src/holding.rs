@@ -29,6 +29,10 @@ pub struct Traffic {
     pub bytes_in: u64,
     /// Bytes that went out.
     pub bytes_out: u64,
+    /// How many of those that came took a queue pair.
+    pub rdma_in: u64,
+    /// How many of those that went out did.
+    pub rdma_out: u64,
 }
 
 impl std::ops::AddAssign for Traffic {
@@ -37,6 +41,8 @@ impl std::ops::AddAssign for Traffic {
         self.round_trips += o.round_trips;
         self.bytes_in += o.bytes_in;
         self.bytes_out += o.bytes_out;
+        self.rdma_in += o.rdma_in;
+        self.rdma_out += o.rdma_out;
     }
 }
 
@@ -50,6 +56,13 @@ pub struct Memory {
     pub bytes: u64,
     /// The most bytes that there were at a time.
     pub most: u64,
+}
+
+impl Traffic {
+    /// Bytes that came and went, over everything and over queue pairs.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.bytes_in + self.bytes_out, self.rdma_in + self.rdma_out)
+    }
 }
 
 impl Holding {

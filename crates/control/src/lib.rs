@@ -1,7 +1,8 @@
 //! What clients, servers and workers say to each other beside the records of a session: who comes
 //! and what for ([`hello`]), what a server has and who uses it ([`status`], [`device`], [`gpu`]),
 //! what is reserved ([`lease`]), how a server hands a session to its worker ([`attach`]),
-//! what that holds ([`holding`]), what workers ask of the store ([`store`]), and what a server
+//! what that holds ([`holding`]), what its RDMA devices are ([`fabric`]), what workers ask of the
+//! store ([`store`]), and what a server
 //! leaves to the one that takes its place ([`succession`]).
 //!
 //! All of it is JSON, so that programs of any two releases can tell why they do not fit. Fields
@@ -11,6 +12,7 @@
 
 pub mod attach;
 pub mod device;
+pub mod fabric;
 pub mod gpu;
 pub mod hello;
 pub mod holding;

@@ -150,6 +150,10 @@ pub struct Session {
     /// When it was opened, in seconds since 1970, by the server's clock.
     #[serde(default)]
     pub opened: u64,
+    /// Bytes a second that came and went since somebody asked last, a second ago at least, if that
+    /// was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u64>,
     /// What it holds, if that was asked for.
     #[serde(default, flatten)]
     pub holding: Holding,

@@ -557,6 +557,7 @@ impl Patch {
             share,
             priority: self.priority,
             memory: self.memory,
+            path: None,
         })
     }
 }

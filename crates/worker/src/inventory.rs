@@ -72,12 +72,14 @@ impl Inventory {
 
     fn traffic(&self) -> Traffic {
         let n = |of: &AtomicU64| of.load(Ordering::Relaxed);
-        let (bytes_in, bytes_out) = self.outbox.carried();
+        let [[bytes_in, bytes_out], [rdma_in, rdma_out]] = self.outbox.carried();
         Traffic {
             records: n(&self.tally.records),
             round_trips: n(&self.tally.round_trips),
             bytes_in,
             bytes_out,
+            rdma_in,
+            rdma_out,
         }
     }
 

@@ -3,12 +3,11 @@
 
 use crate::prelude::*;
 use crate::process::Process;
-use crate::welcome::{settle, welcome};
+use crate::welcome::{Way, settle, welcome};
 use busbar_channel::{Ending, Keeper, Lost, Verdict};
 use busbar_control::attach::{Attach, Report};
 use busbar_transport::Connection;
 use busbar_transport::handover;
-use busbar_transport::rdma::Settings;
 use busbar_transport::stream::Stream;
 use std::os::fd::OwnedFd;
 
@@ -32,7 +31,7 @@ pub(crate) struct Wait {
     keep: Duration,
     grace: Duration,
     control: Arc<OwnedFd>,
-    rdma: Settings,
+    way: Arc<Way>,
     /// The server knows that there is no connection.
     told: bool,
 }
@@ -44,7 +43,7 @@ impl Wait {
         client: Arc<Process>,
         keep: Duration,
         conn: &dyn Connection,
-        (control, rdma): (Arc<OwnedFd>, Settings),
+        (control, way): (Arc<OwnedFd>, Arc<Way>),
     ) -> Self {
         Self {
             newest,
@@ -52,7 +51,7 @@ impl Wait {
             keep,
             grace: grace(conn),
             control,
-            rdma,
+            way,
             told: false,
         }
     }
@@ -110,6 +109,7 @@ impl Keeper for Wait {
         let keep = match self.client.alive() {
             Some(true) => self.keep,
             Some(false) => return Verdict::End("the client's process ended".into()),
+            None if self.way.changes() => self.keep,
             None if matches!(lost.how, Ending::Failed | Ending::Silent) => self.keep,
             None => self.grace.min(self.keep),
         };
@@ -126,7 +126,7 @@ impl Keeper for Wait {
             Ok(conn) => {
                 self.grace = grace(&conn);
                 let welcome = welcome(&a, lost.last_received);
-                let (conn, report) = settle(Arc::new(conn), &a, welcome, &self.rdma);
+                let (conn, report) = settle(Arc::new(conn), &a, welcome, &self.way);
                 self.told = false;
                 let _ = handover::send(&self.control, &report.to_json(), None);
                 Verdict::Resume {

@@ -28,10 +28,13 @@ impl Outbox {
     }
 
     /// Bytes that have come and gone over the session's connections.
-    pub(crate) fn carried(&self) -> (u64, u64) {
+    pub(crate) fn carried(&self) -> [[u64; 2]; 2] {
         let counters = self.channel.get().map(Channel::counters);
         let n = |of: &AtomicU64| of.load(Ordering::Relaxed);
-        counters.map_or((0, 0), |c| (n(&c.received), n(&c.sent)))
+        counters.map_or_else(Default::default, |c| {
+            let all = [n(&c.received), n(&c.sent)];
+            [all, [n(&c.rdma_received), n(&c.rdma_sent)]]
+        })
     }
 
     fn say(

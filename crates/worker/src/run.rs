@@ -17,7 +17,7 @@ use crate::process::Process;
 use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
 use crate::turn::Turn;
-use crate::welcome::{answer, settle, welcome};
+use crate::welcome::{Way, answer, settle, welcome};
 use crate::{Api, Beside, Offered, Setup, signals};
 use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Keeper};
@@ -124,7 +124,8 @@ pub fn run(
             return Err(r.message);
         }
     };
-    let (conn, attached) = settle(Arc::new(conn), &attach, welcome, &options.rdma);
+    let way = Arc::new(Way::new(options.rdma.clone()));
+    let (conn, attached) = settle(Arc::new(conn), &attach, welcome, &way);
     let alone = options.rdma.wish == Wish::On;
     if let (true, Report::Attached { why: Some(why), .. }) = (alone, &attached) {
         // Its client hears of it when it comes back.
@@ -137,7 +138,7 @@ pub fn run(
         &attach,
         client,
         conn,
-        (ends, options.rdma.clone()),
+        (ends, way),
         &mut apis,
         (&control, &inventory, turn, peers),
     );
@@ -248,14 +249,14 @@ fn attend(
     attach: &Attach,
     client: Process,
     conn: Arc<dyn Connection>,
-    (ends, rdma): (Ends, Settings),
+    (ends, way): (Ends, Arc<Way>),
     apis: &mut [Box<dyn Api>],
     (control, inventory, turn, peers): (&Arc<OwnedFd>, &Inventory, Turn, Peers),
 ) -> std::io::Result<String> {
     let newest = Arc::new(Newest::default());
     let client = Arc::new(client);
     let keep = Duration::from_secs(attach.resume_seconds);
-    let beside = (control.clone(), rdma);
+    let beside = (control.clone(), way.clone());
     let keeper = Wait::new(newest.clone(), client.clone(), keep, &*conn, beside);
     let (outbox, links) = (ends.outbox.clone(), ends.links.clone());
     let listen = |channel: &Channel| {
@@ -272,6 +273,7 @@ fn attend(
             turn,
             peers,
             newest,
+            way,
             channel: channel.clone(),
             outbox,
             links,
@@ -371,6 +373,7 @@ struct Ears {
     turn: Turn,
     peers: Peers,
     newest: Arc<Newest>,
+    way: Arc<Way>,
     channel: Channel,
     outbox: Outbox,
     links: Links,
@@ -397,6 +400,11 @@ impl Ears {
                 }
                 Ok(Order::Board | Order::Bell) => {}
                 Ok(Order::Memory { most }) => self.inventory.gate.limit(most),
+                Ok(Order::Path { road }) => {
+                    if self.way.take(road, self.channel.path()) {
+                        self.channel.disconnect();
+                    }
+                }
                 Ok(Order::End { why }) => {
                     let said = Report::Ended { why: why.clone() };
                     let _ = handover::send(&self.control, &said.to_json(), None);

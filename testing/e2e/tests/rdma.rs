@@ -40,6 +40,257 @@ fn is_on(path: &'static str) -> impl Fn(&[Value]) -> Option<()> {
     move |all| all.iter().all(|s| s["path"] == path).then_some(())
 }
 
+/// What `busbar fabric check` says of a server, as a command that `wrap` runs; and whether it is
+/// content.
+fn checked(wrap: &[&str], server: &Server, prepare: impl Fn(&mut Command)) -> (Value, bool) {
+    let busbar = tree().busbar.to_str().expect("a path").to_string();
+    let args = [
+        "fabric",
+        "check",
+        "--json",
+        "--least",
+        "0",
+        "--seconds",
+        "0.1",
+    ];
+    let all = wrap.iter().copied().chain([&*busbar]).chain(args);
+    let all: Vec<_> = all.chain([&*server.address]).collect();
+    let mut c = Command::new(all[0]);
+    clear(&mut c);
+    prepare(c.args(&all[1..]));
+    let out = finished(&mut c);
+    let text = String::from_utf8_lossy(&out.stdout);
+    let v = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {out:?}"));
+    (v, out.status.success())
+}
+
+/// Those of its findings that are of one machine, or of all, with these words.
+fn found(said: &Value, at: &str, what: &str, todo: &str) -> bool {
+    let all = said["findings"].as_array().expect("a list");
+    let has = |f: &Value, of: &str, words: &str| f[of].as_str().is_some_and(|s| s.contains(words));
+    let is = |f: &&Value| has(f, "at", at) && has(f, "what", what) && has(f, "todo", todo);
+    all.iter().any(|f| is(&f))
+}
+
+/// Runs what follows without the right to lock more memory than this, which root has.
+const LITTLE_MEMORY: [&str; 6] = [
+    "setpriv",
+    "--bounding-set=-ipc_lock",
+    "--inh-caps=-ipc_lock",
+    "prlimit",
+    "--memlock=65536:65536",
+    "--",
+];
+
+/// A folder with a libibverbs that is none.
+fn no_library() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("libibverbs.so.1"), "").expect("a file");
+    folder
+}
+
+#[test]
+fn a_check_of_the_fabric_finds_each_fault_and_says_what_to_do() {
+    if !has_device() {
+        return;
+    }
+    let server = server();
+    let at = &*server.address;
+    let as_it_is = |wrap: &[&str]| checked(wrap, &server, |_| ());
+    let (good, content) = as_it_is(&[]);
+    assert!(content, "{good:#}");
+    let pairs = good["pairs"].as_array().expect("a list");
+    assert_eq!(pairs.len(), 2, "{good:#}");
+    for p in pairs {
+        assert_eq!((&p["mtu"], &p["why_not"]), (&4096.into(), &Value::Null));
+        assert!(p["write_gbps"].as_f64() > Some(0.0), "{p}");
+        assert!(p["latency_us"].as_f64() > Some(0.0), "{p}");
+    }
+    let (small, content) = as_it_is(&LITTLE_MEMORY);
+    assert!(
+        !content
+            && found(
+                &small,
+                "here",
+                "64 KiB of memory can be locked",
+                "ulimit -l"
+            )
+    );
+    assert!(
+        found(&small, "here", "memory cannot be locked", "both ends"),
+        "{small:#}"
+    );
+    let folder = no_library();
+    let (none, content) = checked(&[], &server, |c| {
+        c.env("LD_LIBRARY_PATH", folder.path());
+    });
+    assert!(!content && found(&none, "here", "libibverbs.so.1", "ibverbs-providers"));
+    // Two networks whose packets differ in size; this machine has the first one.
+    system("ip address add 10.9.1.1/24 dev v1");
+    system("ip link set v1 mtu 1500");
+    system("rdma link add rxe1 type rxe netdev v1");
+    let other = Options::default()
+        .arg("--rdma", "auto")
+        .arg("--rdma-device", "rxe1");
+    let other = other.start();
+    let (differ, content) = checked(&[], &other, |c| {
+        c.env("BUSBAR_RDMA_DEVICE", "rxe0");
+    });
+    let wanted = "its MTU is 1500, and that of here is 4200";
+    assert!(
+        !content && found(&differ, &other.address, wanted, "same MTU"),
+        "{differ:#}"
+    );
+    drop(other);
+    system("rdma link delete rxe1");
+    system("ip link set v1 mtu 4200");
+    system("ip link set v0 down");
+    let (down, content) = as_it_is(&[]);
+    system("ip link set v0 up");
+    let named = found(&down, at, "port 1 of rxe0 is down", "ip link set v0 up");
+    assert!(!content && named, "{down:#}");
+    until("all is well again", || as_it_is(&[]).1.then_some(()));
+}
+
+#[test]
+fn what_keeps_a_session_off_the_fabric_is_said_in_a_line_or_ends_it() {
+    if !has_device() {
+        return;
+    }
+    let server = server();
+    let folder = no_library();
+    let args = random(1, 20);
+    let lib = folder.path().to_str().expect("a path");
+    type Env<'a> = Option<(&'a str, &'a str)>;
+    let cases: [(&[&str], Env<'_>, &str); 3] = [
+        (
+            &[],
+            Some(("BUSBAR_RDMA_DEVICE", "rxe0:1:200")),
+            "has no address 200",
+        ),
+        (&LITTLE_MEMORY, None, "ulimit -l"),
+        (
+            &[],
+            Some(("LD_LIBRARY_PATH", lib)),
+            "libibverbs.so.1 cannot be loaded",
+        ),
+    ];
+    for (wrap, env, why) in cases {
+        for wish in ["auto", "on"] {
+            let all = [wrap, &[tree().busbar.to_str().expect("a path")]].concat();
+            let mut c = Command::new(all[0]);
+            clear(&mut c);
+            c.args(&all[1..])
+                .args(["run", "--server", &server.address, "--rdma", wish]);
+            c.args(["--", PROGRAM])
+                .args(&args)
+                .env("BUSBAR_LOG", "info")
+                .envs(env);
+            let out = finished(&mut c);
+            let said = String::from_utf8_lossy(&out.stderr).into_owned();
+            assert!(said.contains(why), "{wish}: {said}");
+            let on_tcp = said
+                .lines()
+                .filter(|l| l.contains("the session is on TCP: "))
+                .count();
+            let as_wished = if wish == "auto" {
+                (true, 1)
+            } else {
+                (false, 0)
+            };
+            assert_eq!((out.status.success(), on_tcp), as_wished, "{wish}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_session_that_changes_its_path_a_hundred_times_computes_what_it_would() {
+    if !has_device() {
+        return;
+    }
+    let server = server();
+    let program = Path::new(PROGRAM);
+    let limit = Duration::from_secs(900);
+    let mut here = Running::start(native(program).arg("random-lines"));
+    let mut there = remote(&server, program);
+    let there = there.arg("random-lines").env("BUSBAR_SHM", "0");
+    let mut there = Running::start_for(there, limit);
+    let on = |path| until(path, || is_on(path)(&server.wait_for_sessions(1)));
+    let mut seed = 0;
+    let mut works = |change: &dyn Fn()| {
+        seed += 1;
+        for p in [&mut here, &mut there] {
+            p.say(&format!("{seed} 60 65536"));
+        }
+        change();
+        assert_eq!(here.line(), there.line(), "program {seed}");
+    };
+    works(&|| ());
+    on("rdma");
+    let session = server.sessions()[0]["session"]
+        .as_str()
+        .expect("a name")
+        .to_string();
+    let set = |path: &'static str| {
+        let mut c = Command::new(&tree().busbar);
+        clear(&mut c);
+        c.args(["set", &session, "--server", &server.address, "--path", path]);
+        assert!(finished(&mut c).status.success());
+        on(path);
+    };
+    // The kernel's device of software goes once nobody has it open, and tells nobody before: that
+    // its port is down has the session let go of it.
+    let lost = |meanwhile: &dyn Fn()| {
+        system("ip link set v0 down");
+        on("tcp");
+        meanwhile();
+        system("ip link set v0 up");
+        on("rdma");
+    };
+    let made_anew = || {
+        system("rdma link delete rxe0");
+        system("rdma link add rxe0 type rxe netdev v0");
+    };
+    for round in 0..50 {
+        match round {
+            10 => works(&|| lost(&|| ())),
+            30 => works(&|| lost(&made_anew)),
+            _ => {
+                works(&|| set("tcp"));
+                works(&|| set("rdma"));
+            }
+        }
+    }
+    let traffic = &server.sessions()[0]["traffic"];
+    let n = |of: &str| traffic[of].as_u64().unwrap_or(0);
+    assert!(
+        n("rdma_in") > 0 && n("rdma_in") < n("bytes_in"),
+        "{traffic}"
+    );
+    there.go_on();
+    assert!(there.wait().success());
+    server.wait_for_sessions(0);
+}
+
+#[test]
+fn a_server_without_rdma_sets_no_session_to_it() {
+    let server = Server::start();
+    let mut program = Running::start(remote(&server, Path::new(PROGRAM)).arg("until-error"));
+    program.line_with("calling");
+    let session = server.wait_for_sessions(1)[0]["session"].clone();
+    let session = session.as_str().expect("a name");
+    let set = |path| {
+        let mut c = Command::new(&tree().busbar);
+        clear(&mut c);
+        c.args(["set", session, "--server", &server.address, "--path", path]);
+        c
+    };
+    refused(&mut set("rdma"), &["--rdma auto"]);
+    assert!(finished(&mut set("tcp")).status.success());
+    assert_eq!(server.wait_for_sessions(1)[0]["path"], "tcp");
+    program.kill();
+}
+
 #[test]
 fn without_a_device_sessions_are_on_tcp_and_say_why_or_there_is_none() {
     let server = server();

@@ -305,6 +305,36 @@ fn doctor_makes_calls_and_says_what_they_cost() {
 }
 
 #[test]
+fn what_a_check_of_a_fabric_says_is_what_the_schema_says() {
+    let server = Server::start();
+    let mut c = busbar(&[
+        "fabric",
+        "check",
+        "--json",
+        "--seconds",
+        "0",
+        &server.address,
+    ]);
+    let out = finished(&mut c);
+    let v = holds("fabric-check.json", &String::from_utf8_lossy(&out.stdout));
+    assert_eq!(v["ok"], out.status.success());
+    let machines = v["machines"].as_array().expect("a list");
+    assert_eq!(machines[1]["name"], server.address);
+    for m in &machines[1..] {
+        let devices = m["machine"]["devices"].as_array().expect("a list");
+        let findings = v["findings"].as_array().expect("a list");
+        let named = findings.iter().any(|f| {
+            f["at"] == m["name"]
+                && f["what"]
+                    .as_str()
+                    .expect("words")
+                    .contains("no RDMA device")
+        });
+        assert_eq!(devices.is_empty(), named, "{v}");
+    }
+}
+
+#[test]
 fn tokens_settings_and_links_are_what_the_schemas_say() {
     let g = Guarded::start();
     g.line("ann", &["--tenant", "lab", "--expires", "30d"]);

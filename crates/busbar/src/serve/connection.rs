@@ -3,7 +3,8 @@
 use super::asking::{asker, settled};
 use super::budget::{Allowance, Budget};
 use super::desk;
-use super::entry::SessionEntry;
+use super::entry::{Pace, SessionEntry};
+use super::fabric;
 use super::greeting::Guest;
 use super::groups::Group;
 use super::heritage;
@@ -19,7 +20,7 @@ use busbar_channel::switches::Switch;
 use busbar_control::attach::{Attach, Order, Report};
 use busbar_control::gpu::{Question, Said};
 use busbar_control::hello::{
-    BUSY, ClientInfo, HOLDINGS, Hello, Intent, LAST_READINGS, PATIENCE, Refusal, Welcome,
+    BUSY, ClientInfo, HOLDINGS, Hello, Intent, LAST_READINGS, PATIENCE, Refusal, Road, Welcome,
 };
 use busbar_control::holding::{self, Holding};
 use busbar_control::status::{Session, Status};
@@ -27,6 +28,7 @@ use busbar_control::succession::ToHeir;
 use busbar_pool::{Asker, Placing, Refused};
 use busbar_transport::Connection;
 use busbar_transport::lock::lock;
+use busbar_transport::rdma::Wish;
 use busbar_transport::stream::Stream;
 use busbar_transport::tls::Handed;
 use busbar_wire::frame::Kind;
@@ -153,6 +155,7 @@ fn attend(server: &Arc<Server>, known: Known, fresh: bool) {
         Intent::Ticket => link::ticket(server, &known, refuse),
         Intent::Dial => link::dial(server, known, refuse),
         Intent::Link => link::join(server, known, refuse),
+        Intent::Fabric => fabric::check(server, &known, refuse),
     }
 }
 
@@ -322,6 +325,7 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
         connected: true,
         holding: Holding::default(),
         told: 0,
+        pace: Pace::default(),
         had: BTreeMap::new(),
         worker: worker.clone(),
     };
@@ -470,6 +474,11 @@ fn resume(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal))
 /// Changes what a running session has.
 fn set(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream, Refusal)) {
     let Known { conn, hello, .. } = known;
+    let rdma = hello.change.path == Some(Road::Rdma);
+    if rdma && server.config.rdma == Wish::Off {
+        let text = "this server moves no session to RDMA: start it with `--rdma auto`";
+        return refuse(conn, Refusal::new("rdma", text));
+    }
     match change(server, hello, &known.who) {
         Ok(()) => answer(conn, &Welcome::with(known.protocol, &())),
         Err(r) => refuse(conn, r.into()),
@@ -481,6 +490,9 @@ pub(super) fn change(server: &Server, hello: &Hello, who: &Who) -> Result<(), Re
     let (name, asker) = (&hello.session, asker(who, hello));
     let placing = settled(|| lock(&server.pool).set(name, &asker, hello.change))?;
     apply(server, name);
+    if let (Some(road), Some(worker)) = (hello.change.path, server.worker_of(name)) {
+        worker.tell(&Order::Path { road });
+    }
     let has = lock(&server.pool).session(name);
     if let (Some(before), Some(has)) = (&server.succession.predecessor, has) {
         before.changed(&has);
@@ -490,6 +502,7 @@ pub(super) fn change(server: &Server, hello: &Hello, who: &Who) -> Result<(), Re
         token = who.name,
         share = placing.part.share,
         priority = placing.part.priority,
+        path = ?hello.change.path,
         memory = placing.memory,
         "session is changed"
     );
@@ -675,6 +688,7 @@ fn own_sessions(server: &Server, hello: &Hello, who: &Who) -> Vec<Session> {
                 time: server.time.had(name),
                 seconds: s.since.elapsed().as_secs(),
                 opened: unix(s.opened),
+                rate: s.pace.rate.filter(|_| holdings),
                 holding: if holdings {
                     s.holding.clone()
                 } else {

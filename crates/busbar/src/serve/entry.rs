@@ -11,6 +11,28 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+/// How fast a session's bytes come and go.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// When that was looked at, and how many bytes there had been.
+    last: Option<(Instant, u64)>,
+    /// Bytes a second between the last two looks.
+    pub rate: Option<u64>,
+}
+
+impl Pace {
+    /// Takes another look, unless there was one less than a second ago.
+    fn look(&mut self, since: Instant, now: Instant, bytes: u64) {
+        let (then, had) = self.last.unwrap_or((since, 0));
+        let ms = now.duration_since(then).as_millis();
+        if ms >= 1000 {
+            let more = u128::from(bytes.saturating_sub(had));
+            self.rate = u64::try_from(more * 1000 / ms).ok();
+            self.last = Some((now, bytes));
+        }
+    }
+}
+
 /// A session as the server sees it.
 pub(crate) struct SessionEntry {
     pub api: String,
@@ -28,6 +50,7 @@ pub(crate) struct SessionEntry {
     /// What it held when its worker last said so, and how often it has.
     pub holding: Holding,
     pub told: u64,
+    pub pace: Pace,
     /// What it has had of its devices, by ordinal, when that was last looked at.
     pub had: BTreeMap<u32, Had>,
     /// What it has in common with the other ranks of its job.
@@ -59,6 +82,31 @@ impl SessionEntry {
             round_trips: old.round_trips.max(new.round_trips),
             bytes_in: old.bytes_in.max(new.bytes_in),
             bytes_out: old.bytes_out.max(new.bytes_out),
+            rdma_in: old.rdma_in.max(new.rdma_in),
+            rdma_out: old.rdma_out.max(new.rdma_out),
         };
+        let bytes = self.holding.traffic.bytes().0;
+        self.pace.look(self.since, Instant::now(), bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_rate_is_of_what_came_since_the_look_before() {
+        let since = Instant::now();
+        let at = |ms| since + Duration::from_millis(ms);
+        let mut pace = Pace::default();
+        pace.look(since, at(500), 10);
+        assert_eq!(pace.rate, None);
+        pace.look(since, at(2000), 3000);
+        assert_eq!(pace.rate, Some(1500));
+        pace.look(since, at(2900), 9000);
+        assert_eq!(pace.rate, Some(1500));
+        pace.look(since, at(4000), 13_000);
+        assert_eq!(pace.rate, Some(5000));
     }
 }

@@ -24,7 +24,7 @@ use busbar_transport::lock::lock;
 use busbar_transport::tls;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
@@ -73,6 +73,8 @@ pub(crate) struct Server {
     pub tickets: Tickets,
     /// Other servers that are being dialled.
     pub dialling: AtomicUsize,
+    /// Somebody checks the fabric.
+    pub measuring: AtomicBool,
     /// And addresses that have not answered of late.
     pub silent: Silent,
     /// The servers before and after this one, at the same address.

@@ -22,6 +22,7 @@ use busbar_transport::shared::Door;
 use busbar_transport::tls::Handed;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -251,12 +252,13 @@ impl Workers {
         self.cells.have()
     }
 
-    /// A command that does the server's own work, in the server's own cell.
-    fn helper(&self) -> Result<(Command, Inside)> {
+    /// A command that does the server's own work, in the server's own cell, with these descriptors.
+    fn helper(&self, more: &[i32]) -> Result<(Command, Inside)> {
         let mut c = command();
         c.args(&self.args);
         let own = self.cells.own().map(|cell| cell.admit(&mut c));
-        let (keep, inside) = own.transpose()?.unwrap_or((Vec::new(), Inside::Here));
+        let (mut keep, inside) = own.transpose()?.unwrap_or((Vec::new(), Inside::Here));
+        keep.extend(more);
         with_descriptors(&mut c, keep);
         Ok((c, inside))
     }
@@ -264,7 +266,7 @@ impl Workers {
     /// Lists the devices. Done in a process of its own: a vendor's library that crashes or hangs
     /// while it looks for devices must not take the server along.
     pub fn probe(&self) -> Result<Found> {
-        let (mut c, inside) = self.helper()?;
+        let (mut c, inside) = self.helper(&[])?;
         c.arg(format!("--probe={}", self.apis.join(",")))
             .stdout(Stdio::piped());
         let mut child = self
@@ -294,10 +296,21 @@ impl Workers {
 
     /// Starts the process that reads the GPUs.
     pub fn readings(&self) -> Option<Child> {
-        let (mut c, inside) = self.helper().ok()?;
+        let (mut c, inside) = self.helper(&[]).ok()?;
         c.arg("--readings");
         c.stdin(Stdio::piped()).stdout(Stdio::piped());
         self.spawner.spawn(c, inside).ok()
+    }
+
+    /// Starts the process that is one end of a measurement, as it is told over a socket. `near` is
+    /// this machine's address.
+    pub fn fabric(&self, socket: &impl AsRawFd, near: Option<IpAddr>) -> Result<Child> {
+        let fd = socket.as_raw_fd();
+        let (mut c, inside) = self.helper(&[fd])?;
+        c.arg(format!("--fabric-fd={fd}"));
+        c.args(near.map(|near| format!("--fabric-near={near}")));
+        c.stdin(Stdio::null()).stdout(Stdio::null());
+        Ok(self.spawner.spawn(c, inside)?)
     }
 
     /// Has the store opened before the first worker needs it. An error says why there is none.

@@ -110,6 +110,18 @@ pub struct Port {
     choice: Choice,
 }
 
+impl Port {
+    /// Its device, its number there, and the index of its address.
+    pub fn place(&self) -> (&str, u8, u8) {
+        (&self.name, self.port, self.gid_index)
+    }
+}
+
+/// Whether libibverbs can be used, else why not.
+pub fn library() -> Result<(), String> {
+    api().map(drop)
+}
+
 /// Whether there is a port that is up, as far as that can be seen without the library; else why
 /// there is none.
 pub fn seen() -> Result<(), String> {

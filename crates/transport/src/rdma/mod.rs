@@ -13,6 +13,7 @@ mod setup;
 pub mod soft;
 #[cfg(test)]
 mod tests;
+pub mod trial;
 pub mod verbs;
 
 pub use settings::{Settings, Wish};

@@ -217,6 +217,7 @@ pub fn full() -> Overview {
                 round_trips: 7,
                 bytes_in: 11,
                 bytes_out: 13,
+                ..Traffic::default()
             },
             time: [(
                 "cuda:0".to_string(),

@@ -29,6 +29,7 @@ fn main() {
     match args.first().map(String::as_str) {
         Some("random") => random::run(&d, number(1), number(2)),
         Some("random-many") => random_many(&d),
+        Some("random-lines") => random_lines(&d),
         Some("random-threads") => random::threads(&d, number(1), number(2)),
         Some("random-devices") => random::devices::run(&d, number(1), number(2), number(3)),
         Some("apart") => random::apart::run(&d),
@@ -85,6 +86,18 @@ fn random_many(d: &Driver) {
         // SAFETY: the child is this process's own.
         assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
         say(&format!("seed {seed} status {status:#x}"));
+    }
+}
+
+/// Runs a random program for each line of its stdin, `SEED STEPS BYTES`, all of them in this
+/// process, and prints the end of its trace.
+fn random_lines(d: &Driver) {
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        let numbers: Vec<u64> = line.split(' ').filter_map(|n| n.parse().ok()).collect();
+        let [seed, steps, most] = numbers[..] else {
+            panic!("not a program: {line:?}");
+        };
+        say(&random::whole(d, seed, steps, most));
     }
 }
 
