@@ -452,7 +452,7 @@ impl Timeshare {
         }
         self.end_stuck(now, seen);
         let Some(t) = &self.turn else {
-            return self.give(now);
+            return self.give(now, None);
         };
         let (of, since, stopped, stale, late) = (t.of, t.since, t.stopped, t.stale, t.late);
         let turn = seen.get(&of).map_or(Use::None, |s| s.turn);
@@ -460,7 +460,7 @@ impl Timeshare {
             // It has handed it over, or never taken it up.
             self.turn = None;
             self.say(of, Word::Wait);
-            return self.give(now);
+            return self.give(now, Some(of));
         }
         if let Some(stopped) = stopped {
             let most = if stale { DRAIN_AGAIN } else { DRAIN };
@@ -468,7 +468,7 @@ impl Timeshare {
                 // What is under way still is charged as it runs on beside the next one's work.
                 self.turn = None;
                 self.say(of, Word::Wait);
-                self.give(now);
+                self.give(now, Some(of));
             }
             return;
         }
@@ -479,10 +479,12 @@ impl Timeshare {
         let (theirs, ours) = (self.rank(now, best), self.rank(now, holder));
         let had = now.saturating_sub(since);
         let more = theirs.balance - ours.balance;
+        // One that was idle is owed no more than that, whatever the holder is owed.
+        let rightly = more >= 0 || best.balance >= CREDIT;
         let first = best.part.priority > holder.part.priority && theirs.first > ours.first;
         let over = match theirs.first.cmp(&ours.first) {
             Ordering::Greater => had >= SHORTEST,
-            Ordering::Equal => theirs.is_ready && (more >= if best.fresh { 0 } else { GAP }),
+            Ordering::Equal => theirs.is_ready && (more >= GAP || best.fresh && rightly),
             Ordering::Less => false,
         };
         let others = theirs.first >= ours.first && theirs.is_ready && more > -GAP;
@@ -493,7 +495,7 @@ impl Timeshare {
             if let Some(m) = self.members.get_mut(&of) {
                 m.collects = now + SHORTEST;
             }
-            return self.give(now);
+            return self.give(now, Some(of));
         }
         let idle = matches!(turn, Use::Idle(from) if now.saturating_sub(from.max(since)) >= GRACE);
         let short = late && had < SHORTEST;
@@ -505,9 +507,10 @@ impl Timeshare {
         }
     }
 
-    /// Gives the turn, which nobody has.
-    fn give(&mut self, now: Duration) {
-        let Some((of, m)) = self.next(now, None) else {
+    /// Gives the turn, which nobody has: to whom it was taken `from` only if nobody else wants it.
+    fn give(&mut self, now: Duration, from: Option<u64>) {
+        let next = self.next(now, from).or_else(|| self.next(now, None));
+        let Some((of, m)) = next else {
             return;
         };
         let (stale, late) = (m.under_way, self.is_late(now, m));

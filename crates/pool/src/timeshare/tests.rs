@@ -500,6 +500,23 @@ fn whoever_runs_dry_takes_nothing_from_who_does_not() {
 }
 
 #[test]
+fn who_seldom_wants_little_waits_for_the_kernels_under_way_alone() {
+    let mut w = World::new(27);
+    let short = Program {
+        shortest: 2 * STEP,
+        longest: 2 * STEP + 1,
+        ..SATURATING
+    };
+    w.join(1, Some(900), 0, short);
+    w.join(2, Some(100), 0, SELDOM);
+    w.run(1000);
+    w.of(2).longest = 0;
+    w.run(20_000);
+    let longest = w.of(2).longest;
+    assert!(longest <= MS, "{longest} ns");
+}
+
+#[test]
 fn what_one_had_while_it_was_alone_is_not_owed_to_whoever_comes_back() {
     let mut w = World::new(12);
     w.join(1, Some(750), 0, SATURATING);
