@@ -159,14 +159,24 @@ pub fn from_2d(p: &Memcpy2D) -> R<Copy> {
     })
 }
 
-/// Checks a fill.
+/// Checks a fill, and that its memory is there.
 pub fn checked_fill(fill: Fill) -> R<Fill> {
-    let span = fill.span().ok_or(INVALID_VALUE)?;
+    let fill = shaped_fill(fill)?;
+    if fill.span().is_some_and(|n| n == 0 || memory::usable(fill.dst, n)) {
+        Ok(fill)
+    } else {
+        Err(INVALID_VALUE)
+    }
+}
+
+/// Checks a fill without its memory.
+fn shaped_fill(fill: Fill) -> R<Fill> {
+    fill.span().ok_or(INVALID_VALUE)?;
     let narrow = fill.height > 1 && fill.pitch < fill.width * fill.element;
     let element = fill.element as u64;
     let odd = !fill.dst.is_multiple_of(element)
         || (fill.height > 1 && !(fill.pitch as u64).is_multiple_of(element));
-    if narrow || odd || (span != 0 && !memory::usable(fill.dst, span)) {
+    if narrow || odd {
         return Err(INVALID_VALUE);
     }
     Ok(fill)
@@ -184,13 +194,17 @@ pub fn fill(
     if width == 0 || height == 0 {
         return Ok(());
     }
-    let fill = checked_fill(Fill {
+    let fill = Fill {
         dst,
         pitch,
         value,
         element,
         width,
         height,
-    })?;
+    };
+    // As with the real driver, a capture makes a node of it whether its memory is there or not.
+    let captures = capture::of(&stream)?.is_some();
+    let check = if captures { shaped_fill } else { checked_fill };
+    let fill = check(fill)?;
     submit::submit_to(&stream, &context, Work::Fill(fill))
 }

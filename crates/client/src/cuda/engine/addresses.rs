@@ -19,6 +19,7 @@ use crate::cuda::engine::shadow;
 use crate::cuda::state::functions::Function;
 use crate::cuda::state::rows::Rows;
 use crate::cuda::state::shadows::{MOST_SCANNED, words};
+use crate::cuda::state::space::{GRANULE, RESERVED, span};
 
 /// Bytes of the longest parameter whose words are believed at once: some pointers and sizes.
 const SHORT: u32 = 96;
@@ -138,7 +139,17 @@ pub fn on_device(cx: Cx, p: u64, has_it: &str) -> Result<u64> {
     }
 }
 
-/// The same of a graph's node.
+/// What stands for an address of which nothing is known here, in a node that a driver may make of it
+/// all the same. The worker lets no address pass that means nothing to the session, as it may be one
+/// of its own; so this one lies where sessions put memory, at an end that nobody gets to.
+pub fn of_unknown(cx: Cx, p: u64) -> u64 {
+    if cx.state().must_be_on_device(p, 1).is_ok() {
+        return p;
+    }
+    span(RESERVED.end - 1).end - GRANULE + p % GRANULE
+}
+
+/// Where the device has what a graph's node is to write.
 pub fn of_node(cx: Cx, p: u64) -> Result<u64> {
     on_device(cx, p, "a graph's node")
 }

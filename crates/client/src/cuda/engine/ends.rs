@@ -34,8 +34,18 @@ pub fn known(cx: Cx, e: &End, r: &Rows) -> Result<End> {
     Ok(e)
 }
 
-/// Checks a fill of `height` rows of `width` elements of `element` bytes. `None` when there is
-/// nothing to fill.
+/// What a fill fills.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Filled {
+    Nothing,
+    /// Memory that takes it, as far as is known here.
+    Known,
+    /// Something else, of which a stream that captures makes a node nevertheless: cuDNN asks for
+    /// the nodes of a plan before it has any memory for it.
+    Unknown,
+}
+
+/// Checks a fill of `height` rows of `width` elements of `element` bytes.
 pub fn fill(
     cx: Cx,
     dst: u64,
@@ -43,9 +53,9 @@ pub fn fill(
     element: usize,
     width: usize,
     height: usize,
-) -> Result<Option<()>> {
+) -> Result<Filled> {
     if width == 0 || height == 0 {
-        return Ok(None);
+        return Ok(Filled::Nothing);
     }
     let row = width.checked_mul(element).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let odd = |n: u64| !n.is_multiple_of(element as u64);
@@ -58,10 +68,15 @@ pub fn fill(
         .and_then(|n| n.checked_add(row))
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
     // Page-locked memory of the host may be filled, too.
-    if !cx.state().ranges.is_pinned(dst, len) {
-        cx.state().must_be_on_device(dst, len)?;
+    let there = if cx.state().ranges.is_pinned(dst, len) {
+        Ok(())
+    } else {
+        cx.state().must_be_on_device(dst, len)
+    };
+    match there {
+        Err(_) if cx.state().captures.any() => Ok(Filled::Unknown),
+        there => there.map(|()| Filled::Known),
     }
-    Ok(Some(()))
 }
 
 /// Whether a copy with these ends is one that no driver refuses, as far as is known here.

@@ -1,6 +1,7 @@
 //! Fills. What CUDA refuses at once is checked here; the rest is queued.
 
 use super::prelude::*;
+use crate::cuda::engine::ends::Filled;
 use crate::cuda::engine::{addresses, copy_across, ends};
 use crate::cuda::life::{enter, guard};
 
@@ -9,8 +10,8 @@ fn fill(
     raw: CUstream,
     per_thread: bool,
     dst: u64,
-    check: impl Fn(Cx) -> Result<Option<()>>,
-    send: impl Fn(Cx, u32, u64) -> Result<()>,
+    check: impl Fn(Cx) -> Result<Filled>,
+    send: impl Fn(Cx, bool, u32, u64) -> Result<()>,
 ) -> CUresult {
     guard(|| {
         let mut cx = enter()?;
@@ -19,12 +20,13 @@ fn fill(
         }
         cx.need_context()?;
         let stream = cx.stream(raw, per_thread)?;
-        if check(cx)?.is_none() {
-            return Ok(());
-        }
-        let there = addresses::on_device(cx, dst, "a fill")?;
-        copy_across::in_its_context(cx, dst, stream, |cx| send(cx, 0, there))
-            .unwrap_or_else(|| send(cx, stream, there))?;
+        let there = match check(cx)? {
+            Filled::Nothing => return Ok(()),
+            Filled::Unknown => return send(cx, false, stream, addresses::of_unknown(cx, dst)),
+            Filled::Known => addresses::on_device(cx, dst, "a fill")?,
+        };
+        copy_across::in_its_context(cx, dst, stream, |cx| send(cx, true, 0, there))
+            .unwrap_or_else(|| send(cx, true, stream, there))?;
         // Without a stream named, a fill of the host's memory is over when the call returns.
         if raw.is_null() && cx.state().ranges.is_pinned(dst, 1) {
             cx.synchronize(stream)?;
@@ -48,13 +50,14 @@ macro_rules! line {
                 per_thread,
                 dst,
                 checked,
-                |cx, h_stream, dst_device| {
-                    cx.send(&msg::$message {
+                |cx, usual, h_stream, dst_device| {
+                    let fill = msg::$message {
                         dst_device,
                         $value,
                         n: n as u64,
                         h_stream,
-                    })
+                    };
+                    cx.send_if(usual, &fill)
                 },
             )
         }
@@ -78,15 +81,16 @@ macro_rules! rows {
                 per_thread,
                 dst,
                 checked,
-                |cx, h_stream, dst_device| {
-                    cx.send(&msg::$message {
+                |cx, usual, h_stream, dst_device| {
+                    let fill = msg::$message {
                         dst_device,
                         dst_pitch: pitch as u64,
                         $value,
                         width: width as u64,
                         height: height as u64,
                         h_stream,
-                    })
+                    };
+                    cx.send_if(usual, &fill)
                 },
             )
         }

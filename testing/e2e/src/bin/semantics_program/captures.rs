@@ -90,6 +90,18 @@ const CALLS: &[(&str, Call)] = &[
     ("fill in the one", |a, t| {
         a.call("cuMemsetD8Async", &[t.memory, 1, 4, t.captures])
     }),
+    ("fill in the one what there is not", |a, t| {
+        a.call("cuMemsetD8Async", &[4096, 1, 4, t.captures])
+    }),
+    ("fill in the one more than there is", |a, t| {
+        a.call("cuMemsetD32Async", &[t.memory, 1, 1 << 30, t.captures])
+    }),
+    ("fill rows in the one what there is not", |a, t| {
+        a.call("cuMemsetD2D8Async", &[4096, 64, 1, 8, 8, t.captures])
+    }),
+    ("fill in another what there is not", |a, t| {
+        a.call("cuMemsetD8Async", &[4096, 1, 4, t.other])
+    }),
     ("fill in the legacy one", |a, t| {
         a.call("cuMemsetD8Async", &[t.memory, 1, 4, 1])
     }),
