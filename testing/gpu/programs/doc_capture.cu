@@ -528,3 +528,18 @@ DOC("launches in a capture keep the values that their parameters had") {
     for (int i = 0; i < 10; i++) HOLDS(value(m.ints() + i) == i * i);
     OK(cudaGraphExecDestroy(x));
 }
+DOC("a capture makes nodes of fills, whatever their memory; what is wrong shows elsewhere") {
+    Stream s;
+    Memory m(64);
+    cudaGraph_t g = nullptr;
+    size_t nodes = 0;
+    OK(cudaStreamBeginCapture(s, LOCAL));
+    TOLD(cuMemsetD8Async(4096, 0, 64, (CUstream)(cudaStream_t)s));
+    TOLD(cuMemsetD8Async(0, 0, 64, (CUstream)(cudaStream_t)s));
+    TOLD(cuMemsetD32Async((CUdeviceptr)m.p, 0, (size_t)1 << 40, (CUstream)(cudaStream_t)s));
+    TOLD(cuMemsetD2D8Async(4096, 64, 0, 8, 8, (CUstream)(cudaStream_t)s));
+    TOLD(cudaStreamEndCapture(s, &g));
+    if (g && cudaGraphGetNodes(g, nullptr, &nodes) == cudaSuccess) TOLD((cudaError_t)nodes);
+    if (g) OK(cudaGraphDestroy(g));
+    cudaGetLastError();
+}

@@ -150,6 +150,9 @@ APART("a flag in created host memory that a kernel waits for arrives while it ru
     Created c;
     cudaStream_t s;
     OK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    // A kernel's first launch loads it, which waits for the device.
+    put<<<1, 1, 0, s>>>(c.ints(), 7);
+    OK(cudaStreamSynchronize(s));
     OK(cuStreamWaitValue32((CUstream)s, c.at + 4096, 1, CU_STREAM_WAIT_VALUE_EQ));
     put<<<1, 1, 0, s>>>(c.ints(), 8);
     HOLDS(cudaStreamQuery(s) == cudaErrorNotReady);

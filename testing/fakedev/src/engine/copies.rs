@@ -162,7 +162,10 @@ pub fn from_2d(p: &Memcpy2D) -> R<Copy> {
 /// Checks a fill, and that its memory is there.
 pub fn checked_fill(fill: Fill) -> R<Fill> {
     let fill = shaped_fill(fill)?;
-    if fill.span().is_some_and(|n| n == 0 || memory::usable(fill.dst, n)) {
+    if fill
+        .span()
+        .is_some_and(|n| n == 0 || memory::usable(fill.dst, n))
+    {
         Ok(fill)
     } else {
         Err(INVALID_VALUE)

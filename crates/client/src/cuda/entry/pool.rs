@@ -2,7 +2,7 @@
 
 use super::prelude::*;
 use crate::cuda::engine::pool::Maker;
-use crate::cuda::engine::{host_pool, memory, pool, stream, vmm};
+use crate::cuda::engine::{host_pool, memory, pool, stream};
 use crate::cuda::state::handles::WORKER_IDS;
 use crate::cuda::state::ranges::{Sort, plausible};
 
@@ -149,9 +149,19 @@ fn of_host(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
         // Another process of this machine would need this one's memory, too.
         _ => refuse_if(shared, CUDA_ERROR_NOT_SUPPORTED)?,
     }
-    let mut memory: CUmemAllocationProp = busbar_abi::zeroed();
-    (memory.r#type, memory.location) = (props.allocType, props.location);
-    vmm::granularity(cx, &memory, CU_MEM_ALLOC_GRANULARITY_MINIMUM)?;
+    // What else a driver refuses is its own to say: it makes such a pool once, of which nothing is
+    // taken.
+    let tried = cx.create(Kind::MemoryPool);
+    let m = msg::PoolCreate {
+        pool: tried,
+        props: busbar_abi::bytes_of(props),
+    };
+    let there = cx.call(&m);
+    if there.is_ok() {
+        cx.send(&msg::CuMemPoolDestroy { pool: tried })?;
+    }
+    cx.destroy(Kind::MemoryPool, tried);
+    there?;
     Ok(host_pool::create(cx, props.maxSize as u64))
 }
 
