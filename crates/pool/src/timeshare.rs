@@ -1,6 +1,7 @@
 //! The time of one device, and whose it is: a pure state machine over what workers are seen to do.
 //!
-//! One session at a time has the **turn**, and only its worker submits. Every session has a
+//! One session at a time has the **turn**, and only its worker submits; those who leave the device
+//! idle have theirs together. Every session has a
 //! balance: device time that is used is taken from whoever used it, and given to all that want
 //! some, by weight. Who has the most gets the next turn. So a kernel that was longer than a turn is
 //! repaid by shorter or fewer ones, and what an idle session leaves is the others' at once. A
@@ -8,7 +9,7 @@
 //! sessions of a device of which nobody was promised a share, and nobody goes first.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Thousandths of a device's time.
@@ -50,11 +51,10 @@ pub struct Seen {
     pub under_way: bool,
     /// How long work of its was under way in turns, in all.
     pub busy: Duration,
+    /// How long the device was behind what it had submitted, in all.
+    pub behind: Duration,
     /// A number that changes when work is done.
     pub done: u32,
-    /// Since its turn began it has run dry: nothing was there to submit, and next to nothing under
-    /// way.
-    pub dry: bool,
 }
 
 /// What a worker is told.
@@ -91,8 +91,6 @@ pub struct Had {
 const GAP: i64 = 10_000_000;
 /// The shortest turn that ends because another one's promise is not kept.
 const SHORTEST: Duration = Duration::from_millis(5);
-/// The shortest turn that ends because its session has run dry.
-const DRY: Duration = Duration::from_millis(2);
 /// What a session may be owed, or owe.
 const MOST: i64 = 1_000_000_000;
 /// What one that is idle is owed at most.
@@ -105,6 +103,15 @@ const DRAIN: Duration = Duration::from_millis(50);
 const DRAIN_AGAIN: Duration = Duration::from_millis(5);
 /// How often is looked while somebody waits.
 const LOOK: Duration = Duration::from_micros(500);
+/// The same while several have the turn together, and nobody waits.
+const LOOK_TOGETHER: Duration = Duration::from_millis(20);
+/// What one that is idle may still be owed beyond its credit, it keeps for so long: it may only be
+/// hearing that its work is done.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How much of a session's own turn shows whether it leaves the device idle.
+const PROOF: Duration = Duration::from_millis(3);
+/// For how long that is believed.
+const BELIEVED: Duration = Duration::from_secs(2);
 /// The weight of who has no promise where all is promised, in thousandths: not quite nothing.
 const LEAST: i64 = 10;
 /// Who has waited for a turn for so long goes first once, whatever others are owed and whoever goes
@@ -128,9 +135,17 @@ struct Member {
     under_way: bool,
     /// It has wanted something since this turn began, and not before.
     fresh: bool,
-    /// Until when it collects work, after a turn in which it ran dry.
-    collects: Duration,
+    /// It was idle for the shortest turn before it wanted something, and has had none since.
+    rested: bool,
+    /// Since when it has neither wanted a turn nor used one.
+    idle: Option<Duration>,
+    /// How long it had the turn alone since it last showed whether it leaves the device idle, and
+    /// how long the device was behind then.
+    proof: (Duration, Duration),
+    /// When it last showed that it leaves the device idle, if it did so the last time.
+    sparse: Option<Duration>,
     busy: Duration,
+    behind: Duration,
     done: u32,
     /// Since when nothing of its was done although it had no turn, or was to hand one over.
     stuck: Option<Duration>,
@@ -144,25 +159,14 @@ struct Member {
 
 #[derive(Debug)]
 struct Turn {
-    of: u64,
+    /// One session, or several that leave the device idle.
+    of: BTreeSet<u64>,
     since: Duration,
     stopped: Option<Duration>,
-    /// How long nothing has been under way; not counted yet, for the turn may end so.
-    idle: Duration,
     /// Work of an earlier turn was under way when it began.
     stale: bool,
-    /// Its session has it because it had waited for long.
-    late: bool,
-}
-
-/// What right a session has to the next turn; the greatest has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    /// It has waited for long; its priority.
-    first: (bool, i32),
-    /// It does not collect work.
-    is_ready: bool,
-    balance: i64,
+    /// It does not end before the shortest one: its session had waited for long, or had rested.
+    firm: bool,
 }
 
 /// A device's time.
@@ -210,8 +214,12 @@ impl Timeshare {
             wants: false,
             under_way: false,
             fresh: false,
-            collects: Duration::ZERO,
+            rested: false,
+            idle: Some(Duration::ZERO),
+            proof: Default::default(),
+            sparse: None,
             busy: Duration::ZERO,
+            behind: Duration::ZERO,
             done: 0,
             stuck: None,
             used: Duration::ZERO,
@@ -225,7 +233,7 @@ impl Timeshare {
     /// A session goes; the turn, if it has it, is free.
     pub fn leave(&mut self, of: u64) {
         self.members.remove(&of);
-        self.turn.take_if(|t| t.of == of);
+        self.turn.take_if(|t| t.of.remove(&of) && t.of.is_empty());
     }
 
     /// A session's part changes.
@@ -270,63 +278,50 @@ impl Timeshare {
             let is = self.members.get(&k)?.said;
             (is != was).then_some((k, is))
         });
-        let late = |(k, m): (&u64, &Member)| m.under_way && self.holder() != Some(*k);
+        let late = |(k, m): (&u64, &Member)| m.under_way && !self.has(*k);
         let late = self.members.iter().any(late);
-        let again = self.is_shared() && (self.waited || late);
-        (changed.collect(), again.then_some(LOOK))
+        let together = self.turn.as_ref().is_some_and(|t| t.of.len() > 1);
+        let again = match self.is_shared() {
+            true if self.waited || late => Some(LOOK),
+            true if together => Some(LOOK_TOGETHER),
+            _ => None,
+        };
+        (changed.collect(), again)
     }
 
-    fn holder(&self) -> Option<u64> {
-        self.turn.as_ref().map(|t| t.of)
+    /// Whether a session has the turn, alone or with others.
+    fn has(&self, of: u64) -> bool {
+        self.turn.as_ref().is_some_and(|t| t.of.contains(&of))
+    }
+
+    /// Who has the turn alone.
+    fn alone(&self) -> Option<u64> {
+        let one = self.turn.as_ref().filter(|t| t.of.len() == 1)?;
+        one.of.first().copied()
     }
 
     fn waits(&self) -> bool {
-        let turn = self.holder();
-        self.members
-            .iter()
-            .any(|(k, m)| m.wants && turn != Some(*k))
+        self.members.iter().any(|(k, m)| m.wants && !self.has(*k))
     }
 
     /// Takes what was used since the last look from those who used it, and gives it to those who
     /// want some.
     fn account(&mut self, now: Duration, seen: &BTreeMap<u64, Seen>) {
         let past = now - self.at;
-        let holder = self.holder();
-        let late = seen
-            .iter()
-            .filter(|(k, s)| s.under_way && holder != Some(**k));
-        let late: Vec<u64> = late.map(|(k, _)| *k).collect();
-        let mut used: Vec<(u64, Duration)> = Vec::new();
-        if let Some(h) = holder
-            && let (Some(m), Some(s)) = (self.members.get(&h), seen.get(&h))
-        {
-            let before = self.turn.as_ref().map_or(Duration::ZERO, |t| t.idle);
-            let idle = match s.turn {
-                Use::Idle(since) => now.saturating_sub(since).min(before + past),
-                _ => Duration::ZERO,
-            };
-            let time = match self.waited {
-                // It has the device to itself, whether it uses it or not.
-                true => past + before - idle,
-                false => s.busy.saturating_sub(m.busy).min(past),
-            };
-            if let Some(t) = &mut self.turn {
-                t.idle = idle;
-            }
-            used.push((h, time / (late.len() + 1) as u32));
-        }
-        // The driver divides the device among those whose work is under way.
-        let n = late.len() + usize::from(used.iter().any(|(_, t)| !t.is_zero()));
-        if self.is_shared() {
-            used.extend(late.iter().map(|k| (*k, past / n.max(1) as u32)));
-        }
+        let used = self.used(now, seen);
+        self.prove(now, seen);
         // Nobody looks while nobody waits: whoever begins to want some was owed nothing of what the
         // others had until then.
         let unwatched = (!self.waited).then(|| self.weights());
+        let turn = self.turn.as_ref().map(|t| t.of.clone()).unwrap_or_default();
         for (k, m) in &mut self.members {
             let Some(s) = seen.get(k) else { continue };
-            m.fresh |= s.wants && !m.wants;
-            m.hungry = match s.wants && holder != Some(*k) {
+            // Whoever has just handed a turn over, with work under way still, only goes on.
+            if let Some(from) = m.idle.filter(|_| s.wants) {
+                m.fresh = true;
+                m.rested |= now - from >= SHORTEST;
+            }
+            m.hungry = match s.wants && !turn.contains(k) {
                 true if m.wants => {
                     m.waited += past;
                     m.hungry.or(Some(self.at))
@@ -335,11 +330,15 @@ impl Timeshare {
                 false => None,
             };
             (m.present, m.wants, m.under_way) = (s.present, s.wants, s.under_way);
-            m.busy = s.busy;
+            (m.busy, m.behind) = (s.busy, s.behind);
+            // Of several who have the turn together each may be idle for a moment.
+            let together = turn.len() > 1 && turn.contains(k) && used.contains_key(k);
+            let active = m.wants || m.under_way || together;
+            m.idle = (!active).then(|| m.idle.unwrap_or(now));
         }
         let weights = unwatched.unwrap_or_else(|| self.weights());
         let all: i64 = weights.values().sum::<i64>().max(1);
-        let time: i64 = used.iter().map(|(_, t)| ns(*t)).sum();
+        let time: i64 = used.values().map(|t| ns(*t)).sum();
         for (k, t) in used {
             if let Some(m) = self.members.get_mut(&k) {
                 m.balance -= ns(t);
@@ -359,10 +358,16 @@ impl Timeshare {
             .iter_mut()
             .filter(|(k, _)| !weights.contains_key(k))
         {
-            left += (m.balance - CREDIT).max(0);
+            let pauses = m.idle.is_some_and(|from| now - from < PAUSE);
+            let most = if pauses {
+                m.balance.max(CREDIT)
+            } else {
+                CREDIT
+            };
+            left += (m.balance - most).max(0);
             let whole = i64::from(WHOLE);
             let w = m.part.share.map_or(whole / count, i64::from);
-            m.balance = (m.balance + of(ns(past), w, whole)).min(CREDIT);
+            m.balance = (m.balance + of(ns(past), w, whole)).min(most);
         }
         let active = |(k, m): (&u64, &Member)| weights.contains_key(k).then_some(m.balance);
         let owed: i64 = self.members.iter().filter_map(active).sum::<i64>() + time;
@@ -378,11 +383,62 @@ impl Timeshare {
         }
     }
 
+    /// What each has used since the last look: the driver divides the device among those whose work
+    /// is under way, in a turn that they have together or beyond their own.
+    fn used(&self, now: Duration, seen: &BTreeMap<u64, Seen>) -> BTreeMap<u64, Duration> {
+        let past = now - self.at;
+        let together = self.turn.as_ref().is_some_and(|t| t.of.len() > 1);
+        let time = |(k, m): (&u64, &Member)| {
+            let s = seen.get(k)?;
+            let time = match s.turn {
+                _ if !self.has(*k) => match s.under_way && self.is_shared() {
+                    true => past,
+                    false => Duration::ZERO,
+                },
+                // Of several who have it together each may be idle for a moment.
+                Use::Idle(since)
+                    if together && self.waited && now.saturating_sub(since) < GRACE =>
+                {
+                    past
+                }
+                // While others wait it has the device to itself, whether it uses it or not.
+                Use::Idle(since) if self.waited => since.clamp(self.at, now) - self.at,
+                _ if self.waited => past,
+                _ => s.busy.saturating_sub(m.busy).min(past),
+            };
+            (!time.is_zero()).then_some((*k, time))
+        };
+        let mut used: BTreeMap<_, _> = self.members.iter().filter_map(time).collect();
+        let n = used.len().max(1) as u32;
+        used.values_mut().for_each(|t| *t /= n);
+        used
+    }
+
+    /// Sees whether whoever has the turn alone leaves the device idle. With others' work beside its
+    /// own that would not show: the device would be behind by theirs.
+    fn prove(&mut self, now: Duration, seen: &BTreeMap<u64, Seen>) {
+        let Some(of) = self.alone() else { return };
+        let beside = |(k, s): (&u64, &Seen)| *k != of && s.under_way;
+        let going_on = self.turn.as_ref().is_some_and(|t| t.stopped.is_none());
+        if !going_on || seen.iter().any(beside) {
+            return;
+        }
+        let past = now - self.at;
+        if let (Some(m), Some(s)) = (self.members.get_mut(&of), seen.get(&of)) {
+            m.proof.0 += past;
+            m.proof.1 += s.behind.saturating_sub(m.behind).min(past);
+            if m.proof.0 >= PROOF {
+                let (whole, behind) = std::mem::take(&mut m.proof);
+                m.sparse = (behind < whole / 2).then_some(now);
+            }
+        }
+    }
+
     /// What each has of what is used, of those who want some: what it is promised, and those who go
     /// first the rest. Who has neither is owed nothing, however long it waits.
     fn weights(&self) -> BTreeMap<u64, i64> {
-        let holder = self.holder();
-        let active = |(k, m): &(&u64, &Member)| m.wants || m.under_way || holder == Some(**k);
+        let holder = self.alone();
+        let active = |(k, m): &(&u64, &Member)| m.idle.is_none() || holder == Some(**k);
         let mut active: Vec<_> = self.members.iter().filter(active).collect();
         let top = active.iter().map(|(_, m)| m.part.priority).max();
         let first = |m: &Member| Some(m.part.priority) == top;
@@ -411,27 +467,29 @@ impl Timeshare {
         since(m.hungry).is_some_and(|d| d >= LONG) && since(self.fed).is_none_or(|d| d >= APART)
     }
 
-    /// Who goes first of two who want the device: who has waited for long, then by priority,
-    /// against which a promise holds, then who does not collect work, then by what each is owed.
-    fn rank(&self, now: Duration, m: &Member) -> Rank {
+    /// Who goes first of two who want the device: who has waited for long, and then by priority,
+    /// against which a promise holds.
+    fn class(&self, now: Duration, m: &Member) -> (bool, i32) {
         let top = || self.members.values().map(|m| m.part.priority).max();
         let first = match m.part.share.is_some() && m.balance > 0 {
             true => top().unwrap_or_default(),
             false => m.part.priority,
         };
-        Rank {
-            first: (self.is_late(now, m), first),
-            is_ready: now >= m.collects,
-            balance: m.balance,
-        }
+        (self.is_late(now, m), first)
     }
 
-    /// Who has the best right to the next turn, but for this one.
-    fn next(&self, now: Duration, but: Option<u64>) -> Option<(u64, &Member)> {
+    /// As [`Timeshare::class`], then who has rested and had less than its part, then by what each
+    /// is owed.
+    fn rank(&self, now: Duration, m: &Member) -> ((bool, i32), bool, i64) {
+        (self.class(now, m), m.rested && m.balance > 0, m.balance)
+    }
+
+    /// Who has the best right to the next turn, of those who have none.
+    fn next(&self, now: Duration) -> Option<(u64, &Member)> {
         let wanting = self
             .members
             .iter()
-            .filter(|(k, m)| m.wants && but != Some(**k) && !matches!(m.said, Word::End));
+            .filter(|(k, m)| m.wants && !self.has(**k) && !matches!(m.said, Word::End));
         let best = wanting.max_by_key(|(k, m)| (self.rank(now, m), std::cmp::Reverse(**k)));
         best.map(|(k, m)| (*k, m))
     }
@@ -451,96 +509,169 @@ impl Timeshare {
             }
         }
         self.end_stuck(now, seen);
+        let turn = |k: &u64| seen.get(k).map_or(Use::None, |s| s.turn);
         let Some(t) = &self.turn else {
-            return self.give(now, None);
+            return self.give(now);
         };
-        let (of, since, stopped, stale, late) = (t.of, t.since, t.stopped, t.stale, t.late);
-        let turn = seen.get(&of).map_or(Use::None, |s| s.turn);
-        if turn == Use::None {
+        if t.of.iter().all(|k| turn(k) == Use::None) {
             // It has handed it over, or never taken it up.
-            self.turn = None;
-            self.say(of, Word::Wait);
-            return self.give(now, Some(of));
+            self.take_back();
+            return self.give(now);
         }
-        if let Some(stopped) = stopped {
-            let most = if stale { DRAIN_AGAIN } else { DRAIN };
+        if let Some(stopped) = t.stopped {
+            let most = if t.stale { DRAIN_AGAIN } else { DRAIN };
             if now.saturating_sub(stopped) >= most {
                 // What is under way still is charged as it runs on beside the next one's work.
-                self.turn = None;
-                self.say(of, Word::Wait);
-                self.give(now, Some(of));
+                self.take_back();
+                self.give(now);
             }
             return;
         }
-        let Some((_, best)) = self.next(now, Some(of)) else {
+        self.part(now);
+        self.gather(now);
+        let (Some(t), Some((_, best))) = (&self.turn, self.next(now)) else {
             return;
         };
-        let holder = &self.members[&of];
-        let (theirs, ours) = (self.rank(now, best), self.rank(now, holder));
-        let had = now.saturating_sub(since);
-        let more = theirs.balance - ours.balance;
-        // One that was idle is owed no more than that, whatever the holder is owed.
-        let rightly = more >= 0 || best.balance >= CREDIT;
-        let first = best.part.priority > holder.part.priority && theirs.first > ours.first;
-        let over = match theirs.first.cmp(&ours.first) {
-            Ordering::Greater => had >= SHORTEST,
-            Ordering::Equal => theirs.is_ready && (more >= GAP || best.fresh && rightly),
+        let since = t.since;
+        let holders = t.of.iter().filter_map(|k| self.members.get(k));
+        let active = holders.clone().filter(|m| m.idle.is_none());
+        let Some(holder) = active.chain(holders).max_by_key(|m| {
+            let idle = m.idle.is_some();
+            (!idle, self.class(now, m), m.balance)
+        }) else {
+            return;
+        };
+        let (theirs, ours) = (self.class(now, best), self.class(now, holder));
+        let first = best.part.priority > holder.part.priority && theirs > ours;
+        let gap = if best.fresh { 0 } else { GAP };
+        let over = match theirs.cmp(&ours) {
+            Ordering::Greater => now.saturating_sub(since) >= SHORTEST,
+            Ordering::Equal => best.balance - holder.balance >= gap,
             Ordering::Less => false,
         };
-        let others = theirs.first >= ours.first && theirs.is_ready && more > -GAP;
-        if seen[&of].dry && had >= DRY && others {
-            // Little is under way: the next one need not wait for that.
-            self.turn = None;
-            self.say(of, Word::Wait);
-            if let Some(m) = self.members.get_mut(&of) {
-                m.collects = now + SHORTEST;
-            }
-            return self.give(now, Some(of));
-        }
-        let idle = matches!(turn, Use::Idle(from) if now.saturating_sub(from.max(since)) >= GRACE);
-        let short = late && had < SHORTEST;
-        if idle || !short && (first || over) {
+        let idle = |k| match turn(k) {
+            Use::Idle(from) => now.saturating_sub(from.max(since)) >= GRACE,
+            other => other == Use::None,
+        };
+        let idle = t.of.iter().all(idle);
+        let short = t.firm && now.saturating_sub(since) < SHORTEST;
+        if !short && self.rank(now, best).1 && theirs >= ours {
+            // It has little to do, or would not have rested: beside what is under way of the
+            // holder's it is done sooner than behind that.
+            self.take_back();
+            self.give(now);
+        } else if idle || !short && (first || over) {
             if let Some(t) = &mut self.turn {
                 t.stopped = Some(now);
             }
-            self.say(of, Word::Stop);
+            self.tell_all(Word::Stop);
         }
     }
 
-    /// Gives the turn, which nobody has: to whom it was taken `from` only if nobody else wants it.
-    fn give(&mut self, now: Duration, from: Option<u64>) {
-        let next = self.next(now, from).or_else(|| self.next(now, None));
-        let Some((of, m)) = next else {
+    /// Tells all who have the turn.
+    fn tell_all(&mut self, word: Word) {
+        let all = self.turn.as_ref().map(|t| t.of.clone());
+        for k in all.unwrap_or_default() {
+            self.say(k, word);
+        }
+    }
+
+    /// Nobody has the turn any more.
+    fn take_back(&mut self) {
+        self.tell_all(Word::Wait);
+        self.turn = None;
+    }
+
+    fn is_sparse(&self, now: Duration, m: &Member) -> bool {
+        m.sparse.is_some_and(|at| now.saturating_sub(at) < BELIEVED)
+    }
+
+    /// Of those who have the turn together, has leave it who must show again that it leaves the
+    /// device idle, or has had too much.
+    fn part(&mut self, now: Duration) {
+        let Some(t) = self.turn.as_ref().filter(|t| t.of.len() > 1) else {
+            return;
+        };
+        let all = t.of.iter().filter_map(|k| Some((*k, self.members.get(k)?)));
+        let most = all.clone().filter(|(_, m)| m.idle.is_none());
+        let most = most.map(|(_, m)| m.balance).max().unwrap_or(-MOST);
+        let leaves = |m: &Member| !self.is_sparse(now, m) || most - m.balance > 2 * GAP;
+        let leave: Vec<_> = all.filter(|(_, m)| leaves(m)).map(|(k, _)| k).collect();
+        for k in leave {
+            if let Some(t) = self.turn.as_mut().filter(|t| t.of.len() > 1) {
+                t.of.remove(&k);
+                self.say(k, Word::Wait);
+            }
+        }
+    }
+
+    /// If those who have the turn leave the device idle, others who do have it with them.
+    fn gather(&mut self, now: Duration) {
+        let Some(t) = &self.turn else { return };
+        let holders = t.of.iter().filter_map(|k| self.members.get(k));
+        if !holders.clone().all(|m| self.is_sparse(now, m)) {
+            return;
+        }
+        let Some(first) = holders.clone().map(|m| self.class(now, m)).max() else {
+            return;
+        };
+        let most = holders.map(|m| m.balance).max().unwrap_or(MOST);
+        let joins = |(k, m): &(&u64, &Member)| {
+            m.wants
+                && !self.has(**k)
+                && !matches!(m.said, Word::End)
+                && self.is_sparse(now, m)
+                && self.class(now, m) >= first
+                && most - m.balance <= GAP
+        };
+        let join: Vec<_> = self.members.iter().filter(joins).map(|(k, _)| *k).collect();
+        for k in join {
+            if let Some(t) = &mut self.turn {
+                t.of.insert(k);
+            }
+            self.begin(k);
+        }
+    }
+
+    /// A session has the turn from now on.
+    fn begin(&mut self, of: u64) {
+        if let Some(m) = self.members.get_mut(&of) {
+            (m.rested, m.fresh) = (false, false);
+        }
+        self.say(of, Word::Go);
+    }
+
+    /// Gives the turn, which nobody has.
+    fn give(&mut self, now: Duration) {
+        let Some((of, m)) = self.next(now) else {
             return;
         };
         let (stale, late) = (m.under_way, self.is_late(now, m));
+        let firm = late || self.rank(now, m).1;
         if late {
             self.fed = Some(now);
         }
         self.turn = Some(Turn {
-            of,
+            of: BTreeSet::from([of]),
             since: now,
             stopped: None,
-            idle: Duration::ZERO,
             stale,
-            late,
+            firm,
         });
         self.members.values_mut().for_each(|m| m.fresh = false);
-        if let Some(m) = self.members.get_mut(&of) {
-            m.collects = Duration::ZERO;
-        }
-        self.say(of, Word::Go);
+        self.begin(of);
+        self.gather(now);
     }
 
     /// Ends who has kept others waiting for longer than the limit by one piece of work.
     fn end_stuck(&mut self, now: Duration, seen: &BTreeMap<u64, Seen>) {
         let going_on = self.turn.as_ref().filter(|t| t.stopped.is_none());
-        let holder = going_on.map(|t| t.of);
+        let holders = going_on.map(|t| t.of.clone()).unwrap_or_default();
         let wanted = |but: u64| {
             let others = self.members.iter().filter(|(k, _)| **k != but);
             others
                 .into_iter()
-                .any(|(k, m)| m.wants || m.under_way || holder == Some(*k))
+                .any(|(k, m)| m.wants || m.under_way || holders.contains(k))
         };
         let wanted: BTreeMap<u64, bool> = self.members.keys().map(|k| (*k, wanted(*k))).collect();
         for (k, m) in &mut self.members {
@@ -549,7 +680,7 @@ impl Timeshare {
             m.done = s.done;
             if moved || !s.under_way || !wanted[k] {
                 m.stuck = None;
-            } else if m.stuck.is_none() && holder != Some(*k) {
+            } else if m.stuck.is_none() && !holders.contains(k) {
                 m.stuck = Some(now);
             }
             let long = m

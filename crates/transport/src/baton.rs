@@ -37,13 +37,14 @@ pub struct Slot {
     pub under_way: AtomicU32,
     /// How often work was seen to be done.
     pub done: AtomicU32,
-    /// Whether, since the server last had this 0, the worker had nothing to submit and the device
-    /// next to nothing to do for it.
-    pub dry: AtomicU32,
     /// How long work was under way until it was last idle, in ns.
     pub busy: AtomicU64,
     /// Since when it is busy or idle, by [`now`].
     pub since: AtomicU64,
+    /// How long the device was behind what was submitted to it, in ns.
+    pub behind: AtomicU64,
+    /// From when on it is behind by what is under way, by [`now`]; 0 for nothing.
+    pub behind_from: AtomicU64,
 }
 
 /// The memory.

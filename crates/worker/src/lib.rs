@@ -83,9 +83,6 @@ pub trait Api: std::any::Any {
         false
     }
 
-    /// The queue is empty: there is nothing to submit.
-    fn rest(&mut self) {}
-
     /// The queue was empty for a while, and something is coming.
     fn wake(&mut self) {}
 

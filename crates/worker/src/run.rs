@@ -535,7 +535,6 @@ fn execute(apis: &mut Apis<'_>, queue: &Queue, channel: &Channel, tally: &Tally)
             Next::Closed(why) => return why,
             Next::Empty => {
                 let busy = poll(apis);
-                apis.iter_mut().for_each(|api| api.rest());
                 let since = idle.get_or_insert_with(Instant::now).elapsed();
                 // Not by how long we have been idle: the client goes on when it is answered, which
                 // may be long after the last record, whatever the answer has to wait for.

@@ -15,13 +15,17 @@ use std::os::fd::OwnedFd;
 const MARK: u64 = 500_000;
 /// Marks under way at most.
 const MARKS: u32 = 2;
-/// The part of a mark that the device has left to do when a session runs dry, one in so many.
-const LITTLE: u32 = 4;
 /// Submissions from one mark to the next, at most.
 const MOST: u32 = 1 << 12;
 /// How long room for more work is waited for. Work that does not end by then may wait for what is
 /// to be submitted next.
 const ROOM: Duration = Duration::from_millis(20);
+/// A mark that takes longer than this finds the device behind. Less is what it takes to see that
+/// work is done.
+const LAG: u64 = 200_000;
+/// What a turn that ends leaves under way is not waited for where it is this short, which is what
+/// the hand-over takes. Of more the driver would make slices, and each change of context costs.
+const TAIL: u64 = 150_000;
 /// How often somebody who waits looks whether the session is over.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -33,10 +37,10 @@ struct Work {
     unmarked: u32,
     /// Submissions from one mark to the next.
     every: u32,
-    /// When the first piece without a mark was submitted.
-    begun: u64,
     /// When the last mark was done.
     done: u64,
+    /// Since when each mark has been under way, the oldest first.
+    marks: VecDeque<u64>,
     /// Work that does not end was waited for in vain: more goes through, until some is done.
     stuck: bool,
 }
@@ -64,7 +68,6 @@ pub struct Mark {
     turn: Turn,
     device: usize,
     submitted: u32,
-    /// When the first piece of it was submitted.
     since: u64,
 }
 
@@ -75,8 +78,8 @@ impl Turn {
             under_way: 0,
             unmarked: 0,
             every: 1,
-            begun: 0,
             done: 0,
+            marks: VecDeque::new(),
             stuck: false,
         };
         let _ = self.shared.set(Shared {
@@ -127,9 +130,9 @@ impl Turn {
     }
 
     /// Waits until something may be submitted for a device, or the session is over. What is
-    /// submitted then needs a [`Turn::mark`]. Before it waits, `marks` is to mark what was
-    /// submitted earlier: without a mark that would be under way all the while, no room would come
-    /// of it, and the end of the turn would wait for it.
+    /// submitted then needs a [`Turn::mark`]. Before it waits for a turn, `marks` is to mark what
+    /// was submitted in an earlier one: without a mark that would be under way all the while, and
+    /// the end of the turn would wait for it.
     pub fn pass(&self, device: usize, over: impl Fn() -> bool, marks: impl FnOnce()) {
         let Some((s, slot, work)) = self.slot(device) else {
             return;
@@ -148,23 +151,16 @@ impl Turn {
                     }
                 }
                 BUSY if w.under_way < MARKS * w.every || w.stuck => break,
-                _ if w.unmarked > 0 && marks.is_some() => {
-                    drop(w);
-                    if let Some(marks) = marks.take() {
-                        marks();
-                    }
-                    w = lock(work);
-                    continue;
-                }
                 BUSY => {
-                    // The device is behind, and not the session.
-                    slot.dry.store(0, Ordering::Relaxed);
                     w.stuck = full.elapsed() >= ROOM;
                     let waited = s.room.wait_timeout(w, ROOM);
                     w = waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
                 word => {
                     drop(w);
+                    if let Some(marks) = marks.take() {
+                        marks();
+                    }
                     asks.get_or_insert_with(|| Wants::new(slot, &s.bell));
                     slot.wait(word, LOOK);
                     w = lock(work);
@@ -174,32 +170,9 @@ impl Turn {
                 return;
             }
         }
-        if w.unmarked == 0 {
-            w.begun = baton::now();
-        }
         w.under_way += 1;
         w.unmarked += 1;
         slot.under_way.store(w.under_way, Ordering::Release);
-    }
-
-    /// The session has nothing more to submit. Where the device has little left to do for it, too,
-    /// it has run dry: the server hears of that once a turn.
-    pub fn rest(&self) {
-        let Some(s) = self.shared.get() else { return };
-        for (i, work) in s.work.iter().enumerate() {
-            let Some(slot) = s.board.slot(i) else {
-                continue;
-            };
-            let has_turn = matches!(slot.word(), IDLE | BUSY);
-            if !has_turn || slot.dry.load(Ordering::Relaxed) != 0 {
-                continue;
-            }
-            let w = lock(work);
-            if w.under_way <= w.every / LITTLE {
-                slot.dry.store(1, Ordering::Release);
-                baton::ring(&s.bell);
-            }
-        }
     }
 
     /// Whether it is time for a mark: somebody has `leisure`, or much was submitted.
@@ -213,11 +186,10 @@ impl Turn {
 
     /// A mark for what was submitted since the last one.
     pub fn mark(&self, device: usize) -> Option<Mark> {
-        let (_, _, work) = self.slot(device)?;
+        let (_, slot, work) = self.slot(device)?;
         let mut w = lock(work);
-        let (submitted, begun) = (std::mem::take(&mut w.unmarked), w.begun);
-        drop(w);
-        Some(self.mark_of(device, submitted, begun))
+        let submitted = std::mem::take(&mut w.unmarked);
+        Some(self.mark_of(device, submitted, (slot, &mut w)))
     }
 
     /// A mark for what was submitted while nobody asked.
@@ -226,11 +198,13 @@ impl Turn {
         let mut w = lock(work);
         w.under_way += 1;
         slot.under_way.store(w.under_way, Ordering::Release);
-        drop(w);
-        Some(self.mark_of(device, 1, baton::now()))
+        Some(self.mark_of(device, 1, (slot, &mut w)))
     }
 
-    fn mark_of(&self, device: usize, submitted: u32, since: u64) -> Mark {
+    fn mark_of(&self, device: usize, submitted: u32, (slot, w): (&Slot, &mut Work)) -> Mark {
+        let since = baton::now();
+        w.marks.push_back(since);
+        w.show_behind(slot);
         Mark {
             turn: self.clone(),
             device,
@@ -259,30 +233,55 @@ impl Drop for Mark {
         };
         let now = baton::now();
         let mut w = lock(work);
+        let long = now.saturating_sub(self.since.max(w.done)).max(1);
+        w.caught_up(slot, now);
         if self.submitted > 0 {
-            let long = now.saturating_sub(self.since.max(w.done)).max(1);
             let fit = (u64::from(self.submitted) * MARK / long).clamp(1, MOST.into()) as u32;
             w.every = (w.every + fit).div_ceil(2);
         }
-        w.done = now;
         w.under_way = w.under_way.saturating_sub(self.submitted);
         w.stuck = false;
         slot.under_way.store(w.under_way, Ordering::Release);
         slot.done.fetch_add(1, Ordering::AcqRel);
-        // The last mark's work is done beside the next one's first, or the device would wait for
-        // both sides to hear of each other.
-        let nearly = w.under_way <= w.every && w.every > 1;
-        if w.under_way == 0 || nearly && slot.word() == STOP {
-            settle(slot, &s.bell, now);
+        if w.under_way == 0 || w.left(self.submitted, long) <= TAIL && slot.word() == STOP {
+            rest(slot, &s.bell, now);
         }
         drop(w);
         s.room.notify_all();
     }
 }
 
-/// Nothing is under way any more, or little that the turn's end waits for. Whoever calls has the
-/// lock of the work.
-fn settle(slot: &Slot, bell: &OwnedFd, now: u64) {
+impl Work {
+    /// What the device has left to do, if so many pieces took so long.
+    fn left(&self, pieces: u32, long: u64) -> u64 {
+        match pieces {
+            0 => u64::MAX,
+            n => long.saturating_mul(self.under_way.into()) / u64::from(n),
+        }
+    }
+
+    /// From when on the device is behind: what is done by then has kept up with what is submitted.
+    fn behind_from(&self) -> Option<u64> {
+        Some((self.marks.front()? + LAG).max(self.done))
+    }
+
+    fn show_behind(&self, slot: &Slot) {
+        let from = self.behind_from().unwrap_or(0);
+        slot.behind_from.store(from, Ordering::Release);
+    }
+
+    /// A mark is done: they are done in the order in which they were made, or nearly so.
+    fn caught_up(&mut self, slot: &Slot, now: u64) {
+        let past = now.saturating_sub(self.behind_from().unwrap_or(now));
+        self.marks.pop_front();
+        self.done = now;
+        self.show_behind(slot);
+        slot.behind.fetch_add(past, Ordering::AcqRel);
+    }
+}
+
+/// Nothing is under way any more, or next to nothing. Whoever calls has the lock of the work.
+fn rest(slot: &Slot, bell: &OwnedFd, now: u64) {
     let word = slot.word();
     if matches!(word, BUSY | STOP) {
         let past = now.saturating_sub(slot.since.swap(now, Ordering::AcqRel));
@@ -318,92 +317,13 @@ mod tests {
     use super::*;
     use busbar_transport::baton::Bell;
 
-    /// A worker's turns of one device, and the server's side of them.
-    fn one_device() -> (Turn, Board, Bell) {
+    #[test]
+    fn whoever_waits_for_a_turn_has_nothing_under_way_without_a_mark() {
         let (board, memory) = Board::new().expect("a board");
         let bell = Bell::new().expect("a bell");
         let rope = bell.rope().try_clone().expect("a rope");
         let turn = Turn::default();
         turn.obey(Board::adopt(memory).expect("a board"), rope, 1);
-        (turn, board, bell)
-    }
-
-    #[test]
-    fn whoever_waits_for_room_has_a_mark_under_way_that_makes_some() {
-        let (turn, board, _bell) = one_device();
-        let slot = board.slot(0).expect("a slot");
-        slot.set(IDLE);
-        // Its work has become shorter to submit than to do: fewer pieces fit between two marks.
-        let fewer = |every| lock(turn.slot(0).expect("a slot").2).every = every;
-        fewer(8);
-        let full = || slot.word() == BUSY && slot.under_way.load(Ordering::Acquire) == 4;
-        for _ in 0..4 {
-            turn.pass(0, || false, || panic!("there is room"));
-        }
-        assert!(full() && !turn.is_due(0, false), "nothing is marked");
-        fewer(2);
-        turn.pass(0, || false, || drop(turn.mark(0)));
-        assert_eq!(slot.under_way.load(Ordering::Acquire), 1);
-        assert!(!lock(turn.slot(0).expect("a slot").2).stuck);
-    }
-
-    #[test]
-    fn a_turn_is_handed_over_while_the_last_mark_is_under_way() {
-        let (turn, board, _bell) = one_device();
-        let slot = board.slot(0).expect("a slot");
-        slot.set(IDLE);
-        lock(turn.slot(0).expect("a slot").2).every = 2;
-        let mut marks = Vec::new();
-        for _ in 0..2 {
-            for _ in 0..2 {
-                turn.pass(0, || false, || panic!("there is room"));
-            }
-            marks.push(turn.mark(0));
-        }
-        slot.set(STOP);
-        lock(turn.slot(0).expect("a slot").2).every = 2;
-        drop(marks.remove(0));
-        let left = slot.under_way.load(Ordering::Acquire);
-        assert_eq!((slot.word(), left), (NONE, 2));
-        // The rest is another's turn's neighbour, and changes no word.
-        slot.set(IDLE);
-        drop(marks);
-        assert_eq!(slot.word(), IDLE);
-    }
-
-    #[test]
-    fn a_session_runs_dry_when_both_it_and_the_device_have_nothing_to_do() {
-        let (turn, board, _bell) = one_device();
-        let slot = board.slot(0).expect("a slot");
-        let dry = || slot.dry.load(Ordering::Acquire) != 0;
-        turn.rest();
-        assert!(!dry(), "nobody asks");
-        slot.set(IDLE);
-        turn.pass(0, || false, || panic!("it has the turn"));
-        turn.rest();
-        assert!(!dry(), "the device has work");
-        drop(turn.mark(0));
-        turn.rest();
-        assert!(dry());
-        // It is behind again when it has to wait for room.
-        lock(turn.slot(0).expect("a slot").2).every = 1;
-        for _ in 0..2 {
-            turn.pass(0, || false, || panic!("there is room"));
-        }
-        let mark = turn.mark(0);
-        std::thread::scope(|s| {
-            s.spawn(|| turn.pass(0, || false, || ()));
-            while dry() {
-                std::thread::yield_now();
-            }
-            drop(mark);
-        });
-        assert!(!dry());
-    }
-
-    #[test]
-    fn whoever_waits_for_a_turn_has_nothing_under_way_without_a_mark() {
-        let (turn, board, _bell) = one_device();
         let slot = board.slot(0).expect("a slot");
         slot.set(IDLE);
         turn.pass(0, || false, || panic!("it has the turn"));
@@ -418,5 +338,51 @@ mod tests {
         });
         assert!(marked && slot.word() == NONE);
         assert_eq!(slot.under_way.load(Ordering::Acquire), 0);
+    }
+
+    /// Work whose marks were made at these times, the last of them done at `done`.
+    fn work(marks: &[u64], done: u64) -> Work {
+        Work {
+            under_way: 0,
+            unmarked: 0,
+            every: 1,
+            done,
+            marks: marks.iter().copied().collect(),
+            stuck: false,
+        }
+    }
+
+    #[test]
+    fn a_turn_that_ends_waits_for_all_but_its_last_few_short_pieces() {
+        let left = |under_way, pieces, long| {
+            let mut w = work(&[], 0);
+            w.under_way = under_way;
+            w.left(pieces, long) <= TAIL
+        };
+        // A mark of 100 pieces of 5 us each, and two of 200 us.
+        assert!(left(30, 100, 500_000) && !left(31, 100, 500_000));
+        assert!(!left(1, 2, 400_000));
+        // Of work that was under way before anybody counted nothing is known.
+        assert!(!left(1, 0, 1));
+    }
+
+    #[test]
+    fn the_device_is_behind_while_a_mark_takes_longer_than_it_takes_to_see_it() {
+        let (board, _memory) = Board::new().expect("a board");
+        let slot = board.slot(0).expect("a slot");
+        let behind = || slot.behind.load(Ordering::Acquire);
+        let from = || slot.behind_from.load(Ordering::Acquire);
+        // Each is done soon: the device waits for the program.
+        let mut w = work(&[1_000_000, 1_100_000], 0);
+        w.caught_up(slot, 1_000_000 + LAG);
+        assert_eq!((behind(), from()), (0, 1_100_000 + LAG));
+        w.caught_up(slot, 1_100_000 + LAG);
+        assert_eq!((behind(), from()), (0, 0));
+        // The second of two waits for the first: no time is counted twice.
+        let mut w = work(&[2_000_000, 2_100_000], 0);
+        w.caught_up(slot, 3_000_000);
+        assert_eq!((behind(), from()), (1_000_000 - LAG, 3_000_000));
+        w.caught_up(slot, 4_000_000);
+        assert_eq!((behind(), from()), (2_000_000 - LAG, 0));
     }
 }

@@ -68,6 +68,11 @@ fn now() -> Duration {
 fn seen(slot: &Slot) -> Seen {
     let since = Duration::from_nanos(slot.since.load(Ordering::Acquire));
     let mut busy = Duration::from_nanos(slot.busy.load(Ordering::Acquire));
+    let mut behind = Duration::from_nanos(slot.behind.load(Ordering::Acquire));
+    match Duration::from_nanos(slot.behind_from.load(Ordering::Acquire)) {
+        Duration::ZERO => {}
+        from => behind += now().saturating_sub(from),
+    }
     let turn = match slot.word() {
         IDLE => Use::Idle(since),
         BUSY | STOP => {
@@ -82,8 +87,8 @@ fn seen(slot: &Slot) -> Seen {
         wants: slot.wants.load(Ordering::Acquire) > 0,
         under_way: slot.under_way.load(Ordering::Acquire) > 0,
         busy,
+        behind,
         done: slot.done.load(Ordering::Acquire),
-        dry: slot.dry.load(Ordering::Acquire) > 0,
     }
 }
 
@@ -101,7 +106,6 @@ fn say(s: &Session, (i, slot): (usize, &Slot), word: Word) -> bool {
             }
         }
         Word::Go => {
-            slot.dry.store(0, Ordering::Release);
             slot.since.store(baton::now(), Ordering::Release);
             slot.set(IDLE);
         }

@@ -190,10 +190,6 @@ impl Api for Cuda {
         self.completer.glance()
     }
 
-    fn rest(&mut self) {
-        self.turns.rest();
-    }
-
     fn wake(&mut self) {
         self.completer.rouse();
     }

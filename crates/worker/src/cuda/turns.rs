@@ -86,14 +86,6 @@ impl Turns {
         self.turn.is_free()
     }
 
-    /// There is nothing to submit.
-    #[inline]
-    pub fn rest(&self) {
-        if !self.are_free() {
-            self.turn.rest();
-        }
-    }
-
     /// The place of the current context's device.
     fn device(&self, d: &Driver) -> Option<usize> {
         let mut dev = -1;

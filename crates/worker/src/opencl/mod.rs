@@ -201,12 +201,6 @@ impl Api for OpenCl {
         false
     }
 
-    fn rest(&mut self) {
-        if !self.turn.is_free() {
-            self.turn.rest();
-        }
-    }
-
     fn close(&mut self) {
         self.objects.flush(self.cl, &mut self.dirty);
         self.printed.flush();
