@@ -384,17 +384,6 @@ DOC("a kernel of a library has a function for each context, which runs there") {
     OK(cuLibraryUnload(library));
 }
 
-DOC("a mode of capture that does not exist is refused, and the mode stays") {
-    cudaStreamCaptureMode mode = (cudaStreamCaptureMode)9;
-    IS(cudaThreadExchangeStreamCaptureMode(&mode), cudaErrorInvalidValue);
-    cudaGetLastError();
-    mode = cudaStreamCaptureModeRelaxed;
-    OK(cudaThreadExchangeStreamCaptureMode(&mode));
-    HOLDS(mode == cudaStreamCaptureModeGlobal);
-    OK(cudaThreadExchangeStreamCaptureMode(&mode));
-    HOLDS(mode == cudaStreamCaptureModeRelaxed);
-}
-
 DOC("an entry of the driver is found for the default stream of a thread, too, and is another one") {
     void *legacy = nullptr, *own = nullptr, *none = nullptr;
     cudaDriverEntryPointQueryResult r;
