@@ -139,9 +139,9 @@ pub fn on_device(cx: Cx, p: u64, has_it: &str) -> Result<u64> {
     }
 }
 
-/// What stands for an address of which nothing is known here, in a node that a driver may make of it
-/// all the same. The worker lets no address pass that means nothing to the session, as it may be one
-/// of its own; so this one lies where sessions put memory, at an end that nobody gets to.
+/// What stands for an address of which nothing is known here, in a node that a driver may make of
+/// it all the same. The worker lets no address pass that means nothing to the session, as it may be
+/// one of its own; so this one lies where sessions put memory, at an end that nobody gets to.
 pub fn of_unknown(cx: Cx, p: u64) -> u64 {
     if cx.state().must_be_on_device(p, 1).is_ok() {
         return p;
