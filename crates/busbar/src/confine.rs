@@ -97,14 +97,18 @@ pub fn landlock() -> Result<i64, String> {
     }
 }
 
+/// Whether a version of the kernel's interface keeps a process from TCP, as Linux 6.7 does: else a
+/// socket that is handed over can be given another end.
+pub fn keeps_from_tcp(abi: i64) -> bool {
+    rules(abi).0.net != 0
+}
+
 /// Lets this process, from now on, write only below the folders `writable`, read only there and of
 /// the files and below the folders `readable` (those that exist), and signal only itself, as far as
-/// the kernel can see to it. It may use TCP only in a `network` of its own.
-pub fn sandbox(writable: &[PathBuf], readable: &[PathBuf], network: bool) -> Result<(), String> {
-    let (mut rules, size) = rules(landlock()?);
-    if network {
-        rules.net = 0;
-    }
+/// the kernel can see to it. It may not use TCP but over connections that it is handed, and these
+/// lead where they led.
+pub fn sandbox(writable: &[PathBuf], readable: &[PathBuf]) -> Result<(), String> {
+    let (rules, size) = rules(landlock()?);
     // SAFETY: a pointer to a live structure of that size; the descriptor that comes is ours.
     let set = unsafe {
         let fd = libc::syscall(libc::SYS_landlock_create_ruleset, &raw const rules, size, 0);
@@ -270,7 +274,7 @@ mod tests {
         let file = Path::new(allowed).with_file_name("file");
         let mut readable = SYSTEM.map(PathBuf::from).to_vec();
         readable.push(file.clone());
-        let have = sandbox(&[allowed.into(), "/dev".into()], &readable, false);
+        let have = sandbox(&[allowed.into(), "/dev".into()], &readable);
         if have.is_err() || crate::filter::install(false).is_err() {
             return "no Landlock".into();
         }

@@ -14,6 +14,7 @@ pub mod cell;
 pub mod limits;
 mod root;
 
+use crate::confine;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -109,6 +110,13 @@ impl Have {
         self.has(Part::Folders) || self.has(Part::Landlock)
     }
 
+    /// Whether workers are handed sockets that lead to other servers: only where they can do
+    /// nothing else with them.
+    pub fn lends_sockets(&self) -> bool {
+        let kept = || confine::landlock().is_ok_and(confine::keeps_from_tcp);
+        self.has(Part::Network) && self.has(Part::Landlock) && kept()
+    }
+
     /// What is missing, in words.
     pub fn lacks(&self) -> String {
         let one = |(part, why): &(Part, String)| format!("{part} ({why})");
@@ -127,6 +135,10 @@ impl Have {
         }
         if !self.missing.is_empty() {
             line += &format!("; missing: {}", self.lacks());
+        }
+        if !self.parts.is_empty() && !self.lends_sockets() {
+            line += "; jobs over several servers take network and landlock of Linux 6.7, or \
+                     --isolation off";
         }
         line
     }
@@ -206,7 +218,8 @@ mod tests {
         let line = have.line(Level::Best);
         assert_eq!(
             line,
-            "isolation best: users; missing: landlock (the kernel has none)"
+            "isolation best: users; missing: landlock (the kernel has none); jobs over several \
+             servers take network and landlock of Linux 6.7, or --isolation off"
         );
         assert!(!have.confines() && have.has(Part::User));
         assert!(have.line(Level::Off).starts_with("isolation off"));

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
   busbar run -p 0.25 -m 16GiB -- python train.py            # and a quarter of its time
   busbar run -n 2 --filter 'memory >= 80GiB' --wait 10m -- python train.py   # or wait for them
   busbar run --lease ID -- python train.py                  # what `busbar request` has reserved
-  busbar run --nccl -- torchrun --nproc_per_node 2 train.py # ranks on the GPUs of a server
+  busbar run -n 2 -- torchrun --nproc_per_node 2 train.py   # ranks on the GPUs of servers
   BUSBAR_SERVER=gpu-host busbar run -- bash                 # a shell whose programs see the GPU
   BUSBAR_STATS=1 busbar run -- ./program                    # what was called, and what waited
   BUSBAR_LOG=warn busbar run -- ./program                   # what was refused, and why")]
@@ -59,10 +59,12 @@ pub struct Args {
     /// more: 16GiB, 512MiB
     #[arg(short, long, value_name = "SIZE", env = "BUSBAR_MEMORY", value_parser = size::parse)]
     memory: Option<u64>,
-    /// NCCL's collectives run at the server: for ranks that talk to each other, as `torchrun`
-    /// starts them. The program must want no newer NCCL than 2.28
-    #[arg(long, env = "BUSBAR_NCCL", value_parser = FalseyValueParser::new())]
-    nccl: bool,
+    /// Whether NCCL's collectives run at the servers, for ranks that talk to each other, as
+    /// `torchrun` starts them: --nccl=off for a program that wants a newer NCCL than 2.28
+    /// [default: on]
+    #[arg(long, value_name = "WHEN", env = "BUSBAR_NCCL", value_parser = nccl)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "on")]
+    nccl: Option<bool>,
     /// Have this share of one GPU's time promised to each process of the program: 0.25, 25%. What
     /// others leave is the program's, too
     #[arg(
@@ -104,6 +106,15 @@ pub struct Args {
     /// The program and its arguments; `bash` gives a shell whose programs see the accelerators
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
+}
+
+/// Whether there are collectives.
+fn nccl(text: &str) -> Result<bool, String> {
+    match text {
+        "on" | "1" | "true" | "yes" => Ok(true),
+        "off" | "0" | "false" | "no" | "" => Ok(false),
+        _ => Err("say on or off".into()),
+    }
 }
 
 /// Which port: checked here, and read by the program's own Busbar.
@@ -361,13 +372,15 @@ pub fn run(mut a: Args) -> Result<()> {
     }
     dirs.insert(0, shims.cuda.clone());
     c.env("LD_LIBRARY_PATH", std::env::join_paths(dirs)?);
-    // Programs say where their own copy of NCCL lies, so that no path comes before it.
-    // A newer program lacks functions with ours and would not start, so this has to be asked for.
-    if a.nccl {
-        let Some(nccl) = &shims.nccl else {
-            bail!("--nccl: this tree of Busbar has no lib/nccl/libnccl.so.2");
-        };
-        c.env("LD_PRELOAD", preloads(nccl)).env("BUSBAR_NCCL", "1");
+    // Programs say where their own copy of NCCL lies, so that no path comes before it. That one
+    // would not work here, with devices that are elsewhere.
+    match (&shims.nccl, a.nccl) {
+        (_, Some(false)) => drop(c.env("BUSBAR_NCCL", "0")),
+        (Some(nccl), _) => {
+            c.env("LD_PRELOAD", preloads(nccl)).env("BUSBAR_NCCL", "1");
+        }
+        (None, Some(true)) => bail!("--nccl: this tree of Busbar has no lib/nccl/libnccl.so.2"),
+        (None, None) => {}
     }
     if let Some(path) = with_ourselves() {
         c.env("PATH", path);

@@ -21,6 +21,7 @@ mod keeper;
 mod link;
 mod monitor;
 mod notify;
+mod reach;
 mod reception;
 mod refusals;
 mod replacing;
@@ -28,6 +29,7 @@ mod revoke;
 mod rules;
 mod signals;
 mod silent;
+mod sockets;
 mod spawner;
 mod state;
 mod succession;
@@ -338,6 +340,7 @@ pub fn run(args: Args) -> Result<()> {
         audit,
         busy: Arc::default(),
         losses: groups::Losses::default(),
+        sockets: sockets::Secret::new()?,
         tickets: tickets::Tickets::default(),
         dialling: AtomicUsize::new(0),
         measuring: AtomicBool::new(false),

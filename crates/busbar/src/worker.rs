@@ -87,11 +87,12 @@ pub fn run(a: Args) -> Result<()> {
         return Ok(cell::keep(&plan, &ours(control))?);
     }
     let entry: Option<Entry> = a.enter.as_deref().map(serde_json::from_str).transpose()?;
-    let options = Options {
+    let mut options = Options {
         confined: entry.as_ref().is_some_and(|e| e.have.confines()),
         cuda_library: a.cuda_library,
         opencl_library: a.opencl_library,
         nccl_library: a.nccl_library,
+        lent_sockets: false,
         rdma: Settings {
             wish: a.rdma,
             choice: a.rdma_device,
@@ -115,7 +116,8 @@ pub fn run(a: Args) -> Result<()> {
             ];
             let libraries = libraries.map(Option::as_deref);
             let entered = entry.enter(&ways, &libraries, options.nccl_library.is_some());
-            entered.map_err(|why| anyhow!("no isolation, so no worker: {why}"))?;
+            options.lent_sockets =
+                entered.map_err(|why| anyhow!("no isolation, so no worker: {why}"))?;
         }
         None if a.probe.is_empty() => confine::harden(),
         None => {}
@@ -163,7 +165,7 @@ fn keep_store(folder: &Path, limit: u64, entry: Option<&Entry>, control: &OwnedF
         cell::drop_rights();
         if entry.have.has(Part::Landlock) {
             let system = confine::SYSTEM.map(PathBuf::from);
-            confine::sandbox(&[folder.into()], &system, false)?;
+            confine::sandbox(&[folder.into()], &system)?;
         }
         match entry.have.has(Part::Calls) {
             true => filter::install(false).map_err(|e| e.to_string()),

@@ -16,7 +16,7 @@ pub struct Spot {
 
 /// The variables of launchers: the rank among those of this machine, and how many those are; the
 /// rank among all, and how many these are.
-const LAUNCHERS: [[&str; 4]; 5] = [
+const LAUNCHERS: [[&str; 4]; 7] = [
     ["LOCAL_RANK", "LOCAL_WORLD_SIZE", "RANK", "WORLD_SIZE"],
     [
         "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -33,6 +33,19 @@ const LAUNCHERS: [[&str; 4]; 5] = [
     ],
     // DeepSpeed's, which says the others as torchrun does.
     ["LOCAL_RANK", "LOCAL_SIZE", "RANK", "WORLD_SIZE"],
+    [
+        "MV2_COMM_WORLD_LOCAL_RANK",
+        "MV2_COMM_WORLD_LOCAL_SIZE",
+        "MV2_COMM_WORLD_RANK",
+        "MV2_COMM_WORLD_SIZE",
+    ],
+    // Slurm's `srun`. The last: other launchers run inside of what it starts.
+    [
+        "SLURM_LOCALID",
+        "SLURM_STEP_TASKS_PER_NODE",
+        "SLURM_PROCID",
+        "SLURM_STEP_NUM_TASKS",
+    ],
 ];
 
 /// Which rank a process is.
@@ -50,7 +63,16 @@ pub struct Rank {
 
 /// Which rank the environment says this process is, if it says so.
 pub fn rank(var: impl Fn(&str) -> Option<String>) -> Option<Rank> {
-    let number = |name: &str| var(name)?.trim().parse::<usize>().ok();
+    // Slurm's `4(x2)` is four on each of two machines; `4,3` differs, and says nothing of this one.
+    let number = |name: &str| {
+        let text = var(name)?;
+        let text = text.trim();
+        let each = match text.split_once("(x") {
+            Some((n, rest)) if !rest.contains(',') => n,
+            _ => text,
+        };
+        each.parse::<usize>().ok()
+    };
     LAUNCHERS.iter().find_map(|[local, locals, rank, ranks]| {
         let (local, locals) = (number(local)?, number(locals)?);
         let (rank, ranks) = (
@@ -139,6 +161,22 @@ pub(crate) mod tests {
                 "{local}"
             );
         }
+        let slurm = |each| {
+            let all = [("SLURM_LOCALID", "1"), ("SLURM_STEP_TASKS_PER_NODE", each)];
+            rank(says(&all)).map(|r| r.locals)
+        };
+        assert_eq!(
+            [slurm("4(x2)"), slurm("4,3"), slurm("4(x2),3")],
+            [Some(4), None, None]
+        );
+        // What is started by another launcher inside of a step of Slurm's is that one's rank.
+        let inside = [
+            ("SLURM_LOCALID", "0"),
+            ("SLURM_STEP_TASKS_PER_NODE", "1"),
+            ("LOCAL_RANK", "3"),
+            ("LOCAL_WORLD_SIZE", "4"),
+        ];
+        assert_eq!(rank(says(&inside)).map(|r| r.local), Some(3));
         assert_eq!(rank(says(&[("LOCAL_RANK", "1")])), None);
         assert_eq!(
             rank(says(&[("LOCAL_RANK", "2"), ("LOCAL_SIZE", "2")])),

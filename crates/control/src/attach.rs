@@ -4,6 +4,7 @@ use crate::hello::{Hello, Road};
 use crate::holding::Holding;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::net::SocketAddr;
 use zeroize::Zeroizing;
 
 /// From server to worker.
@@ -145,6 +146,31 @@ impl<'de> Deserialize<'de> for Hidden {
     }
 }
 
+/// A socket between ranks of a job that a worker wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wanted {
+    /// One that others connect to; each connection then comes over the same socket.
+    Listen,
+    /// One that is connected to this address, which a worker of the job has heard from its server.
+    Connect(SocketAddr),
+}
+
+/// What becomes of that.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lent {
+    /// Others reach it at this address.
+    At(SocketAddr),
+    /// A connection, which comes along.
+    Connected,
+    /// There is none.
+    No {
+        /// The system's number of the error.
+        errno: i32,
+    },
+}
+
 /// From worker to server.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -165,6 +191,9 @@ pub enum Report {
         /// Whether it has.
         yes: bool,
     },
+    /// A library of the session's wants a socket, which its cell has none for. What the server says
+    /// to that ([`Lent`]) goes over a socket that comes along.
+    Socket(Wanted),
     /// What the session holds: it was asked for, or is left at the end.
     Holds(Holding),
     /// The session is over.
@@ -178,6 +207,13 @@ impl Order {
     /// As it travels.
     pub fn to_json(&self) -> Zeroizing<Vec<u8>> {
         Zeroizing::new(serde_json::to_vec(self).unwrap_or_default())
+    }
+}
+
+impl Lent {
+    /// As it travels.
+    pub fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
     }
 }
 

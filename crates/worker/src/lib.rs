@@ -10,7 +10,8 @@
 //! are [`scratch`], and `named` keeps what a library's callbacks are about;
 //! what a client's ids stand for, and what dies with what, is in [`objects`]; device memory passes
 //! [`memory`]'s gate, work for a device waits for its [`turn`], and [`inventory`] tells the server
-//! what there is. What goes to devices of other servers does so over links, [`across`].
+//! what there is. What goes to devices of other servers does so over links, [`across`], and
+//! libraries that talk to other servers by themselves do so over [`sockets`] of the server's.
 //! Each forwarded API is a folder: [`cuda`], [`opencl`], and [`nccl`] beside that of CUDA, some of
 //! whose calls are made [`at_once`] and which hears of its [`peers`]; nothing else in Busbar loads
 //! a vendor's library.
@@ -45,6 +46,7 @@ pub mod run;
 pub mod scratch;
 pub mod shared;
 pub mod signals;
+pub mod sockets;
 pub mod staging;
 pub mod turn;
 mod welcome;

@@ -18,7 +18,7 @@ use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
 use crate::turn::Turn;
 use crate::welcome::{Way, answer, settle, welcome};
-use crate::{Api, Beside, Offered, Setup, signals};
+use crate::{Api, Beside, Offered, Setup, signals, sockets};
 use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Keeper};
 use busbar_control::attach::{Attach, Hidden, Order, Report};
@@ -44,6 +44,8 @@ pub struct Options {
     pub opencl_library: Option<String>,
     /// The NCCL to load instead of the one that is found.
     pub nccl_library: Option<String>,
+    /// Whether the server makes the sockets that libraries ask for.
+    pub lent_sockets: bool,
     /// Whether connections move to a queue pair, and over what.
     pub rdma: Settings,
 }
@@ -72,6 +74,9 @@ pub fn run(
     signals::obey(outbox.clone()).map_err(|e| format!("cannot start a thread: {e}"))?;
     warm();
     let control = Arc::new(control);
+    if options.lent_sockets {
+        sockets::lend_from(control.clone());
+    }
     let say = |r: &Report| {
         let _ = handover::send(&control, &r.to_json(), None);
     };

@@ -10,17 +10,28 @@ use std::path::Path;
 use std::process::Command;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/job.py");
-const ALL: [&str; 4] = ["torchrun", "mpirun", "hydra", "horovodrun"];
+/// Launchers, by the variables that they set. `accelerate launch` starts `torchrun`.
+const ALL: [&str; 7] = [
+    "torchrun",
+    "mpirun",
+    "hydra",
+    "horovodrun",
+    "deepspeed",
+    "mvapich",
+    "srun",
+];
 
-fn server(devices: u32, name: &str) -> Server {
+/// A server with devices and NCCL. Servers of one host are two to NCCL if they say so.
+fn options(devices: u32, name: &str) -> Options {
     let library = tree().fakedev.join("libnccl.so.2");
-    // Servers of one host are two to NCCL if they say so; their cells have networks of their own.
     Options::default()
         .arg("--nccl-library", library.to_str().expect("a path"))
-        .arg("--isolation", "off")
         .env("FAKEDEV_DEVICES", &devices.to_string())
         .env("NCCL_HOSTID", name)
-        .start()
+}
+
+fn server(devices: u32, name: &str) -> Server {
+    options(devices, name).start()
 }
 
 /// A launcher of so many ranks, natively.
@@ -36,7 +47,7 @@ fn run(servers: &[&Server], flags: &[&str], args: &[&str]) -> Command {
     let mut c = Command::new(&tree().busbar);
     clear(&mut c);
     let at: Vec<_> = servers.iter().map(|s| s.address.clone()).collect();
-    c.args(["run", "--nccl", "--server", &at.join(",")]);
+    c.args(["run", "--server", &at.join(",")]);
     c.args(flags).args(["--", "python3", PROGRAM, "launch"]);
     c.args(args);
     c
@@ -59,6 +70,27 @@ fn ranks_of_each_launcher_compute_as_natively() {
     let got = printed(&mut run(&[&a, &b], &["-n", "4"], &args));
     let alone = |rank| format!("rank {rank} of 4: 1 devices, mine is 0\nrank {rank}: sums [10.0");
     assert!((0..4).all(|rank| got.contains(&alone(rank))), "{got}");
+}
+
+/// Whose NCCL a program finds that loads it by name.
+const WHICH: &str = "import ctypes, os
+try: ctypes.CDLL('libnccl.so.2')
+except OSError: print('none')
+else: print([l.split()[-1] for l in open('/proc/self/maps') if 'libnccl' in l][0])";
+
+#[test]
+fn a_program_has_collectives_unless_it_is_to_have_none() {
+    let a = server(1, "a");
+    let with = |flags: &[&str]| {
+        let mut c = Command::new(&tree().busbar);
+        clear(&mut c);
+        c.args(["run", "--server", &a.address]).args(flags);
+        printed(c.args(["--", "python3", "-c", WHICH]))
+    };
+    let ours = with(&[]);
+    assert!(ours.ends_with("lib/nccl/libnccl.so.2\n"), "{ours}");
+    assert_eq!(with(&["--nccl"]), ours);
+    assert_eq!(with(&["--nccl=off"]), "none\n");
 }
 
 /// The ranks that have a session, by server, as its status says.
@@ -142,10 +174,9 @@ fn a_job_has_all_its_devices_or_none() {
 
 #[test]
 fn what_nccl_says_is_each_ranks_and_a_job_sets_only_what_is_its_own() {
-    let library = tree().fakedev.join("libnccl.so.2");
-    let server = Options::default()
-        .arg("--nccl-library", library.to_str().expect("a path"))
-        .env("FAKEDEV_DEVICES", "2")
+    // In a cell there is no interface to choose.
+    let server = options(2, "a")
+        .arg("--isolation", "off")
         .env("NCCL_SOCKET_IFNAME", "fabric0")
         .start();
     let mut c = run(&[&server], &["-n", "2"], &["-n", "2", "sum"]);
@@ -155,6 +186,44 @@ fn what_nccl_says_is_each_ranks_and_a_job_sets_only_what_is_its_own() {
         let line = format!("NCCL INFO rank {rank} of 2: algo Ring, interface fabric0\n");
         assert!(said.contains(&line), "{said}");
     }
+}
+
+/// What each rank says of its tries to reach somebody who is of no job, with the server's isolation
+/// as it is by default, or off; and whether all have reached each other.
+fn tries(level: Option<&str>) -> (Vec<String>, bool) {
+    let stranger = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = stranger.local_addr().expect("an address").to_string();
+    let of = |name| {
+        let o = options(1, name).env("FAKENCCL_STRANGER", &at);
+        match level {
+            Some(level) => o.arg("--isolation", level).start(),
+            None => o.start(),
+        }
+    };
+    let (a, b) = (of("a"), of("b"));
+    let mut c = run(&[&a, &b], &["-n", "2"], &["-n", "2", "sum"]);
+    let said = printed(c.env("NCCL_DEBUG", "INFO"));
+    let tries = said.lines().filter(|l| l.contains("stranger: "));
+    let sums = said.matches(": sums [3.0, 1.0]").count();
+    (tries.map(Into::into).collect(), sums == 2)
+}
+
+#[test]
+fn ranks_at_two_servers_reach_each_other_and_nobody_else() {
+    let all = |own, asked, turned| {
+        let line = format!("NCCL INFO stranger: own {own}, asked {asked}, turned {turned}");
+        (vec![line; 2], true)
+    };
+    assert_eq!(tries(None), all(false, false, false));
+    // Without isolation each of these ways is open.
+    assert_eq!(tries(Some("off")), all(true, true, true));
+}
+
+#[test]
+fn ranks_of_one_server_need_no_lease() {
+    let one = server(2, "one");
+    let said = printed(&mut run(&[&one], &[], &["-n", "2", "sum"]));
+    assert!(said.contains("rank 1: sums [3.0, 1.0]"), "{said}");
 }
 
 /// A job of so many ranks that sum on and on, all of which have begun to.
@@ -205,14 +274,7 @@ fn end(mut job: Going, servers: &[&Server]) -> String {
 
 /// Whose ranks hear nothing of each other's end, as over NVLink.
 fn deaf(devices: u32, name: &str) -> Server {
-    let library = tree().fakedev.join("libnccl.so.2");
-    Options::default()
-        .arg("--nccl-library", library.to_str().expect("a path"))
-        .arg("--isolation", "off")
-        .env("FAKEDEV_DEVICES", &devices.to_string())
-        .env("FAKENCCL_DEAF", "1")
-        .env("NCCL_HOSTID", name)
-        .start()
+    options(devices, name).env("FAKENCCL_DEAF", "1").start()
 }
 
 fn kill(pid: u32) {

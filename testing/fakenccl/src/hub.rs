@@ -3,8 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Result, Write};
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -118,7 +117,7 @@ impl Hub {
         }
     }
 
-    fn serve(&self, mut c: UnixStream) -> Result<()> {
+    fn serve(&self, mut c: TcpStream) -> Result<()> {
         let [ask, rank, ranks, step, peer] = numbers(&mut c)?;
         let name = String::from_utf8(bytes(&mut c)?).unwrap_or_default();
         if ask == Ask::Live as u64 {
@@ -172,13 +171,10 @@ impl Hub {
     }
 }
 
-fn address(hub: &str) -> Result<SocketAddr> {
-    SocketAddr::from_abstract_name(hub)
-}
-
-/// Starts a place to meet.
-pub fn start(name: &str) -> Result<()> {
-    let listener = UnixListener::bind_addr(&address(name)?)?;
+/// Starts a place to meet: its address.
+pub fn start() -> Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let name = listener.local_addr()?.to_string();
     let hub = Arc::new(Hub::default());
     std::thread::Builder::new().spawn(move || {
         for c in listener.incoming().flatten() {
@@ -190,7 +186,7 @@ pub fn start(name: &str) -> Result<()> {
             });
         }
     })?;
-    Ok(())
+    Ok(name)
 }
 
 /// Asks; the answer is read from what comes back. `opened` is told of the connection.
@@ -198,7 +194,7 @@ pub fn ask(
     hub: &str,
     q: &Question<'_>,
     payload: &[u8],
-    opened: impl FnOnce(&UnixStream),
+    opened: impl FnOnce(&TcpStream),
 ) -> Result<Option<Vec<u8>>> {
     let mut c = connect(hub, q)?;
     opened(&c);
@@ -212,8 +208,8 @@ pub fn ask(
 }
 
 /// Opens a connection and says what it is for.
-pub fn connect(hub: &str, q: &Question<'_>) -> Result<UnixStream> {
-    let mut c = UnixStream::connect_addr(&address(hub)?)?;
+pub fn connect(hub: &str, q: &Question<'_>) -> Result<TcpStream> {
+    let mut c = TcpStream::connect(hub)?;
     let mut out = Vec::new();
     for n in [q.ask as u64, q.rank, q.ranks, q.step, q.peer] {
         out.extend_from_slice(&n.to_le_bytes());

@@ -1,10 +1,11 @@
 //! A simulated `libnccl.so.2` for the devices of `libfakedev.so`: what a worker loads in tests
-//! (`--nccl-library PATH`), and what the same program uses natively. Ranks meet over sockets of
-//! this host, and what they compute is right, in the order of the ranks: a native and a remote run
+//! (`--nccl-library PATH`), and what the same program uses natively. Ranks meet over TCP, as those
+//! of the real one do, and what they compute is right, in the order of the ranks: a native and a remote run
 //! can be compared.
 //!
 //! A rank that dies is seen by the others at their next step. `FAKENCCL_FAULTS` is a list of
-//! failures on command: `ncclAllReduce@3=1` fails the third such call with error 1.
+//! failures on command: `ncclAllReduce@3=1` fails the third such call with error 1. Each rank tries
+//! to reach the address that `FAKENCCL_STRANGER` says, and prints how.
 
 // Functions of the API keep their C names.
 #![allow(
@@ -19,6 +20,7 @@ mod cuda;
 mod hub;
 mod math;
 mod said;
+mod stranger;
 
 use busbar_abi::nccl::*;
 use comm::{Comm, Scalar, here, lock};
@@ -26,24 +28,17 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-struct Process {
-    made: AtomicU64,
-    calls: Mutex<Option<HashMap<&'static str, u32>>>,
-}
-
-static PROCESS: Process = Process {
-    made: AtomicU64::new(0),
-    calls: Mutex::new(None),
-};
+/// How often each function was called.
+static CALLS: Mutex<Option<HashMap<&'static str, u32>>> = Mutex::new(None);
 
 /// Whether this call is to fail, by what the environment says.
 fn fault(name: &'static str) -> Result {
     let Ok(rules) = std::env::var("FAKENCCL_FAULTS") else {
         return Ok(());
     };
-    let mut calls = lock(&PROCESS.calls);
+    let mut calls = lock(&CALLS);
     let n = calls.get_or_insert_default().entry(name).or_default();
     *n += 1;
     for rule in rules.split(',') {
@@ -138,11 +133,9 @@ pub unsafe extern "C" fn ncclGetLastError(_comm: ncclComm_t) -> *const c_char {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclGetUniqueId(to: *mut ncclUniqueId) -> ncclResult_t {
-    let n = PROCESS.made.fetch_add(1, Ordering::Relaxed);
-    let name = format!("busbar-fakenccl-{}-{n}", std::process::id());
-    if hub::start(&name).is_err() {
+    let Ok(name) = hub::start() else {
         return ncclSystemError;
-    }
+    };
     let mut internal = [0; 128];
     internal[..name.len()].copy_from_slice(name.as_bytes());
     // SAFETY: the program's place.

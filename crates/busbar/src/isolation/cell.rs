@@ -276,13 +276,14 @@ pub struct Entry {
 
 impl Entry {
     /// Enters the cell, with all its parts or not at all. `ways` are its descriptors. `collectives`
-    /// need sockets, and get them in a network of the cell's own.
+    /// need sockets, and may make them where there is nobody to talk to. Whether those are to be
+    /// had from the server that lead somewhere.
     pub fn enter(
         &self,
         ways: &[OwnedFd],
         libraries: &[Option<&str>],
         collectives: bool,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let has = |part| self.have.has(part);
         // Before the root folder is another.
         let readable = [
@@ -315,13 +316,13 @@ impl Entry {
         confine::harden();
         let network = collectives && has(Part::Network);
         if has(Part::Landlock) {
-            confine::sandbox(&confine::writable(), &readable.concat(), network)?;
+            confine::sandbox(&confine::writable(), &readable.concat())?;
         }
         if has(Part::Calls) {
             let installed = filter::install(network);
             installed.map_err(|e| format!("the kernel takes no filter: {e}"))?;
         }
-        Ok(())
+        Ok(network && self.have.lends_sockets())
     }
 
     /// Has libraries keep what they keep where it is this session's alone.

@@ -9,8 +9,9 @@ use busbar_transport::rdma::{Wish, ib};
 use busbar_transport::tls;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::ffi::CStr;
 use std::io::ErrorKind;
-use std::net::ToSocketAddrs;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -130,6 +131,10 @@ pub struct Args {
     /// through the client
     #[arg(long)]
     no_links: bool,
+    /// Address or network interface at which the workers of other servers reach those of this one,
+    /// for jobs over several servers [default: where the job's client reaches the server]
+    #[arg(long, value_name = "ADDR")]
+    fabric: Option<String>,
     /// Whether sessions move to RDMA: if both ends can, always or never: auto, on, off
     /// [default: off]
     #[arg(long, value_name = "WHEN")]
@@ -185,6 +190,7 @@ struct File {
     turns: Option<Turns>,
     kernel_limit: Option<String>,
     no_links: bool,
+    fabric: Option<String>,
     rdma: Option<String>,
     rdma_device: Option<String>,
     rdma_plaintext: bool,
@@ -225,6 +231,8 @@ pub(crate) struct Config {
     pub kernel_limit: Option<Duration>,
     /// Dial other servers for clients, and be dialled.
     pub links: bool,
+    /// Where the workers of other servers reach those of this one.
+    pub fabric: Option<IpAddr>,
     /// Whether sessions move to RDMA.
     pub rdma: Wish,
     /// Over what, as the workers read it.
@@ -329,6 +337,7 @@ impl Config {
             turns: a.turns.or(file.turns).unwrap_or_default(),
             kernel_limit: kernel_limit(a.kernel_limit.or(file.kernel_limit).as_deref())?,
             links: !(a.no_links || file.no_links),
+            fabric: (a.fabric.or(file.fabric).as_deref().map(fabric)).transpose()?,
             rdma: rdma(a.rdma.or(file.rdma).as_deref())?,
             rdma_device: rdma_device(a.rdma_device.or(file.rdma_device))?,
             rdma_plaintext: a.rdma_plaintext || file.rdma_plaintext,
@@ -376,6 +385,7 @@ impl Config {
             ("audit", json!(self.audit)),
             ("drain", json!(format!("{}s", self.drain.as_secs()))),
             ("links", json!(self.links)),
+            ("fabric", json!(self.fabric)),
             ("rdma", json!(self.rdma.to_string())),
             ("rdma_device", json!(self.rdma_device)),
             ("rdma_plaintext", json!(self.rdma_plaintext)),
@@ -418,6 +428,52 @@ impl Config {
 }
 
 /// Whether sessions move to RDMA. A server that must and cannot is none.
+/// An address of this machine: as it is said, or that of an interface.
+fn fabric(text: &str) -> Result<IpAddr> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let found = addresses_of(text).into_iter().find(|a| match a {
+        IpAddr::V4(a) => !a.is_link_local(),
+        IpAddr::V6(a) => !a.is_unicast_link_local(),
+    });
+    found.with_context(|| format!("--fabric {text}: no interface of this name has an address"))
+}
+
+/// The addresses of an interface, those of the older kind first.
+fn addresses_of(interface: &str) -> Vec<IpAddr> {
+    let (mut all, mut list) = (Vec::new(), std::ptr::null_mut());
+    // SAFETY: a list of the C library's, which is walked to its end and given back; each address is
+    // of the kind that its family says.
+    unsafe {
+        if libc::getifaddrs(&mut list) != 0 {
+            return all;
+        }
+        let mut next = list;
+        while let Some(one) = next.as_ref() {
+            next = one.ifa_next;
+            let named = CStr::from_ptr(one.ifa_name).to_bytes() == interface.as_bytes();
+            let Some(address) = one.ifa_addr.as_ref().filter(|_| named) else {
+                continue;
+            };
+            match i32::from(address.sa_family) {
+                libc::AF_INET => {
+                    let v4 = &*one.ifa_addr.cast::<libc::sockaddr_in>();
+                    all.push(IpAddr::from(v4.sin_addr.s_addr.to_ne_bytes()));
+                }
+                libc::AF_INET6 => {
+                    let v6 = &*one.ifa_addr.cast::<libc::sockaddr_in6>();
+                    all.push(IpAddr::from(v6.sin6_addr.s6_addr));
+                }
+                _ => {}
+            }
+        }
+        libc::freeifaddrs(list);
+    }
+    all.sort_by_key(IpAddr::is_ipv6);
+    all
+}
+
 fn rdma(text: Option<&str>) -> Result<Wish> {
     let wish = text.unwrap_or("off").parse();
     let wish: Wish = wish.map_err(|e| anyhow::anyhow!("--rdma: {e}"))?;

@@ -13,6 +13,7 @@ use super::jobs;
 use super::link;
 use super::reception::{ANSWER_TIME, answer, take_in};
 use super::refusals::Network;
+use super::sockets::Sockets;
 use super::state::Server;
 use super::workers::Worker;
 use busbar_channel::send_hello;
@@ -38,7 +39,7 @@ use busbar_worker::process::Process;
 use serde_json::json;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -284,6 +285,7 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
         worker.kill();
         return refuse(&conn, Refusal::new("internal", why));
     }
+    let reached = conn.ends().map(|[here, _]| here.ip());
     let (place, fds) = Process::find(hello.client.clone(), conn.ends()).hand_over();
     let attach = Attach {
         place,
@@ -311,6 +313,7 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
     }
     let entry = SessionEntry {
         group: Group::of(&hello, &who.tenant),
+        sockets: sockets(server, &hello, &who, reached),
         joined: false,
         bereft: false,
         api: hello.api,
@@ -341,6 +344,16 @@ fn open(server: &Arc<Server>, known: Known, refuse: impl Fn(&Stream, Refusal), b
     watch(server, &session, &worker, Some(handed));
 }
 
+/// What the sockets of a new session are made with: where its client has `reached` this server
+/// other servers reach it, too, unless the settings know better.
+fn sockets(server: &Server, hello: &Hello, who: &Who, reached: Option<IpAddr>) -> Arc<Sockets> {
+    let at = server.config.fabric.or(reached);
+    match at.filter(|_| !hello.lease.is_empty()) {
+        Some(at) => Sockets::of_lease(&hello.lease, at),
+        None => Sockets::of_tenant(&server.sockets, &format!("{}\0{}", who.tenant, who.name)),
+    }
+}
+
 /// Follows a session to its end, then frees what it held. `unanswered` is its connection, which a
 /// worker is expected to answer.
 fn watch(
@@ -351,7 +364,7 @@ fn watch(
 ) {
     let mut why = None;
     let mut lines = Budget::full(COMINGS, Instant::now());
-    while let Some(report) = worker.report() {
+    while let Some((report, fd)) = worker.report() {
         if !matches!(report, Report::Ready) {
             unanswered = None;
         }
@@ -377,6 +390,14 @@ fn watch(
             Report::Joined { yes } => {
                 if let Some(s) = lock(&server.sessions).get_mut(session) {
                     (s.joined, s.bereft) = (yes, s.bereft && yes);
+                }
+            }
+            Report::Socket(wanted) => {
+                let sockets = lock(&server.sessions)
+                    .get(session)
+                    .map(|s| s.sockets.clone());
+                if let (Some(sockets), Some(to)) = (sockets, fd) {
+                    sockets.serve(wanted, to);
                 }
             }
             Report::Holds(holding) => {

@@ -2,6 +2,7 @@
 
 use super::groups::Group;
 use super::identity::Who;
+use super::sockets::Sockets;
 use super::workers::Worker;
 use busbar_control::hello::ClientInfo;
 use busbar_control::holding::{Holding, Traffic};
@@ -55,6 +56,8 @@ pub(crate) struct SessionEntry {
     pub had: BTreeMap<u32, Had>,
     /// What it has in common with the other ranks of its job.
     pub group: Option<Group>,
+    /// What its sockets are made with.
+    pub sockets: Arc<Sockets>,
     /// Whether it has communicators, and others may wait for it.
     pub joined: bool,
     /// Whether it has heard that one of those is gone, and has not ended its communicators yet.

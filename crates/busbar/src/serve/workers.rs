@@ -120,10 +120,11 @@ fn not_started(e: std::io::Error) -> anyhow::Error {
 }
 
 impl Worker {
-    /// The next thing that it says, once it does; nothing when it is gone or makes no sense.
-    pub fn report(&self) -> Option<Report> {
-        let (said, _) = handover::recv(&self.control).ok()??;
-        busbar_control::read("a worker's report", &said).ok()
+    /// The next thing that it says, once it does, and what comes along; nothing when it is gone or
+    /// makes no sense.
+    pub fn report(&self) -> Option<(Report, Option<OwnedFd>)> {
+        let (said, fd) = handover::recv(&self.control).ok()??;
+        Some((busbar_control::read("a worker's report", &said).ok()?, fd))
     }
 
     /// Hands it a connection, with what tells of its client's process.

@@ -114,13 +114,16 @@ fn set(variables: &[u8]) {
         None => Some("NCCL_RUNTIME_CONNECT=0"),
         Some(_) => None,
     };
+    // Of interfaces there is one in a cell, and where others reach a socket, the server says.
+    let interface = crate::sockets::are_lent().then_some("NCCL_SOCKET_IFNAME=lo");
     let said = variables.split(|b| *b == 0);
     let said = said.filter_map(|v| std::str::from_utf8(v).ok());
     let of_the_job = |v: &&str| {
         let name = v.split_once('=').map(|(name, _)| name);
         name.is_some_and(|name| OF_THE_JOB.contains(&name))
     };
-    add_to_environment(connect.into_iter().chain(said.filter(of_the_job)));
+    let ours = connect.into_iter().chain(interface);
+    add_to_environment(ours.chain(said.filter(of_the_job)));
 }
 
 /// Adds variables, each `NAME=VALUE`, to the environment; of two with one name the last one counts.
