@@ -2,9 +2,9 @@
 
 use crate::hello::{Hello, Road};
 use crate::holding::Holding;
+use core::net::SocketAddr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::net::SocketAddr;
 use zeroize::Zeroizing;
 
 /// From server to worker.

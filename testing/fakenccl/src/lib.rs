@@ -1,7 +1,7 @@
 //! A simulated `libnccl.so.2` for the devices of `libfakedev.so`: what a worker loads in tests
 //! (`--nccl-library PATH`), and what the same program uses natively. Ranks meet over TCP, as those
-//! of the real one do, and what they compute is right, in the order of the ranks: a native and a remote run
-//! can be compared.
+//! of the real one do, and what they compute is right, in the order of the ranks: a native and a
+//! remote run can be compared.
 //!
 //! A rank that dies is seen by the others at their next step. `FAKENCCL_FAULTS` is a list of
 //! failures on command: `ncclAllReduce@3=1` fails the third such call with error 1. Each rank tries
