@@ -77,6 +77,11 @@ impl Flags {
         self.job.is_some() && self.node.is_some_and(|n| n.number > 0)
     }
 
+    /// Whether the program is of a job.
+    pub fn any(&self) -> bool {
+        self.job.is_some() || self.node.is_some()
+    }
+
     /// What does not go together.
     pub fn check(&self, n: Option<u32>, part: bool, lease: bool) -> Result<()> {
         if self.node.is_none() {

@@ -60,8 +60,8 @@ pub struct Args {
     #[arg(short, long, value_name = "SIZE", env = "BUSBAR_MEMORY", value_parser = size::parse)]
     memory: Option<u64>,
     /// Whether NCCL's collectives run at the servers, for ranks that talk to each other, as
-    /// `torchrun` starts them: --nccl=off for a program that wants a newer NCCL than 2.28
-    /// [default: on]
+    /// `torchrun` starts them: on or off. A program that wants a newer NCCL than 2.28 may not start
+    /// with it [default: on for several GPUs, and for jobs]
     #[arg(long, value_name = "WHEN", env = "BUSBAR_NCCL", value_parser = nccl)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     nccl: Option<bool>,
@@ -314,12 +314,15 @@ pub fn run(mut a: Args) -> Result<()> {
     };
     drop(waiting);
     let mut devices = None;
+    // Where there may be ranks that talk to each other.
+    let mut ranks = n.is_some_and(|n| n > 1) || a.job.any();
     if !held.is_empty() && !part && (n.is_some() || a.lease.is_some()) {
         let has = match &reserved {
             Some(r) => r.at.iter().map(|(s, d)| (s.clone(), d.len())).collect(),
             None => leases::counts(&config),
         };
         let has: Vec<_> = has;
+        ranks |= has.iter().map(|(_, n)| n).sum::<usize>() > 1;
         // One of parts is drawn on session by session.
         if !has.is_empty() || a.job.node.is_some() {
             let order = servers.iter().filter(|s| held.contains(s));
@@ -373,14 +376,15 @@ pub fn run(mut a: Args) -> Result<()> {
     dirs.insert(0, shims.cuda.clone());
     c.env("LD_LIBRARY_PATH", std::env::join_paths(dirs)?);
     // Programs say where their own copy of NCCL lies, so that no path comes before it. That one
-    // would not work here, with devices that are elsewhere.
+    // would not work here, with devices that are elsewhere. But a program that is made for a newer
+    // one lacks functions with ours and would not start: where there is one rank, ours is left out.
     match (&shims.nccl, a.nccl) {
         (_, Some(false)) => drop(c.env("BUSBAR_NCCL", "0")),
-        (Some(nccl), _) => {
+        (None, Some(true)) => bail!("--nccl: this tree of Busbar has no lib/nccl/libnccl.so.2"),
+        (Some(nccl), wanted) if wanted.unwrap_or(ranks) => {
             c.env("LD_PRELOAD", preloads(nccl)).env("BUSBAR_NCCL", "1");
         }
-        (None, Some(true)) => bail!("--nccl: this tree of Busbar has no lib/nccl/libnccl.so.2"),
-        (None, None) => {}
+        _ => {}
     }
     if let Some(path) = with_ourselves() {
         c.env("PATH", path);

@@ -606,17 +606,17 @@ fn a_tree_without_its_shim() {
 }
 
 #[test]
-fn collectives_are_left_out_where_nobody_wants_them() {
+fn one_device_has_collectives_only_if_they_are_asked_for() {
     let server = Server::start();
     let preloaded = |args: &[&str]| {
         let all = [args, &["--", "sh", "-c", "echo :$LD_PRELOAD:"]].concat();
         printed(run(&server.address, &all).env("LD_PRELOAD", ""))
     };
-    assert_eq!(preloaded(&["--nccl=off"]), "::\n");
-    for args in [&[][..], &["--nccl"]] {
-        let text = preloaded(args);
-        assert!(text.ends_with("/nccl/libnccl.so.2:\n"), "{text}");
+    for args in [&[][..], &["--nccl=off"]] {
+        assert_eq!(preloaded(args), "::\n");
     }
+    let text = preloaded(&["--nccl"]);
+    assert!(text.ends_with("/nccl/libnccl.so.2:\n"), "{text}");
 }
 
 #[test]

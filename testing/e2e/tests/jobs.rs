@@ -79,18 +79,30 @@ except OSError: print('none')
 else: print([l.split()[-1] for l in open('/proc/self/maps') if 'libnccl' in l][0])";
 
 #[test]
-fn a_program_has_collectives_unless_it_is_to_have_none() {
-    let a = server(1, "a");
+fn programs_of_several_devices_or_of_jobs_have_collectives() {
+    let a = server(2, "a");
     let with = |flags: &[&str]| {
         let mut c = Command::new(&tree().busbar);
         clear(&mut c);
         c.args(["run", "--server", &a.address]).args(flags);
         printed(c.args(["--", "python3", "-c", WHICH]))
     };
-    let ours = with(&[]);
-    assert!(ours.ends_with("lib/nccl/libnccl.so.2\n"), "{ours}");
-    assert_eq!(with(&["--nccl"]), ours);
-    assert_eq!(with(&["--nccl=off"]), "none\n");
+    // A program that is made for a newer NCCL would not start with ours.
+    for one in [&[][..], &["-n", "1"], &["--nccl=off", "-n", "2"]] {
+        assert_eq!(with(one), "none\n", "{one:?}");
+    }
+    for several in [
+        &["-n", "2"][..],
+        &["--job", "j"],
+        &["--nccl"],
+        &["--nccl=on"],
+    ] {
+        let ours = with(several);
+        assert!(
+            ours.ends_with("lib/nccl/libnccl.so.2\n"),
+            "{several:?}: {ours}"
+        );
+    }
 }
 
 /// The ranks that have a session, by server, as its status says.
@@ -222,7 +234,7 @@ fn ranks_at_two_servers_reach_each_other_and_nobody_else() {
 #[test]
 fn ranks_of_one_server_need_no_lease() {
     let one = server(2, "one");
-    let said = printed(&mut run(&[&one], &[], &["-n", "2", "sum"]));
+    let said = printed(&mut run(&[&one], &["--nccl"], &["-n", "2", "sum"]));
     assert!(said.contains("rank 1: sums [3.0, 1.0]"), "{said}");
 }
 
