@@ -1,9 +1,9 @@
 //! `busbar doctor`: why does it not work? Each check says what it found and what to do.
 
-use crate::login::{self, Access, Which};
 use crate::opencl::Loader;
-use crate::trial;
+use crate::servers::{Servers, Which};
 use crate::{launch, program, status, variables};
+use crate::{table, trial};
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::servers;
@@ -20,17 +20,8 @@ use std::path::Path;
   busbar doctor                                   # this tree, and a server on this machine
   busbar doctor --server gpu-host -- python       # that server, and whether python can use it")]
 pub struct Args {
-    /// Server to check [default: the one of the last `busbar login`, else 127.0.0.1:7400]
-    #[arg(
-        short = 'l',
-        long,
-        alias = "server_list",
-        value_name = "HOST:PORT",
-        env = "BUSBAR_SERVER"
-    )]
-    server: Option<String>,
     #[command(flatten)]
-    access: Access,
+    servers: Servers,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -65,7 +56,7 @@ impl Check {
 
 /// Runs every check; fails when one failed.
 pub fn run(a: &Args) -> Result<()> {
-    let config = login::choose(a.server.as_deref(), &a.access, Which::One)?;
+    let config = a.servers.known(Which::Last)?;
     let mut checks = Vec::new();
     let mut check = |what, r| checks.push(Check::new(what, r));
     check(
@@ -130,7 +121,7 @@ pub fn run(a: &Args) -> Result<()> {
                 one
             })
             .collect();
-        println!("{}", serde_json::to_string_pretty(&list)?);
+        table::print_json(&list);
     } else {
         for c in &checks {
             println!(
@@ -263,7 +254,7 @@ fn token() -> Result<String> {
 
 /// What in the environment keeps programs from finding the shims.
 fn environment() -> Result<String> {
-    if let Some(why) = variables::unknown().into_iter().next() {
+    if let Some(why) = variables::mistakes().into_iter().next() {
         bail!("{why}");
     }
     if let Some(p) = std::env::var_os("LD_PRELOAD").filter(|p| !p.is_empty()) {

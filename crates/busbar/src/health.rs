@@ -1,6 +1,6 @@
 //! `busbar health`: whether each server is there, for people and for monitoring.
 
-use crate::leases::Servers;
+use crate::servers::Servers;
 use crate::table::{self, Column, Mood, Table};
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
@@ -82,7 +82,7 @@ fn shown(all: &[Health]) -> String {
 
 /// Runs the command.
 pub fn run(a: &Args) -> Result<()> {
-    let config = a.servers.choose()?;
+    let config = a.servers.all()?;
     let all: Vec<Health> = thread::scope(|s| {
         let each = config.servers.iter().cloned();
         let asked: Vec<_> = each

@@ -1,8 +1,9 @@
 //! `busbar run`: starts a program so that it finds Busbar's libraries and, through them, a server.
 
-use crate::login::{self, Access, Which};
 use crate::opencl::{self, Loader};
 use crate::reserve::{self, Reserved, Wanted};
+use crate::servers::{Servers, Which};
+use crate::signals::Signals;
 use crate::waiting::Waiting;
 use crate::{job, leases, program, status};
 use anyhow::{Context, Result, bail};
@@ -32,29 +33,8 @@ use std::time::{Duration, Instant};
   BUSBAR_STATS=1 busbar run -- ./program                    # what was called, and what waited
   BUSBAR_LOG=warn busbar run -- ./program                   # what was refused, and why")]
 pub struct Args {
-    /// Server whose accelerators the program uses; several with commas, side by side
-    /// [default: the one of the last `busbar login`]
-    #[arg(
-        short = 'l',
-        long,
-        alias = "server_list",
-        value_name = "HOST:PORT",
-        env = "BUSBAR_SERVER"
-    )]
-    server: Option<String>,
     #[command(flatten)]
-    access: Access,
-    /// Reserve N GPUs of the servers for this program, all or none of them: whole ones, or with -m
-    /// and -p a part of each; without it the program shares those that are free
-    #[arg(
-        short = 'n',
-        long,
-        alias = "num_gpus",
-        value_name = "N",
-        env = "BUSBAR_PARTS"
-    )]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
-    gpus: Option<u32>,
+    servers: Servers,
     /// Have this much device memory promised to each process of the program, of one GPU, and no
     /// more: 16GiB, 512MiB
     #[arg(short, long, value_name = "SIZE", env = "BUSBAR_MEMORY", value_parser = size::parse)]
@@ -180,8 +160,8 @@ fn preloads(ours: &Path) -> OsString {
 impl Args {
     /// What is to be reserved, if anything is.
     fn wanted(&self) -> Result<Option<Wanted>> {
-        let n = self.job.of_all(self.gpus);
-        if n.is_none() && !self.which.any() {
+        let n = self.job.of_all(self.which.gpus);
+        if !self.which.any() {
             return Ok(None);
         }
         let words: Vec<_> = self.command.iter().map(|w| w.to_string_lossy()).collect();
@@ -199,12 +179,11 @@ impl Args {
         // A program that has just ended gives back what it had in a moment.
         let deadline = Instant::now() + SETTLE_TIME;
         loop {
-            match look(servers) {
-                Ok(None) => return Ok(()),
-                Ok(Some(_)) if Instant::now() < deadline => {}
-                Err(_) if part && Instant::now() < deadline => {}
-                Ok(Some(taken)) => bail!("{taken}"),
-                Err(e) => return Err(e),
+            match look(servers)? {
+                Look::Good => return Ok(()),
+                Look::Taken(_) if Instant::now() < deadline => {}
+                Look::Not(_) if part && Instant::now() < deadline => {}
+                Look::Taken(why) | Look::Not(why) => bail!("{why}"),
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -213,8 +192,7 @@ impl Args {
 
 /// `PATH` with the folder of this very program at its end, unless it finds one of that name.
 fn with_ourselves() -> Option<OsString> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<_> = std::env::split_paths(&path).collect();
+    let folders = program::folders();
     if folders.iter().any(|d| d.join("busbar").is_file()) {
         return None;
     }
@@ -225,22 +203,22 @@ fn with_ourselves() -> Option<OsString> {
 /// Runs the program. Returns only when it could not be started.
 pub fn run(mut a: Args) -> Result<()> {
     let part = a.memory.is_some() || a.share.is_some();
-    let n = a.gpus;
+    let n = a.which.gpus;
     a.job.check(n, part, a.lease.is_some())?;
     let joins = a.job.joins() && a.lease.is_none();
     if joins {
-        (a.lease, a.gpus) = (a.job.lease(), None);
+        (a.lease, a.which.gpus) = (a.job.lease(), None);
     }
     if let Some(lease) = &a.lease {
         // SAFETY: there is no other thread yet.
         unsafe { std::env::set_var("BUSBAR_LEASE", lease) };
     }
-    let which = match (&a.lease, a.gpus.is_some() || a.which.any()) {
-        (Some(_), _) => Which::All,
-        (None, true) => Which::Pool,
-        (None, false) => Which::One,
+    // What is reserved is chosen among all, as `busbar request` chooses.
+    let which = match a.lease.is_some() || a.which.any() {
+        true => Which::All,
+        false => Which::Last,
     };
-    let mut config = login::choose(a.server.as_deref(), &a.access, which)?;
+    let mut config = a.servers.known(which)?;
     config.priority = a.priority.unwrap_or(0);
     let servers = config.servers.clone();
     if servers.is_empty() {
@@ -276,7 +254,7 @@ pub fn run(mut a: Args) -> Result<()> {
     }
     let parts = [
         ("BUSBAR_SHARE", a.share.map(share::show)),
-        ("BUSBAR_PARTS", a.gpus.map(|n| n.to_string())),
+        ("BUSBAR_PARTS", a.which.gpus.map(|n| n.to_string())),
         ("BUSBAR_PRIORITY", a.priority.map(|n| n.to_string())),
         ("BUSBAR_RDMA", a.rdma.map(|w| w.to_string())),
         ("BUSBAR_RDMA_DEVICE", a.rdma_device.clone()),
@@ -291,8 +269,10 @@ pub fn run(mut a: Args) -> Result<()> {
             unsafe { std::env::set_var(name, value) };
         }
     }
-    let waiting = Waiting::begin(format!("waiting for {}", servers.join(", ")));
     let wanted = if joins { None } else { a.wanted()? };
+    // Before there are threads; a program that takes this process's place gets its own.
+    let signals = wanted.is_some().then(Signals::hold).transpose()?;
+    let waiting = Waiting::begin(format!("waiting for {}", servers.join(", ")));
     let reserved = match wanted {
         Some(wanted) => Some(reserve::reserve(&config, &wanted)?),
         None => None,
@@ -395,17 +375,17 @@ pub fn run(mut a: Args) -> Result<()> {
     if joins {
         c.env_remove("BUSBAR_PARTS");
     }
-    let Some(Reserved {
-        name,
-        at,
-        conns,
-        news,
-    }) = reserved
-    else {
+    let (Some(signals), Some(reserved)) = (signals, reserved) else {
         // Nothing is left to do here: the program takes this process's place, and so its signals,
         // its terminal and its exit status are its own.
         return Err(program::not_started(&path, &c.exec()));
     };
+    let Reserved {
+        name,
+        at,
+        conns,
+        news,
+    } = reserved;
     // The lease says on how many devices it is.
     c.env("BUSBAR_LEASE", name).env_remove("BUSBAR_PARTS");
     // The lease ends with this process, so the program is told when this process is killed.
@@ -418,13 +398,9 @@ pub fn run(mut a: Args) -> Result<()> {
             },
         );
     }
+    signals.let_go(&mut c);
     let mut child = c.spawn().map_err(|e| program::not_started(&path, &e))?;
-    // The terminal signals the whole group; the program decides what to make of it.
-    // SAFETY: ignoring a signal has no preconditions.
-    unsafe {
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
-        libc::signal(libc::SIGQUIT, libc::SIG_IGN);
-    }
+    signals.pass_to(&child);
     job::watch(&at, conns.clone(), news);
     let status = child.wait()?;
     drop(conns);
@@ -435,9 +411,16 @@ pub fn run(mut a: Args) -> Result<()> {
     );
 }
 
-/// Fails unless the servers have devices that a program may share: the servers say which those are.
-/// Says who has all of them, if somebody has.
-fn look(servers: &[String]) -> Result<Option<String>> {
+/// Whether a program that shares devices finds any.
+enum Look {
+    Good,
+    /// Others have all of them, or why there is none.
+    Taken(String),
+    Not(String),
+}
+
+/// Asks the servers what they have for a program: they say which devices it may share.
+fn look(servers: &[String]) -> Result<Look> {
     let given = servers.join(",");
     let (mut devices, mut forbidden) = (Vec::new(), None);
     for s in servers {
@@ -445,22 +428,23 @@ fn look(servers: &[String]) -> Result<Option<String>> {
         devices.extend(said.devices);
         forbidden = forbidden.or(said.forbidden);
     }
-    if let Some(why) = forbidden.filter(|_| !devices.iter().any(|d| d.yours)) {
-        bail!("{why}");
+    if devices.iter().any(|d| d.yours) {
+        return Ok(Look::Good);
+    }
+    if let Some(why) = forbidden {
+        return Ok(Look::Not(why));
     }
     if devices.is_empty() {
-        bail!("{given} has no accelerator to offer; `busbar devices` shows what servers have");
+        return Ok(Look::Not(format!(
+            "{given} has no accelerator to offer; `busbar devices` shows what servers have"
+        )));
     }
-    if !devices.iter().any(|d| d.yours) {
-        let mut holders: Vec<_> = devices.into_iter().filter_map(|d| d.lease).collect();
-        holders.dedup();
-        match holders.join(", ") {
-            who if who.is_empty() => bail!("the lease of this shell has ended: leave it"),
-            who => {
-                let why = format!("every accelerator of {given} is leased, to {who}");
-                return Ok(Some(format!("{why}; try again later")));
-            }
-        }
-    }
-    Ok(None)
+    let mut holders: Vec<_> = devices.into_iter().filter_map(|d| d.lease).collect();
+    holders.dedup();
+    Ok(match holders.join(", ") {
+        who if who.is_empty() => Look::Not("the lease of this shell has ended: leave it".into()),
+        who => Look::Taken(format!(
+            "every accelerator of {given} is leased, to {who}; try again later"
+        )),
+    })
 }

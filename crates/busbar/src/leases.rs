@@ -1,13 +1,13 @@
 //! `busbar request`, `busbar release` and `busbar list`: leases that last longer than one command.
 
-use crate::login::{self, Access, Which};
 use crate::reserve::{self, Wanted};
+use crate::servers::Servers;
 use crate::status::fail_with;
 use crate::table::{self, Column, Mood, Table};
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
-use busbar_control::hello::{Hello, Intent, with_port};
+use busbar_control::hello::{Hello, Intent};
 use busbar_control::status::{self, Lease, Status};
 use busbar_control::{share, size};
 use serde_json::json;
@@ -15,33 +15,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long a lease lasts unless something else is said.
 const LASTS: &str = "1h";
-
-/// Which servers a command is about.
-#[derive(clap::Args)]
-pub struct Servers {
-    /// Servers to ask, with commas between [default: those of `busbar login`, else 127.0.0.1:7400]
-    #[arg(
-        short = 'l',
-        long,
-        alias = "server_list",
-        value_name = "HOST:PORT",
-        env = "BUSBAR_SERVER"
-    )]
-    server: Option<String>,
-    #[command(flatten)]
-    access: Access,
-}
-
-impl Servers {
-    /// All of them, and how they are talked to.
-    pub fn choose(&self) -> Result<Config> {
-        let mut config = login::choose(self.server.as_deref(), &self.access, Which::All)?;
-        if config.servers.is_empty() {
-            config.servers.push(with_port("127.0.0.1"));
-        }
-        Ok(config)
-    }
-}
 
 /// Flags of `busbar request`.
 #[derive(clap::Args)]
@@ -54,16 +27,6 @@ impl Servers {
 pub struct RequestArgs {
     #[command(flatten)]
     servers: Servers,
-    /// How many GPUs
-    #[arg(
-        short = 'n',
-        long,
-        alias = "num_gpus",
-        value_name = "N",
-        default_value = "1"
-    )]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
-    gpus: u32,
     /// Of each this much device memory, and not all of it: 16GiB, 512MiB
     #[arg(short, long, value_name = "SIZE", value_parser = size::parse)]
     memory: Option<u64>,
@@ -89,10 +52,16 @@ pub struct RequestArgs {
 pub fn request(a: &RequestArgs) -> Result<()> {
     let config = Config {
         priority: a.priority.unwrap_or(0),
-        ..a.servers.choose()?
+        ..a.servers.all()?
     };
     let program = "busbar request".into();
-    let mut wanted = Wanted::new(Some(a.gpus), a.memory, a.share, &a.which, program)?;
+    let mut wanted = Wanted::new(
+        Some(a.which.gpus.unwrap_or(1)),
+        a.memory,
+        a.share,
+        &a.which,
+        program,
+    )?;
     wanted.keep = Some(a.lasts);
     let reserved = match reserve::reserve(&config, &wanted) {
         Ok(reserved) => reserved,
@@ -143,7 +112,7 @@ fn release_at(config: &Config, server: &str, lease: &str) -> Result<Vec<Lease>, 
 
 /// `busbar release`.
 pub fn release(a: &ReleaseArgs) -> Result<()> {
-    let config = a.servers.choose()?;
+    let config = a.servers.all()?;
     let name = a.lease.as_deref().unwrap_or_default();
     if name.is_empty() && !a.all {
         bail!("say which lease, or --all: `busbar list` shows them");
@@ -204,7 +173,7 @@ pub struct ListArgs {
 
 /// `busbar list`.
 pub fn list(a: &ListArgs) -> Result<()> {
-    let config = a.servers.choose()?;
+    let config = a.servers.all()?;
     let answers = reserve::survey(&config);
     if a.json {
         let of = |(server, said): &(String, Result<Status, String>)| match said {

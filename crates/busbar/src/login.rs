@@ -1,4 +1,4 @@
-//! `busbar login`: which servers are known, and by what; and which of them a command is about.
+//! `busbar login`: which servers are known, and by what.
 
 use crate::discover;
 use crate::table::{self, Column, Mood, Table};
@@ -7,7 +7,6 @@ use busbar_client::config::Config;
 use busbar_client::hello;
 use busbar_client::servers::{Server, Servers};
 use busbar_control::hello::with_port;
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Flags of `busbar login`.
@@ -149,123 +148,4 @@ pub fn run(a: Args) -> Result<()> {
         if n == 1 { "" } else { "s" }
     );
     Ok(())
-}
-
-/// Flags of all commands that talk to servers.
-#[derive(clap::Args, Default)]
-pub struct Access {
-    /// Talk in clear to servers whose key is not known: everybody on the way reads and changes it
-    #[arg(long)]
-    plaintext: bool,
-    /// File whose first line is the token to show; it goes before BUSBAR_TOKEN, BUSBAR_TOKEN_FILE
-    /// and `busbar login`
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-}
-
-/// What variables say of files, as it holds in any folder: a program may change its own.
-fn absolute_files(access: &Access) -> Result<Vec<(&'static str, OsString)>> {
-    let said = |name| std::env::var_os(name).filter(|v| !v.is_empty());
-    let whole = |path: OsString| std::path::absolute(path).map(PathBuf::into_os_string);
-    let mut set = Vec::new();
-    for name in ["BUSBAR_TOKEN_FILE", "BUSBAR_CONFIG", "BUSBAR_LIB_DIR"] {
-        if let Some(path) = said(name) {
-            set.push((name, whole(path)?));
-        }
-    }
-    if let Some(path) = &access.token_file {
-        set.push(("BUSBAR_TOKEN_FILE", whole(path.into())?));
-        // It would go before that.
-        set.push(("BUSBAR_TOKEN", OsString::new()));
-    }
-    if let Some(log) = said("BUSBAR_LOG").and_then(|l| l.into_string().ok())
-        && let Some((level, file)) = log.split_once(':')
-        && !file.is_empty()
-    {
-        let mut log = OsString::from(format!("{level}:"));
-        log.push(whole(file.into())?);
-        set.push(("BUSBAR_LOG", log));
-    }
-    Ok(set)
-}
-
-/// Which of the servers that are known a command is about, where it names none.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Which {
-    /// All.
-    All,
-    /// The first entry of the list; of a domain all of its servers.
-    Pool,
-    /// One server: that of the first entry, or the first of its domain.
-    One,
-}
-
-/// Servers in place of the domains among those that are named.
-fn expanded(named: &str, one: bool) -> Result<String> {
-    let mut all = Vec::new();
-    for text in named.split(',').filter(|t| !t.trim().is_empty()) {
-        let server: Server = match text.parse() {
-            Ok(server) => server,
-            // It is said where it is read.
-            Err(_) => {
-                all.push(text.to_string());
-                continue;
-            }
-        };
-        let Some(domain) = server.domain() else {
-            all.push(text.to_string());
-            continue;
-        };
-        let most = if one { 1 } else { usize::MAX };
-        for address in discover::servers(domain)?.into_iter().take(most) {
-            let own = Server {
-                address,
-                ..server.clone()
-            };
-            all.push(match own.token.is_empty() {
-                true => own.address,
-                false => own.line(),
-            });
-        }
-    }
-    Ok(all.join(","))
-}
-
-/// The servers that a command is about: those that were named, else those that are known. What was
-/// said is in the environment afterwards, for the programs that are started.
-pub fn choose(given: Option<&str>, access: &Access, which: Which) -> Result<Config> {
-    for (name, value) in absolute_files(access)? {
-        // SAFETY: this program has no other thread yet.
-        unsafe { std::env::set_var(name, value) };
-    }
-    let list = Servers::path().filter(|p| p.exists());
-    // Bitfusion's lists have semicolons.
-    let mut named = given.unwrap_or_default().trim().replace(';', ",");
-    let one = named.is_empty() && which == Which::One;
-    if named.is_empty()
-        && let Some(path) = &list
-    {
-        let known = Servers::read(path).map_err(anyhow::Error::msg)?.server;
-        let most = if which == Which::All { known.len() } else { 1 };
-        let each: Vec<_> = known.into_iter().take(most).map(|s| s.address).collect();
-        named = each.join(",");
-    }
-    let named = expanded(&named, one)?;
-    let mut set = vec![("BUSBAR_SERVER", named.into())];
-    if access.plaintext {
-        set.push(("BUSBAR_PLAINTEXT", "1".into()));
-    }
-    if let Some(path) = list {
-        // The program may have another home.
-        set.push(("BUSBAR_CONFIG", std::path::absolute(path)?.into_os_string()));
-    }
-    for (name, value) in set {
-        // SAFETY: this program has no other thread yet.
-        unsafe { std::env::set_var(name, value) };
-    }
-    let config = Config::from_env();
-    match &config.mistake {
-        Some(why) => bail!("{why}"),
-        None => Ok(config),
-    }
 }

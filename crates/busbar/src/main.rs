@@ -19,6 +19,8 @@ mod policy;
 mod program;
 mod reserve;
 mod serve;
+mod servers;
+mod signals;
 mod status;
 mod stub;
 mod table;
@@ -110,7 +112,7 @@ fn main() {
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
         Err(e) => {
-            if let Some(why) = words::instead(&e) {
+            if let Some(why) = words::sentence(&e) {
                 let _ = writeln!(std::io::stderr(), "busbar: {why}");
                 std::process::exit(FAILED);
             }
@@ -129,7 +131,7 @@ fn main() {
         command,
         Command::Worker(_) | Command::Link(_) | Command::Doctor(_)
     );
-    for why in variables::unknown().into_iter().filter(|_| reads) {
+    for why in variables::mistakes().into_iter().filter(|_| reads) {
         let _ = writeln!(std::io::stderr(), "busbar: {why}");
     }
     let done = match command {

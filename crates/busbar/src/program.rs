@@ -41,6 +41,14 @@ pub fn not_started(path: &Path, e: &std::io::Error) -> anyhow::Error {
     Unfit { why, status }.into()
 }
 
+/// The folders in which programs are looked for: where `PATH` says nothing, those of the system.
+pub fn folders() -> Vec<PathBuf> {
+    match std::env::var_os("PATH").filter(|p| !p.is_empty()) {
+        Some(path) => std::env::split_paths(&path).collect(),
+        None => ["/bin", "/usr/bin"].map(PathBuf::from).into(),
+    }
+}
+
 /// Finds `name` as the shell would.
 pub fn find(name: &OsStr) -> Result<PathBuf> {
     let text = name.to_string_lossy();
@@ -67,8 +75,8 @@ pub fn find(name: &OsStr) -> Result<PathBuf> {
         }
         return Ok(p);
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
+    folders()
+        .into_iter()
         .map(|d| d.join(name))
         .find(|p| runs(p))
         .map_or_else(

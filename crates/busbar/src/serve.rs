@@ -2,7 +2,9 @@
 
 mod asking;
 mod budget;
+mod busy;
 mod cells;
+mod change;
 mod config;
 mod connection;
 mod counts;
@@ -25,8 +27,10 @@ mod reach;
 mod reception;
 mod refusals;
 mod replacing;
+mod report;
 mod revoke;
 mod rules;
+mod sessions;
 mod signals;
 mod silent;
 mod sockets;

@@ -1,13 +1,13 @@
 //! `busbar devices` and `busbar ps`: what servers have, and who uses it.
 
-use crate::login::{self, Access, Which};
+use crate::servers::Servers;
 use crate::table::{self, Column, Mood, Table};
 use anyhow::{Context, Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
 use busbar_control::device::Device;
 use busbar_control::gpu::{Gpu, Number};
-use busbar_control::hello::{Change, HOLDINGS, Hello, Intent, Job, Road, with_port};
+use busbar_control::hello::{Change, HOLDINGS, Hello, Intent, Job, Road};
 use busbar_control::holding::list;
 use busbar_control::status::{Listed, Session, Status, Time};
 use busbar_control::{share, size};
@@ -23,17 +23,8 @@ use std::time::Duration;
   busbar ps --server gpu-a,gpu-b                  # the sessions of two servers
   busbar devices --json | jq '.[].status.devices' # for programs")]
 pub struct Args {
-    /// Servers to ask, with commas between [default: those of `busbar login`, else 127.0.0.1:7400]
-    #[arg(
-        short = 'l',
-        long,
-        alias = "server_list",
-        value_name = "HOST:PORT",
-        env = "BUSBAR_SERVER"
-    )]
-    server: Option<String>,
     #[command(flatten)]
-    access: Access,
+    servers: Servers,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -53,7 +44,7 @@ fn interval(text: &str) -> Result<f64, String> {
 #[derive(clap::Args)]
 pub struct PsArgs {
     #[command(flatten)]
-    servers: Args,
+    asked: Args,
     /// Print what each session holds: objects by kind, and device memory
     #[arg(long)]
     objects: bool,
@@ -69,10 +60,7 @@ fn ask_for(server: &str, features: &[&str]) -> Result<Status> {
 }
 
 fn ask_all(a: &Args, features: &'static [&str]) -> Result<Vec<(String, Result<Status>)>> {
-    let mut servers = login::choose(a.server.as_deref(), &a.access, Which::All)?.servers;
-    if servers.is_empty() {
-        servers.push(with_port("127.0.0.1"));
-    }
+    let servers = a.servers.all()?.servers;
     // All at once: one that does not answer takes its time.
     let asked: Vec<_> = servers
         .into_iter()
@@ -86,14 +74,11 @@ fn ask_all(a: &Args, features: &'static [&str]) -> Result<Vec<(String, Result<St
 }
 
 fn as_json(answers: &[(String, Result<Status>)]) -> String {
-    let list: Vec<_> = answers
-        .iter()
-        .map(|(s, r)| match r {
-            Ok(v) => json!({ "server": s, "status": v }),
-            Err(e) => json!({ "server": s, "error": format!("{e:#}") }),
-        })
-        .collect();
-    serde_json::to_string_pretty(&list).unwrap_or_default() + "\n"
+    let of = |(s, r): &(String, Result<Status>)| match r {
+        Ok(v) => json!({ "server": s, "status": v }),
+        Err(e) => json!({ "server": s, "error": format!("{e:#}") }),
+    };
+    table::json(&answers.iter().map(of).collect::<Vec<_>>())
 }
 
 /// Fails if there are errors, and says all of them.
@@ -246,17 +231,8 @@ fn moved(s: &Session) -> String {
 pub struct SetArgs {
     /// The session, as `busbar ps` names it
     session: String,
-    /// The server that it is at [default: those of `busbar login`, else 127.0.0.1:7400]
-    #[arg(
-        short = 'l',
-        long,
-        alias = "server_list",
-        value_name = "HOST:PORT",
-        env = "BUSBAR_SERVER"
-    )]
-    server: Option<String>,
     #[command(flatten)]
-    access: Access,
+    servers: Servers,
     /// Have this share of its devices' time promised to it, or `none`
     #[arg(short = 'p', long, value_name = "SHARE", value_parser = or_none(share::parse))]
     share: Option<u32>,
@@ -292,7 +268,7 @@ pub fn set(a: SetArgs) -> Result<()> {
     if change == Change::default() {
         bail!("say what is to change: -p SHARE, -m SIZE, --priority N or --path PATH");
     }
-    let config = login::choose(a.server.as_deref(), &a.access, Which::All)?;
+    let config = a.servers.all()?;
     let server = server_of(&config, &a.session)?;
     let hello = Hello {
         session: a.session,
@@ -309,7 +285,6 @@ fn server_of(config: &Config, session: &str) -> Result<String> {
         said.is_ok_and(|v| v.sessions.iter().any(|s| s.session == session))
     };
     match config.servers.as_slice() {
-        [] => Ok(with_port("127.0.0.1")),
         [one] => Ok(one.clone()),
         many => many.iter().find(has).cloned().with_context(|| {
             format!(
@@ -330,22 +305,13 @@ pub struct KillArgs {
     /// The sessions, as `busbar ps` names them
     #[arg(required = true, value_name = "SESSION")]
     sessions: Vec<String>,
-    /// The server that they are at [default: those of `busbar login`, else 127.0.0.1:7400]
-    #[arg(
-        short = 'l',
-        long,
-        alias = "server_list",
-        value_name = "HOST:PORT",
-        env = "BUSBAR_SERVER"
-    )]
-    server: Option<String>,
     #[command(flatten)]
-    access: Access,
+    servers: Servers,
 }
 
 /// `busbar kill`.
 pub fn kill(a: KillArgs) -> Result<()> {
-    let config = login::choose(a.server.as_deref(), &a.access, Which::All)?;
+    let config = a.servers.all()?;
     let end = |session: &String| {
         let hello = Hello {
             session: session.clone(),
@@ -380,7 +346,7 @@ pub fn ps(a: &PsArgs) -> Result<()> {
         Column::number("PID"),
         Column::text("PROGRAM"),
     ];
-    show(&a.servers, &[HOLDINGS], &columns, |table, server, v| {
+    show(&a.asked, &[HOLDINGS], &columns, |table, server, v| {
         for s in &v.sessions {
             let devices: Vec<_> = s.devices.iter().map(ToString::to_string).collect();
             let (lost, mood) = match s.connected {

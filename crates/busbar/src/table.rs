@@ -118,10 +118,14 @@ pub fn print(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
+/// A document, as all commands print it.
+pub fn json(document: &impl Serialize) -> String {
+    serde_json::to_string_pretty(document).unwrap_or_default() + "\n"
+}
+
 /// Prints a document.
 pub fn print_json(document: &impl Serialize) {
-    let text = serde_json::to_string_pretty(document).unwrap_or_default();
-    println!("{text}");
+    print(&json(document));
 }
 
 /// Prints something in the place of what was printed before; where that cannot be, after it.

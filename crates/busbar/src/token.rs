@@ -118,8 +118,7 @@ pub fn run(a: Args) -> Result<()> {
             println!("busbar login '{}'", line.line());
         }
         What::List { json: true } => {
-            let all = vault.tokens()?;
-            println!("{}", serde_json::to_string_pretty(&all)?);
+            table::print_json(&vault.tokens()?);
         }
         What::List { json: false } => {
             let mut table = Table::new(&["NAME", "TENANT", "STATE"].map(Column::text));

@@ -1,6 +1,8 @@
 //! Variables of the environment that are Busbar's: one with another name is a mistake, which would
 //! otherwise do nothing, and say so to nobody.
 
+use std::ffi::OsString;
+
 /// All that there are; docs/reference.md explains them.
 const KNOWN: [&str; 42] = [
     "BUSBAR_CONFIG",
@@ -66,10 +68,52 @@ fn mistaken(name: &str) -> Option<String> {
     })
 }
 
+/// Those that are numbers of seconds.
+const SECONDS: [&str; 3] = [
+    "BUSBAR_CONNECT_TIMEOUT",
+    "BUSBAR_RESUME_TIMEOUT",
+    "BUSBAR_SILENCE_TIMEOUT",
+];
+
+/// Those that are 0 or 1.
+const SWITCHES: [&str; 10] = [
+    "BUSBAR_IDLE",
+    "BUSBAR_LINKS",
+    "BUSBAR_LOCAL",
+    "BUSBAR_PLAINTEXT",
+    "BUSBAR_POLL",
+    "BUSBAR_QUEUE",
+    "BUSBAR_RANKS",
+    "BUSBAR_SHM",
+    "BUSBAR_SIDE",
+    "BUSBAR_STATS",
+];
+
+/// What is said of a value that means nothing: the default holds, as if there were none.
+fn meaningless(name: &str, value: &str) -> Option<String> {
+    let seconds = |text: &str| text.parse().is_ok_and(|s: f64| s >= 0.0);
+    let (good, say) = match name {
+        n if SECONDS.contains(&n) => (seconds(value), "a number of seconds, such as 10"),
+        n if SWITCHES.contains(&n) => (matches!(value, "0" | "1" | "off" | "no"), "0 or 1"),
+        _ => return None,
+    };
+    let set = !value.is_empty() && !good;
+    set.then(|| format!("{name}={value} means nothing: say {say}"))
+}
+
 /// What is to be said of the environment.
-pub fn unknown() -> Vec<String> {
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let mut said: Vec<_> = names.filter_map(|n| mistaken(&n)).collect();
+pub fn mistakes() -> Vec<String> {
+    let text = |(name, value): (OsString, OsString)| {
+        Some((
+            name.into_string().ok()?,
+            value.to_string_lossy().into_owned(),
+        ))
+    };
+    let all = std::env::vars_os().filter_map(text);
+    let wrong = |(name, value): (String, String)| {
+        mistaken(&name).or_else(|| meaningless(&name, value.trim()))
+    };
+    let mut said: Vec<_> = all.filter_map(wrong).collect();
     said.sort();
     said
 }
@@ -87,6 +131,21 @@ mod tests {
         let words = page.split(name).filter(|w| w.starts_with("BUSBAR_"));
         let there: BTreeSet<_> = words.filter(|w| w.len() > "BUSBAR_".len()).collect();
         assert_eq!(there, KNOWN.into_iter().collect());
+    }
+
+    #[test]
+    fn a_value_that_means_nothing_is_named() {
+        for name in SECONDS.iter().chain(&SWITCHES) {
+            assert!(KNOWN.contains(name), "{name}");
+            assert_eq!(meaningless(name, ""), None);
+            assert_eq!(meaningless(name, "1"), None);
+            for bad in ["abc", "-1", "yes please"] {
+                assert!(meaningless(name, bad).is_some(), "{name}={bad}");
+            }
+        }
+        assert_eq!(meaningless(SECONDS[0], "0.5"), None);
+        let said = meaningless(SWITCHES[0], "x").unwrap();
+        assert_eq!(said, format!("{}=x means nothing: say 0 or 1", SWITCHES[0]));
     }
 
     #[test]

@@ -80,12 +80,65 @@ fn of(words: &[(&str, &str)], word: &str) -> Option<String> {
     found.map(|(_, instead)| (*instead).into())
 }
 
-/// What to write instead, where something of others' was written.
-pub fn instead(e: &clap::Error) -> Option<String> {
-    let said = |kind| match e.get(kind) {
-        Some(ContextValue::String(s)) => Some(s.clone()),
+/// Words that the parser says with an error.
+fn said(e: &clap::Error, kind: ContextKind) -> Option<String> {
+    match e.get(kind)? {
+        ContextValue::String(s) => Some(s.clone()),
+        ContextValue::Strings(all) => Some(all.join(", ")),
         _ => None,
+    }
+}
+
+/// One sentence about a command line that cannot be understood; none where its author asks for
+/// help.
+pub fn sentence(e: &clap::Error) -> Option<String> {
+    let of = |kind| said(e, kind);
+    let meant = |kind| of(kind).map_or(String::new(), |s| format!(", did you mean `{s}`?"));
+    if let Some(why) = instead(e) {
+        return Some(why);
+    }
+    let text = e.to_string();
+    let what = match (e.kind(), of(ContextKind::InvalidArg)) {
+        (ErrorKind::DisplayHelp | ErrorKind::DisplayVersion, _) => return None,
+        (ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand, _) => return None,
+        (ErrorKind::MissingRequiredArgument, Some(all)) => format!("{all} is missing"),
+        (ErrorKind::UnknownArgument, Some(flag)) => {
+            format!(
+                "there is no flag `{flag}`{}",
+                meant(ContextKind::SuggestedArg)
+            )
+        }
+        (ErrorKind::InvalidSubcommand, _) => format!(
+            "there is no command `{}`{}",
+            of(ContextKind::InvalidSubcommand)?,
+            meant(ContextKind::SuggestedSubcommand)
+        ),
+        (ErrorKind::ValueValidation, Some(flag)) => {
+            let why = std::error::Error::source(e).map(ToString::to_string);
+            format!("{flag}: {}", why.unwrap_or_default())
+        }
+        // The parser's own words, without what it says in further paragraphs.
+        _ => {
+            let lines = text.split("\n\n").next().unwrap_or(&text).lines();
+            let lines: Vec<_> = lines.map(str::trim).collect();
+            lines.join(" ").trim_start_matches("error: ").into()
+        }
     };
+    // Where it says how a command is used, it names that.
+    let usage = text.lines().find_map(|l| l.strip_prefix("Usage: "));
+    let words = usage.unwrap_or("busbar COMMAND").split(' ');
+    let name: Vec<_> = words
+        .take_while(|w| !w.starts_with(['[', '<', '-']))
+        .collect();
+    Some(format!(
+        "{what}; `{} --help` shows how it is used",
+        name.join(" ")
+    ))
+}
+
+/// What to write instead, where something of others' was written.
+fn instead(e: &clap::Error) -> Option<String> {
+    let said = |kind| said(e, kind);
     match e.kind() {
         ErrorKind::InvalidSubcommand => {
             let word = said(ContextKind::InvalidSubcommand)?;

@@ -36,6 +36,16 @@ impl std::fmt::Display for Failure {
     }
 }
 
+impl Failure {
+    /// What is said of it where several servers are asked.
+    pub fn at(&self, server: &str) -> String {
+        match self {
+            Self::Unreachable(m) => m.clone(),
+            Self::Refused(r) => format!("{server}: {}", r.message),
+        }
+    }
+}
+
 /// Connects to a server, says `hello` and returns the connection with the server's answer.
 pub fn connect(
     dialer: &dyn Dialer,
@@ -104,7 +114,7 @@ pub fn connect(
             Err(Failure::Refused(Refusal::new(
                 "version",
                 format!(
-                    "the server {server} (Busbar {}) speaks protocol {} and this client (Busbar \
+                    "the server (Busbar {}) speaks protocol {} and this client (Busbar \
                      {}) {PROTOCOL_MIN}-{PROTOCOL_MAX}: install the same release on both",
                     welcome.version,
                     welcome.protocol,
@@ -143,7 +153,7 @@ pub fn ask<T: serde::de::DeserializeOwned>(
     let hello = introduce(config, server, hello)?;
     let timeout = config.connect_timeout.max(Duration::from_millis(1));
     let route = config.route(Address::new(server))?;
-    let (_, welcome) = connect(&route, &hello, timeout).map_err(|e| e.to_string())?;
+    let (_, welcome) = connect(&route, &hello, timeout).map_err(|e| e.at(server))?;
     welcome.read(server)
 }
 

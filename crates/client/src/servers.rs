@@ -196,12 +196,25 @@ impl Servers {
         })
     }
 
+    /// The list that a file's text is, or what is wrong in which line of it.
+    fn parse(text: &str) -> Result<Self, String> {
+        let line = |at: usize| text[..text.floor_char_boundary(at)].split('\n').count();
+        let all: Self = toml::from_str(text).map_err(|e| {
+            let at = e.span().map(|s| format!(", line {}", line(s.start)));
+            let why = e.message().replace('\n', ", ");
+            format!("{} is not valid: {why}", at.unwrap_or_default())
+        })?;
+        match all.server.iter().find_map(|s| address(&s.address).err()) {
+            Some(why) => Err(format!(" is not valid: {why}")),
+            None => Ok(all),
+        }
+    }
+
     /// The list, or why it cannot be read; where there is no file, there is nobody on it.
     pub fn read(path: &Path) -> Result<Self, String> {
         let show = path.display();
         match std::fs::read_to_string(path) {
-            Ok(text) => toml::from_str(&text)
-                .map_err(|e| format!("{show} is not valid: {}", e.message().replace('\n', ", "))),
+            Ok(text) => Self::parse(&text).map_err(|e| format!("{show}{e}")),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
             Err(e) => Err(format!("cannot read {show}: {e}")),
         }
@@ -294,8 +307,13 @@ mod tests {
         assert_eq!(list.at("a:7401"), None);
         let mode = |p: &Path| std::fs::metadata(p).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
-        std::fs::write(&path, "[[server]]\nadress = 1\n").unwrap();
-        assert!(Servers::read(&path).unwrap_err().contains("is not valid"));
+        for (bad, word) in [
+            ("adress = 1", ", line 2 is not valid"),
+            ("address = 'a:x'", "`a:x`"),
+        ] {
+            std::fs::write(&path, format!("[[server]]\n{bad}\n")).unwrap();
+            assert!(Servers::read(&path).unwrap_err().contains(word));
+        }
     }
 
     #[test]

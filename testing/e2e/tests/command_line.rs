@@ -5,9 +5,10 @@ use busbar_e2e::proc::Watchdog;
 use busbar_e2e::program::{Running, clear, printed};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
-use std::io::{BufRead, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -98,13 +99,141 @@ fn what_is_written_wrong_is_named() {
         said,
         format!("busbar: there is no variable {wrong}: did you mean BUSBAR_TOKEN_FILE?\n")
     );
-    // clap says where, on lines of its own.
-    for (size, right) in [("16GB", "say 16GiB"), ("16GG", "`GG` is no unit of memory")] {
-        let out = run(&server.address, &["-m", size, "--", "true"]).output();
-        let out = out.expect("it runs");
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.code(), Some(125), "{said}");
-        assert!(said.contains(right), "{said}");
+    for (flag, value, right) in [
+        ("-m", "16GB", "say 16GiB"),
+        ("-m", "16GG", "`GG` is no unit of memory"),
+        ("-n", "x", "say one from 1 to 1024"),
+        ("-n", "0", "say one from 1 to 1024"),
+        ("--wait", "5", "say 90s, 10m, 2h or 7d"),
+        ("--rdma", "maybe", "auto, on and off"),
+        ("--filter", "memory >", "it ends where something is missing"),
+    ] {
+        check(&server.address, &[flag, value], &[right]);
+    }
+    let all = |args: &[&str], words: &[&str]| {
+        let mut c = Command::new(&tree().busbar);
+        clear(&mut c);
+        fails(c.args(args), 125, words);
+    };
+    all(&["run"], &["<CMD>... is missing", "`busbar run --help`"]);
+    all(
+        &["run", "--serve", "a", "true"],
+        &["`--serve`", "did you mean `--server`?"],
+    );
+    all(&["devics"], &["`devics`", "did you mean `devices`?"]);
+    all(
+        &["run", "--spread", "--pack", "true"],
+        &["--spread", "--pack"],
+    );
+    all(&["completions", "xsh"], &["xsh", "zsh"]);
+    all(
+        &["token", "new"],
+        &["is missing", "`busbar token new --help`"],
+    );
+    let mut c = run(&server.address, &["--", "true"]);
+    let wrong = c.env("BUSBAR_SHM", "maybe").stderr(Stdio::piped());
+    let out = wrong.output().expect("it runs");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}");
+    assert_eq!(said, "busbar: BUSBAR_SHM=maybe means nothing: say 0 or 1\n");
+}
+
+#[test]
+fn a_list_of_servers_that_is_not_good() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let list = folder.path().join("list.toml");
+    for (text, word) in [
+        ("nonsense", "line 1"),
+        ("[[server]]\naddress = \"a:1\"\nkey = 3\n", "line 3"),
+        ("[[server]]\nadress = \"a:1\"\n", "`adress`"),
+        ("[[server]]\naddress = \"a:x\"\n", "`a:x` has no port"),
+    ] {
+        std::fs::write(&list, text).expect("a list");
+        for args in [
+            &["run", "--", "true"][..],
+            &["devices"],
+            &["health"],
+            &["doctor"],
+        ] {
+            let mut c = Command::new(&tree().busbar);
+            clear(&mut c);
+            let c = c.args(args).env("BUSBAR_CONFIG", &list);
+            fails(c, 125, &[&list.display().to_string(), word]);
+        }
+    }
+}
+
+/// Whether `busbar run` makes way for the program or waits for it.
+#[test]
+fn signals_are_the_programs() {
+    let server = Server::start();
+    for reserves in [&[][..], &["-n", "1"]] {
+        for (number, name) in [
+            (libc::SIGTERM, "TERM"),
+            (libc::SIGINT, "INT"),
+            (libc::SIGHUP, "HUP"),
+            (libc::SIGUSR1, "USR1"),
+        ] {
+            let script = format!("trap 'exit 7' {name}; echo up; while :; do sleep 0.05; done");
+            let mut c = run(&server.address, reserves);
+            c.args(["--", "sh", "-c", &script]).stdout(Stdio::piped());
+            let mut child = c.spawn().expect("busbar starts");
+            let watchdog = Watchdog::start(child.id(), Duration::from_secs(30));
+            let mut line = String::new();
+            let out = child.stdout.take().expect("its stdout is a pipe");
+            BufReader::new(out).read_line(&mut line).expect("it prints");
+            assert_eq!(line, "up\n");
+            signal(&child, number);
+            let status = child.wait().expect("it can be waited for");
+            drop(watchdog);
+            assert_eq!(status.code(), Some(7), "{name}, {reserves:?}: {status}");
+        }
+    }
+}
+
+/// One that comes while devices are waited for ends the command.
+#[test]
+fn a_wait_can_be_broken_off() {
+    let server = Server::start();
+    let lease = ["request", "--server", &server.address];
+    let mut c = Command::new(&tree().busbar);
+    clear(&mut c);
+    printed(c.args(lease));
+    let mut c = run(&server.address, &["-n", "1", "--wait", "10m", "--", "true"]);
+    let mut child = c.stderr(Stdio::piped()).spawn().expect("busbar starts");
+    let watchdog = Watchdog::start(child.id(), Duration::from_secs(30));
+    let mut line = String::new();
+    let err = child.stderr.take().expect("its stderr is a pipe");
+    BufReader::new(err)
+        .read_line(&mut line)
+        .expect("it says that it waits");
+    signal(&child, libc::SIGTERM);
+    let status = child.wait().expect("it can be waited for");
+    drop(watchdog);
+    assert_eq!(status.signal(), Some(libc::SIGTERM), "{line}{status}");
+}
+
+/// Without `PATH` programs are those of the system, and never those of the folder one is in.
+#[test]
+fn an_empty_environment() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let trap = folder.path().join("printf");
+    std::fs::write(&trap, "#!/bin/sh\necho trapped\n").expect("a script");
+    std::fs::set_permissions(&trap, PermissionsExt::from_mode(0o755)).expect("it may be run");
+    for path in [None, Some("")] {
+        for reserves in [&[][..], &["-n", "1"]] {
+            let mut c = run(&server.address, reserves);
+            c.env_clear().current_dir(folder.path());
+            c.envs(path.map(|p| ("PATH", p)));
+            c.args(["--", "printf", "%s", "found"]);
+            assert_eq!(printed(&mut c), "found");
+            let mut c = run(&server.address, reserves);
+            c.env_clear().current_dir(folder.path());
+            c.envs(path.map(|p| ("PATH", p)));
+            c.args(["--", "/bin/sh", "-c", "printf found; busbar --version >&2"]);
+            assert_eq!(printed(&mut c), "found");
+        }
     }
 }
 

@@ -137,6 +137,39 @@ fn gpus_of_all_servers_are_reserved_or_none() {
     no_leases(&servers);
 }
 
+/// Of the servers that somebody has logged in to, where none is named.
+#[test]
+fn what_is_reserved_is_of_all_servers_that_are_known() {
+    let servers = [server("2"), server("2")];
+    let folder = TempDir::new().expect("a temporary folder");
+    let list = folder.path().join("list.toml");
+    let entry = |s: &Server| format!("[[server]]\naddress = \"{}\"\n", s.address);
+    fs::write(&list, servers.each_ref().map(entry).concat()).expect("a list");
+    let sees = |flags: &[&str]| {
+        let program = ["--", PROGRAM, "random-devices", "1", "10", "4096"];
+        let mut c = busbar(&[&["run"], flags, &program].concat());
+        let out = printed(c.env("BUSBAR_CONFIG", &list));
+        out.lines().next().unwrap_or_default().to_string()
+    };
+    let all = sees(&["-n", "4"]);
+    no_leases(&servers);
+    let second = format!("server == \"{}\"", servers[1].address);
+    assert_eq!(sees(&["--filter", &second]), sees(&[]));
+    assert_eq!(
+        sees(&["-n", "2"]),
+        sees(&[]),
+        "one that shares is at one server"
+    );
+    assert_ne!(all, sees(&[]));
+    let mut c = busbar(&["request", "-n", "3"]);
+    let lease = printed(c.env("BUSBAR_CONFIG", &list));
+    let leased = servers.each_ref().map(|s| leases(s).len());
+    assert_eq!(leased, [1, 1]);
+    let mut c = busbar(&["release", lease.trim()]);
+    printed(c.env("BUSBAR_CONFIG", &list));
+    no_leases(&servers);
+}
+
 #[test]
 fn two_clients_that_want_the_same_in_opposite_orders_both_get_it() {
     let servers = [server("1"), server("1")];

@@ -173,9 +173,11 @@ impl Filter {
             let at = byte.and_then(|(b, _)| translated.from.get(b));
             let what = first.map_or("it makes no sense", |e| e.msg.as_str());
             let what = what.trim_start_matches("Syntax error: ");
-            let what = what.split(" expecting ").next().unwrap_or(what);
-            let what = what.replace("'<EOF>'", "the end");
-            wrong(text, at.copied().unwrap_or(text.len()), &what)
+            let what = match what.split(" expecting ").next().unwrap_or(what) {
+                what if what.contains("<EOF>") => "it ends where something is missing",
+                what => what,
+            };
+            wrong(text, at.copied().unwrap_or(text.len()), what)
         })?;
         let filter = Self {
             text: text.into(),
@@ -344,7 +346,10 @@ mod tests {
                 "name == \"H200",
                 &["column 9: this text has no closing quote"],
             ),
-            ("memory >", &["column 9", "the end"]),
+            (
+                "memory >",
+                &["column 9", "it ends where something is missing"],
+            ),
             ("memory >= 80GiB &&& idle", &["column 19"]),
             ("memory ~ \"x\" >", &["column 15"]),
             ("\u{e4} > 1", &["column 1"]),

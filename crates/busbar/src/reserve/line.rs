@@ -167,7 +167,7 @@ impl<'a> Line<'a> {
                     }
                     Err(e) => return drop(to.send((i, Said::Gone(e)))),
                 },
-                Err(e) => return drop(to.send((i, Said::Gone(e.to_string())))),
+                Err(e) => return drop(to.send((i, Said::Gone(e.at(&server))))),
             };
             loop {
                 let said = match listen(&server, &*conn) {

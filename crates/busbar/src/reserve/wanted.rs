@@ -18,6 +18,17 @@ const NAME: usize = 16;
 /// Flags that say which devices are reserved.
 #[derive(clap::Args)]
 pub struct Flags {
+    /// Reserve N GPUs of the servers, all or none of them: whole ones, or with -m and -p a part of
+    /// each
+    #[arg(
+        short = 'n',
+        long,
+        alias = "num_gpus",
+        value_name = "N",
+        env = "BUSBAR_PARTS",
+        value_parser = count
+    )]
+    pub gpus: Option<u32>,
     /// Of the GPUs that there are use only those that this is true of (CEL): 'memory >= 80GiB &&
     /// name ~ "H200" && driver >= 580 && server != "b"'; of several all have to be true
     #[arg(long, value_name = "EXPR")]
@@ -35,6 +46,12 @@ pub struct Flags {
     pub wait: Option<Duration>,
 }
 
+/// Reads a number of GPUs.
+fn count(text: &str) -> Result<u32, String> {
+    let n = text.trim().parse().ok().filter(|n| (1..=1024).contains(n));
+    n.ok_or_else(|| format!("`{text}` is no number of GPUs: say one from 1 to 1024"))
+}
+
 /// Reads `90s`, `10m`, `2h` or `7d`.
 pub fn time(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is no time: say 90s, 10m, 2h or 7d");
@@ -47,9 +64,13 @@ pub fn time(text: &str) -> Result<Duration, String> {
 }
 
 impl Flags {
-    /// Whether any of them is there.
+    /// Whether any of them is there: then devices are reserved.
     pub fn any(&self) -> bool {
-        !self.filter.is_empty() || self.spread || self.pack || self.wait.is_some()
+        self.gpus.is_some()
+            || !self.filter.is_empty()
+            || self.spread
+            || self.pack
+            || self.wait.is_some()
     }
 }
 

@@ -1,8 +1,9 @@
 //! The port for people and programs that speak HTTP: what `busbar_web` serves is asked for here.
 
+use super::change;
 use super::config::Config;
-use super::connection;
 use super::identity::Who;
+use super::report;
 use super::state::Server;
 use anyhow::{Context, Result};
 use busbar_control::hello::{Change, HOLDINGS, Hello, Intent, Refusal};
@@ -44,7 +45,7 @@ pub(super) fn serve(server: &Arc<Server>, listener: TcpListener) -> Result<Strin
         tls: tls.map(|t| t.config()),
         gate: Arc::new(Door {
             server: server.clone(),
-            started: connection::unix(SystemTime::now()),
+            started: report::unix(SystemTime::now()),
         }),
     })?;
     *lock(&server.succession.http) = Some(running);
@@ -158,7 +159,7 @@ impl View for Caller {
         let server = &self.server;
         let mut hello = Hello::new(Intent::Status);
         hello.features = vec![HOLDINGS.into()];
-        let status = connection::status(server, &hello, &self.who);
+        let status = report::status(server, &hello, &self.who);
         let (quotas, rows, all) = self.counted();
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let isolation = server.workers.isolation().line(server.config.isolation);
@@ -183,7 +184,7 @@ impl View for Caller {
     fn change(&self, session: &str, change: Change) -> Result<(), Refusal> {
         let mut hello = Hello::new(Intent::Set);
         (hello.session, hello.change) = (session.into(), change);
-        Ok(connection::change(&self.server, &hello, &self.who)?)
+        Ok(change::change(&self.server, &hello, &self.who)?)
     }
 
     fn end(&self, session: &str) -> Result<(), Refusal> {
@@ -211,7 +212,7 @@ impl View for Caller {
             name => format!(" by `{name}`"),
         };
         let why = format!("it was ended{by} through the server's HTTP port");
-        connection::end(server, session, why);
+        change::end(server, session, why);
         Ok(())
     }
 }

@@ -112,13 +112,9 @@ pub(super) fn join(server: &Server, known: Known, refuse: impl Fn(&Stream, Refus
     if let Err(why) = server.audit.note("link", note) {
         return refuse(&conn, Refusal::new("internal", why));
     }
-    let _ = conn.send_timeout(None);
     let session = hello.session.clone();
-    let handed = conn.hand_over();
     let attach = attach(server, hello, protocol);
-    if worker.hand(attach, &handed, &[]).is_err()
-        && let Ok(conn) = handed.take()
-    {
+    if let Err(Some(conn)) = worker.take_over(attach, conn) {
         refuse(&conn, server.over(&session));
     }
 }

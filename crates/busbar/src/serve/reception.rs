@@ -36,6 +36,16 @@ pub(super) fn answer(conn: &dyn Connection, w: &Welcome) {
     let _ = send_hello(conn, Kind::Welcome, &body);
 }
 
+/// Says so to somebody whose connection could not be passed on.
+pub(super) fn turned_back(server: &Server, passed: Result<(), Stream>) {
+    if let Err(conn) = passed {
+        let text = "the server is being replaced by another: try again";
+        let r = Refusal::new(BUSY, text);
+        server.refusals.log(&conn.peer(), &r);
+        answer(&conn, &Welcome::refuse(r));
+    }
+}
+
 /// Refuses a client that there is no room for, in the caller's thread: all that takes is a moment
 /// of it.
 pub(super) fn turn_away(stream: TcpStream, why: &str) {

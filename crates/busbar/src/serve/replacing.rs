@@ -7,7 +7,7 @@ use super::heritage::{Predecessor, as_json};
 use super::identity::{Known, Who};
 use super::state::Server;
 use super::succession::Heir;
-use super::{connection, desk, drain, http, notify};
+use super::{change, connection, desk, drain, http, notify, report};
 use busbar_control::succession::{Passed, ToHeir, ToPredecessor};
 use busbar_transport::handover;
 use busbar_transport::lock::{lock, write};
@@ -201,7 +201,7 @@ fn heed(server: &Arc<Server>, said: ToPredecessor, fd: Option<OwnedFd>) {
             let s = server.clone();
             let run = move || {
                 let who = Who::of_bearer(&who);
-                let list = connection::sessions(&s, &hello, &who);
+                let list = report::sessions(&s, &hello, &who);
                 let _ = File::from(fd).write_all(&as_json(&list));
             };
             let thread = std::thread::Builder::new().name("list".into());
@@ -209,12 +209,12 @@ fn heed(server: &Arc<Server>, said: ToPredecessor, fd: Option<OwnedFd>) {
         }
         (ToPredecessor::Changed(session), _) => {
             lock(&server.pool).adopt_session(&session);
-            connection::apply(server, &session.session);
+            change::apply(server, &session.session);
             if let Some(before) = &server.succession.predecessor {
                 before.changed(&session);
             }
         }
-        (ToPredecessor::End { session, why }, _) => connection::end(server, &session, why),
+        (ToPredecessor::End { session, why }, _) => change::end(server, &session, why),
         (ToPredecessor::EndLease { lease }, _) => {
             lock(&server.pool).end_lease(&lease);
             if let Some(before) = &server.succession.predecessor {

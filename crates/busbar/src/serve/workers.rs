@@ -19,6 +19,7 @@ use busbar_control::device::Found;
 use busbar_transport::handover;
 use busbar_transport::lock::lock;
 use busbar_transport::shared::Door;
+use busbar_transport::stream::Stream;
 use busbar_transport::tls::Handed;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -136,6 +137,15 @@ impl Worker {
         let order = Order::Attach(Box::new(attach)).to_json();
         let fds = std::iter::once(&conn.fd).chain(process);
         handover::send(&self.control, &order, fds)
+    }
+
+    /// Has it take a client's connection over; if it does not, the connection is given back, as far
+    /// as there is still one.
+    pub fn take_over(&self, attach: Attach, conn: Stream) -> Result<(), Option<Stream>> {
+        let _ = conn.send_timeout(None);
+        let handed = conn.hand_over();
+        let done = self.hand(attach, &handed, &[]);
+        done.map_err(|_| handed.take().ok())
     }
 
     /// Tells it something. One that does not listen, and whose socket is full of what it was told,

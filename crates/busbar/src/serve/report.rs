@@ -1,0 +1,183 @@
+//! What the server says of itself: devices, sessions, leases, as whoever asks may see them.
+
+use super::asking::asker;
+use super::desk;
+use super::entry::SessionEntry;
+use super::identity::Who;
+use super::state::Server;
+use busbar_control::attach::Order;
+use busbar_control::gpu::{Question, Said};
+use busbar_control::hello::{ClientInfo, HOLDINGS, Hello, LAST_READINGS};
+use busbar_control::holding::Holding;
+use busbar_control::status::{Session, Status};
+use busbar_pool::Asker;
+use busbar_transport::lock::lock;
+use busbar_worker::nvml::is_of_the_whole;
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Has the workers say what their sessions hold, and waits a little for it.
+fn ask_workers(server: &Server) {
+    /// Each answers at once, whatever its session does; one that is about to end does not.
+    const LONG: Duration = Duration::from_millis(500);
+    let asked: Vec<_> = {
+        let sessions = lock(&server.sessions);
+        let each = sessions.iter();
+        each.map(|(name, s)| (name.clone(), s.told, s.worker.clone()))
+            .collect()
+    };
+    for (_, _, worker) in &asked {
+        worker.tell(&Order::Tell);
+    }
+    let sessions = lock(&server.sessions);
+    let waits = |all: &mut HashMap<String, SessionEntry>| {
+        let mut each = asked.iter();
+        each.any(|(name, told, _)| all.get(name).is_some_and(|s| s.told == *told))
+    };
+    drop(server.told.wait_timeout_while(sessions, LONG, waits));
+}
+
+/// Where a client's process id means it.
+fn place(c: &ClientInfo) -> (&str, u64) {
+    (&c.boot_id, c.pid_namespace)
+}
+
+/// What NVML says to a question about a device that whoever asks sees, or about none.
+fn said(server: &Server, question: &Question, asker: &Asker<'_>) -> Option<Said> {
+    let pool = lock(&server.pool);
+    let all = pool.devices(asker);
+    let sees = all.iter().any(|d| d.yours && d.device.uuid == question.gpu);
+    let part = pool.part(asker).is_some() && is_of_the_whole(&question.function);
+    drop(pool);
+    let may = (question.gpu.is_empty() || sees) && !part;
+    may.then(|| server.monitor.ask(question)).flatten()
+}
+
+/// How the collectives of a session go to other servers: by what the job asks for, and by what this
+/// machine has.
+fn network(client: &ClientInfo) -> String {
+    let ib = || std::fs::read_dir("/sys/class/infiniband").is_ok_and(|d| d.count() > 0);
+    match &client.job {
+        None => "",
+        Some(job) if !job.sockets && ib() => "ib",
+        Some(_) => "socket",
+    }
+    .into()
+}
+
+/// A time in seconds since 1970.
+pub(super) fn unix(t: SystemTime) -> u64 {
+    t.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
+
+/// The sessions of this server, and of those before it, that somebody may see.
+pub(super) fn sessions(server: &Server, hello: &Hello, who: &Who) -> Vec<Session> {
+    let mut list = own_sessions(server, hello, who);
+    if let Some(before) = &server.succession.predecessor {
+        list.extend(before.list(hello, who));
+    }
+    list
+}
+
+fn own_sessions(server: &Server, hello: &Hello, who: &Who) -> Vec<Session> {
+    let asker = asker(who, hello);
+    let holdings = hello.features.iter().any(|f| f == HOLDINGS);
+    let pool = lock(&server.pool);
+    let sessions = lock(&server.sessions);
+    let theirs = sessions
+        .iter()
+        .filter(|(_, s)| pool.shows(&asker, &s.who.tenant));
+    theirs
+        .map(|(name, s)| {
+            let placing = pool.placed(name);
+            Session {
+                session: name.clone(),
+                api: s.api.clone(),
+                devices: placing.devices,
+                connected: s.connected,
+                peer: s.peer.clone(),
+                encrypted: s.encrypted,
+                path: s.path.clone(),
+                token: s.who.name.clone(),
+                tenant: s.who.tenant.clone(),
+                host: s.client.host.clone(),
+                user: s.client.user.clone(),
+                pid: s.client.pid,
+                here: place(&s.client) == place(&hello.client),
+                program: s.client.program.clone(),
+                job: s.client.job.clone(),
+                network: network(&s.client),
+                worker_pid: s.worker.pid,
+                lease: placing.lease,
+                memory_limit: placing.memory,
+                promised: placing.promised,
+                share: placing.part.share,
+                priority: placing.part.priority,
+                time: server.time.had(name),
+                seconds: s.since.elapsed().as_secs(),
+                opened: unix(s.opened),
+                rate: s.pace.rate.filter(|_| holdings),
+                holding: if holdings {
+                    s.holding.clone()
+                } else {
+                    Holding::default()
+                },
+            }
+        })
+        .collect()
+}
+
+/// Everything `busbar devices` and `busbar ps` show, as whoever asks sees it.
+pub(super) fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
+    let asker = asker(who, hello);
+    desk::expire(server);
+    if let Some(question) = &hello.ask {
+        let said = said(server, question, &asker);
+        return Status {
+            said,
+            ..Status::default()
+        };
+    }
+    let asked = |feature| hello.features.iter().any(|f| f == feature);
+    let holdings = asked(HOLDINGS);
+    if holdings || lock(&server.pool).part(&asker).is_some() {
+        ask_workers(server);
+    }
+    let gpus = server
+        .has_gpus()
+        .then(|| server.monitor.read(&server.workers, asked(LAST_READINGS)));
+    let mut list = sessions(server, hello, who);
+    let pool = lock(&server.pool);
+    list.sort_by_key(|s| std::cmp::Reverse(s.seconds));
+    let mut devices = pool.devices(&asker);
+    let mut gpus = gpus.unwrap_or_default();
+    gpus.gpus
+        .retain(|uuid, _| devices.iter().any(|d| d.device.uuid == *uuid));
+    if let Some(part) = pool.part(&asker) {
+        let same = |s: &SessionEntry| {
+            s.client.pid == hello.client.pid && place(&s.client) == place(&hello.client)
+        };
+        let sessions = lock(&server.sessions);
+        let ours = sessions.values().filter(|s| same(s));
+        let used = ours.map(|s| s.holding.bytes()).sum::<u64>();
+        devices.iter_mut().for_each(|d| {
+            d.device.memory = d.device.memory.min(part);
+        });
+        gpus.gpus.values_mut().for_each(|g| g.only(part, used));
+    }
+    let (waiting, waiting_left_out) = pool.waiting(&asker);
+    Status {
+        version: env!("CARGO_PKG_VERSION").into(),
+        uptime_seconds: server.started.elapsed().as_secs(),
+        devices,
+        forbidden: pool.forbids(&asker).map(|f| f.to_string()),
+        sessions: list,
+        sessions_left_out: 0,
+        leases: pool.leases(&asker, server.started.elapsed()),
+        waiting,
+        waiting_left_out,
+        missing: server.missing.clone(),
+        gpus,
+        said: None,
+    }
+}
