@@ -16,6 +16,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -136,13 +137,53 @@ fn verify(mut from: impl BufRead) -> Result<End, Wrong> {
     }
 }
 
-struct Chain {
+/// An audit's file, locked against other servers.
+struct Disk {
     file: File,
+    /// Something was written since it was last made sure that the disk has it.
+    dirty: AtomicBool,
+}
+
+impl Disk {
+    /// Has the disk take what was written.
+    fn sync(&self) {
+        if self.dirty.swap(false, Ordering::AcqRel)
+            && let Err(e) = self.file.sync_data()
+        {
+            let why = e.to_string();
+            tracing::error!(why, "the disk does not take the audit");
+        }
+    }
+
+    /// Has the disk take what is written, from time to time, for as long as somebody writes.
+    fn start_clerk(self: &Arc<Self>) -> io::Result<()> {
+        let disk = Arc::downgrade(self);
+        let run = move || {
+            loop {
+                std::thread::sleep(SYNC);
+                let Some(disk) = disk.upgrade() else { return };
+                disk.sync();
+            }
+        };
+        let clerk = std::thread::Builder::new().name("audit".into());
+        clerk.stack_size(256 << 10).spawn(run).map(drop)
+    }
+}
+
+struct Chain {
+    disk: Arc<Disk>,
     end: End,
     /// Bytes of whole lines.
     length: u64,
-    /// What was written since it was last made sure that the disk has it.
-    dirty: bool,
+}
+
+impl Drop for Chain {
+    /// Another server may write the file from now on, even while the clerk, or a process that is
+    /// about to run a program, still has it open: a lock lasts as long as the last such descriptor.
+    fn drop(&mut self) {
+        // SAFETY: a descriptor of ours.
+        unsafe { libc::flock(self.disk.file.as_raw_fd(), libc::LOCK_UN) };
+    }
 }
 
 impl Chain {
@@ -175,13 +216,16 @@ impl Chain {
         };
         let mut chain = Self {
             length: file.metadata().with_context(of)?.len(),
-            file,
+            disk: Arc::new(Disk {
+                file,
+                dirty: AtomicBool::new(false),
+            }),
             end,
-            dirty: false,
         };
         if let Some((at, bytes)) = half {
             chain.mend(at, &bytes).with_context(of)?;
         }
+        chain.disk.start_clerk().context("cannot start a thread")?;
         Ok(chain)
     }
 
@@ -194,7 +238,7 @@ impl Chain {
         if let Some((hash, json)) = text.split_once(' ')
             && self.end.hash_of(json) == hash
         {
-            self.file.write_all(b"\n")?;
+            (&self.disk.file).write_all(b"\n")?;
             self.length = at + bytes.len() as u64 + 1;
             self.end.follow(hash.into());
             tracing::warn!(
@@ -202,7 +246,7 @@ impl Chain {
                 "the last line of the audit had no end, and has one now"
             );
         } else {
-            self.file.set_len(at)?;
+            self.disk.file.set_len(at)?;
             self.length = at;
             tracing::warn!(
                 line,
@@ -214,7 +258,7 @@ impl Chain {
             let fields = json!({ "bytes": bytes.len(), "text": text });
             self.add("half a line taken away", fields)?;
         }
-        self.file.sync_all()
+        self.disk.file.sync_all()
     }
 
     fn add(&mut self, event: &str, fields: Value) -> io::Result<()> {
@@ -228,14 +272,14 @@ impl Chain {
         let text = Value::Object(all).to_string();
         let hash = self.end.hash_of(&text);
         let line = format!("{hash} {text}\n");
-        if let Err(e) = self.file.write_all(line.as_bytes()) {
+        if let Err(e) = (&self.disk.file).write_all(line.as_bytes()) {
             // Half a line would break the chain.
-            self.file.set_len(self.length)?;
+            self.disk.file.set_len(self.length)?;
             return Err(e);
         }
         self.length += line.len() as u64;
         self.end.follow(hash);
-        self.dirty = true;
+        self.disk.dirty.store(true, Ordering::Release);
         Ok(())
     }
 }
@@ -288,21 +332,8 @@ pub struct Audit(Option<Arc<Mutex<Book>>>);
 impl Audit {
     /// Goes on with a file, or begins one. One that is not whole is an error.
     pub fn open(path: &Path) -> Result<Self> {
-        let book = Arc::new(Mutex::new(Book::Here(Chain::open(path)?)));
-        let clerk = Arc::downgrade(&book);
-        let run = move || {
-            loop {
-                std::thread::sleep(SYNC);
-                let Some(book) = clerk.upgrade() else { return };
-                Self(Some(book)).sync();
-            }
-        };
-        std::thread::Builder::new()
-            .name("audit".into())
-            .stack_size(256 << 10)
-            .spawn(run)
-            .context("cannot start a thread")?;
-        Ok(Self(Some(book)))
+        let book = Book::Here(Chain::open(path)?);
+        Ok(Self(Some(Arc::new(Mutex::new(book)))))
     }
 
     /// From now on another process writes the file: what there is to note is told to it.
@@ -341,20 +372,12 @@ impl Audit {
     /// Has the disk take what was written.
     pub fn sync(&self) {
         let Some(book) = &self.0 else { return };
-        let mut book = lock(book);
-        let Book::Here(chain) = &mut *book else {
-            return;
+        let disk = match &*lock(book) {
+            Book::Here(chain) => chain.disk.clone(),
+            Book::Elsewhere(_) => return,
         };
-        if !std::mem::take(&mut chain.dirty) {
-            return;
-        }
-        let file = chain.file.try_clone();
         // Others write meanwhile.
-        drop(book);
-        if let Err(e) = file.and_then(|f| f.sync_data()) {
-            let why = e.to_string();
-            tracing::error!(why, "the disk does not take the audit");
-        }
+        disk.sync();
     }
 }
 
@@ -422,6 +445,22 @@ mod tests {
             bytes[at] ^= 1;
             assert!(verify(&*bytes).is_err(), "byte {at}");
         }
+    }
+
+    #[test]
+    fn a_file_is_free_once_nobody_notes_in_it_whoever_has_it_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit");
+        let first = Chain::open(&path).unwrap();
+        assert!(Chain::open(&path).is_err());
+        // As the clerk has it, and a process between its beginning and the program it runs.
+        let open = (first.disk.clone(), first.disk.file.try_clone().unwrap());
+        drop(first);
+        let next = Chain::open(&path).unwrap();
+        // Nor do the old ones free it from others.
+        drop(open);
+        assert!(Chain::open(&path).is_err());
+        drop(next);
     }
 
     #[test]
