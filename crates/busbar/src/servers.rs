@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Flags of all commands that talk to servers.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct Servers {
     /// Servers, with commas between [default: those of `busbar login`, else 127.0.0.1:7400]
     #[arg(
@@ -40,6 +40,15 @@ pub enum Which {
 }
 
 impl Servers {
+    /// These in place of those that the flag names, if there are any.
+    pub fn instead(&self, hosts: &[String]) -> Self {
+        let mut servers = self.clone();
+        if !hosts.is_empty() {
+            servers.server = Some(hosts.join(","));
+        }
+        servers
+    }
+
     /// All that were named, else all that are known, else this very machine.
     pub fn all(&self) -> Result<Config> {
         let mut config = self.known(Which::All)?;

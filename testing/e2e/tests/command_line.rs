@@ -8,7 +8,7 @@ use busbar_e2e::tree::tree;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -177,6 +177,14 @@ fn signals_are_the_programs() {
             let script = format!("trap 'exit 7' {name}; echo up; while :; do sleep 0.05; done");
             let mut c = run(&server.address, reserves);
             c.args(["--", "sh", "-c", &script]).stdout(Stdio::piped());
+            // A shell traps no signal that was ignored before it, as in the background.
+            let heeded = move || {
+                // SAFETY: no function of ours is called by it.
+                unsafe { libc::signal(number, libc::SIG_DFL) };
+                Ok(())
+            };
+            // SAFETY: that one call is safe between fork and exec.
+            unsafe { c.pre_exec(heeded) };
             let mut child = c.spawn().expect("busbar starts");
             let watchdog = Watchdog::start(child.id(), Duration::from_secs(30));
             let mut line = String::new();

@@ -9,13 +9,13 @@ mod probe;
 mod shown;
 pub mod sysfs;
 
-use crate::login::{self, Access, Which};
+use crate::servers::Servers;
 use crate::table;
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
 use busbar_control::fabric::{Machine, Reply, Step};
-use busbar_control::hello::{Hello, Intent, with_port};
+use busbar_control::hello::{Hello, Intent};
 use busbar_transport::tcp::Address;
 use judge::Seen;
 use probe::{Amount, Between, Here, Measured, Remote, Station};
@@ -45,11 +45,11 @@ enum What {
   busbar fabric check gpu-a gpu-b --least 80      # these two
   busbar fabric check --json | jq '.findings[] | select(.fails)'")]
 struct CheckArgs {
-    /// Servers to check [default: those of `busbar login`, else 127.0.0.1:7400]
-    #[arg(value_name = "HOST", env = "BUSBAR_SERVER", value_delimiter = ',')]
+    /// Servers to check, in place of --server
+    #[arg(value_name = "HOST")]
     hosts: Vec<String>,
     #[command(flatten)]
-    access: Access,
+    servers: Servers,
     /// Fail below so many hundredths of the line rate
     #[arg(long, value_name = "PERCENT", default_value = "92", value_parser = percent)]
     least: f64,
@@ -84,12 +84,7 @@ pub fn run(a: &Args) -> Result<()> {
 type Known = (Seen, Option<Box<dyn Station>>);
 
 fn check(a: &CheckArgs) -> Result<()> {
-    let named = a.hosts.join(",");
-    let named = Some(named.as_str()).filter(|n| !n.is_empty());
-    let mut config = login::choose(named, &a.access, Which::All)?;
-    if config.servers.is_empty() {
-        config.servers.push(with_port("127.0.0.1"));
-    }
+    let config = a.servers.instead(&a.hosts).all()?;
     let mut known = vec![here(&config)];
     known.extend(config.servers.iter().map(|s| server(&config, s)));
     let amount = Amount {
