@@ -27,6 +27,10 @@ const TRIPS: u32 = 1000;
 
 /// Flags of `busbar fabric`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  busbar fabric check                             # every server of `busbar login`, and this machine
+  busbar fabric check gpu-a gpu-b --least 80      # these two
+  busbar fabric check --json | jq '.findings[] | select(.fails)'")]
 pub struct Args {
     #[command(subcommand)]
     what: What,
@@ -40,10 +44,6 @@ enum What {
 
 /// Flags of `busbar fabric check`.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
-  busbar fabric check                             # every server of `busbar login`, and this machine
-  busbar fabric check gpu-a gpu-b --least 80      # these two
-  busbar fabric check --json | jq '.findings[] | select(.fails)'")]
 struct CheckArgs {
     /// Servers to check, in place of --server
     #[arg(value_name = "HOST")]
