@@ -398,9 +398,8 @@ pub fn run(mut a: Args) -> Result<()> {
             },
         );
     }
-    signals.let_go(&mut c);
-    let mut child = c.spawn().map_err(|e| program::not_started(&path, &e))?;
-    signals.pass_to(&child);
+    let started = signals.start(&mut c);
+    let mut child = started.map_err(|e| program::not_started(&path, &e))?;
     job::watch(&at, conns.clone(), news);
     let status = child.wait()?;
     drop(conns);

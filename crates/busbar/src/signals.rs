@@ -1,12 +1,12 @@
 //! Signals that `busbar run` gets while it holds devices: they are for its program, which may want
 //! to write down how far it has come, and not for the lease.
 
+use busbar_transport::lock::lock;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Those that somebody may send to a program.
 const ALL: [i32; 6] = [
@@ -20,8 +20,8 @@ const ALL: [i32; 6] = [
 
 /// Passes signals on.
 pub struct Signals {
-    /// The program; 0 as long as there is none.
-    program: Arc<AtomicI32>,
+    /// The program's process, once there is one. Whoever starts it holds this meanwhile.
+    program: Arc<Mutex<Option<i32>>>,
     /// What was held back before.
     before: libc::sigset_t,
 }
@@ -41,15 +41,16 @@ impl Signals {
             libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
             (all.assume_init(), before.assume_init())
         };
-        let program = Arc::new(AtomicI32::new(0));
+        let program = Arc::new(Mutex::new(None));
         let to = program.clone();
         let thread = std::thread::Builder::new().name("signals".into());
         thread.spawn(move || pass_on(&all, &to))?;
         Ok(Self { program, before })
     }
 
-    /// Has a program begin with the signals that were held back before, and no others.
-    pub fn let_go(&self, c: &mut Command) {
+    /// Starts the program, with the signals held back that were before, and no others. From now on
+    /// all are for it, even one that comes before it is known which process that is.
+    pub fn start(&self, c: &mut Command) -> io::Result<Child> {
         let before = self.before;
         let set = move || {
             // SAFETY: a whole set; nothing is to be written.
@@ -60,15 +61,14 @@ impl Signals {
         };
         // SAFETY: that one call is safe between fork and exec.
         unsafe { c.pre_exec(set) };
-    }
-
-    /// From now on all are for this program.
-    pub fn pass_to(&self, program: &Child) {
-        self.program.store(program.id() as i32, Ordering::Release);
+        let mut program = lock(&self.program);
+        let child = c.spawn()?;
+        *program = Some(child.id() as i32);
+        Ok(child)
     }
 }
 
-fn pass_on(all: &libc::sigset_t, program: &AtomicI32) {
+fn pass_on(all: &libc::sigset_t, program: &Mutex<Option<i32>>) {
     loop {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         // SAFETY: a whole set, and a place for what is told; zeros are good there.
@@ -79,12 +79,12 @@ fn pass_on(all: &libc::sigset_t, program: &AtomicI32) {
         if signal < 0 {
             continue;
         }
-        match program.load(Ordering::Acquire) {
-            0 => as_always(all, signal),
+        match *lock(program) {
+            None => as_always(all, signal),
             // What a terminal sends, the program has got, too.
-            _ if info.si_code > libc::SI_USER => {}
+            Some(_) if info.si_code > libc::SI_USER => {}
             // SAFETY: a number that was a child's a moment ago; at worst nobody is there.
-            pid => drop(unsafe { libc::kill(pid, signal) }),
+            Some(pid) => drop(unsafe { libc::kill(pid, signal) }),
         }
     }
 }
