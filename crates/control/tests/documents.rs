@@ -44,7 +44,8 @@ fn tables(page: &str, first: &[&str]) -> BTreeSet<String> {
             let words = column.split('`').skip(1).step_by(2);
             names.extend(words.map(String::from));
             // What is inside a field stands in its explanation.
-            if ["`client`", "`refusal`", "`gpus`", "`traffic`"].contains(&column) {
+            let nested = ["`client`", "`change`", "`refusal`", "`gpus`", "`traffic`"];
+            if nested.contains(&column) {
                 let words = row.split('`').skip(3).step_by(2);
                 names.extend(words.map(String::from));
             }
@@ -98,6 +99,7 @@ fn full() -> Status {
         session: "s".into(),
         lease: Some("l".into()),
         job: Some(Job::default()),
+        rate: Some(0),
         ..Session::default()
     };
     Status {
