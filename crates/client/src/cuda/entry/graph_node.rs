@@ -104,7 +104,8 @@ pub unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded> {
             }
             let (pitch, element) = (s.pitch as usize, s.elementSize as usize);
             let (width, height) = (s.width as usize, s.height as usize);
-            e.usual = ends::fill(cx, s.dst, pitch, element, width, height).is_ok();
+            let filled = ends::fill(cx, s.dst, pitch, element, width, height);
+            e.usual = filled == Ok(ends::Filled::Known);
             s.ctx = context(cx, s.ctx)?;
             s.dst = addresses::of_node(cx, s.dst)?;
             busbar_abi::set_member(u, s);
