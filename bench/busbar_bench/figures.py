@@ -4,6 +4,7 @@ import io
 import itertools
 import re
 
+from busbar_bench import account
 from busbar_bench.published import LINKS
 from busbar_bench.report import error_ends, mark_text, ratio_text
 from busbar_bench.results import LOCAL
@@ -353,10 +354,14 @@ def sharing_figure(make, result):
 
 
 def draw_shares(ax, scene, point_s):
-    """Work done in each point of time, over one program alone, and the shares that were asked."""
-    for index, points in enumerate(scene["rounds"][0]["points"]):
+    """Each program's share of time, of the second around each look at the server; or its work in
+    each point of time, over one alone, where nobody counted. And the shares that were asked."""
+    first = scene["rounds"][0]
+    counted = list(zip(*first.get("time", [])))
+    step = account.EVERY if counted else point_s
+    for index, points in enumerate(counted or first["points"]):
         colour = COLOURS[index % len(COLOURS)]
-        times = [(i + 0.5) * point_s for i in range(len(points))]
+        times = [(i + 0.5) * step for i in range(len(points))]
         # More programs than colours: those of one colour are told apart by nobody, and are alike.
         label = f"program {index + 1}" if index < len(COLOURS) else None
         ax.plot(times, points, color=colour, linewidth=1, label=label)
@@ -365,7 +370,7 @@ def draw_shares(ax, scene, point_s):
     ax.set_ylim(bottom=0)
     ax.set_title(scene["name"], loc="left", fontsize=9)
     ax.set_xlabel("s")
-    ax.set_ylabel("of one alone")
+    ax.set_ylabel("share of time" if counted else "work, of one alone")
 
 
 def size_text(size):
@@ -382,7 +387,7 @@ def description(result):
     if result["table"] == "micro":
         return "Launch times and copy rates; the numbers stand in the report below."
     if result["table"] == "sharing":
-        return "Work of each program over time; the numbers stand in the report below."
+        return "What each program had over time; the numbers stand in the report below."
     if result["table"] == "across":
         return "No figure; the numbers stand in the report below."
     said = []

@@ -1,9 +1,14 @@
 """``run sharing``: several programs on one device, each with its part of the device's time.
 
-What a program has of the device is its rate over its rate alone: work done, not time said. A share
-is that over the sum of all. Rates alone are measured first, in the same sitting.
+What a program has of the device is told in two ways. By *time*: the device time that its server
+counts for it, which is what a share is a share of. It is held against the device's own clock: the
+steps that a program did, times what one of them takes on the device. By *work*: its rate over its
+rate alone, measured first in the same sitting. That says what sharing costs; it is no measure of
+time among unlike programs, for a device that is held back by its power does more of the one while
+it also does the other.
 """
 
+import bisect
 import contextlib
 import dataclasses
 import datetime
@@ -18,7 +23,7 @@ import tempfile
 import threading
 import time
 
-from busbar_bench import FORMAT, machine, process
+from busbar_bench import FORMAT, account, machine, process
 from busbar_bench.report import judged_cell, number, table_text
 from busbar_bench.runner import say
 from busbar_bench.stats import median, quantile
@@ -37,8 +42,12 @@ NOTICE = 0.5
 # The width of the points that a plot shows.
 POINT = 0.25
 SECOND = 1.0
-# A neighbour that comes back is owed its share after this; then it is looked at for so long.
-RETURN, LOOK = 0.02, 0.5
+# A neighbour that comes back has its share after this; it is looked at until then, so often.
+RETURN, LOOK, INSTANT = 0.02, 0.5, 0.005
+# Steps from this on are cut by others' turns more often than not.
+LONG_STEP = 0.006
+# What is told of a paced program's waits.
+WAITS = (0.5, 0.9, 0.99, 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,10 +68,11 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-    """What a scene is held against: a measure of MEASURES, and how much of it is wanted."""
+    """What a scene is held against: a measure of MEASURES, and how much of it is wanted; without a
+    limit it is only shown."""
 
     measure: str
-    limit: float
+    limit: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,20 +90,27 @@ def evenly(spec, count, share=True):
     return tuple(Part(spec, 1 / count if share else None) for _ in range(count))
 
 
-FAIR = (Bar("off-1s", 0.02), Bar("off", 0.005))
+FAIR = (
+    Bar("off-1s", 0.02),
+    Bar("off", 0.005),
+    Bar("told", 0.01),
+    Bar("off-1s, work"),
+    Bar("off, work"),
+    Bar("filled"),
+)
 SCENES = (
     Scene("1:1", evenly(GEMM, 2), (*FAIR, Bar("sum", 0.985)), smoke=True),
     Scene("1:1, unlike", (Part(TRAIN, 0.5), Part(DECODE, 0.5)), FAIR),
     Scene("3:1", (Part(GEMM, 0.75), Part(TRAIN, 0.25)), FAIR, smoke=True),
     Scene("7:2:1", (Part(GEMM, 0.7), Part(GRAPHS, 0.2), Part(DECODE, 0.1)), FAIR),
-    Scene("two saturating", evenly(TRAIN, 2), (Bar("sum", 0.985),)),
-    Scene("four saturating", evenly(GEMM, 4), (Bar("sum", 0.975),)),
+    Scene("two saturating", evenly(TRAIN, 2), (Bar("sum", 0.985), Bar("off"))),
+    Scene("four saturating", evenly(GEMM, 4), (Bar("sum", 0.975), Bar("filled"))),
     Scene("four launch-bound", evenly(SMALL, 4), (Bar("sum", 2.8),)),
     Scene("idle time lent", (Part(GEMM, 0.25),), (Bar("sum", 0.99),)),
     Scene(
         "neighbour comes back",
         (Part(GEMM, 0.75), Part(GEMM, 0.25, late=0.5)),
-        (Bar("back", 0.9),),
+        (Bar("back", 0.9), Bar("back, work")),
     ),
     Scene(
         "beside a trainer",
@@ -110,12 +127,44 @@ class Log:
 
     def __init__(self, part, answer, alone):
         self.part, self.done, self.waited = part, answer["done"], answer["waited"]
+        self.took = answer.get("took", [])
         self.alone = alone
+
+    def steps(self, begin, end):
+        """The steps that were done between two moments."""
+        return bisect.bisect(self.done, end) - bisect.bisect(self.done, begin)
 
     def had(self, begin, end):
         """Its part of the device's work between two moments."""
-        steps = sum(begin < t <= end for t in self.done)
-        return steps / (end - begin) / self.alone["rate"]
+        return self.steps(begin, end) / (end - begin) / self.alone["rate"]
+
+
+@dataclasses.dataclass
+class Seen:
+    """All that is known of one round of a scene."""
+
+    logs: list
+    begin: float
+    end: float
+    # What the server counted, in the order of the logs.
+    account: account.Account
+
+
+def paces(took, most=1.5):
+    """What a step takes on the device without others' between: of those timed, the mean of all
+    that are near the median. None for steps that are nearly as long as a turn, or longer."""
+    times = [seconds for _, seconds in took]
+    middle = median(times)
+    if not middle or middle > LONG_STEP:
+        return None
+    near = [each for each in times if each <= most * middle]
+    return sum(near) / len(near)
+
+
+def pace(log, begin, end):
+    """As paces(), of the steps between two moments."""
+    first, last = bisect.bisect(log.done, begin), bisect.bisect(log.done, end)
+    return paces([each for each in log.took if first <= each[0] < last])
 
 
 def windows(begin, end, length):
@@ -125,50 +174,97 @@ def windows(begin, end, length):
 
 
 def shares(logs, begin, end):
-    """Each one's share of what all had; None if nobody had anything."""
+    """Each one's share of the work that all did; None if nobody did anything."""
     had = [log.had(begin, end) for log in logs]
     return [h / sum(had) for h in had] if sum(had) else None
 
 
-def off(logs, spans):
-    """How far the worst share of the worst window is from what was asked for."""
+def off(logs, found):
+    """How far the worst of these shares is from what was asked for."""
     asked = [log.part.share for log in logs]
     wanted = [share / sum(asked) for share in asked]
-    found = [shares(logs, *span) for span in spans]
     if not found or None in found:
-        return 1.0
+        return None
     return max(abs(a - b) for each in found for a, b in zip(each, wanted))
 
 
-def off_1s(logs, begin, end):
-    return off(logs, windows(begin, end, SECOND))
+def off_1s(seen):
+    return off(seen.logs, seen.account.shares(seen.begin, seen.end, SECOND))
 
 
-def off_whole(logs, begin, end):
-    return off(logs, [(begin, end)])
+def off_whole(seen):
+    found = seen.account.had(seen.begin, seen.end)
+    return found and off(seen.logs, [[each / sum(found[0]) for each in found[0]]])
 
 
-def together(logs, begin, end):
-    return sum(log.had(begin, end) for log in logs)
+def off_1s_work(seen):
+    spans = windows(seen.begin, seen.end, SECOND)
+    return off(seen.logs, [shares(seen.logs, *span) for span in spans])
 
 
-def back(logs, begin, end):
-    late = next(log for log in logs if log.part.late)
-    came = begin + late.part.late * (end - begin) + RETURN
-    return late.had(came, came + LOOK) / late.part.share
+def off_whole_work(seen):
+    return off(seen.logs, [shares(seen.logs, seen.begin, seen.end)])
 
 
-def late(logs, begin, end):
+def told(seen):
+    """How far what the server counts is from what the device's clock says, at most: of programs
+    whose steps are short beside a turn."""
+    found = seen.account.had(seen.begin, seen.end)
+    if not found:
+        return None
+    rates, span = found
+    long = span[1] - span[0]
+    both = [(rate, log.steps(*span), pace(log, *span)) for rate, log in zip(rates, seen.logs)]
+    apart = [abs(rate - steps * each / long) for rate, steps, each in both if each]
+    return max(apart, default=None)
+
+
+def filled(seen):
+    """What part of all time the device was at steps, by its own clock: less is what turns cost."""
+    each = [(log.steps(seen.begin, seen.end), pace(log, seen.begin, seen.end)) for log in seen.logs]
+    if not all(pace for _, pace in each):
+        return None
+    return sum(steps * pace for steps, pace in each) / (seen.end - seen.begin)
+
+
+def together(seen):
+    return sum(log.had(seen.begin, seen.end) for log in seen.logs)
+
+
+def comes(seen):
+    """Who comes back, and when."""
+    late = next(log for log in seen.logs if log.part.late)
+    return late, seen.begin + late.part.late * (seen.end - seen.begin)
+
+
+def back(seen):
+    """The least that it has had since it came back, of what it asked for, at any time from RETURN
+    after that on."""
+    late, came = comes(seen)
+    ends = [came + RETURN + i * INSTANT for i in range(round((LOOK - RETURN) / INSTANT) + 1)]
+    return min(late.had(came, end) for end in ends) / late.part.share
+
+
+def back_later(seen):
+    """As back(), of a time that begins then: without what it had by then."""
+    late, came = comes(seen)
+    return late.had(came + RETURN, came + RETURN + LOOK) / late.part.share
+
+
+def late(seen):
     """The 99th percentile of a step's wait beyond alone, less one kernel of the neighbour."""
-    paced = next(log for log in logs if log.part.every)
+    paced = next(log for log in seen.logs if log.part.every)
     kernel = max(
-        1 / (log.alone["rate"] * log.alone["items_per_step"]) for log in logs if log is not paced
+        1 / (log.alone["rate"] * log.alone["items_per_step"])
+        for log in seen.logs
+        if log is not paced
     )
     return quantile(paced.waited, 0.99) - paced.alone["wait"] - kernel
 
 
-def uneven(logs, begin, end):
-    return max(abs(share * len(logs) - 1) for share in shares(logs, begin, end) or [2.0])
+def uneven(seen):
+    found = shares(seen.logs, seen.begin, seen.end) or [2.0]
+    return max(abs(share * len(seen.logs) - 1) for share in found)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,11 +284,17 @@ class Measure:
         return value <= limit if self.most else value >= limit
 
 
+POINTS = {"most": True, "unit": "points", "factor": 100}
 MEASURES = {
-    "off-1s": Measure(off_1s, "worst share in a second, off by", True, "points", 100),
-    "off": Measure(off_whole, "share over all, off by", True, "points", 100),
+    "off-1s": Measure(off_1s, "share of time in the worst second, off by", **POINTS),
+    "off": Measure(off_whole, "share of time over all, off by", **POINTS),
+    "told": Measure(told, "time counted, off the device's clock by", **POINTS),
+    "off-1s, work": Measure(off_1s_work, "share of work in the worst second, off by", **POINTS),
+    "off, work": Measure(off_whole_work, "share of work over all, off by", **POINTS),
+    "filled": Measure(filled, "time in steps, of all", False),
     "sum": Measure(together, "work of all, over one alone", False),
-    "back": Measure(back, f"share from {RETURN * 1e3:g} ms after coming back, of asked", False),
+    "back": Measure(back, f"share since coming back, from {RETURN * 1e3:g} ms on", False),
+    "back, work": Measure(back_later, f"share of the {LOOK:g} s from then on", False),
     "late": Measure(late, "p99 of a step's wait beyond alone and a kernel", True, "ms", 1e3),
     "uneven": Measure(uneven, "share off an equal one, at most", True, "%", 100),
 }
@@ -270,25 +372,26 @@ class Steady:
 
 def run_parts(parts, seconds, args):
     """Runs programs side by side; returns the begin and the end of what counts, each one's answer,
-    and what it said when it was ready."""
+    what it said when it was ready, and what was seen from outside."""
     with contextlib.ExitStack() as stack:
         running = []
         for part in parts:
             prefix = with_share(args.remote_prefix, part.share)
             running.append(stack.enter_context(Steady(part.spec, prefix, args)))
         said = [each.answer(args.timeout) for each in running]
+        watch = stack.enter_context(account.Watch(args.remote_prefix, args.server))
         begin = time.monotonic() + NOTICE + LEAD
         end = begin + seconds
         for part, each in zip(parts, running):
             starts = begin + part.late * seconds if part.late else begin - LEAD
             each.order(starts, end + LEAD, part.every)
         answers = [each.answer(seconds + args.timeout) for each in running]
-    return begin, end, answers, said
+    return begin, end, answers, said, watch
 
 
 def run_alone(spec, every, seconds, args):
     """What a program does with the device to itself, and with no share asked for."""
-    begin, end, [answer], [said] = run_parts([Part(spec, every=every)], seconds, args)
+    begin, end, [answer], [said], watch = run_parts([Part(spec, every=every)], seconds, args)
     steps = sum(begin < t <= end for t in answer["done"])
     if not steps:
         raise Failed(f"{spec}: no step was done in {seconds:g} s")
@@ -296,21 +399,34 @@ def run_alone(spec, every, seconds, args):
         "rate": steps / (end - begin),
         "wait": median(answer["waited"]),
         "items_per_step": said["items_per_step"],
+        "pace": paces(answer.get("took", [])),
+        "device": watch.device(begin, end),
     }
 
 
 def run_scene(scene, alone, seconds, args):
     """One round of a scene: its figures, and its shares over time."""
-    begin, end, answers, _ = run_parts(scene.parts, seconds, args)
+    begin, end, answers, said, watch = run_parts(scene.parts, seconds, args)
     logs = [
         Log(part, answer, alone[part.spec, part.every])
         for part, answer in zip(scene.parts, answers)
     ]
+    seen = Seen(logs, begin, end, watch.account([each["pid"] for each in said]))
     return {
-        "values": {bar.measure: MEASURES[bar.measure].find(logs, begin, end) for bar in scene.bars},
+        "values": {bar.measure: MEASURES[bar.measure].find(seen) for bar in scene.bars},
         "points": [
             [round(log.had(*span), 4) for span in windows(begin, end, POINT)] for log in logs
         ],
+        # Of time: each one's share of every window of a second, from each look on.
+        "time": [
+            [round(each, 4) for each in had] for had in seen.account.shares(begin, end, SECOND)
+        ],
+        "pace": [pace(log, begin, end) for log in logs],
+        "waits": [
+            {f"p{q * 100:g}": quantile(log.waited, q) for q in WAITS} if log.waited else None
+            for log in logs
+        ],
+        "device": watch.device(begin, end),
     }
 
 
@@ -374,11 +490,16 @@ def judge(result):
         for name, limit in scene["bars"]:
             of = MEASURES[name]
             values = [each["values"][name] for each in scene["rounds"]]
-            worst = (max if of.most else min)(values, default=None)
+            known = [value for value in values if value is not None]
+            worst = (max if of.most else min)(known, default=None)
             if scene["errors"]:
                 verdict = "error"
+            elif not known or len(known) < len(values):
+                verdict = "no data"
+            elif limit is None:
+                verdict = "shown"
             else:
-                verdict = "no data" if worst is None else "pass" if of.ok(worst, limit) else "fail"
+                verdict = "pass" if of.ok(worst, limit) else "fail"
             rows.append((scene["name"], name, worst, limit, verdict))
     return rows
 
@@ -395,7 +516,7 @@ def judged_rows(result):
     rows = []
     for scene, name, value, limit, verdict in judge(result):
         of = MEASURES[name]
-        bound = f"at {'most' if of.most else 'least'} {of.text(limit)}"
+        bound = "-" if limit is None else f"at {'most' if of.most else 'least'} {of.text(limit)}"
         said = verdict_text(of, value, limit, verdict)
         rows.append((scene, of.name, of.text(value), bound, said))
     return rows
@@ -411,6 +532,7 @@ def verdicts(result):
     return [
         (f"{scene}: {MEASURES[name].name}", verdict, text)
         for (scene, name, *_, verdict), (*_, text) in zip(judge(result), judged_rows(result))
+        if verdict != "shown"
     ]
 
 
@@ -428,10 +550,32 @@ def result_text(result):
     for scene in result["scenes"]:
         parts += ["", f"{scene['name']}: {'; '.join(scene['parts'])}"]
         for each in scene["rounds"]:
-            means = [number(sum(p) / len(p)) if p else "-" for p in each["points"]]
-            parts.append(f"  work done, of one alone: {', '.join(means)}")
+            parts += [f"  {name}: {', '.join(found)}" for name, found in means(each)]
         parts += [f"  {error}" for error in scene["errors"]]
+    for index, alone in enumerate(result["alone"]):
+        parts += ["", f"alone, round {index + 1}:"]
+        for of in alone:
+            pace = of.get("pace") and f", {number(of['pace'] * 1e3)} ms a step"
+            about = f"{number(of['rate'])} steps/s{pace or ''}{device_text(of.get('device'))}"
+            parts.append(f"  {of['spec']}: {about}")
     return "\n".join(parts)
+
+
+def device_text(device):
+    return f", {device['mhz']:g} MHz, {device['watts']:g} W" if device else ""
+
+
+def means(each):
+    """What is said of one round: names, and a text for each program."""
+    had = [number(sum(p) / len(p)) if p else "-" for p in each["points"]]
+    yield f"work done, of one alone{device_text(each.get('device'))}", had
+    of = list(zip(*each.get("time", [])))
+    if of:
+        yield "share of time, mean of seconds", [number(sum(t) / len(t)) for t in of]
+    if any(each.get("pace", [])):
+        yield "ms a step", [number(p * 1e3) if p else "-" for p in each["pace"]]
+    for waits in filter(None, each.get("waits", [])):
+        yield "ms to wait", [f"{name} {number(t * 1e3)}" for name, t in waits.items()]
 
 
 def markdown(result):

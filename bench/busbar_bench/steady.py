@@ -7,13 +7,15 @@ It prints a JSON object when it is ready, then reads orders, one JSON object a l
 
 Times are the machine's monotonic clock, which all processes share. Without ``every`` it starts as
 many steps as the device takes; with it, one step each S seconds, and it waits for that step. It
-answers with the times at which steps were done, and with how long each was waited for. The end of
-its input ends it.
+answers with the times at which steps were done, and with how long each was waited for; or, of some
+of as many as the device takes, how long they took by the device's clock, from the end of the step
+before to their own. The end of its input ends it.
 """
 
 import argparse
 import collections
 import json
+import os
 import sys
 import time
 
@@ -25,23 +27,54 @@ from busbar_bench import workloads
 # what is done shall be known soon.
 AHEAD, OLD = 16, 0.1
 WARM_UP = 20
+# One in so many steps is timed.
+TIMED = 8
+
+
+class Ahead:
+    """Steps that are started and not known to be done."""
+
+    def __init__(self, workload, clock):
+        self.workload, self.clock = workload, clock
+        self.steps, self.last = collections.deque(), None
+        # When each step was done, and (which step, the mark before it, its own) of those to time.
+        self.done, self.timed = [], []
+
+    def start(self):
+        started = self.clock()
+        self.workload.step()
+        self.steps.append((started, self.workload.mark()))
+
+    def age(self):
+        """How long ago the oldest was started."""
+        return self.clock() - self.steps[0][0]
+
+    def finish(self):
+        """Waits for the oldest."""
+        _, mark = self.steps.popleft()
+        mark.wait()
+        if self.last and len(self.done) % TIMED == 0:
+            self.timed.append((len(self.done), self.last, mark))
+        self.done.append(self.clock())
+        self.last = mark
+
+    def took(self):
+        """(which step, how long it took) of some. To ask is a call that waits for all that was
+        started before: it is made when nothing else is."""
+        return [(step, mark.since(before)) for step, before, mark in self.timed]
 
 
 def saturate(workload, begin, end, clock=time.monotonic):
-    """Starts steps until the end; returns the times at which they were done."""
+    """Starts steps until the end; returns when they were done, and how long some took."""
     wait_until(begin, clock)
-    done, ahead = [], collections.deque()
+    ahead = Ahead(workload, clock)
     while clock() < end:
-        started = clock()
-        workload.step()
-        ahead.append((started, workload.mark()))
-        while len(ahead) > AHEAD or len(ahead) > 1 and clock() - ahead[0][0] > OLD:
-            ahead.popleft()[1]()
-            done.append(clock())
-    for _, wait in ahead:
-        wait()
-        done.append(clock())
-    return done
+        ahead.start()
+        while len(ahead.steps) > AHEAD or len(ahead.steps) > 1 and ahead.age() > OLD:
+            ahead.finish()
+    while ahead.steps:
+        ahead.finish()
+    return ahead.done, ahead.took()
 
 
 def pace(workload, begin, end, every, clock=time.monotonic):
@@ -51,7 +84,7 @@ def pace(workload, begin, end, every, clock=time.monotonic):
         wait_until(due, clock)
         started = clock()
         workload.step()
-        workload.mark()()
+        workload.mark().wait()
         done.append(clock())
         waited.append(done[-1] - started)
         due = max(due + every, done[-1])
@@ -66,11 +99,16 @@ def wait_until(moment, clock):
 
 def obey(workload, order):
     """Does what a line says; returns the answer."""
+    waited, took = [], []
     if order.get("every"):
         done, waited = pace(workload, order["begin"], order["end"], order["every"])
     else:
-        done, waited = saturate(workload, order["begin"], order["end"]), []
-    return {"done": [round(t, 6) for t in done], "waited": [round(t, 6) for t in waited]}
+        done, took = saturate(workload, order["begin"], order["end"])
+    return {
+        "done": [round(t, 6) for t in done],
+        "waited": [round(t, 6) for t in waited],
+        "took": [(index, round(t, 7)) for index, t in took],
+    }
 
 
 def main(argv=None):
@@ -86,7 +124,12 @@ def main(argv=None):
     for _ in range(WARM_UP):
         workload.step()
     workload.synchronize()
-    ready = {"ready": True, "unit": workload.unit, "items_per_step": workload.items_per_step}
+    ready = {
+        "ready": True,
+        "pid": os.getpid(),
+        "unit": workload.unit,
+        "items_per_step": workload.items_per_step,
+    }
     print(json.dumps(ready), flush=True)
     for line in sys.stdin:
         print(json.dumps(obey(workload, json.loads(line))), flush=True)

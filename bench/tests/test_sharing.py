@@ -2,7 +2,7 @@
 
 import pytest
 
-from busbar_bench import cli, figures, page, sharing, steady
+from busbar_bench import account, cli, figures, page, sharing, steady
 from busbar_bench.sharing import Log, Part
 from busbar_bench.workloads import nothing
 
@@ -19,43 +19,97 @@ def log(share, *runs, waited=(), **more):
     return Log(Part("x", share, **more), {"done": done, "waited": list(waited)}, ALONE)
 
 
+def seen(logs, begin, end, samples=()):
+    """A round: what the server said is (time, seconds of each program)."""
+    pids = range(len(logs))
+    said = [(at, dict(zip(pids, used))) for at, used in samples]
+    return sharing.Seen(logs, begin, end, account.Account(said, pids))
+
+
 def test_what_a_program_had_is_its_work_over_its_work_alone():
     one = log(0.5, (0, 10, 400))
     assert one.had(0, 10) == pytest.approx(0.4)
-    assert sharing.together([one, log(0.5, (0, 10, 580))], 0, 10) == pytest.approx(0.98)
+    assert sharing.together(seen([one, log(0.5, (0, 10, 580))], 0, 10)) == pytest.approx(0.98)
     assert sharing.shares([log(0.5), log(0.5)], 0, 10) is None
 
 
 def test_shares_that_are_right_on_the_whole_may_be_wrong_in_a_second():
     turns = [(t, t + 1, 900 if t % 2 else 100) for t in range(10)]
     other = [(t, t + 1, 100 if t % 2 else 900) for t in range(10)]
-    logs = [log(0.5, *turns), log(0.5, *other)]
-    assert sharing.off_whole(logs, 0, 10) == pytest.approx(0, abs=1e-3)
-    assert sharing.off_1s(logs, 0, 10) == pytest.approx(0.4, abs=1e-3)
+    both = seen([log(0.5, *turns), log(0.5, *other)], 0, 10)
+    assert sharing.off_whole_work(both) == pytest.approx(0, abs=1e-3)
+    assert sharing.off_1s_work(both) == pytest.approx(0.4, abs=1e-3)
     # Nobody did anything: not a fair share, but none.
-    assert sharing.off_1s([log(0.5), log(0.5)], 0, 10) == 1.0
+    assert sharing.off_1s_work(seen([log(0.5), log(0.5)], 0, 10)) is None
+    # The same by time, where each has a second of its own, and windows begin at any look.
+    each = [(t / 5, (t // 10 + min(t % 10 / 5, 1), t // 10 + max(t % 10 / 5 - 1, 0)))
+            for t in range(51)]  # fmt: skip
+    both = seen([log(0.5), log(0.5)], 0, 10, each)
+    assert sharing.off_whole(both) == pytest.approx(0, abs=1e-3)
+    assert sharing.off_1s(both) == pytest.approx(0.5, abs=1e-3)
 
 
 def test_weights_need_not_make_one():
-    logs = [log(0.6, (0, 5, 750)), log(0.2, (0, 5, 250))]
-    assert sharing.off_whole(logs, 0, 5) == pytest.approx(0, abs=1e-3)
+    both = seen([log(0.6, (0, 5, 750)), log(0.2, (0, 5, 250))], 0, 5)
+    assert sharing.off_whole_work(both) == pytest.approx(0, abs=1e-3)
+
+
+def test_time_is_the_servers_count_and_is_held_against_the_devices_clock():
+    # Both did half of their work alone: but the device was faster at it than it is alone.
+    logs = [log(0.5, (0, 10, 550)), log(0.5, (0, 10, 500))]
+    for each, pace in zip(logs, (0.9e-3, 1e-3)):
+        # Some steps were cut by a turn of the other's.
+        each.took = [(i, 0.02 if i % 80 == 0 else pace) for i in range(0, 5000, 8)]
+    samples = [(t / 5, (t * 0.099, t * 0.101)) for t in range(51)]
+    both = seen(logs, 0, 10, samples)
+    assert sharing.off_whole(both) == pytest.approx(0.005, abs=1e-6)
+    assert sharing.off_whole_work(both) == pytest.approx(0.55 / 1.05 - 0.5)
+    assert sharing.told(both) == pytest.approx(0.505 - 0.5, abs=1e-6)
+    assert sharing.filled(both) == pytest.approx(0.995)
+    # Steps as long as turns say nothing, and without looks at the server nothing is said of time.
+    logs[1].took = [(0, 0.027)]
+    assert sharing.told(both) == pytest.approx(0, abs=1e-6) and sharing.filled(both) is None
+    blind = seen(logs, 0, 10)
+    assert sharing.off_1s(blind) is sharing.off_whole(blind) is sharing.told(blind) is None
+
+
+def test_what_a_server_says_is_read_as_it_comes():
+    document = """[
+  {"server": "a", "status": {"sessions": [
+    {"pid": 1, "time": [{"used_ms": 250}]}, {"pid": 2, "time": [null]}, {"pid": 3}
+  ]}},
+  {"server": "b", "error": "away"}
+]
+"""
+    lines = [(0.5 + i, line) for i, line in enumerate((document * 2).splitlines(keepends=True))]
+    found = list(account.documents(lines))
+    assert [at for at, _ in found] == [5.5, 11.5]
+    assert account.used(found[0][1]) == {1: 0.25}
+    command = account.watch_command("unshare -m busbar run --server {server} --", "host:1")
+    assert command == ["unshare", "-m", "busbar", "ps", "--json", "--watch", "0.2",
+                       "--server", "host:1"]  # fmt: skip
+    assert account.watch_command("elsewhere --", None) is None
 
 
 def test_a_neighbour_that_comes_back_is_looked_at_from_then_on():
     logs = [log(0.75, (0, 10, 800)), log(0.25, (5.1, 10, 250), late=0.5)]
     # It began 100 ms after it should have: 420 of 500 ms are left.
-    assert sharing.back(logs, 0, 10) == pytest.approx(0.84, abs=0.02)
+    assert sharing.back_later(seen(logs, 0, 10)) == pytest.approx(0.84, abs=0.02)
+    assert sharing.back(seen(logs, 0, 10)) == 0
+    # It had nothing for a while, but more than its share before.
+    logs[1] = log(0.25, (5.0, 5.02, 1000), (5.065, 10, 250), late=0.5)
+    assert sharing.back(seen(logs, 0, 10)) == pytest.approx(1.03, abs=0.02)
 
 
 def test_the_wait_beside_a_trainer_is_what_is_beyond_alone_and_a_kernel():
     paced = log(0.1, (0, 5, 20), waited=[0.002] * 98 + [0.005] * 2, every=0.05)
-    found = sharing.late([log(0.9, (0, 5, 900)), paced], 0, 5)
+    found = sharing.late(seen([log(0.9, (0, 5, 900)), paced], 0, 5))
     assert found == pytest.approx(0.005 - 0.001 - 0.0002)
 
 
 def test_the_most_uneven_of_many_counts():
     logs = [log(0.25, (0, 4, rate)) for rate in (250, 250, 250, 200)]
-    assert sharing.uneven(logs, 0, 4) == pytest.approx(1 - 200 / 237.5, abs=1e-2)
+    assert sharing.uneven(seen(logs, 0, 4)) == pytest.approx(1 - 200 / 237.5, abs=1e-2)
 
 
 def test_every_round_is_held_to_the_bar():
@@ -67,6 +121,11 @@ def test_every_round_is_held_to_the_bar():
     result = {"scenes": [scene]}
     assert [row[-1] for row in sharing.judge(result)] == ["fail", "pass"]
     assert sharing.judged_rows(result)[0][-1] == "missed by 1 points"
+    rounds[0]["values"]["sum"] = None
+    assert [row[-1] for row in sharing.judge(result)] == ["fail", "no data"]
+    scene["bars"][0][1] = None
+    assert [row[-1] for row in sharing.judge(result)] == ["shown", "no data"]
+    assert [verdict for _, verdict, _ in sharing.verdicts(result)] == ["no data"]
     scene["errors"] = ["round 2: it ended"]
     assert {row[-1] for row in sharing.judge(result)} == {"error"}
     assert {row[-1] for row in sharing.judge({"scenes": [{**scene, "rounds": []}]})} == {"error"}
@@ -85,6 +144,7 @@ def test_every_scene_has_measures_that_fit_it():
         wanted = {bar.measure for bar in scene.bars}
         assert ("back" in wanted) == any(part.late for part in scene.parts)
         assert ("late" in wanted) == any(part.every for part in scene.parts)
+        assert any(bar.limit is not None for bar in scene.bars), scene.name
 
 
 def test_a_paced_program_makes_a_step_at_each_time():
@@ -95,19 +155,36 @@ def test_a_paced_program_makes_a_step_at_each_time():
     assert all(a <= b for a, b in zip(done, done[1:]))
 
 
+RUN = """#!/bin/sh
+while [ "$1" != -- ] && [ "$1" != --watch ]; do shift; done
+[ "$1" = --watch ] || { shift; exec "$@"; }
+# It counts for each child of the runner, all alike.
+while sleep "$2"; do
+  n=$((n + 100))
+  echo '[{"status": {"sessions": ['
+  for pid in $(pgrep -P "$PPID"); do
+    echo "$comma{\\"pid\\": $pid, \\"time\\": [{\\"used_ms\\": $n}]}"; comma=,
+  done
+  comma=; echo ']}}'; echo ']'
+done
+"""
+
+
 @pytest.fixture
 def prefix(tmp_path):
-    """A command that takes options as `busbar run` does, and runs what is behind the --."""
-    script = tmp_path / "run"
-    script.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
+    """A command that takes options as `busbar run` and `busbar ps` do: it runs what is behind the
+    --, and says again and again what each program has used."""
+    script = tmp_path / "busbar"
+    script.write_text(RUN)
     script.chmod(0o755)
-    return f"{script} --"
+    return f"{script} run --"
 
 
 def test_scenes_run_from_start_to_end(prefix, tmp_path, capsys, monkeypatch):
     parts = (Part("nothing", 0.5), Part("nothing", 0.5))
+    bars = (sharing.Bar("off", 0.01), sharing.Bar("sum", 0.0), sharing.Bar("off, work"))
     scenes = (
-        sharing.Scene("two", parts, (sharing.Bar("off-1s", 1.0), sharing.Bar("sum", 0.0))),
+        sharing.Scene("two", parts, bars),
         sharing.Scene("none", (Part("no-such-workload"),), (sharing.Bar("sum", 0.0),)),
     )
     monkeypatch.setattr(sharing, "SCENES", scenes)
@@ -116,7 +193,7 @@ def test_scenes_run_from_start_to_end(prefix, tmp_path, capsys, monkeypatch):
     said = capsys.readouterr()
     assert "met" in said.out and "no workload is named 'no-such-workload'" in said.out
     (result,) = cli.load_any([str(tmp_path / "sharing.json")])
-    assert [row[-1] for row in sharing.judge(result)] == ["pass", "pass", "error"]
+    assert [row[-1] for row in sharing.judge(result)] == ["pass", "pass", "shown", "error"]
     assert figures.svg(result).startswith("<svg") and "no-such-workload" in page.page(result)
     assert "missed" not in sharing.markdown(result)
 

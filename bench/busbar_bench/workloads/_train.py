@@ -4,6 +4,7 @@ PyTorch is imported inside functions, so that names can be listed on a machine w
 """
 
 import os
+import time
 
 SEED = 1234
 # Images made once and dealt out again and again, as a decoded cache would.
@@ -66,6 +67,34 @@ def loader(torch, spec, shape, classes, workers):
     )
 
 
+class Mark:
+    """A place behind the work that was started so far."""
+
+    def __init__(self, torch):
+        self.event = torch.cuda.Event(enable_timing=True)
+        self.event.record()
+
+    def wait(self):
+        self.event.synchronize()
+
+    def since(self, earlier):
+        """Seconds from one place to this one, by the device's own clock."""
+        return earlier.event.elapsed_time(self.event) / 1e3
+
+
+class HostMark:
+    """The same where work is done when it is started."""
+
+    def __init__(self):
+        self.at = time.monotonic()
+
+    def wait(self):
+        pass
+
+    def since(self, earlier):
+        return self.at - earlier.at
+
+
 class Base:
     """Waiting and reading, the same for every workload on PyTorch."""
 
@@ -74,11 +103,7 @@ class Base:
             self.torch.cuda.synchronize()
 
     def mark(self):
-        if self.device.type != "cuda":
-            return lambda: None
-        event = self.torch.cuda.Event()
-        event.record()
-        return event.synchronize
+        return Mark(self.torch) if self.device.type == "cuda" else HostMark()
 
     def read(self, result):
         return result.item()

@@ -1,0 +1,158 @@
+"""What is seen of a device from outside while programs run on it: the time that its server says
+each has used, and its clock.
+"""
+
+import bisect
+import contextlib
+import json
+import queue
+import shlex
+import shutil
+import subprocess
+import threading
+import time
+
+from busbar_bench.stats import median
+
+# Between two looks at the server, in seconds; and at the clock, in milliseconds.
+EVERY = 0.2
+CLOCK_MS = 50
+
+
+def watch_command(prefix, server):
+    """The command that says again and again what sessions there are; None if the prefix has no
+    `run` whose place `ps` could take."""
+    words = shlex.split(prefix or "")
+    if "run" not in words:
+        return None
+    asked = [*words[: words.index("run")], "ps", "--json", "--watch", f"{EVERY:g}"]
+    return asked + (["--server", server] if server else [])
+
+
+class Lines:
+    """A command's lines with the times at which they came, for as long as this is entered."""
+
+    def __init__(self, command):
+        self.command, self.process, self.found = command, None, queue.SimpleQueue()
+
+    def __enter__(self):
+        with contextlib.suppress(OSError):
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, text=True,
+            )  # fmt: skip
+            self.reader = threading.Thread(target=self._read, daemon=True)
+            self.reader.start()
+        return self
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.found.put((time.monotonic(), line))
+
+    def __exit__(self, *_):
+        if self.process:
+            self.process.terminate()
+            self.process.wait()
+            self.reader.join()
+            self.process.stdout.close()
+
+    def all(self):
+        """Those that have come."""
+        lines = []
+        while not self.found.empty():
+            lines.append(self.found.get())
+        return lines
+
+
+def documents(lines):
+    """(time, document) of each JSON document in lines with times: each ends with a line of its
+    own, a bracket."""
+    text = ""
+    for at, line in lines:
+        text += line
+        if line.rstrip() == "]":
+            with contextlib.suppress(ValueError):
+                yield at, json.loads(text)
+            text = ""
+
+
+def used(document):
+    """{process: device time that it has used, in seconds} of those that are counted."""
+    sessions = [
+        session
+        for server in document
+        for session in (server.get("status") or {}).get("sessions", [])
+    ]
+    times = [(each["pid"], (each.get("time") or [None])[0]) for each in sessions]
+    return {pid: each["used_ms"] / 1e3 for pid, each in times if each}
+
+
+class Account:
+    """What each of some processes had used of a device at some times, as its server counts."""
+
+    def __init__(self, samples=(), pids=()):
+        # Of times at which all of them were counted.
+        kept = [(at, [of[pid] for pid in pids]) for at, of in samples if of.keys() >= {*pids}]
+        self.times, self.used = [at for at, _ in kept], [of for _, of in kept]
+
+    def shares(self, begin, end, length):
+        """What each had of what all had, in every window of a length between two moments: from
+        each look at the server on, to the first one after so long."""
+        first, last = bisect.bisect_left(self.times, begin), bisect.bisect(self.times, end)
+        found = []
+        for i in range(first, last):
+            # Looks are not exactly apart.
+            j = bisect.bisect_left(self.times, self.times[i] + length - EVERY / 2, i + 1, last)
+            if j < last:
+                had = [b - a for a, b in zip(self.used[i], self.used[j])]
+                found += [[each / sum(had) for each in had]] if sum(had) > 0 else []
+        return found
+
+    def had(self, begin, end):
+        """What each used a second between two moments, and the part of these that was looked at;
+        None without two looks."""
+        first, last = bisect.bisect_left(self.times, begin), bisect.bisect(self.times, end) - 1
+        if last <= first:
+            return None
+        long = self.times[last] - self.times[first]
+        rates = [(b - a) / long for a, b in zip(self.used[first], self.used[last])]
+        return rates, (self.times[first], self.times[last])
+
+
+class Watch:
+    """Looks at a server's sessions and at a device's clock while it is entered."""
+
+    def __init__(self, prefix, server):
+        asks = watch_command(prefix, server)
+        fields = "--query-gpu=clocks.sm,power.draw"
+        clock = ["nvidia-smi", "-i", "0", fields, "--format=csv,noheader,nounits"]
+        there = shutil.which("nvidia-smi")
+        self.sessions = Lines(asks) if asks else None
+        self.clock = Lines([*clock, "-lms", str(CLOCK_MS)]) if there else None
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            for each in (self.sessions, self.clock):
+                if each:
+                    stack.enter_context(each)
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *of):
+        return self.stack.__exit__(*of)
+
+    def account(self, pids):
+        """What these processes have used."""
+        lines = self.sessions.all() if self.sessions else []
+        return Account([(at, used(of)) for at, of in documents(lines)], pids)
+
+    def device(self, begin, end):
+        """The device's clock and power between two moments: the medians."""
+        rows = []
+        for at, line in self.clock.all() if self.clock else []:
+            with contextlib.suppress(ValueError):
+                mhz, watts = (float(each) for each in line.split(","))
+                rows += [(mhz, watts)] if begin < at <= end else []
+        if not rows:
+            return None
+        return {"mhz": median(mhz for mhz, _ in rows), "watts": median(watts for _, watts in rows)}
