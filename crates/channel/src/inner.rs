@@ -72,6 +72,8 @@ pub(crate) struct Inner {
     pub(crate) owed: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
     /// This end is about to close, so that a peer which closes first is not a loss.
     pub(crate) closing: AtomicBool,
+    /// Memory whose bytes connections may move in place.
+    pub(crate) kept: Arc<Kept>,
     /// Public counters.
     pub counters: Counters,
 }
@@ -194,6 +196,7 @@ impl Inner {
             spent.add(frame, scarce)
         })?;
         out.drop_side();
+        conn.attend(&self.kept);
         out.conn = Some(conn.clone());
         self.made_room(out);
         self.counters.resumed.fetch_add(1, Ordering::Relaxed);

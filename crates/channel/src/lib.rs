@@ -34,7 +34,7 @@ pub use send::Mark;
 pub use watch::{Patience, look, patience, spare_core};
 
 use busbar_transport::lock::lock;
-use busbar_transport::{Connection, Path};
+use busbar_transport::{Connection, Kept, Path};
 use busbar_wire::frame::{self, Header};
 use busbar_wire::session::{self, Bounds};
 use gate::{Gate, Wait};
@@ -62,6 +62,8 @@ impl Channel {
             ..Bounds::default()
         };
         let (sender, receiver) = session::new(bounds, sink.execution());
+        let kept = Arc::<Kept>::default();
+        conn.attend(&kept);
         let inner = Arc::new(Inner {
             lanes: Lanes::new(),
             board: sender.board().clone(),
@@ -78,6 +80,7 @@ impl Channel {
             on_fast: OnceLock::new(),
             owed: OnceLock::new(),
             closing: AtomicBool::new(false),
+            kept,
             counters: Counters::default(),
         });
         let i = inner.clone();
@@ -87,6 +90,12 @@ impl Channel {
             recv::run(&i, receiver, conn, sink, keeper)
         })?;
         Ok(Self { inner })
+    }
+
+    /// Memory that stays, told here: what is pushed from it as it lies ([`Bulk::Borrow`]), and what
+    /// a [`Sink`] has placed there, may be moved in place.
+    pub fn kept(&self) -> &Arc<Kept> {
+        &self.inner.kept
     }
 
     /// Counters of this end.

@@ -6,7 +6,7 @@ use crate::gate::Wait;
 use crate::inner::{Channel, Closed, Inner};
 use crate::keeper::{Ending, Keeper, Lost, Verdict};
 use crate::watch::patience;
-use busbar_transport::{Memory, Path, Registered};
+use busbar_transport::Path;
 use busbar_wire::frame::{self, Header};
 use busbar_wire::session::{self, Arriving, Execution};
 use std::io;
@@ -45,12 +45,6 @@ pub trait Sink: Send {
     /// `deliver` returns.
     fn execution(&self) -> Arc<Execution> {
         Arc::default()
-    }
-
-    /// Memory in which `place` places, to be registered with each connection. It stays mapped until
-    /// the channel has ended.
-    fn memory(&self) -> Vec<Memory> {
-        Vec::new()
     }
 
     /// The session is over.
@@ -344,20 +338,17 @@ pub(crate) fn run(
         let present = conn;
         // A second connection would add nothing to a queue pair.
         reader.told = present.path() == Path::Rdma;
-        let registered = register(&*present, &*reader.sink);
-        let stop = registered.map_err(Stop::Io).and_then(|_registered| {
-            reader.frames(&mut Input {
-                inner,
-                conn: &*present,
-                epoch,
-                rdma: reader.told,
-                session: &mut session,
-                spent: Spent::default(),
-                buf: &mut buf,
-                start: 0,
-                end: 0,
-                ahead: usize::MAX,
-            })
+        let stop = reader.frames(&mut Input {
+            inner,
+            conn: &*present,
+            epoch,
+            rdma: reader.told,
+            session: &mut session,
+            spent: Spent::default(),
+            buf: &mut buf,
+            start: 0,
+            end: 0,
+            ahead: usize::MAX,
         });
         let how = match stop {
             Ok(()) => Ending::Eof,
@@ -390,13 +381,6 @@ pub(crate) fn run(
     if let Some(c) = lock(&inner.closed).clone() {
         reader.sink.closed(&c);
     }
-}
-
-/// Makes known to a connection where bytes will be placed.
-fn register(conn: &dyn Connection, sink: &dyn Sink) -> io::Result<Vec<Registered>> {
-    let all = sink.memory().into_iter();
-    // SAFETY: the sink vouches for it.
-    all.map(|m| unsafe { conn.register(m) }).collect()
 }
 
 /// Goes on over another connection: that, and its epoch. An error is why the session is over.

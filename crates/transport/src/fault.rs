@@ -1,6 +1,6 @@
 //! A connection that fails on purpose: short transfers, and an end after a chosen number of bytes.
 
-use crate::{Connection, Memory, Registered};
+use crate::{Connection, Kept};
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -54,9 +54,8 @@ impl Connection for Fault {
         Ok(n)
     }
 
-    unsafe fn register(&self, memory: Memory) -> io::Result<Registered> {
-        // SAFETY: passed on to the caller.
-        unsafe { self.inner.register(memory) }
+    fn attend(&self, kept: &Arc<Kept>) {
+        self.inner.attend(kept);
     }
 
     fn shutdown(&self) {

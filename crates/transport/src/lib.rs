@@ -9,15 +9,15 @@
 //! gives another a connection; over a [`baton`] they agree on turns. [`rdma`] moves a connection
 //! that is open to a queue pair. [`lock`] is how every crate takes locks.
 //!
-//! The traits ask for no more than an RDMA queue pair can do: whole slices are sent, bytes are
-//! received in order, and memory can be registered ahead ([`Connection::register`]). What a slice
-//! refers to must not change before `send` returns, so a queue pair waits there for the completion
-//! of what it sends in place, or copies what is not registered.
+//! The traits ask for no more than an RDMA queue pair can do: whole slices are sent, and bytes are
+//! received in order. What a slice refers to must not change before `send` returns, so a queue pair
+//! copies it, unless it lies in memory of which it was told that it stays ([`Kept`]).
 
 mod alarm;
 pub mod baton;
 pub mod fault;
 pub mod handover;
+mod kept;
 pub mod lock;
 pub mod mem;
 pub mod rdma;
@@ -27,8 +27,8 @@ pub mod tcp;
 pub mod tls;
 
 pub use alarm::{Alarm, wait_any, wait_readable};
+pub use kept::{Kept, Memory, Owner};
 
-use std::any::Any;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -48,29 +48,6 @@ pub trait Dialer: Send + Sync {
 pub trait Acceptor: Send + Sync {
     /// The next one; `TimedOut` if none comes within `limit`.
     fn accept(&self, limit: Duration) -> io::Result<Arc<dyn Connection>>;
-}
-
-/// Memory that a connection is to read and write for as long as it lasts.
-#[derive(Debug, Clone, Copy)]
-pub struct Memory {
-    /// Where it begins.
-    pub start: *mut u8,
-    /// How many bytes it has.
-    pub len: usize,
-}
-
-/// A registration of memory, which ends when this is dropped.
-#[derive(Default)]
-pub struct Registered {
-    _owner: Option<Box<dyn Any + Send>>,
-}
-
-impl Registered {
-    /// One that `owner` ends when it is dropped.
-    pub fn until_dropped(owner: impl Any + Send) -> Self {
-        let _owner: Option<Box<dyn Any + Send>> = Some(Box::new(owner));
-        Self { _owner }
-    }
 }
 
 /// What bytes pass on their way.
@@ -118,14 +95,9 @@ pub trait Connection: Send + Sync {
         Ok(())
     }
 
-    /// Makes memory known that will be sent from and received into, where that saves a copy or a
-    /// look-up. Where it does not, as with TCP, nothing happens.
-    ///
-    /// # Safety
-    /// The memory stays mapped for as long as what is returned is kept.
-    unsafe fn register(&self, _memory: Memory) -> io::Result<Registered> {
-        Ok(Registered::default())
-    }
+    /// Tells of memory that stays, whose bytes may be moved in place from now on. Where they cannot,
+    /// as with TCP, nothing happens.
+    fn attend(&self, _kept: &Arc<Kept>) {}
 
     /// Ends both directions now; blocked calls return.
     fn shutdown(&self);

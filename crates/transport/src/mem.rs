@@ -1,10 +1,9 @@
 //! A connection inside one process: two bounded byte queues.
 
 use crate::lock::{lock, wait};
-use crate::{Acceptor, Connection, Dialer, Memory, Registered};
+use crate::{Acceptor, Connection, Dialer};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -59,18 +58,12 @@ impl Pipe {
 pub struct Mem {
     out: Arc<Pipe>,
     inn: Arc<Pipe>,
-    /// Bytes of memory that are registered at present.
-    registered: Arc<AtomicUsize>,
 }
 
 /// The two ends of a new connection.
 pub fn pair() -> (Mem, Mem) {
     let (a, b) = (Arc::new(Pipe::default()), Arc::new(Pipe::default()));
-    let end = |out, inn| Mem {
-        out,
-        inn,
-        registered: Arc::default(),
-    };
+    let end = |out, inn| Mem { out, inn };
     (end(a.clone(), b.clone()), end(b, a))
 }
 
@@ -110,22 +103,6 @@ impl Acceptor for Callee {
     }
 }
 
-/// Counts registered bytes out again.
-struct Registration(Arc<AtomicUsize>, usize);
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        self.0.fetch_sub(self.1, Ordering::AcqRel);
-    }
-}
-
-impl Mem {
-    /// A counter of the bytes that are registered with this end at present.
-    pub fn registered(&self) -> Arc<AtomicUsize> {
-        self.registered.clone()
-    }
-}
-
 impl Connection for Mem {
     fn send(&self, bufs: &mut [IoSlice<'_>]) -> io::Result<()> {
         bufs.iter().try_for_each(|b| self.out.send(b))
@@ -133,12 +110,6 @@ impl Connection for Mem {
 
     fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         Ok(self.inn.recv(buf))
-    }
-
-    unsafe fn register(&self, memory: Memory) -> io::Result<Registered> {
-        self.registered.fetch_add(memory.len, Ordering::AcqRel);
-        let counted = Registration(self.registered.clone(), memory.len);
-        Ok(Registered::until_dropped(counted))
     }
 
     fn shutdown(&self) {

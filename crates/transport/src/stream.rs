@@ -2,7 +2,7 @@
 
 use crate::tcp::{Address, Tcp};
 use crate::tls::{Client, Handed, Tls};
-use crate::{Connection, Dialer, Memory, Registered};
+use crate::{Connection, Dialer};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -101,11 +101,6 @@ impl Connection for Stream {
 
     fn recv_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
         self.inner().recv_timeout(limit)
-    }
-
-    unsafe fn register(&self, memory: Memory) -> io::Result<Registered> {
-        // SAFETY: passed on to the caller.
-        unsafe { self.inner().register(memory) }
     }
 
     fn shutdown(&self) {

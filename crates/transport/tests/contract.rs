@@ -2,7 +2,7 @@
 
 use busbar_transport::fault::Fault;
 use busbar_transport::tcp::Address;
-use busbar_transport::{Acceptor, Alarm, Connection, Dialer, Memory, mem};
+use busbar_transport::{Acceptor, Alarm, Connection, Dialer, mem};
 use std::io::{ErrorKind, IoSlice};
 use std::net::TcpListener;
 use std::os::fd::AsFd;
@@ -100,21 +100,5 @@ fn a_shutdown_ends_it_for_both() {
             assert!(matches!(peer.join().unwrap(), Ok(0) | Err(_)));
         });
         assert!(a.send(&mut [IoSlice::new(b"x")]).is_err());
-    });
-}
-
-#[test]
-fn memory_can_be_registered() {
-    each(|dialer, acceptor| {
-        let a = dialer.dial(LONG).unwrap();
-        let b = acceptor.accept(LONG).unwrap();
-        let mut all = vec![0u8; 8192];
-        let (start, len) = (all.as_mut_ptr(), all.len());
-        // SAFETY: the memory outlives the registration, which ends with this block.
-        let kept = unsafe { a.register(Memory { start, len }) }.unwrap();
-        b.send(&mut [IoSlice::new(&[7; 8192])]).unwrap();
-        a.recv_exact(&mut all).unwrap();
-        drop(kept);
-        assert!(all.iter().all(|b| *b == 7));
     });
 }

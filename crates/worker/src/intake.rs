@@ -10,7 +10,6 @@ use crate::outbox::Outbox;
 use crate::prelude::*;
 use crate::staging::{Arena, Lent, SLAB};
 use busbar_channel::{Closed, PEEK, Sink};
-use busbar_transport::Memory;
 use busbar_wire::record::{
     self, Header, OP_AT_ONCE, OP_CALLBACK_BYTES, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE,
     OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_OUT, OP_MEMORY_WATCH, OP_MIRROR_IN,
@@ -377,11 +376,6 @@ impl Sink for Intake {
             self.queue_records(seq, body)?;
         }
         Ok(())
-    }
-
-    fn memory(&self) -> Vec<Memory> {
-        let (start, len) = self.ends.incoming.memory();
-        vec![Memory { start, len }]
     }
 
     fn execution(&self) -> Arc<Execution> {

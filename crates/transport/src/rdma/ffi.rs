@@ -25,7 +25,11 @@ pub(super) struct Context {
 /// The table of what a device's driver does itself. Gaps are what has other ways by now.
 #[repr(C)]
 struct Ops {
-    before: [*const c_void; 11],
+    before: [*const c_void; 7],
+    alloc_mw: Option<unsafe extern "C" fn(*mut Domain, c_int) -> *mut Window>,
+    bind_mw: *const c_void,
+    dealloc_mw: Option<unsafe extern "C" fn(*mut Window) -> c_int>,
+    create_cq: *const c_void,
     poll_cq: unsafe extern "C" fn(*mut Queue, c_int, *mut Completion) -> c_int,
     req_notify_cq: unsafe extern "C" fn(*mut Queue, c_int) -> c_int,
     between: [*const c_void; 12],
@@ -73,6 +77,27 @@ pub(super) struct Region {
     pub(super) rkey: u32,
 }
 
+/// A memory window.
+#[repr(C)]
+pub(super) struct Window {
+    context: *mut Context,
+    pd: *mut Domain,
+    pub(super) rkey: u32,
+    handle: u32,
+    kind: c_int,
+}
+
+/// What a request opens a window on.
+#[repr(C)]
+pub(super) struct Opening {
+    pub(super) window: *mut Window,
+    pub(super) rkey: u32,
+    pub(super) region: *mut Region,
+    pub(super) addr: u64,
+    pub(super) len: u64,
+    pub(super) access: c_uint,
+}
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Piece {
@@ -93,7 +118,8 @@ pub(super) struct Send {
     pub(super) immediate: u32,
     pub(super) to: u64,
     pub(super) rkey: u32,
-    rest: [u32; 19],
+    others: [u32; 7],
+    pub(super) opening: Opening,
 }
 
 #[repr(C)]
@@ -216,7 +242,10 @@ const _: () = {
     assert!(size_of::<Ops>() == 256);
     assert!(offset_of!(Raw, number) == 52 && offset_of!(Channel, fd) == 8);
     assert!(offset_of!(Region, lkey) == 36 && offset_of!(Region, rkey) == 40);
+    assert!(offset_of!(Ops, alloc_mw) == 56 && offset_of!(Window, rkey) == 16);
+    assert!(size_of::<Opening>() == 48 && offset_of!(Opening, addr) == 24);
     assert!(size_of::<Send>() == 128 && offset_of!(Send, to) == 40);
+    assert!(offset_of!(Send, opening) == 80);
     assert!(size_of::<Receive>() == 32 && size_of::<Completion>() == 48);
     assert!(offset_of!(Completion, immediate) == 24 && offset_of!(Completion, flags) == 36);
     assert!(size_of::<Init>() == 64 && offset_of!(Init, capacity) == 32);
@@ -231,6 +260,10 @@ const _: () = {
 /// A write with immediate; what comes of one at the receiver.
 pub(super) const WRITE_IMMEDIATE: c_int = 1;
 pub(super) const CAME_IMMEDIATE: c_int = 129;
+pub(super) const READ: c_int = 4;
+/// Closes a window, and opens one.
+pub(super) const INVALIDATE: c_int = 7;
+pub(super) const BIND: c_int = 8;
 pub(super) const SIGNALLED: c_uint = 2;
 pub(super) const INLINE: c_uint = 8;
 pub(super) const RELIABLE: c_int = 2;
@@ -238,6 +271,8 @@ pub(super) const PORT_ACTIVE: c_int = 4;
 pub(super) const ETHERNET: u8 = 2;
 pub(super) const LOCAL_WRITE: c_int = 1;
 pub(super) const REMOTE_WRITE: c_int = 2;
+pub(super) const REMOTE_READ: c_int = 4;
+pub(super) const WINDOWS: c_int = 16;
 /// States of a queue pair.
 pub(super) const INIT: c_int = 1;
 pub(super) const READY_TO_RECEIVE: c_int = 2;
@@ -368,6 +403,33 @@ pub(super) unsafe fn post_recv(pair: *mut Raw, first: &mut Receive) -> c_int {
     unsafe { ((*(*pair).context).ops.post_recv)(pair, first, &raw mut bad) }
 }
 
+/// Makes a window of the kind that requests open and close; null where the device has none.
+///
+/// # Safety
+/// A live domain of an open device.
+pub(super) unsafe fn alloc_mw(context: *mut Context, domain: *mut Domain) -> *mut Window {
+    const SECOND: c_int = 2;
+    // SAFETY: passed on to the caller.
+    unsafe {
+        (*context)
+            .ops
+            .alloc_mw
+            .map_or(std::ptr::null_mut(), |f| f(domain, SECOND))
+    }
+}
+
+/// Gives a window back.
+///
+/// # Safety
+/// A live window, of a queue pair that is no more.
+pub(super) unsafe fn dealloc_mw(window: *mut Window) {
+    // SAFETY: as above.
+    if let Some(f) = unsafe { (*(*window).context).ops.dealloc_mw } {
+        // SAFETY: likewise.
+        unsafe { f(window) };
+    }
+}
+
 impl Send {
     /// A request of nothing.
     pub(super) fn new(wr_id: u64) -> Self {
@@ -381,7 +443,15 @@ impl Send {
             immediate: 0,
             to: 0,
             rkey: 0,
-            rest: [0; 19],
+            others: [0; 7],
+            opening: Opening {
+                window: std::ptr::null_mut(),
+                rkey: 0,
+                region: std::ptr::null_mut(),
+                addr: 0,
+                len: 0,
+                access: 0,
+            },
         }
     }
 }

@@ -1,7 +1,7 @@
 //! RDMA devices of this machine, through libibverbs.
 
 use super::ffi::{self, Api, api};
-use super::verbs::{Address, Device, Keys, Pair, Room, Write};
+use super::verbs::{Access, Address, Device, Keys, Loan, Pair, Read, Region, Room, Write};
 use crate::Memory;
 use crate::lock::lock;
 use std::ffi::CStr;
@@ -11,7 +11,7 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::ptr::null_mut;
 use std::str::FromStr;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Which port to use, and how: `DEVICE[:PORT[:GID]][,NAME=NUMBER...]`. What is not said is chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +95,9 @@ fn size(bytes: u16) -> Option<u8> {
         .position(|b| *b == bytes)
         .map(|i| i as u8 + 1)
 }
+
+/// Reads that may be under way each way: what the devices of the last fifteen years have room for.
+const READS: u8 = 16;
 
 const DEVICES: &str = "/sys/class/infiniband";
 
@@ -311,13 +314,12 @@ impl Device for Port {
     fn pair(&self, room: Room) -> io::Result<Box<dyn Pair>> {
         let api = api().map_err(io::Error::other)?;
         let mut pair = IbPair {
-            open: Open::named(api, &self.name)?,
-            domain: null_mut(),
+            domain: Arc::new(Domain::new(Open::named(api, &self.name)?)?),
             channel: null_mut(),
             sends: null_mut(),
             receives: null_mut(),
-            pair: null_mut(),
-            regions: Mutex::default(),
+            live: Mutex::new(Live(null_mut())),
+            windows: Mutex::default(),
             address: Address::default(),
             gid_index: self.gid_index,
             port: self.port,
@@ -332,7 +334,7 @@ impl Device for Port {
             gid: self.gid,
             lid: self.lid,
             // SAFETY: it was made just now.
-            pair: unsafe { (*pair.pair).number },
+            pair: unsafe { (*lock(&pair.live).0).number },
             packet: u32::from_ne_bytes(random) & 0xff_ffff,
             mtu: self.mtu,
         };
@@ -340,21 +342,68 @@ impl Device for Port {
     }
 }
 
+/// A protection domain, and the device that it is of.
+struct Domain {
+    raw: *mut ffi::Domain,
+    open: Open,
+}
+
+// SAFETY: libibverbs may be called from any thread, from several at a time for one object, too.
+unsafe impl std::marker::Send for Domain {}
+// SAFETY: likewise.
+unsafe impl Sync for Domain {}
+
+impl Domain {
+    fn new(open: Open) -> io::Result<Self> {
+        // SAFETY: an open device.
+        let raw = made(unsafe { (open.api.alloc_pd)(open.context) })?;
+        Ok(Self { raw, open })
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        // SAFETY: ours; whatever is of it keeps it.
+        unsafe { (self.open.api.dealloc_pd)(self.raw) };
+    }
+}
+
+/// A registration, until it is dropped.
+struct Registration {
+    region: *mut ffi::Region,
+    domain: Arc<Domain>,
+}
+
+// SAFETY: as with a domain.
+unsafe impl std::marker::Send for Registration {}
+// SAFETY: likewise.
+unsafe impl Sync for Registration {}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // SAFETY: ours, of a device that is open still.
+        unsafe { (self.domain.open.api.dereg_mr)(self.region) };
+    }
+}
+
+/// A queue pair; null before it is made, and once it has been stopped.
+struct Live(*mut ffi::Raw);
+
 /// See [`Pair`]. Null is what is not made yet.
 struct IbPair {
-    domain: *mut ffi::Domain,
     channel: *mut ffi::Channel,
     sends: *mut ffi::Queue,
     receives: *mut ffi::Queue,
-    pair: *mut ffi::Raw,
-    regions: Mutex<Vec<usize>>,
+    /// Held while a request is queued.
+    live: Mutex<Live>,
+    windows: Mutex<Vec<*mut ffi::Window>>,
     address: Address,
     gid_index: u8,
     port: u8,
     is_global: bool,
     choice: Choice,
     /// Last, since all else is of it.
-    open: Open,
+    domain: Arc<Domain>,
 }
 
 // SAFETY: libibverbs may be called from any thread, from several at a time for one object, too.
@@ -381,10 +430,9 @@ fn made<T>(it: *mut T) -> io::Result<*mut T> {
 
 impl IbPair {
     fn make(&mut self, room: Room) -> io::Result<()> {
-        let (api, context) = (self.open.api, self.open.context);
+        let (api, context) = (self.api(), self.domain.open.context);
         // SAFETY: everything is made of what was made before it and checked.
         unsafe {
-            self.domain = made((api.alloc_pd)(context))?;
             self.channel = made((api.create_channel)(context))?;
             for fd in [(*self.channel).fd, (*context).async_fd] {
                 let flags = libc::fcntl(fd, libc::F_GETFL);
@@ -392,8 +440,8 @@ impl IbPair {
             }
             let none = null_mut();
             let sends = room.sends as i32;
-            self.sends = made((api.create_cq)(context, sends, null_mut(), none, 0))?;
             let (n, events) = (room.receives as i32, self.channel);
+            self.sends = made((api.create_cq)(context, sends, none, events, 0))?;
             self.receives = made((api.create_cq)(context, n, null_mut(), events, 0))?;
             let mut init = ffi::Init {
                 user: null_mut(),
@@ -410,18 +458,45 @@ impl IbPair {
                 kind: ffi::RELIABLE,
                 all_signalled: 0,
             };
-            self.pair = made((api.create_qp)(self.domain, &raw mut init))?;
+            let pair = made((api.create_qp)(self.domain.raw, &raw mut init))?;
+            lock(&self.live).0 = pair;
             let mut attributes = ffi::Attributes {
                 state: ffi::INIT,
                 port: self.port,
-                access: ffi::REMOTE_WRITE as u32,
+                access: (ffi::REMOTE_WRITE | ffi::REMOTE_READ) as u32,
                 ..ffi::Attributes::default()
             };
-            check((api.modify_qp)(
-                self.pair,
-                &raw mut attributes,
-                ffi::FOR_INIT,
-            ))
+            check((api.modify_qp)(pair, &raw mut attributes, ffi::FOR_INIT))
+        }
+    }
+
+    fn api(&self) -> &'static Api {
+        self.domain.open.api
+    }
+
+    /// The queue pair, unless it has been stopped.
+    fn live(&self) -> io::Result<MutexGuard<'_, Live>> {
+        let live = lock(&self.live);
+        match live.0.is_null() {
+            true => Err(io::ErrorKind::NotConnected.into()),
+            false => Ok(live),
+        }
+    }
+
+    /// Queues a request.
+    ///
+    /// # Safety
+    /// What it names is as its kind asks.
+    unsafe fn post(&self, one: &mut ffi::Send) -> io::Result<()> {
+        // SAFETY: our queue pair, and passed on to the caller.
+        check(unsafe { ffi::post_send(self.live()?.0, one) })
+    }
+
+    /// The number of events that have come of a queue, to be acknowledged.
+    fn acknowledge(&self, queue: *mut ffi::Queue, n: u32) {
+        if n > 0 {
+            // SAFETY: our queue.
+            unsafe { (self.api().ack_cq_events)(queue, n) };
         }
     }
 }
@@ -431,21 +506,92 @@ impl Pair for IbPair {
         self.address
     }
 
-    unsafe fn register(&self, memory: Memory, from_afar: bool) -> io::Result<Keys> {
-        let access = match from_afar {
-            true => ffi::LOCAL_WRITE | ffi::REMOTE_WRITE,
-            false => 0,
+    unsafe fn register(&self, memory: Memory, access: Access) -> io::Result<Region> {
+        let rights = match access {
+            Access::Sent => 0,
+            Access::Written => ffi::LOCAL_WRITE | ffi::REMOTE_WRITE,
+            Access::Lent => ffi::LOCAL_WRITE | ffi::WINDOWS,
         };
         // SAFETY: the caller vouches for the memory; it is of our domain.
         unsafe {
-            let region =
-                (self.open.api.reg_mr)(self.domain, memory.start.cast(), memory.len, access);
+            let start = memory.start.cast();
+            let region = (self.api().reg_mr)(self.domain.raw, start, memory.len, rights);
             let region = made(region)?;
-            lock(&self.regions).push(region as usize);
-            Ok(Keys {
+            let keys = Keys {
                 local: (*region).lkey,
                 remote: (*region).rkey,
-            })
+                raw: region as u64,
+            };
+            let domain = self.domain.clone();
+            let _end = Box::new(Registration { region, domain });
+            Ok(Region { keys, _end })
+        }
+    }
+
+    fn window(&self) -> io::Result<usize> {
+        // SAFETY: our domain, of an open device.
+        let window = unsafe { ffi::alloc_mw(self.domain.open.context, self.domain.raw) };
+        let mut all = lock(&self.windows);
+        all.push(made(window)?);
+        Ok(all.len() - 1)
+    }
+
+    unsafe fn open(&self, window: usize, region: &Region, loan: Loan) -> io::Result<u32> {
+        let window = lock(&self.windows)[window];
+        // SAFETY: a window of ours.
+        let before = unsafe { (*window).rkey };
+        // Another key each time, of which the device has chosen all but the last eight bits.
+        let rkey = before & !0xff | before.wrapping_add(1) & 0xff;
+        let mut one = ffi::Send::new(0);
+        one.opcode = ffi::BIND;
+        one.opening = ffi::Opening {
+            window,
+            rkey,
+            region: region.keys.raw as *mut ffi::Region,
+            addr: loan.at as u64,
+            len: loan.len as u64,
+            access: ffi::REMOTE_READ as u32,
+        };
+        // SAFETY: the caller vouches for the region; the window is ours, and closed.
+        unsafe {
+            self.post(&mut one)?;
+            (*window).rkey = rkey;
+        }
+        Ok(rkey)
+    }
+
+    fn close(&self, window: usize, id: u64) -> io::Result<()> {
+        let window = lock(&self.windows)[window];
+        let mut one = ffi::Send::new(id);
+        one.opcode = ffi::INVALIDATE;
+        one.flags = ffi::SIGNALLED;
+        // SAFETY: a window of ours.
+        one.immediate = unsafe { (*window).rkey };
+        // SAFETY: as above.
+        unsafe { self.post(&mut one) }
+    }
+
+    unsafe fn read(&self, read: &Read) -> io::Result<()> {
+        let mut piece = ffi::Piece {
+            addr: read.to as u64,
+            length: read.len as u32,
+            lkey: read.local,
+        };
+        let mut one = ffi::Send::new(read.id);
+        one.opcode = ffi::READ;
+        one.flags = ffi::SIGNALLED;
+        (one.pieces, one.n_pieces) = (&raw mut piece, 1);
+        (one.to, one.rkey) = (read.from, read.remote);
+        // SAFETY: the caller vouches for the memory.
+        unsafe { self.post(&mut one) }
+    }
+
+    fn stop(&self) {
+        let pair = std::mem::replace(&mut lock(&self.live).0, null_mut());
+        if !pair.is_null() {
+            // SAFETY: ours, and nobody else has it any more. The kernel returns once the device is
+            // done with it.
+            unsafe { (self.api().destroy_qp)(pair) };
         }
     }
 
@@ -455,7 +601,7 @@ impl Pair for IbPair {
             mtu: self.address.mtu.min(peer.mtu).into(),
             peer: peer.pair & 0xff_ffff,
             their_packet: peer.packet & 0xff_ffff,
-            max_their_reads: 1,
+            max_their_reads: READS,
             not_ready_timer: 12,
             way: ffi::Way {
                 gid: peer.gid,
@@ -477,14 +623,14 @@ impl Pair for IbPair {
             retries: self.choice.retries,
             // For ever: nothing is sent that the peer is not ready for.
             not_ready_retries: 7,
-            max_reads: 1,
+            max_reads: READS,
             ..ffi::Attributes::default()
         };
-        let modify = self.open.api.modify_qp;
+        let (modify, pair) = (self.api().modify_qp, self.live()?);
         // SAFETY: our queue pair, and live structures.
         unsafe {
-            check(modify(self.pair, &raw mut receive, ffi::FOR_RECEIVE))?;
-            check(modify(self.pair, &raw mut send, ffi::FOR_SEND))
+            check(modify(pair.0, &raw mut receive, ffi::FOR_RECEIVE))?;
+            check(modify(pair.0, &raw mut send, ffi::FOR_SEND))
         }
     }
 
@@ -502,11 +648,12 @@ impl Pair for IbPair {
         one.flags |= if write.signalled { ffi::SIGNALLED } else { 0 };
         one.immediate = write.immediate.to_be();
         (one.to, one.rkey) = (write.to, write.remote);
-        // SAFETY: our queue pair; the caller vouches for the bytes.
-        check(unsafe { ffi::post_send(self.pair, &mut one) })
+        // SAFETY: the caller vouches for the bytes.
+        unsafe { self.post(&mut one) }
     }
 
     fn receive(&self, n: u32) -> io::Result<()> {
+        let pair = self.live()?;
         for _ in 0..n {
             let mut one = ffi::Receive {
                 wr_id: 0,
@@ -515,7 +662,7 @@ impl Pair for IbPair {
                 n_pieces: 0,
             };
             // SAFETY: our queue pair, and no memory.
-            check(unsafe { ffi::post_recv(self.pair, &mut one) })?;
+            check(unsafe { ffi::post_recv(pair.0, &mut one) })?;
         }
         Ok(())
     }
@@ -560,38 +707,47 @@ impl Pair for IbPair {
         check(unsafe { ffi::req_notify_cq(self.receives) })
     }
 
+    fn arm_sent(&self) -> io::Result<()> {
+        // SAFETY: our queue.
+        check(unsafe { ffi::req_notify_cq(self.sends) })
+    }
+
     fn events(&self) -> BorrowedFd<'_> {
         // SAFETY: open for as long as the channel, which goes with us.
         unsafe { BorrowedFd::borrow_raw((*self.channel).fd) }
     }
 
     fn clear_events(&self) -> io::Result<()> {
-        let (mut queue, mut user, mut n) = (null_mut(), null_mut(), 0);
-        // SAFETY: our channel, whose events are all of our one queue; it does not wait.
-        unsafe {
-            while (self.open.api.get_cq_event)(self.channel, &raw mut queue, &raw mut user) == 0 {
-                n += 1;
+        let (mut queue, mut user) = (null_mut(), null_mut());
+        let (mut came, mut done) = (0, 0);
+        let next = self.api().get_cq_event;
+        // SAFETY: our channel, whose events are all of our two queues; it does not wait.
+        while unsafe { next(self.channel, &raw mut queue, &raw mut user) } == 0 {
+            match queue == self.sends {
+                true => done += 1,
+                false => came += 1,
             }
-            let e = io::Error::last_os_error();
-            (self.open.api.ack_cq_events)(self.receives, n);
-            match e.kind() {
-                io::ErrorKind::WouldBlock => Ok(()),
-                _ => Err(e),
-            }
+        }
+        let e = io::Error::last_os_error();
+        self.acknowledge(self.receives, came);
+        self.acknowledge(self.sends, done);
+        match e.kind() {
+            io::ErrorKind::WouldBlock => Ok(()),
+            _ => Err(e),
         }
     }
 
     fn troubles(&self) -> Option<BorrowedFd<'_>> {
         // SAFETY: open for as long as the device is, which goes with us.
-        Some(unsafe { BorrowedFd::borrow_raw((*self.open.context).async_fd) })
+        Some(unsafe { BorrowedFd::borrow_raw((*self.domain.open.context).async_fd) })
     }
 
     fn take_troubles(&self) -> io::Result<()> {
-        let api = self.open.api;
+        let api = self.api();
         loop {
             let mut event = ffi::Event::default();
             // SAFETY: our device; it does not wait.
-            if unsafe { (api.get_async_event)(self.open.context, &raw mut event) } != 0 {
+            if unsafe { (api.get_async_event)(self.domain.open.context, &raw mut event) } != 0 {
                 let e = io::Error::last_os_error();
                 return match e.kind() {
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(()),
@@ -614,12 +770,13 @@ impl Pair for IbPair {
 
 impl Drop for IbPair {
     fn drop(&mut self) {
-        let api = self.open.api;
+        self.stop();
+        let api = self.api();
         // SAFETY: in the order opposite to that in which they were made, what was made. All events
         // are acknowledged.
         unsafe {
-            if !self.pair.is_null() {
-                (api.destroy_qp)(self.pair);
+            for window in lock(&self.windows).drain(..) {
+                ffi::dealloc_mw(window);
             }
             for queue in [self.sends, self.receives] {
                 if !queue.is_null() {
@@ -628,12 +785,6 @@ impl Drop for IbPair {
             }
             if !self.channel.is_null() {
                 (api.destroy_channel)(self.channel);
-            }
-            for region in lock(&self.regions).drain(..) {
-                (api.dereg_mr)(region as *mut ffi::Region);
-            }
-            if !self.domain.is_null() {
-                (api.dealloc_pd)(self.domain);
             }
         }
     }

@@ -10,12 +10,19 @@
 //! too, so it wakes who sleeps. No more than [`WORDS`] words are ever under way, since none is said
 //! before a quarter of either has come anew.
 //!
+//! Long slices of memory that stays ([`Kept`]) are not gathered. They are lent: in their place the
+//! ring has a [`Reference`], the last bytes of a write whose immediate says so, and the receiver's
+//! adapter reads the bytes from where they lie to where they belong. What is lent is a window of its
+//! own, which the receiver ends by taking the reference out of the ring: it does so when it has all
+//! bytes. Where any of this cannot be had, bytes are gathered, or read into a buffer of the ring's.
+//!
 //! The connection that this was set up over stays open. Its end is the peer's end, and a byte on it
 //! says that the peer has given up on this path but lives.
 
-use super::verbs::{Address, Device, Keys, Pair, Room, Write};
+use super::verbs::{Access, Address, Device, Loan, Pair, Read, Region, Room, Write};
 use crate::lock::lock;
-use crate::{Alarm, Connection, Memory, wait_any};
+use crate::{Alarm, Connection, Kept, Memory, Owner, wait_any};
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -31,6 +38,8 @@ const MOST: usize = RING / 4;
 const WRITES: u64 = 256;
 /// Words that may be under way beside them.
 const WORDS: u64 = 16;
+/// What the peer may have under way: a word comes of each loan, too.
+const RECEIVES: u32 = (WRITES + WORDS) as u32 + WINDOWS as u32;
 /// Bytes of the page with the peer's word.
 const PAGE: usize = 4096;
 /// A completion is asked for at least so often: what has none keeps its place in the ring.
@@ -39,6 +48,23 @@ const SIGNAL_WRITES: u64 = WRITES / 8;
 /// In the immediate of a word, and in the id of its completion.
 const WORD: u32 = 1 << 31;
 const WORD_ID: u64 = 1 << 63;
+/// In the immediate of a write that ends with a reference.
+pub(super) const LENDS: u32 = 1 << 30;
+/// In the id of a read, ...
+const READ_ID: u64 = 1 << 62;
+/// ... and in that of the closing of a window, whose number is the rest of it.
+const CLOSE_ID: u64 = 1 << 61;
+/// A slice is lent from this size on: what a fabric's round trip costs more than two copies.
+pub(super) const LEND: usize = 64 << 10;
+/// Slices that may be lent at a time.
+pub(super) const WINDOWS: usize = 32;
+/// Bytes that are read at once into the ring's own buffer, which has room for [`READS`] times that.
+const STEP: usize = 256 << 10;
+const READS: u64 = 2;
+const BUFFER: usize = READS as usize * STEP;
+const LENDS_NOTHING: &str = "the peer lends, and does not say what";
+/// How long to look for the end of a read before sleeping until it.
+const LOOK: Duration = Duration::from_micros(50);
 /// The longest sleep of whoever waits for room.
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 /// Looks that find nothing, after which the other connection is looked at.
@@ -55,13 +81,43 @@ pub(super) struct Place {
     pub(super) key: u32,
 }
 
+/// Where bytes lie that are lent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reference {
+    pub(super) at: u64,
+    pub(super) key: u32,
+    pub(super) len: u32,
+}
+
+impl Reference {
+    /// Bytes of it.
+    pub(super) const SIZE: usize = 16;
+
+    pub(super) fn to_bytes(self) -> [u8; Self::SIZE] {
+        let mut out = [0; Self::SIZE];
+        out[..8].copy_from_slice(&self.at.to_le_bytes());
+        out[8..12].copy_from_slice(&self.key.to_le_bytes());
+        out[12..].copy_from_slice(&self.len.to_le_bytes());
+        out
+    }
+
+    pub(super) fn of(bytes: [u8; Self::SIZE]) -> Self {
+        let all = u128::from_le_bytes(bytes);
+        Self {
+            at: all as u64,
+            key: (all >> 64) as u32,
+            len: (all >> 96) as u32,
+        }
+    }
+}
+
 /// A block of memory that no child of a fork gets, since the adapter writes to these very pages.
 struct Block {
     start: *mut u8,
 }
 
 /// Bytes of it.
-const BLOCK: usize = PAGE + 2 * RING;
+const BLOCK: usize = PAGE + 2 * RING + BUFFER;
 
 // SAFETY: plain memory; who writes where, and when, is the ring's business.
 unsafe impl Send for Block {}
@@ -100,6 +156,11 @@ impl Block {
     fn outgoing(&self) -> *mut u8 {
         self.start.wrapping_add(PAGE + RING)
     }
+
+    /// Where bytes are read to that cannot be read to their place.
+    fn buffer(&self) -> *mut u8 {
+        self.start.wrapping_add(PAGE + 2 * RING)
+    }
 }
 
 impl Drop for Block {
@@ -112,34 +173,41 @@ impl Drop for Block {
 /// One end that is not connected yet.
 pub(super) struct Half {
     pair: Box<dyn Pair>,
+    regions: Regions,
     block: Block,
-    own: Keys,
-    open: Keys,
+}
+
+/// What is registered of a block, each part for one thing.
+struct Regions {
+    incoming: Region,
+    outgoing: Region,
+    buffer: Region,
 }
 
 impl Half {
     pub(super) fn new(device: &dyn Device) -> io::Result<Self> {
         let pair = device.pair(Room {
-            sends: (WRITES + 2 * WORDS) as u32,
-            receives: (WRITES + WORDS) as u32,
+            // Of windows, the opening and the closing.
+            sends: (WRITES + 2 * WORDS + 2 * WINDOWS as u64 + READS) as u32,
+            receives: RECEIVES,
             inline: 16,
         })?;
         let block = Block::new()?;
         let part = |start, len| Memory { start, len };
         // SAFETY: the block is dropped after the queue pair, as fields are in their order; bytes
         // that the peer may write are copied before anything depends on them.
-        let (open, own) = unsafe {
-            (
-                pair.register(part(block.start, PAGE + RING), true)?,
-                pair.register(part(block.outgoing(), RING), false)?,
-            )
+        let regions = unsafe {
+            Regions {
+                incoming: pair.register(part(block.start, PAGE + RING), Access::Written)?,
+                outgoing: pair.register(part(block.outgoing(), RING), Access::Sent)?,
+                buffer: pair.register(part(block.buffer(), BUFFER), Access::Lent)?,
+            }
         };
-        pair.receive((WRITES + WORDS) as u32)?;
+        pair.receive(RECEIVES)?;
         Ok(Self {
             pair,
+            regions,
             block,
-            own,
-            open,
         })
     }
 
@@ -150,7 +218,7 @@ impl Half {
     pub(super) fn place(&self) -> Place {
         Place {
             at: self.block.start as u64,
-            key: self.open.remote,
+            key: self.regions.incoming.keys.remote,
         }
     }
 
@@ -164,8 +232,11 @@ impl Half {
         self.pair.connect(address)?;
         Ok(Ring {
             pair: self.pair,
+            regions: self.regions,
             block: self.block,
-            own: self.own,
+            me: Owner::default(),
+            kept: OnceLock::new(),
+            lent: AtomicU64::new(0),
             peer,
             control,
             out: Mutex::default(),
@@ -201,6 +272,15 @@ struct Queue {
     bytes: u64,
     writes: u64,
     words: u64,
+    /// Reads that are done.
+    reads: u64,
+    /// What is lent, and where in the stream its reference ends.
+    loans: VecDeque<(u64, usize)>,
+    /// What windows are open on, by their numbers, and those that are closed.
+    windows: Vec<Option<Arc<Region>>>,
+    closed: Vec<usize>,
+    /// No window more can be made.
+    no_more: bool,
 }
 
 /// What has come, and what the peer was told of it.
@@ -213,6 +293,12 @@ struct Input {
     probes: u64,
     words: u64,
     looks: u32,
+    /// Where in the stream references end.
+    marks: VecDeque<u64>,
+    /// What is still to be read of the first of them.
+    rest: Option<Reference>,
+    /// Reads that were asked for.
+    reads: u64,
 }
 
 struct Asleep {
@@ -224,8 +310,13 @@ struct Asleep {
 pub(super) struct Ring {
     /// Before the block, which it writes to until it is dropped.
     pair: Box<dyn Pair>,
+    regions: Regions,
     block: Block,
-    own: Keys,
+    /// Whose registrations of memory that stays these are.
+    me: Owner,
+    kept: OnceLock<Arc<Kept>>,
+    /// How often this end has lent.
+    lent: AtomicU64,
     peer: Place,
     control: Arc<dyn Connection>,
     /// Locks are taken in this order. This one by whoever sends, for as long as that takes, ...
@@ -288,6 +379,16 @@ impl Ring {
                     queue.words -= 1;
                     continue;
                 }
+                if id & READ_ID > 0 {
+                    queue.reads += 1;
+                    continue;
+                }
+                if id & CLOSE_ID > 0 {
+                    let window = (id & !CLOSE_ID) as usize;
+                    queue.windows[window] = None;
+                    queue.closed.push(window);
+                    continue;
+                }
                 // Of the last whose completion this is; earlier ones are done, too.
                 (queue.bytes, queue.writes) =
                     (queue.bytes + (id >> 16), queue.writes + (id & 0xffff));
@@ -312,6 +413,7 @@ impl Ring {
             return Err(io::Error::new(ErrorKind::InvalidData, why));
         }
         let mut queue = lock(&self.queue);
+        self.take_back(&mut queue, taken)?;
         self.settle(&mut queue)?;
         if writes - ready.min(queue.writes) >= WRITES {
             return Ok(0);
@@ -428,8 +530,11 @@ impl Ring {
                     // Nothing but that it came.
                     0 => input.probes += 1,
                     bytes => {
-                        input.came += u64::from(bytes);
+                        input.came += u64::from(bytes & !LENDS);
                         input.writes += 1;
+                        if bytes & LENDS > 0 {
+                            self.mark(input, bytes & !LENDS)?;
+                        }
                     }
                 }
             }
@@ -438,6 +543,10 @@ impl Ring {
         }
         if came < input.came {
             self.say(input)?;
+        }
+        if word {
+            let [taken, _] = self.block.word();
+            self.take_back(&mut lock(&self.queue), taken.load(Ordering::Acquire))?;
         }
         fence(Ordering::SeqCst);
         if word && self.asleep.sender.load(Ordering::SeqCst) {
@@ -455,7 +564,9 @@ impl Ring {
         let writes = self.writes.load(Ordering::Acquire) / (WRITES / 4);
         let why = if input.came - input.taken > RING as u64 {
             "the peer has written more than there is room for"
-        } else if input.words > sent + writes || input.probes > 1 {
+        } else if input.words > sent + writes + self.lent.load(Ordering::Acquire)
+            || input.probes > 1
+        {
             "the peer has nothing to say, and says it again and again"
         } else {
             return Ok(());
@@ -467,9 +578,14 @@ impl Ring {
     fn say(&self, input: &mut Input) -> io::Result<()> {
         let now = [input.taken, input.writes];
         let worth = now[0] - input.told[0] >= MOST as u64 || now[1] - input.told[1] >= WRITES / 4;
-        if !worth {
-            return Ok(());
+        match worth {
+            true => self.say_now(input),
+            false => Ok(()),
         }
+    }
+
+    fn say_now(&self, input: &mut Input) -> io::Result<()> {
+        let now = [input.taken, input.writes];
         input.told = now;
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&now[0].to_le_bytes());
@@ -537,8 +653,8 @@ impl Ring {
         }
     }
 
-    /// Sends the next `len` bytes, which lie in their place.
-    fn write(&self, out: &mut Out, len: usize) -> io::Result<()> {
+    /// Sends the next `len` bytes, which lie in their place, and end with a reference if they lend.
+    fn write(&self, out: &mut Out, len: usize, lends: u32) -> io::Result<()> {
         let sent = self.sent.load(Ordering::Relaxed);
         let at = sent as usize % RING;
         out.silent_bytes += len as u64;
@@ -559,10 +675,10 @@ impl Ring {
                 id,
                 from: self.block.outgoing().add(at),
                 len,
-                local: self.own.local,
+                local: self.regions.outgoing.keys.local,
                 to: self.peer.at + (PAGE + at) as u64,
                 remote: self.peer.key,
-                immediate: len as u32,
+                immediate: len as u32 | lends,
                 signalled,
                 inline: false,
             })
@@ -571,12 +687,34 @@ impl Ring {
 
     fn send_all(&self, bufs: &[IoSlice<'_>]) -> io::Result<()> {
         let mut out = lock(&self.out);
-        let mut left: usize = bufs.iter().map(|b| b.len()).sum();
-        let mut parts = bufs.iter().map(|b| &**b);
+        let mut run: Vec<&[u8]> = Vec::with_capacity(bufs.len());
+        for buf in bufs {
+            let before: usize = run.iter().map(|b| b.len()).sum();
+            match self.lend(buf, before)? {
+                None => run.push(buf),
+                Some((ahead, reference)) => {
+                    let reference = reference.to_bytes();
+                    let mut all = std::mem::take(&mut run);
+                    all.extend([&buf[..ahead], &reference]);
+                    self.gather(&mut out, &all, LENDS)?;
+                }
+            }
+        }
+        self.gather(&mut out, &run, 0)
+    }
+
+    /// Sends all of these bytes from the ring, which end with a reference if they lend.
+    fn gather(&self, out: &mut Out, parts: &[&[u8]], lends: u32) -> io::Result<()> {
+        let mut left: usize = parts.iter().map(|b| b.len()).sum();
+        let mut parts = parts.iter().copied();
         let mut part: &[u8] = &[];
         while left > 0 {
             let at = self.sent.load(Ordering::Relaxed) as usize % RING;
-            let n = left.min(MOST).min(RING - at);
+            let mut n = left.min(MOST).min(RING - at);
+            // A reference goes as a whole.
+            if lends > 0 && n < left {
+                n = n.min(left - Reference::SIZE);
+            }
             self.wait_for_room(n)?;
             let mut done = 0;
             while done < n {
@@ -594,15 +732,236 @@ impl Ring {
                 part = &part[now..];
                 done += now;
             }
-            self.write(&mut out, n)?;
             left -= n;
+            self.write(out, n, if left == 0 { lends } else { 0 })?;
         }
         Ok(())
     }
 
+    /// What is registered of memory that stays, if these bytes are of such.
+    fn region(&self, bytes: Memory) -> Option<Arc<Region>> {
+        let register = |whole| {
+            // SAFETY: it stays until it is forgotten, and with it the registration; what is lent of
+            // it keeps that until the peer has read it.
+            unsafe { self.pair.register(whole, Access::Lent) }.ok()
+        };
+        self.kept.get()?.made(bytes, &self.me, register)
+    }
+
+    /// Lends bytes that are to be sent behind `before` others, if that can be done: how many of the
+    /// first go ahead as they are, and what takes the place of the rest.
+    fn lend(&self, buf: &[u8], before: usize) -> io::Result<Option<(usize, Reference)>> {
+        // Only whoever sends moves on.
+        let sent = self.sent.load(Ordering::Relaxed) + before as u64;
+        // The reference lies in one piece.
+        let ahead = match RING - sent as usize % RING {
+            n if n < Reference::SIZE => n,
+            _ => 0,
+        };
+        let (start, len) = (buf.as_ptr().wrapping_add(ahead), buf.len());
+        if len < LEND || u32::try_from(len).is_err() {
+            return Ok(None);
+        }
+        let (start, len) = (start.cast_mut(), len - ahead);
+        let Some(region) = self.region(Memory { start, len }) else {
+            return Ok(None);
+        };
+        let mut queue = lock(&self.queue);
+        let Some(window) = self.window(&mut queue)? else {
+            return Ok(None);
+        };
+        let loan = Loan { at: start, len };
+        // SAFETY: of our device, with these bytes; kept until the window is closed.
+        let key = unsafe { self.pair.open(window, &region, loan)? };
+        queue.windows[window] = Some(region);
+        let end = sent + (ahead + Reference::SIZE) as u64;
+        queue.loans.push_back((end, window));
+        self.lent.fetch_add(1, Ordering::Release);
+        if let Some(kept) = self.kept.get() {
+            kept.count_sent(len);
+        }
+        let (at, len) = (start as u64, len as u32);
+        Ok(Some((ahead, Reference { at, key, len })))
+    }
+
+    /// A window that is closed.
+    fn window(&self, queue: &mut Queue) -> io::Result<Option<usize>> {
+        if queue.closed.is_empty() {
+            self.settle(queue)?;
+        }
+        if let Some(window) = queue.closed.pop() {
+            return Ok(Some(window));
+        }
+        if queue.no_more || queue.windows.len() == WINDOWS {
+            return Ok(None);
+        }
+        let made = self.pair.window().ok();
+        queue.no_more = made.is_none();
+        if made.is_some() {
+            queue.windows.push(None);
+        }
+        Ok(made)
+    }
+
+    /// The peer has taken so many bytes, and with them what was lent there.
+    fn take_back(&self, queue: &mut Queue, taken: u64) -> io::Result<()> {
+        while let Some((_, window)) = queue.loans.pop_front_if(|(end, _)| *end <= taken) {
+            self.pair.close(window, CLOSE_ID | window as u64)?;
+        }
+        Ok(())
+    }
+
+    /// A write of so many bytes has come that ends with a reference.
+    fn mark(&self, input: &mut Input, bytes: u32) -> io::Result<()> {
+        let end = input.came as usize % RING;
+        let whole = end == 0 || end >= Reference::SIZE;
+        if (bytes as usize) < Reference::SIZE || !whole {
+            return Err(io::Error::new(ErrorKind::InvalidData, LENDS_NOTHING));
+        }
+        input.marks.push_back(input.came);
+        Ok(())
+    }
+
+    /// What came there instead of bytes.
+    fn reference(&self, at: usize) -> io::Result<Reference> {
+        let mut bytes = [0; Reference::SIZE];
+        // SAFETY: they are in the ring in one piece, as `mark` has seen to.
+        unsafe {
+            let from = self.block.incoming().add(at);
+            std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len());
+        }
+        let it = Reference::of(bytes);
+        match it.len {
+            0 => Err(io::Error::new(ErrorKind::InvalidData, LENDS_NOTHING)),
+            _ => Ok(it),
+        }
+    }
+
+    /// Reads bytes that the peer has lent, as many as `buf` has room for.
+    fn fetch(&self, input: &mut Input, buf: &mut [u8]) -> io::Result<usize> {
+        let from = match input.rest.take() {
+            Some(rest) => rest,
+            None => self.reference(input.taken as usize % RING)?,
+        };
+        let n = buf.len().min(from.len as usize);
+        let read = self.read_lent(input, from, &mut buf[..n]);
+        // The memory is the caller's again, whatever the device was about to do with it.
+        read.inspect_err(|_| self.pair.stop())?;
+        let left = from.len - n as u32;
+        if left > 0 {
+            input.rest = Some(Reference {
+                at: from.at.wrapping_add(n as u64),
+                len: left,
+                ..from
+            });
+        } else {
+            input.marks.pop_front();
+            input.taken += Reference::SIZE as u64;
+            self.say_now(input)?;
+        }
+        Ok(n)
+    }
+
+    /// Reads to where the bytes belong, or to the ring's buffer and copies them.
+    fn read_lent(&self, input: &mut Input, from: Reference, buf: &mut [u8]) -> io::Result<()> {
+        let (start, len) = (buf.as_mut_ptr(), buf.len());
+        if let Some(region) = self.region(Memory { start, len }) {
+            self.read(input, &from, 0, (start, region.keys.local), len)?;
+            self.wait_for_reads(input, 0)?;
+            if let Some(kept) = self.kept.get() {
+                kept.count_received(len);
+            }
+            return Ok(());
+        }
+        let mut asked = 0;
+        for (i, place) in buf.chunks_mut(STEP).enumerate() {
+            while asked < len && asked < (i + READS as usize) * STEP {
+                let to = self.block.buffer().wrapping_add(asked % BUFFER);
+                let n = STEP.min(len - asked);
+                let local = self.regions.buffer.keys.local;
+                self.read(input, &from, asked, (to, local), n)?;
+                asked += n;
+            }
+            let behind = asked.div_ceil(STEP) - i - 1;
+            self.wait_for_reads(input, behind as u64)?;
+            // SAFETY: bytes that have been read there, and that are not read again before this.
+            unsafe {
+                let here = self.block.buffer().add(i * STEP % BUFFER);
+                std::ptr::copy_nonoverlapping(here, place.as_mut_ptr(), place.len());
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for bytes that are lent.
+    fn read(
+        &self,
+        input: &mut Input,
+        lent: &Reference,
+        offset: usize,
+        (to, local): (*mut u8, u32),
+        len: usize,
+    ) -> io::Result<()> {
+        let _queue = lock(&self.queue);
+        // SAFETY: registered memory of which nobody else knows until the read is done, or the queue
+        // pair has been stopped.
+        unsafe {
+            self.pair.read(&Read {
+                id: READ_ID,
+                to,
+                len,
+                local,
+                from: lent.at.wrapping_add(offset as u64),
+                remote: lent.key,
+            })?;
+        }
+        input.reads += 1;
+        Ok(())
+    }
+
+    /// Waits until no more than so many reads are under way.
+    fn wait_for_reads(&self, input: &mut Input, most: u64) -> io::Result<()> {
+        let wanted = input.reads - most;
+        let done = || -> io::Result<bool> {
+            self.check()?;
+            let mut queue = lock(&self.queue);
+            self.settle(&mut queue)?;
+            Ok(queue.reads >= wanted)
+        };
+        let begin = Instant::now();
+        while begin.elapsed() < LOOK {
+            if done()? {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        loop {
+            self.pair.arm_sent()?;
+            if done()? {
+                return Ok(());
+            }
+            let fds = [Some(self.pair.events()), Some(self.came.as_fd())];
+            let [event, told] = wait_any(fds, Some(LONGEST_SLEEP))?;
+            if told {
+                self.came.silence();
+            }
+            if event {
+                self.pair.clear_events()?;
+                // As in `doze`: the event may have been for another.
+                self.pair.arm()?;
+                self.look(input)?;
+            }
+        }
+    }
+
     /// Takes bytes out of the ring.
     fn take(&self, input: &mut Input, buf: &mut [u8]) -> io::Result<usize> {
-        let there = (input.came - input.taken) as usize;
+        let reference = |mark: &u64| mark - Reference::SIZE as u64;
+        let end = input.marks.front().map_or(input.came, reference);
+        if end == input.taken {
+            return self.fetch(input, buf);
+        }
+        let there = (end - input.taken) as usize;
         let at = input.taken as usize % RING;
         let n = buf.len().min(there).min(RING - at);
         // SAFETY: `n` bytes from `at` on are in the ring. The peer should not write there
@@ -685,6 +1044,10 @@ impl Connection for Ring {
         Ok(())
     }
 
+    fn attend(&self, kept: &Arc<Kept>) {
+        let _ = self.kept.set(kept.clone());
+    }
+
     fn shutdown(&self) {
         self.over.store(true, Ordering::Release);
         self.control.shutdown();
@@ -714,5 +1077,15 @@ impl Connection for Ring {
 
     fn peer(&self) -> String {
         self.control.peer()
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // First, since what is registered may be in use until then.
+        self.pair.stop();
+        if let Some(kept) = self.kept.get() {
+            kept.leave(&self.me);
+        }
     }
 }

@@ -32,7 +32,7 @@ const READY: u8 = 2;
 const GO: u8 = 3;
 /// Bytes of a card: its version, what it wants, the rest.
 const CARD_LEN: usize = 46;
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// In a card: this end would leave the bytes in clear.
 const PLAIN: u8 = 1;
 

@@ -21,9 +21,9 @@ mod words;
 pub use handshake::{Client, Own, Server, Stranger, Trust, begins_with_tls};
 pub use identity::{Certificate, Fingerprint, certificates, private_key};
 
+use crate::Connection;
 use crate::lock::lock;
 use crate::tcp::Tcp;
-use crate::{Connection, Memory, Registered};
 use input::Input;
 use output::Output;
 use over::Over;
@@ -197,11 +197,6 @@ impl Connection for Tls {
     fn recv_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
         *lock(&self.limit) = limit;
         self.tcp.recv_timeout(limit)
-    }
-
-    unsafe fn register(&self, memory: Memory) -> io::Result<Registered> {
-        // SAFETY: passed on to the caller.
-        unsafe { self.tcp.register(memory) }
     }
 
     fn shutdown(&self) {
