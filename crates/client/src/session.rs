@@ -15,6 +15,7 @@ use busbar_channel::gate::LongWait;
 use busbar_channel::switches::Switch;
 use busbar_channel::{Bulk, Channel, Closed, Counters, Keeper, Lost, Mark, PEEK, Sink, Verdict};
 use busbar_control::hello::{BUSY, Hello, Intent, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
+use busbar_transport::Memory;
 use busbar_transport::{Connection, Dialer};
 use busbar_wire::codec::{Request, Writer};
 use busbar_wire::record::{
@@ -212,6 +213,20 @@ impl Session {
     #[inline]
     pub fn queue<'a, R: Request<'a>>(&self, scope: u32, msg: &R) -> Result<(), Closed> {
         self.queue_raw(R::OP, scope, |out| msg.encode(&mut Writer::new(out)))
+    }
+
+    /// Memory of the program's stays: page-locked, whose bytes may be moved in place.
+    ///
+    /// # Safety
+    /// As with [`Kept::keep`].
+    pub unsafe fn keep(&self, memory: Memory) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.channel.kept().keep(memory) };
+    }
+
+    /// Such memory goes, or its pages may be others from now on.
+    pub fn forget(&self, start: u64) {
+        self.channel.kept().forget(start as usize);
     }
 
     /// Queues a record whose payload `fields` writes. An `op` of more than 16 bits has the number
@@ -507,6 +522,7 @@ impl Session {
                 get(&self.shared_bytes),
                 get(&c.resumed),
                 [get(&c.rdma_sent), get(&c.rdma_received)],
+                self.channel.kept().moved(),
             );
             // A program may have closed its stderr; that is no reason to fail.
             let _ = std::io::stderr().write_all(text.as_bytes());

@@ -62,6 +62,7 @@ impl Stats {
         shared: u64,
         resumed: u64,
         [rdma_sent, rdma_received]: [u64; 2],
+        [in_place_sent, in_place_received]: [u64; 2],
     ) -> String {
         let mut rows: Vec<_> = (0..OPS)
             .map(|i| {
@@ -99,7 +100,8 @@ impl Stats {
         let total = serde_json::json!({
             "calls": calls, "round_trips": waits, "bytes_sent": sent, "bytes_received": received,
             "bytes_shared": shared, "resumed": resumed, "rdma_bytes_sent": rdma_sent,
-            "rdma_bytes_received": rdma_received, "by_call": json
+            "rdma_bytes_received": rdma_received, "in_place_bytes_sent": in_place_sent,
+            "in_place_bytes_received": in_place_received, "by_call": json
         });
         let _ = writeln!(
             out,
@@ -109,7 +111,8 @@ impl Stats {
         if rdma_sent + rdma_received > 0 {
             let _ = writeln!(
                 out,
-                "busbar: of these {rdma_sent} sent over RDMA, {rdma_received} received"
+                "busbar: of these {rdma_sent} sent over RDMA, {rdma_received} received; without a \
+                 copy {in_place_sent}, {in_place_received}"
             );
         }
         let _ = writeln!(out, "busbar-stats: {total}");

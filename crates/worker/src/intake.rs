@@ -206,8 +206,10 @@ pub struct Ends {
     pub callbacks: Callbacks,
     /// Records that are executed ahead of the queue.
     pub ahead: Ahead,
-    /// Where bulk records land.
+    /// Where bulk records land, ...
     pub incoming: Arena,
+    /// ... and where bulk answers leave from.
+    pub outgoing: Arena,
     /// Calls that do not wait in the queue.
     pub at_once: AtOnce,
     /// Ways to sessions at other servers.

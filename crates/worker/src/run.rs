@@ -207,11 +207,11 @@ fn open(
         callbacks: Callbacks::default(),
         ahead: Ahead::default(),
         incoming: Arena::new(SLABS_IN).map_err(no_memory)?,
+        outgoing: Arena::new(SLABS_OUT).map_err(no_memory)?,
         at_once: AtOnce::default(),
         links: Links::new(inventory.counter("Link")).map_err(no_memory)?,
         tally: inventory.tally.clone(),
     };
-    let outgoing = Arena::new(SLABS_OUT).map_err(no_memory)?;
     let door = given.door.filter(|_| shares(attach));
     let shared = door.and_then(|d| Offers::open(Door::taken_over(d).ok()?, &attach.secret).ok());
     let welcome = first_welcome(attach, conn, shared.as_ref());
@@ -227,7 +227,7 @@ fn open(
         callbacks: ends.callbacks.clone(),
         ahead: ends.ahead.clone(),
         incoming: ends.incoming.clone(),
-        outgoing,
+        outgoing: ends.outgoing.clone(),
         links: ends.links.clone(),
         inventory: inventory.clone(),
         turn: turn.clone(),
@@ -351,8 +351,13 @@ pub fn serve(
     let came = progress.clone();
     let (outbox, tally) = (ends.outbox.clone(), ends.tally.clone());
     let ended = ended.map(|f| -> Ended { Box::new(move |bye, why| f(bye, why, came)) });
+    let staging = [ends.incoming.clone(), ends.outgoing.clone()];
     let intake = Intake::new(queue.clone(), ends, ended);
     let channel = Channel::start("worker", conn, Box::new(intake), keeper)?;
+    for arena in &staging {
+        // SAFETY: forgotten below. A slab that is sent from is lent until the client has it.
+        unsafe { channel.kept().keep(arena.memory()) };
+    }
     let rouse = queue.clone();
     channel.on_wake(move || rouse.rouse());
     outbox.connect(channel.clone());
@@ -366,6 +371,9 @@ pub fn serve(
     progress.step();
     apis.iter_mut().for_each(|api| api.close());
     progress.finish();
+    for arena in &staging {
+        channel.kept().forget(arena.memory().start as usize);
+    }
     Ok(why)
 }
 

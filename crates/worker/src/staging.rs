@@ -4,22 +4,23 @@
 //! API can register it with its driver once and copy from and to it asynchronously ever after.
 
 use crate::prelude::*;
+use busbar_transport::Memory;
 
 /// Bytes of a slab: a bulk record with its fields.
 pub const SLAB: usize = busbar_wire::limits::BULK_CHUNK + 4096;
 
 /// An anonymous mapping.
-struct Memory {
+struct Mapping {
     base: *mut u8,
     len: usize,
 }
 
 // SAFETY: plain memory; slabs, each with one owner at a time, are what is read and written.
-unsafe impl Send for Memory {}
+unsafe impl Send for Mapping {}
 // SAFETY: as above.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for Mapping {}
 
-impl Drop for Memory {
+impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: mapped in `Arena::new`, and no slab of it is left.
         unsafe { libc::munmap(self.base.cast(), self.len) };
@@ -27,7 +28,7 @@ impl Drop for Memory {
 }
 
 struct Shared {
-    memory: Memory,
+    memory: Mapping,
     /// Numbers of the slabs that are free.
     free: Mutex<Vec<usize>>,
     freed: Condvar,
@@ -75,7 +76,7 @@ impl Arena {
             return Err(std::io::Error::last_os_error());
         }
         let shared = Shared {
-            memory: Memory {
+            memory: Mapping {
                 base: base.cast(),
                 len,
             },
@@ -89,13 +90,14 @@ impl Arena {
         })
     }
 
-    /// All of the arena's memory: where it begins, and how long it is.
-    pub(crate) fn memory(&self) -> (*mut u8, usize) {
-        (self.shared.memory.base, self.shared.memory.len)
+    /// All of the arena's memory.
+    pub(crate) fn memory(&self) -> Memory {
+        let Mapping { base: start, len } = self.shared.memory;
+        Memory { start, len }
     }
 
     /// All of the arena's memory, for an API that registers it; the first caller alone gets it.
-    pub fn to_register(&self) -> Option<(*mut u8, usize)> {
+    pub fn to_register(&self) -> Option<Memory> {
         let first = !self.shared.registered.swap(true, Ordering::AcqRel);
         first.then_some(self.memory())
     }

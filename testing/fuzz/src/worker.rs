@@ -48,6 +48,7 @@ pub fn attend(api: &str, conn: Arc<dyn Connection>) {
         callbacks: Callbacks::default(),
         ahead: Ahead::default(),
         incoming: Arena::new(16).expect("memory"),
+        outgoing: Arena::new(16).expect("memory"),
         at_once: AtOnce::default(),
         tally: Arc::default(),
     };
@@ -60,7 +61,7 @@ pub fn attend(api: &str, conn: Arc<dyn Connection>) {
         callbacks: ends.callbacks.clone(),
         ahead: ends.ahead.clone(),
         incoming: ends.incoming.clone(),
-        outgoing: Arena::new(16).expect("memory"),
+        outgoing: ends.outgoing.clone(),
         inventory: Inventory::default(),
         turn: Turn::default(),
         devices: None,

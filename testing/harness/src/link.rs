@@ -3,15 +3,20 @@
 use crate::rng::Rng;
 use busbar_channel::{Keeper, Lost, Verdict};
 use busbar_transport::fault::Fault;
-use busbar_transport::mem::{self, Callee, Caller};
-use busbar_transport::{Acceptor, Connection, Dialer};
+use busbar_transport::rdma::soft::Fabric;
+use busbar_transport::rdma::{Means, offer, take};
+use busbar_transport::tcp::Tcp;
+use busbar_transport::{Connection, mem};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// What the client says of a connection that it has dialed, after how many bytes the worker's end
-/// of that breaks, and where the worker says which is its own last frame.
-type Offer = (Lost, i64, Sender<u64>);
+type Conn = Arc<dyn Connection>;
+
+/// What the client says of a connection that it has made, the worker's end of that, and where the
+/// worker says which is its own last frame.
+type Offer = (Lost, Conn, Sender<u64>);
 
 /// How often a link breaks.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +27,12 @@ pub struct Weather {
     pub cuts: u32,
 }
 
-/// Decides when connections break.
+/// Decides what connections are, and when they break.
 struct Fate {
     rng: Rng,
     weather: Weather,
+    /// Every other one is a queue pair of this fabric's, if there is one.
+    fabric: Option<Fabric>,
 }
 
 impl Fate {
@@ -44,9 +51,41 @@ impl Fate {
             [-1, budget]
         }
     }
+
+    /// The two ends of a new connection.
+    fn connection(&mut self) -> (Conn, Conn) {
+        let (ours, theirs): (Conn, Conn) = match &self.fabric {
+            Some(fabric) if self.rng.one_in(2) => queue_pairs(fabric),
+            _ => {
+                let (a, b) = mem::pair();
+                (Arc::new(a), Arc::new(b))
+            }
+        };
+        let [our_budget, their_budget] = self.next();
+        (breaking(ours, our_budget), breaking(theirs, their_budget))
+    }
 }
 
-fn breaking(conn: Arc<dyn Connection>, budget: i64) -> Arc<dyn Connection> {
+/// Two ends that are on a fabric, unless that fails meanwhile.
+fn queue_pairs(fabric: &Fabric) -> (Conn, Conn) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("its address").to_string();
+    let ours: Conn = Arc::new(Tcp::connect(&at, Duration::from_secs(60)).expect("a listener"));
+    let (theirs, _) = listener.accept().expect("it was dialed");
+    let theirs: Conn = Arc::new(Tcp::new(theirs).expect("a socket"));
+    let device = fabric.device();
+    let means = || Means {
+        device: Ok(&*device),
+        plain: true,
+    };
+    std::thread::scope(|s| {
+        let worker = s.spawn(|| offer(theirs, &means()).conn);
+        let client = take(ours, &means()).conn;
+        (client, worker.join().expect("it does not panic"))
+    })
+}
+
+fn breaking(conn: Conn, budget: i64) -> Conn {
     if budget < 0 {
         return conn;
     }
@@ -56,13 +95,11 @@ fn breaking(conn: Arc<dyn Connection>, budget: i64) -> Arc<dyn Connection> {
 /// The client's keeper.
 pub struct ClientEnd {
     fate: Fate,
-    dialer: Caller,
     offers: Sender<Offer>,
 }
 
 /// The worker's keeper.
 pub struct WorkerEnd {
-    acceptor: Callee,
     offers: Receiver<Offer>,
 }
 
@@ -72,32 +109,28 @@ const SOON: Duration = Duration::from_millis(5);
 /// A first connection and the two keepers that replace it.
 pub struct Link {
     /// The client's end.
-    pub client: (Arc<dyn Connection>, ClientEnd),
+    pub client: (Conn, ClientEnd),
     /// The worker's end.
-    pub worker: (Arc<dyn Connection>, WorkerEnd),
+    pub worker: (Conn, WorkerEnd),
 }
 
 /// A link whose connections break as `weather` has it, at places that `seed` decides.
 pub fn link(seed: u64, weather: Weather) -> Link {
-    let rng = Rng::new(seed ^ 0x6c69_6e6b);
-    let mut fate = Fate { rng, weather };
-    let (dialer, acceptor) = mem::address();
-    let [ours, theirs] = fate.next();
-    let a = dialer.dial(SOON).expect("the acceptor is there");
-    let b = acceptor.accept(SOON).expect("it was dialed");
+    link_over(seed, weather, None)
+}
+
+/// As [`link`]; every other connection is a queue pair of the fabric's.
+pub fn link_over(seed: u64, weather: Weather, fabric: Option<Fabric>) -> Link {
+    let mut fate = Fate {
+        rng: Rng::new(seed ^ 0x6c69_6e6b),
+        weather,
+        fabric,
+    };
+    let (ours, theirs) = fate.connection();
     let (tx, rx) = channel();
-    let client = ClientEnd {
-        fate,
-        dialer,
-        offers: tx,
-    };
-    let worker = WorkerEnd {
-        acceptor,
-        offers: rx,
-    };
     Link {
-        client: (breaking(a, ours), client),
-        worker: (breaking(b, theirs), worker),
+        client: (ours, ClientEnd { fate, offers: tx }),
+        worker: (theirs, WorkerEnd { offers: rx }),
     }
 }
 
@@ -106,17 +139,14 @@ impl Keeper for ClientEnd {
         if self.fate.rng.one_in(4) {
             return Verdict::Wait(Duration::from_micros(100));
         }
-        let [ours, theirs] = self.fate.next();
-        let Ok(conn) = self.dialer.dial(SOON) else {
-            return Verdict::End("the worker is gone".into());
-        };
+        let (conn, theirs) = self.fate.connection();
         let (tx, rx) = channel();
         if self.offers.send((*lost, theirs, tx)).is_err() {
             return Verdict::End("the worker is gone".into());
         }
         match rx.recv() {
             Ok(peer_last) => Verdict::Resume {
-                conn: breaking(conn, ours),
+                conn,
                 epoch: lost.epoch,
                 peer_last,
             },
@@ -128,13 +158,12 @@ impl Keeper for ClientEnd {
 impl Keeper for WorkerEnd {
     fn detached(&mut self, lost: &Lost) -> Verdict {
         match self.offers.recv_timeout(SOON) {
-            Ok((client, budget, answer)) => {
-                let conn = self.acceptor.accept(SOON).expect("it was dialed");
+            Ok((client, conn, answer)) => {
                 if answer.send(lost.last_received).is_err() {
                     return Verdict::Wait(Duration::ZERO);
                 }
                 Verdict::Resume {
-                    conn: breaking(conn, budget),
+                    conn,
                     epoch: client.epoch,
                     peer_last: client.last_received,
                 }

@@ -12,7 +12,7 @@ use busbar_worker::callback::Callbacks;
 use busbar_worker::content::Content;
 use busbar_worker::outbox::Outbox;
 use busbar_worker::run::{Ends, serve};
-use busbar_worker::staging::Hold;
+use busbar_worker::staging::{Arena, Hold};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -278,7 +278,8 @@ impl Pair {
                 content,
                 callbacks,
                 ahead: busbar_worker::ahead::Ahead::default(),
-                incoming: busbar_worker::staging::Arena::new(8).expect("memory for staging"),
+                incoming: Arena::new(8).expect("memory for staging"),
+                outgoing: Arena::new(1).expect("memory for staging"),
                 at_once: busbar_worker::at_once::AtOnce::default(),
                 links: busbar_worker::across::Links::new(Default::default())
                     .expect("memory for links"),

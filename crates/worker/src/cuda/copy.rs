@@ -8,6 +8,7 @@ use super::room::{kept, room_for, staging_out};
 use super::state::mirrors::Room;
 use crate::staging::Arena;
 use busbar_channel::switches::Switch;
+use busbar_transport::Memory;
 use busbar_wire::generated::cuda::contract::MOST_READ;
 use busbar_wire::limits::BULK_CHUNK;
 
@@ -26,13 +27,13 @@ pub fn register(w: &Cuda, context: u64) {
 pub fn register_one(driver: &'static Driver, context: u64, arena: &Arena) {
     let arena = arena.clone();
     let run = move || {
-        let Some((p, len)) = arena.to_register() else {
+        let Some(Memory { start, len }) = arena.to_register() else {
             return;
         };
         // SAFETY: a live context; memory that lives as long as the arena.
         unsafe {
             driver.cuCtxSetCurrent(context as CUcontext);
-            driver.cuMemHostRegister_v2(p.cast(), len, CU_MEMHOSTREGISTER_PORTABLE);
+            driver.cuMemHostRegister_v2(start.cast(), len, CU_MEMHOSTREGISTER_PORTABLE);
         }
     };
     let _ = std::thread::Builder::new()

@@ -314,7 +314,7 @@ fn main() -> Result<()> {
     let content = Content::new(None, false, outbox.clone());
     let callbacks = Callbacks::default();
     let ahead = Ahead::default();
-    let incoming = Arena::new(48)?;
+    let (incoming, outgoing) = (Arena::new(48)?, Arena::new(48)?);
     let links = busbar_worker::across::Links::new(Default::default())?;
     let setup = Setup {
         outbox: outbox.clone(),
@@ -322,7 +322,7 @@ fn main() -> Result<()> {
         callbacks: callbacks.clone(),
         ahead: ahead.clone(),
         incoming: incoming.clone(),
-        outgoing: Arena::new(48)?,
+        outgoing: outgoing.clone(),
         inventory: busbar_worker::inventory::Inventory::default(),
         turn: busbar_worker::turn::Turn::default(),
         devices: None,
@@ -376,6 +376,7 @@ fn main() -> Result<()> {
         callbacks,
         ahead,
         incoming,
+        outgoing,
         at_once: busbar_worker::at_once::AtOnce::default(),
         links,
         tally: Arc::default(),
