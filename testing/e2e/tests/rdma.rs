@@ -379,6 +379,40 @@ fn runs_over_rdma_equal_native_ones_encrypted_or_not() {
 }
 
 #[test]
+fn page_locked_memory_is_read_and_written_in_place_unless_the_fabric_must_not_see_it() {
+    if !has_device() {
+        return;
+    }
+    const ROUNDS: u64 = 3;
+    let server = server();
+    let guarded = Guarded::start_with(|o, _| o.arg("--rdma", "auto"));
+    guarded.login(&guarded.line("rdma", &[]));
+    let program = Path::new(PROGRAM);
+    let args = ["in-place".into(), ROUNDS.to_string()];
+    let wanted = printed(native(program).args(&args));
+    assert!(!wanted.contains("false"), "{wanted}");
+    let before = system("rdma resource show");
+    let clear = remote(&server, program);
+    for (mut c, least) in [(clear, ROUNDS * (3 << 20)), (guarded.run(PROGRAM, &[]), 0)] {
+        c.args(&args)
+            .env("BUSBAR_RDMA", "on")
+            .env("BUSBAR_SHM", "0");
+        let out = finished(c.env("BUSBAR_STATS", "1"));
+        assert_eq!(wanted, String::from_utf8_lossy(&out.stdout));
+        let stats = stats(&out);
+        for of in ["in_place_bytes_sent", "in_place_bytes_received"] {
+            let moved = stats[of].as_u64().expect("a number");
+            assert!(moved >= least && (moved > 0) == (least > 0), "{stats}");
+        }
+    }
+    server.wait_for_sessions(0);
+    guarded.wait_for_sessions(0);
+    until("all that verbs had is free", || {
+        (system("rdma resource show") == before).then_some(())
+    });
+}
+
+#[test]
 fn a_session_goes_on_over_tcp_when_the_port_goes_down_and_comes_back() {
     if !has_device() {
         return;

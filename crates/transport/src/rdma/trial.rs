@@ -2,7 +2,7 @@
 //!
 //! One end at a time is active; the other one calls [`Trial::serve`] meanwhile.
 
-use super::verbs::{Address, Device, Keys, Pair, Room, Write};
+use super::verbs::{Access, Address, Device, Pair, Region, Room, Write};
 use crate::Memory;
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
@@ -35,7 +35,7 @@ pub struct Card {
 pub struct Trial {
     pair: Box<dyn Pair>,
     start: *mut u8,
-    keys: Keys,
+    region: Region,
     peer: Option<Card>,
     /// Dropped after the queue pair.
     _memory: Vec<u8>,
@@ -52,12 +52,12 @@ impl Trial {
         let mut memory = vec![0; MEMORY];
         let (start, len) = (memory.as_mut_ptr(), memory.len());
         // SAFETY: fields are dropped in their order, and nobody looks at what is in there.
-        let keys = unsafe { pair.register(Memory { start, len }, true)? };
+        let region = unsafe { pair.register(Memory { start, len }, Access::Written)? };
         pair.receive(READY)?;
         Ok(Self {
             pair,
             start,
-            keys,
+            region,
             peer: None,
             _memory: memory,
         })
@@ -68,7 +68,7 @@ impl Trial {
         Card {
             address: self.pair.address(),
             at: self.start as u64,
-            key: self.keys.remote,
+            key: self.region.keys.remote,
         }
     }
 
@@ -96,7 +96,7 @@ impl Trial {
             id,
             from: self.start.wrapping_add(at),
             len,
-            local: self.keys.local,
+            local: self.region.keys.local,
             to: peer.at + at as u64,
             remote: peer.key,
             immediate,

@@ -54,6 +54,7 @@ fn main() {
         Some("exit-while-calling") => exit_while_calling(d),
         Some("overtaking") => overtaking(&d),
         Some("page-locked") => page_locked(&d, number(1)),
+        Some("in-place") => in_place(&d, number(1)),
         Some("init-again") => init_again(&d, number(1)),
         Some("quota") => quota::run(&d, number(1), number(2)),
         Some("deep-queue") => deep_queue(&d),
@@ -457,6 +458,35 @@ fn overtaking(d: &Driver) {
     // SAFETY: as above; the copy before has waited for the one that writes.
     let seen = unsafe { std::slice::from_raw_parts(pinned as *const u8, N) };
     say(&format!("seen: {}", seen == [9; N]));
+}
+
+/// Copies between page-locked memory and a device, again and again, in memory that is freed and
+/// taken anew in between.
+fn in_place(d: &Driver, times: u64) {
+    const N: usize = (3 << 20) + 13;
+    d.begin();
+    let mut there = 0;
+    assert_eq!(d.cuMemAlloc_v2(&mut there, N), 0);
+    for round in 0..times {
+        let (mut from, mut to) = (0, 0);
+        for p in [&mut from, &mut to] {
+            assert_eq!(d.cuMemHostAlloc(p, N, 0), 0);
+        }
+        // SAFETY: page-locked memory of that length, which no copy is under way to.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(from as *mut u8, N) };
+        for (i, b) in bytes.iter_mut().enumerate() {
+            *b = (i as u64 * 7 + (i as u64 >> 9) + round) as u8;
+        }
+        assert_eq!(d.cuMemcpyHtoDAsync_v2(there, from as *const _, N, 0), 0);
+        assert_eq!(d.cuMemcpyDtoHAsync_v2(to as *mut _, there, N, 0), 0);
+        assert_eq!(d.cuStreamSynchronize(0), 0);
+        // SAFETY: as above.
+        let back = unsafe { std::slice::from_raw_parts(to as *const u8, N) };
+        say(&format!("round {round} came back: {}", back == bytes));
+        for p in [from, to] {
+            assert_eq!(d.cuMemFreeHost(p), 0);
+        }
+    }
 }
 
 /// Threads take page-locked memory, write it, look at it and free it, `times` times each. Prints in
