@@ -6,7 +6,6 @@ use crate::cuda::engine::{place, shadow, shared, transfer};
 use crate::cuda::state::area::SMALL;
 use crate::cuda::state::ranges::{Range, Sort, Spaces, pages};
 use crate::cuda::state::spares::Spare;
-use busbar_transport::Memory;
 
 /// Makes page-locked memory.
 pub fn alloc(cx: Cx, size: usize, flags: u32) -> Result<u64> {
@@ -35,13 +34,13 @@ fn again(cx: Cx, s: Spare, of: (u32, CUdevice), flags: u32) -> Result<u64> {
     shadow::show(cx.in_context(s.context), &r, s.base)
         .inspect_err(|_| _ = state.ranges.take(s.base, Range::is_allocated))?;
     tell(cx, (s.base, s.size), Sort::Host, flags);
-    forget(cx, s.base);
+    transfer::forget(cx, s.base);
     Ok(s.base)
 }
 
 /// There is page-locked memory: it is so for the devices of all servers, and of one's context.
 pub fn tell(cx: Cx, (p, size): (u64, u64), sort: Sort, flags: u32) {
-    keep(cx, (p, size));
+    transfer::keep(cx, (p, size));
     let device = cx.current_device().unwrap_or(0);
     for there in cx.rest() {
         let state = there.state();
@@ -50,22 +49,8 @@ pub fn tell(cx: Cx, (p, size): (u64, u64), sort: Sort, flags: u32) {
             Sort::Registered => Some((p, p + size)),
             _ => None,
         });
-        keep(there, (p, size));
+        transfer::keep(there, (p, size));
     }
-}
-
-/// A connection may move its bytes in place.
-fn keep(cx: Cx, (p, size): (u64, u64)) {
-    let (start, len) = (p as *mut u8, size as usize);
-    // SAFETY: until it is freed, unregistered or shown to kernels, each of which forgets it. What
-    // an asynchronous copy reads the program leaves as it is.
-    unsafe { cx.client.session.keep(Memory { start, len }) };
-}
-
-/// No connection may any more: the memory goes, or kernels see it and its pages are closed by turns.
-pub fn forget(cx: Cx, p: u64) {
-    cx.client.session.forget(p);
-    cx.rest().for_each(|there| there.client.session.forget(p));
 }
 
 /// That memory goes: nobody needs it any more, and no kernel sees it.
@@ -76,7 +61,7 @@ pub fn untell(cx: Cx, r: &Range) {
             shadow::conceal(there, &r);
         }
     }
-    forget(cx, r.base);
+    transfer::forget(cx, r.base);
 }
 
 /// Frees page-locked memory.

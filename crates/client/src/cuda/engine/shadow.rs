@@ -107,7 +107,7 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
     // Copies under way into or out of it must not meet a closed page, and no adapter be let past
     // one from now on.
     transfer::settle(cx, r.base, r.size);
-    host_memory::forget(cx, r.base);
+    transfer::forget(cx, r.base);
     cx.handle_faults()?;
     let _one = shadows.exposing();
     // Another thread may have been first: what is valid where must not be forgotten.

@@ -4,6 +4,7 @@ use super::prelude::*;
 use crate::cuda::state::order::Order;
 use crate::cuda::state::rows::HostBox;
 use busbar_channel::Bulk;
+use busbar_transport::Memory;
 use busbar_wire::codec::Request;
 use busbar_wire::limits::BULK_CHUNK as CHUNK;
 
@@ -28,6 +29,20 @@ pub fn settle(cx: Cx, p: u64, len: u64) {
         cx.client.session.flush();
         std::thread::sleep(Duration::from_micros(50));
     }
+}
+
+/// There is page-locked memory: a connection may move its bytes in place.
+pub fn keep(cx: Cx, (p, size): (u64, u64)) {
+    let (start, len) = (p as *mut u8, size as usize);
+    // SAFETY: until it is freed, unregistered or shown to kernels, each of which forgets it. What
+    // an asynchronous copy reads the program leaves as it is.
+    unsafe { cx.client.session.keep(Memory { start, len }) };
+}
+
+/// None may any more: the memory goes, or kernels see it and its pages are closed by turns.
+pub fn forget(cx: Cx, p: u64) {
+    cx.client.session.forget(p);
+    cx.rest().for_each(|there| there.client.session.forget(p));
 }
 
 /// Bytes that arrive by themselves in the program's memory, for as long as it lives.
