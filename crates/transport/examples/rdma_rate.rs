@@ -1,8 +1,8 @@
 //! How fast a connection over RDMA is: `rdma_rate DEVICE [MEGABYTES]`.
 //!
 //! Both ends are in this process. Prints, a line of JSON each, the rate of long slices that are
-//! moved in place and of such as take the ring, and half of a round trip of 8 bytes. What to compare
-//! them with is what `ib_write_bw` and `ib_write_lat` say of the same device: `./test rdma_rate`.
+//! moved in place and of such as take the ring, and half of a round trip of 8 bytes. To be compared
+//! with what `ib_write_bw` and `ib_write_lat` say of the same device: `./test rdma_rate`.
 
 use busbar_transport::rdma::{Means, ib, offer, take};
 use busbar_transport::tcp::Tcp;

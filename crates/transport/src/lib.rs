@@ -95,8 +95,8 @@ pub trait Connection: Send + Sync {
         Ok(())
     }
 
-    /// Tells of memory that stays, whose bytes may be moved in place from now on. Where they cannot,
-    /// as with TCP, nothing happens.
+    /// Tells of memory that stays, whose bytes may be moved in place from now on. Where they
+    /// cannot, as with TCP, nothing happens.
     fn attend(&self, _kept: &Arc<Kept>) {}
 
     /// Ends both directions now; blocked calls return.

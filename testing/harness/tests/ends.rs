@@ -312,18 +312,3 @@ fn what_is_received_is_not_yet_executed() {
     assert!(client.executed(marks[0]) && !client.executed(marks[2]));
     worker.close("done", Duration::ZERO);
 }
-
-#[test]
-fn a_workers_memory_is_registered_with_its_connection_for_as_long_as_that_lasts() {
-    let (a, b) = mem::pair();
-    let registered = b.registered();
-    let pair = Pair::start((Arc::new(a), Never), (Arc::new(b), Never), None);
-    pair.session.call(0, &Sum { nonce: 1 }, None).unwrap();
-    let slabs = registered.load(Ordering::Acquire);
-    assert!(slabs > 0 && slabs.is_multiple_of(busbar_worker::staging::SLAB));
-    let worker = pair.worker_channel.get().expect("it has answered").clone();
-    assert_eq!(pair.finish(), "the program ended");
-    while worker.closed().is_none() || registered.load(Ordering::Acquire) > 0 {
-        std::thread::yield_now();
-    }
-}

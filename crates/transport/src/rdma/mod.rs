@@ -5,8 +5,11 @@
 //! [`verbs`] is what is asked of a device; there are those of this machine ([`ib`]), through
 //! libibverbs, which is loaded when somebody asks, and one in memory for tests ([`soft`]).
 
+mod block;
+mod choice;
 mod ffi;
 pub mod ib;
+mod lend;
 mod ring;
 mod settings;
 mod setup;

@@ -12,14 +12,15 @@
 //!
 //! Long slices of memory that stays ([`Kept`]) are not gathered. They are lent: in their place the
 //! ring has a [`Reference`], the last bytes of a write whose immediate says so, and the receiver's
-//! adapter reads the bytes from where they lie to where they belong. What is lent is a window of its
-//! own, which the receiver ends by taking the reference out of the ring: it does so when it has all
-//! bytes. Where any of this cannot be had, bytes are gathered, or read into a buffer of the ring's.
+//! adapter reads the bytes from where they lie to where they belong. What is lent is a window of
+//! its own, which the receiver ends by taking the reference out of the ring: it does so when it
+//! has all bytes. Where any of this cannot be had, bytes are gathered, or read into a buffer of the ring's.
 //!
 //! The connection that this was set up over stays open. Its end is the peer's end, and a byte on it
 //! says that the peer has given up on this path but lives.
 
-use super::verbs::{Access, Address, Device, Loan, Pair, Read, Region, Room, Write};
+use super::block::{BUFFER, Block, PAGE, READS, RING, Reference};
+use super::verbs::{Access, Address, Device, Pair, Region, Room, Write};
 use crate::lock::lock;
 use crate::{Alarm, Connection, Kept, Memory, Owner, wait_any};
 use std::collections::VecDeque;
@@ -30,8 +31,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Bytes of a ring.
-pub(super) const RING: usize = 2 << 20;
 /// The most bytes of a write: the peer takes them out while more come.
 const MOST: usize = RING / 4;
 /// Writes with bytes that the peer is ready for.
@@ -40,8 +39,6 @@ const WRITES: u64 = 256;
 const WORDS: u64 = 16;
 /// What the peer may have under way: a word comes of each loan, too.
 const RECEIVES: u32 = (WRITES + WORDS) as u32 + WINDOWS as u32;
-/// Bytes of the page with the peer's word.
-const PAGE: usize = 4096;
 /// A completion is asked for at least so often: what has none keeps its place in the ring.
 const SIGNAL_BYTES: u64 = RING as u64 / 8;
 const SIGNAL_WRITES: u64 = WRITES / 8;
@@ -51,22 +48,18 @@ const WORD_ID: u64 = 1 << 63;
 /// In the immediate of a write that ends with a reference.
 pub(super) const LENDS: u32 = 1 << 30;
 /// In the id of a read, ...
-const READ_ID: u64 = 1 << 62;
+pub(super) const READ_ID: u64 = 1 << 62;
 /// ... and in that of the closing of a window, whose number is the rest of it.
-const CLOSE_ID: u64 = 1 << 61;
+pub(super) const CLOSE_ID: u64 = 1 << 61;
 /// A slice is lent from this size on: what a fabric's round trip costs more than two copies.
 pub(super) const LEND: usize = 64 << 10;
 /// Slices that may be lent at a time.
 pub(super) const WINDOWS: usize = 32;
-/// Bytes that are read at once into the ring's own buffer, which has room for [`READS`] times that.
-const STEP: usize = 256 << 10;
-const READS: u64 = 2;
-const BUFFER: usize = READS as usize * STEP;
-const LENDS_NOTHING: &str = "the peer lends, and does not say what";
+pub(super) const LENDS_NOTHING: &str = "the peer lends, and does not say what";
 /// How long to look for the end of a read before sleeping until it.
-const LOOK: Duration = Duration::from_micros(50);
+pub(super) const LOOK: Duration = Duration::from_micros(50);
 /// The longest sleep of whoever waits for room.
-const LONGEST_SLEEP: Duration = Duration::from_millis(200);
+pub(super) const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 /// Looks that find nothing, after which the other connection is looked at.
 const LOOKS: u32 = 256;
 /// On the other connection: this path is given up.
@@ -81,95 +74,6 @@ pub(super) struct Place {
     pub(super) key: u32,
 }
 
-/// Where bytes lie that are lent.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Reference {
-    pub(super) at: u64,
-    pub(super) key: u32,
-    pub(super) len: u32,
-}
-
-impl Reference {
-    /// Bytes of it.
-    pub(super) const SIZE: usize = 16;
-
-    pub(super) fn to_bytes(self) -> [u8; Self::SIZE] {
-        let mut out = [0; Self::SIZE];
-        out[..8].copy_from_slice(&self.at.to_le_bytes());
-        out[8..12].copy_from_slice(&self.key.to_le_bytes());
-        out[12..].copy_from_slice(&self.len.to_le_bytes());
-        out
-    }
-
-    pub(super) fn of(bytes: [u8; Self::SIZE]) -> Self {
-        let all = u128::from_le_bytes(bytes);
-        Self {
-            at: all as u64,
-            key: (all >> 64) as u32,
-            len: (all >> 96) as u32,
-        }
-    }
-}
-
-/// A block of memory that no child of a fork gets, since the adapter writes to these very pages.
-struct Block {
-    start: *mut u8,
-}
-
-/// Bytes of it.
-const BLOCK: usize = PAGE + 2 * RING + BUFFER;
-
-// SAFETY: plain memory; who writes where, and when, is the ring's business.
-unsafe impl Send for Block {}
-// SAFETY: likewise.
-unsafe impl Sync for Block {}
-
-impl Block {
-    fn new() -> io::Result<Self> {
-        let (read_write, how) = (
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-        );
-        // SAFETY: a new mapping of our own, and advice for exactly that.
-        unsafe {
-            let start = libc::mmap(std::ptr::null_mut(), BLOCK, read_write, how, -1, 0);
-            if start == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
-            }
-            libc::madvise(start, BLOCK, libc::MADV_DONTFORK);
-            Ok(Self {
-                start: start.cast(),
-            })
-        }
-    }
-
-    /// The peer's word: bytes taken, and writes that it was ready for so far.
-    fn word(&self) -> &[AtomicU64; 2] {
-        // SAFETY: the block begins with a page for it, aligned; only the adapter writes there.
-        unsafe { &*self.start.cast() }
-    }
-
-    fn incoming(&self) -> *mut u8 {
-        self.start.wrapping_add(PAGE)
-    }
-
-    fn outgoing(&self) -> *mut u8 {
-        self.start.wrapping_add(PAGE + RING)
-    }
-
-    /// Where bytes are read to that cannot be read to their place.
-    fn buffer(&self) -> *mut u8 {
-        self.start.wrapping_add(PAGE + 2 * RING)
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        // SAFETY: our own mapping, which nobody refers to any more.
-        unsafe { libc::munmap(self.start.cast(), BLOCK) };
-    }
-}
-
 /// One end that is not connected yet.
 pub(super) struct Half {
     pair: Box<dyn Pair>,
@@ -178,10 +82,10 @@ pub(super) struct Half {
 }
 
 /// What is registered of a block, each part for one thing.
-struct Regions {
+pub(super) struct Regions {
     incoming: Region,
     outgoing: Region,
-    buffer: Region,
+    pub(super) buffer: Region,
 }
 
 impl Half {
@@ -267,38 +171,38 @@ struct Out {
 
 /// What the device is known to have done.
 #[derive(Default)]
-struct Queue {
+pub(super) struct Queue {
     /// Bytes and writes whose place is free again as far as the device is concerned.
     bytes: u64,
     writes: u64,
     words: u64,
     /// Reads that are done.
-    reads: u64,
+    pub(super) reads: u64,
     /// What is lent, and where in the stream its reference ends.
-    loans: VecDeque<(u64, usize)>,
+    pub(super) loans: VecDeque<(u64, usize)>,
     /// What windows are open on, by their numbers, and those that are closed.
-    windows: Vec<Option<Arc<Region>>>,
-    closed: Vec<usize>,
+    pub(super) windows: Vec<Option<Arc<Region>>>,
+    pub(super) closed: Vec<usize>,
     /// No window more can be made.
-    no_more: bool,
+    pub(super) no_more: bool,
 }
 
 /// What has come, and what the peer was told of it.
 #[derive(Default)]
-struct Input {
-    came: u64,
-    taken: u64,
+pub(super) struct Input {
+    pub(super) came: u64,
+    pub(super) taken: u64,
     writes: u64,
     told: [u64; 2],
     probes: u64,
     words: u64,
     looks: u32,
     /// Where in the stream references end.
-    marks: VecDeque<u64>,
+    pub(super) marks: VecDeque<u64>,
     /// What is still to be read of the first of them.
-    rest: Option<Reference>,
+    pub(super) rest: Option<Reference>,
     /// Reads that were asked for.
-    reads: u64,
+    pub(super) reads: u64,
 }
 
 struct Asleep {
@@ -309,14 +213,14 @@ struct Asleep {
 /// See the module.
 pub(super) struct Ring {
     /// Before the block, which it writes to until it is dropped.
-    pair: Box<dyn Pair>,
-    regions: Regions,
-    block: Block,
+    pub(super) pair: Box<dyn Pair>,
+    pub(super) regions: Regions,
+    pub(super) block: Block,
     /// Whose registrations of memory that stays these are.
-    me: Owner,
-    kept: OnceLock<Arc<Kept>>,
+    pub(super) me: Owner,
+    pub(super) kept: OnceLock<Arc<Kept>>,
     /// How often this end has lent.
-    lent: AtomicU64,
+    pub(super) lent: AtomicU64,
     peer: Place,
     control: Arc<dyn Connection>,
     /// Locks are taken in this order. This one by whoever sends, for as long as that takes, ...
@@ -324,14 +228,14 @@ pub(super) struct Ring {
     /// ... this one by whoever looks for what has come, ...
     input: Mutex<Input>,
     /// ... and this one to queue a write, by both.
-    queue: Mutex<Queue>,
+    pub(super) queue: Mutex<Queue>,
     /// Bytes and writes sent.
-    sent: AtomicU64,
+    pub(super) sent: AtomicU64,
     writes: AtomicU64,
     asleep: Asleep,
     /// Rings when the peer has made room, and when something has come, for who sleeps.
     room: Alarm,
-    came: Alarm,
+    pub(super) came: Alarm,
     limit: Mutex<Option<Duration>>,
     /// This end has shut it down.
     over: AtomicBool,
@@ -342,7 +246,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Why it cannot go on.
-    fn check(&self) -> io::Result<()> {
+    pub(super) fn check(&self) -> io::Result<()> {
         if let Some((kind, why)) = self.failed.get() {
             return Err(io::Error::new(*kind, why.clone()));
         }
@@ -370,7 +274,7 @@ impl Ring {
     }
 
     /// Sees which writes are done.
-    fn settle(&self, queue: &mut Queue) -> io::Result<()> {
+    pub(super) fn settle(&self, queue: &mut Queue) -> io::Result<()> {
         let mut ids = [0; 32];
         loop {
             let n = self.pair.sent(&mut ids)?;
@@ -516,7 +420,7 @@ impl Ring {
     }
 
     /// Sees what has come.
-    fn look(&self, input: &mut Input) -> io::Result<()> {
+    pub(super) fn look(&self, input: &mut Input) -> io::Result<()> {
         let mut immediates = [0; 32];
         let (came, mut word) = (input.came, false);
         loop {
@@ -584,7 +488,7 @@ impl Ring {
         }
     }
 
-    fn say_now(&self, input: &mut Input) -> io::Result<()> {
+    pub(super) fn say_now(&self, input: &mut Input) -> io::Result<()> {
         let now = [input.taken, input.writes];
         input.told = now;
         let mut bytes = [0; 16];
@@ -736,222 +640,6 @@ impl Ring {
             self.write(out, n, if left == 0 { lends } else { 0 })?;
         }
         Ok(())
-    }
-
-    /// What is registered of memory that stays, if these bytes are of such.
-    fn region(&self, bytes: Memory) -> Option<Arc<Region>> {
-        let register = |whole| {
-            // SAFETY: it stays until it is forgotten, and with it the registration; what is lent of
-            // it keeps that until the peer has read it.
-            unsafe { self.pair.register(whole, Access::Lent) }.ok()
-        };
-        self.kept.get()?.made(bytes, &self.me, register)
-    }
-
-    /// Lends bytes that are to be sent behind `before` others, if that can be done: how many of the
-    /// first go ahead as they are, and what takes the place of the rest.
-    fn lend(&self, buf: &[u8], before: usize) -> io::Result<Option<(usize, Reference)>> {
-        // Only whoever sends moves on.
-        let sent = self.sent.load(Ordering::Relaxed) + before as u64;
-        // The reference lies in one piece.
-        let ahead = match RING - sent as usize % RING {
-            n if n < Reference::SIZE => n,
-            _ => 0,
-        };
-        let (start, len) = (buf.as_ptr().wrapping_add(ahead), buf.len());
-        if len < LEND || u32::try_from(len).is_err() {
-            return Ok(None);
-        }
-        let (start, len) = (start.cast_mut(), len - ahead);
-        let Some(region) = self.region(Memory { start, len }) else {
-            return Ok(None);
-        };
-        let mut queue = lock(&self.queue);
-        let Some(window) = self.window(&mut queue)? else {
-            return Ok(None);
-        };
-        let loan = Loan { at: start, len };
-        // SAFETY: of our device, with these bytes; kept until the window is closed.
-        let key = unsafe { self.pair.open(window, &region, loan)? };
-        queue.windows[window] = Some(region);
-        let end = sent + (ahead + Reference::SIZE) as u64;
-        queue.loans.push_back((end, window));
-        self.lent.fetch_add(1, Ordering::Release);
-        if let Some(kept) = self.kept.get() {
-            kept.count_sent(len);
-        }
-        let (at, len) = (start as u64, len as u32);
-        Ok(Some((ahead, Reference { at, key, len })))
-    }
-
-    /// A window that is closed.
-    fn window(&self, queue: &mut Queue) -> io::Result<Option<usize>> {
-        if queue.closed.is_empty() {
-            self.settle(queue)?;
-        }
-        if let Some(window) = queue.closed.pop() {
-            return Ok(Some(window));
-        }
-        if queue.no_more || queue.windows.len() == WINDOWS {
-            return Ok(None);
-        }
-        let made = self.pair.window().ok();
-        queue.no_more = made.is_none();
-        if made.is_some() {
-            queue.windows.push(None);
-        }
-        Ok(made)
-    }
-
-    /// The peer has taken so many bytes, and with them what was lent there.
-    fn take_back(&self, queue: &mut Queue, taken: u64) -> io::Result<()> {
-        while let Some((_, window)) = queue.loans.pop_front_if(|(end, _)| *end <= taken) {
-            self.pair.close(window, CLOSE_ID | window as u64)?;
-        }
-        Ok(())
-    }
-
-    /// A write of so many bytes has come that ends with a reference.
-    fn mark(&self, input: &mut Input, bytes: u32) -> io::Result<()> {
-        let end = input.came as usize % RING;
-        let whole = end == 0 || end >= Reference::SIZE;
-        if (bytes as usize) < Reference::SIZE || !whole {
-            return Err(io::Error::new(ErrorKind::InvalidData, LENDS_NOTHING));
-        }
-        input.marks.push_back(input.came);
-        Ok(())
-    }
-
-    /// What came there instead of bytes.
-    fn reference(&self, at: usize) -> io::Result<Reference> {
-        let mut bytes = [0; Reference::SIZE];
-        // SAFETY: they are in the ring in one piece, as `mark` has seen to.
-        unsafe {
-            let from = self.block.incoming().add(at);
-            std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len());
-        }
-        let it = Reference::of(bytes);
-        match it.len {
-            0 => Err(io::Error::new(ErrorKind::InvalidData, LENDS_NOTHING)),
-            _ => Ok(it),
-        }
-    }
-
-    /// Reads bytes that the peer has lent, as many as `buf` has room for.
-    fn fetch(&self, input: &mut Input, buf: &mut [u8]) -> io::Result<usize> {
-        let from = match input.rest.take() {
-            Some(rest) => rest,
-            None => self.reference(input.taken as usize % RING)?,
-        };
-        let n = buf.len().min(from.len as usize);
-        let read = self.read_lent(input, from, &mut buf[..n]);
-        // The memory is the caller's again, whatever the device was about to do with it.
-        read.inspect_err(|_| self.pair.stop())?;
-        let left = from.len - n as u32;
-        if left > 0 {
-            input.rest = Some(Reference {
-                at: from.at.wrapping_add(n as u64),
-                len: left,
-                ..from
-            });
-        } else {
-            input.marks.pop_front();
-            input.taken += Reference::SIZE as u64;
-            self.say_now(input)?;
-        }
-        Ok(n)
-    }
-
-    /// Reads to where the bytes belong, or to the ring's buffer and copies them.
-    fn read_lent(&self, input: &mut Input, from: Reference, buf: &mut [u8]) -> io::Result<()> {
-        let (start, len) = (buf.as_mut_ptr(), buf.len());
-        if let Some(region) = self.region(Memory { start, len }) {
-            self.read(input, &from, 0, (start, region.keys.local), len)?;
-            self.wait_for_reads(input, 0)?;
-            if let Some(kept) = self.kept.get() {
-                kept.count_received(len);
-            }
-            return Ok(());
-        }
-        let mut asked = 0;
-        for (i, place) in buf.chunks_mut(STEP).enumerate() {
-            while asked < len && asked < (i + READS as usize) * STEP {
-                let to = self.block.buffer().wrapping_add(asked % BUFFER);
-                let n = STEP.min(len - asked);
-                let local = self.regions.buffer.keys.local;
-                self.read(input, &from, asked, (to, local), n)?;
-                asked += n;
-            }
-            let behind = asked.div_ceil(STEP) - i - 1;
-            self.wait_for_reads(input, behind as u64)?;
-            // SAFETY: bytes that have been read there, and that are not read again before this.
-            unsafe {
-                let here = self.block.buffer().add(i * STEP % BUFFER);
-                std::ptr::copy_nonoverlapping(here, place.as_mut_ptr(), place.len());
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks for bytes that are lent.
-    fn read(
-        &self,
-        input: &mut Input,
-        lent: &Reference,
-        offset: usize,
-        (to, local): (*mut u8, u32),
-        len: usize,
-    ) -> io::Result<()> {
-        let _queue = lock(&self.queue);
-        // SAFETY: registered memory of which nobody else knows until the read is done, or the queue
-        // pair has been stopped.
-        unsafe {
-            self.pair.read(&Read {
-                id: READ_ID,
-                to,
-                len,
-                local,
-                from: lent.at.wrapping_add(offset as u64),
-                remote: lent.key,
-            })?;
-        }
-        input.reads += 1;
-        Ok(())
-    }
-
-    /// Waits until no more than so many reads are under way.
-    fn wait_for_reads(&self, input: &mut Input, most: u64) -> io::Result<()> {
-        let wanted = input.reads - most;
-        let done = || -> io::Result<bool> {
-            self.check()?;
-            let mut queue = lock(&self.queue);
-            self.settle(&mut queue)?;
-            Ok(queue.reads >= wanted)
-        };
-        let begin = Instant::now();
-        while begin.elapsed() < LOOK {
-            if done()? {
-                return Ok(());
-            }
-            std::hint::spin_loop();
-        }
-        loop {
-            self.pair.arm_sent()?;
-            if done()? {
-                return Ok(());
-            }
-            let fds = [Some(self.pair.events()), Some(self.came.as_fd())];
-            let [event, told] = wait_any(fds, Some(LONGEST_SLEEP))?;
-            if told {
-                self.came.silence();
-            }
-            if event {
-                self.pair.clear_events()?;
-                // As in `doze`: the event may have been for another.
-                self.pair.arm()?;
-                self.look(input)?;
-            }
-        }
     }
 
     /// Takes bytes out of the ring.

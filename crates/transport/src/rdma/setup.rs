@@ -77,7 +77,7 @@ impl Card {
         out.extend_from_slice(&self.place.at.to_le_bytes());
         out.extend_from_slice(&self.place.key.to_le_bytes());
         // Of what version and size its ring is: another is none that this end can use.
-        out.extend_from_slice(&(super::ring::RING as u32).to_le_bytes());
+        out.extend_from_slice(&(super::block::RING as u32).to_le_bytes());
         out.push(0);
         debug_assert_eq!(out.len(), CARD_LEN);
         out
@@ -105,7 +105,7 @@ impl Card {
             key: u32::from_le_bytes(take(&mut rest)?),
         };
         let ring = u32::from_le_bytes(take(&mut rest)?);
-        (ring as usize == super::ring::RING && (1..=5).contains(&address.mtu)).then_some(Self {
+        (ring as usize == super::block::RING && (1..=5).contains(&address.mtu)).then_some(Self {
             address,
             place,
             plain: head[1] & PLAIN > 0,

@@ -103,8 +103,8 @@ pub struct Read {
     pub remote: u32,
 }
 
-/// What of registered memory is lent to the peer: it may read that, and no more, until the window is
-/// closed.
+/// What of registered memory is lent to the peer: it may read that, and no more, until the window
+/// is closed.
 #[derive(Debug, Clone, Copy)]
 pub struct Loan {
     /// Where it begins.
