@@ -1,9 +1,7 @@
 //! Long slices of memory that stays: lent by one end of a ring, and read by the other.
 
 use super::block::{BUFFER, READS, RING, Reference, STEP};
-use super::ring::{
-    CLOSE_ID, Input, LEND, LENDS_NOTHING, LONGEST_SLEEP, LOOK, Queue, READ_ID, Ring, WINDOWS,
-};
+use super::ring::{Input, LEND, LENDS_NOTHING, LONGEST_SLEEP, LOOK, Queue, READ_ID, Ring, WINDOWS};
 use super::verbs::{Access, Loan, Read, Region};
 use crate::lock::lock;
 use crate::{Memory, wait_any};
@@ -77,25 +75,6 @@ impl Ring {
             queue.windows.push(None);
         }
         Ok(made)
-    }
-
-    /// The peer has taken so many bytes, and with them what was lent there.
-    pub(super) fn take_back(&self, queue: &mut Queue, taken: u64) -> io::Result<()> {
-        while let Some((_, window)) = queue.loans.pop_front_if(|(end, _)| *end <= taken) {
-            self.pair.close(window, CLOSE_ID | window as u64)?;
-        }
-        Ok(())
-    }
-
-    /// A write of so many bytes has come that ends with a reference.
-    pub(super) fn mark(&self, input: &mut Input, bytes: u32) -> io::Result<()> {
-        let end = input.came as usize % RING;
-        let whole = end == 0 || end >= Reference::SIZE;
-        if (bytes as usize) < Reference::SIZE || !whole {
-            return Err(io::Error::new(ErrorKind::InvalidData, LENDS_NOTHING));
-        }
-        input.marks.push_back(input.came);
-        Ok(())
     }
 
     /// What came there instead of bytes.

@@ -8,6 +8,7 @@
 mod block;
 mod choice;
 mod ffi;
+mod flow;
 pub mod ib;
 mod lend;
 mod ring;

@@ -25,14 +25,13 @@ use crate::lock::lock;
 use crate::{Alarm, Connection, Kept, Memory, Owner, wait_any};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// The most bytes of a write: the peer takes them out while more come.
-const MOST: usize = RING / 4;
+pub(super) const MOST: usize = RING / 4;
 /// Writes with bytes that the peer is ready for.
 const WRITES: u64 = 256;
 /// Words that may be under way beside them.
@@ -61,7 +60,7 @@ pub(super) const LOOK: Duration = Duration::from_micros(50);
 /// The longest sleep of whoever waits for room.
 pub(super) const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 /// Looks that find nothing, after which the other connection is looked at.
-const LOOKS: u32 = 256;
+pub(super) const LOOKS: u32 = 256;
 /// On the other connection: this path is given up.
 const GIVEN_UP: u8 = 0x21;
 
@@ -164,7 +163,7 @@ impl Half {
 
 /// What the sending thread keeps.
 #[derive(Default)]
-struct Out {
+pub(super) struct Out {
     silent_bytes: u64,
     silent_writes: u64,
 }
@@ -196,7 +195,7 @@ pub(super) struct Input {
     told: [u64; 2],
     probes: u64,
     words: u64,
-    looks: u32,
+    pub(super) looks: u32,
     /// Where in the stream references end.
     pub(super) marks: VecDeque<u64>,
     /// What is still to be read of the first of them.
@@ -205,9 +204,9 @@ pub(super) struct Input {
     pub(super) reads: u64,
 }
 
-struct Asleep {
-    sender: AtomicBool,
-    receiver: AtomicBool,
+pub(super) struct Asleep {
+    pub(super) sender: AtomicBool,
+    pub(super) receiver: AtomicBool,
 }
 
 /// See the module.
@@ -221,27 +220,27 @@ pub(super) struct Ring {
     pub(super) kept: OnceLock<Arc<Kept>>,
     /// How often this end has lent.
     pub(super) lent: AtomicU64,
-    peer: Place,
-    control: Arc<dyn Connection>,
+    pub(super) peer: Place,
+    pub(super) control: Arc<dyn Connection>,
     /// Locks are taken in this order. This one by whoever sends, for as long as that takes, ...
-    out: Mutex<Out>,
+    pub(super) out: Mutex<Out>,
     /// ... this one by whoever looks for what has come, ...
-    input: Mutex<Input>,
+    pub(super) input: Mutex<Input>,
     /// ... and this one to queue a write, by both.
     pub(super) queue: Mutex<Queue>,
     /// Bytes and writes sent.
     pub(super) sent: AtomicU64,
-    writes: AtomicU64,
-    asleep: Asleep,
+    pub(super) writes: AtomicU64,
+    pub(super) asleep: Asleep,
     /// Rings when the peer has made room, and when something has come, for who sleeps.
-    room: Alarm,
+    pub(super) room: Alarm,
     pub(super) came: Alarm,
-    limit: Mutex<Option<Duration>>,
+    pub(super) limit: Mutex<Option<Duration>>,
     /// This end has shut it down.
-    over: AtomicBool,
+    pub(super) over: AtomicBool,
     /// The other connection has ended.
-    ended: AtomicBool,
-    failed: OnceLock<(ErrorKind, String)>,
+    pub(super) ended: AtomicBool,
+    pub(super) failed: OnceLock<(ErrorKind, String)>,
 }
 
 impl Ring {
@@ -257,7 +256,7 @@ impl Ring {
     }
 
     /// Gives this path up, and tells the peer that this end lives.
-    fn fail<T>(&self, e: &io::Error) -> io::Result<T> {
+    pub(super) fn fail<T>(&self, e: &io::Error) -> io::Result<T> {
         self.check()?;
         // Whether it is the peer that has ended, or this path alone.
         let mut byte = [0];
@@ -327,7 +326,7 @@ impl Ring {
 
     /// Waits until `wanted` bytes may be sent. Whoever waits looks for the peer's word itself: the
     /// receiving thread may be at something else.
-    fn wait_for_room(&self, wanted: usize) -> io::Result<()> {
+    pub(super) fn wait_for_room(&self, wanted: usize) -> io::Result<()> {
         let enough = || -> io::Result<bool> {
             self.check()?;
             if self.ended.load(Ordering::Acquire) {
@@ -359,7 +358,7 @@ impl Ring {
 
     /// Sleeps once, unless there is `enough` already: until the device, an alarm or the other
     /// connection says something.
-    fn doze(
+    pub(super) fn doze(
         &self,
         own: &Alarm,
         alarm: Option<BorrowedFd<'_>>,
@@ -402,7 +401,7 @@ impl Ring {
     }
 
     /// What the other connection says: only its end, and that the peer has given up.
-    fn hear(&self, input: &mut Input) -> io::Result<()> {
+    pub(super) fn hear(&self, input: &mut Input) -> io::Result<()> {
         let mut byte = [0];
         match self.control.try_recv(&mut byte) {
             Ok(None) => Ok(()),
@@ -479,7 +478,7 @@ impl Ring {
     }
 
     /// Tells the peer what there is room for, once that is worth a word.
-    fn say(&self, input: &mut Input) -> io::Result<()> {
+    pub(super) fn say(&self, input: &mut Input) -> io::Result<()> {
         let now = [input.taken, input.writes];
         let worth = now[0] - input.told[0] >= MOST as u64 || now[1] - input.told[1] >= WRITES / 4;
         match worth {
@@ -558,7 +557,7 @@ impl Ring {
     }
 
     /// Sends the next `len` bytes, which lie in their place, and end with a reference if they lend.
-    fn write(&self, out: &mut Out, len: usize, lends: u32) -> io::Result<()> {
+    pub(super) fn write(&self, out: &mut Out, len: usize, lends: u32) -> io::Result<()> {
         let sent = self.sent.load(Ordering::Relaxed);
         let at = sent as usize % RING;
         out.silent_bytes += len as u64;
@@ -589,182 +588,23 @@ impl Ring {
         }
     }
 
-    fn send_all(&self, bufs: &[IoSlice<'_>]) -> io::Result<()> {
-        let mut out = lock(&self.out);
-        let mut run: Vec<&[u8]> = Vec::with_capacity(bufs.len());
-        for buf in bufs {
-            let before: usize = run.iter().map(|b| b.len()).sum();
-            match self.lend(buf, before)? {
-                None => run.push(buf),
-                Some((ahead, reference)) => {
-                    let reference = reference.to_bytes();
-                    let mut all = std::mem::take(&mut run);
-                    all.extend([&buf[..ahead], &reference]);
-                    self.gather(&mut out, &all, LENDS)?;
-                }
-            }
-        }
-        self.gather(&mut out, &run, 0)
-    }
-
-    /// Sends all of these bytes from the ring, which end with a reference if they lend.
-    fn gather(&self, out: &mut Out, parts: &[&[u8]], lends: u32) -> io::Result<()> {
-        let mut left: usize = parts.iter().map(|b| b.len()).sum();
-        let mut parts = parts.iter().copied();
-        let mut part: &[u8] = &[];
-        while left > 0 {
-            let at = self.sent.load(Ordering::Relaxed) as usize % RING;
-            let mut n = left.min(MOST).min(RING - at);
-            // A reference goes as a whole.
-            if lends > 0 && n < left {
-                n = n.min(left - Reference::SIZE);
-            }
-            self.wait_for_room(n)?;
-            let mut done = 0;
-            while done < n {
-                if part.is_empty() {
-                    part = parts.next().unwrap_or_default();
-                    continue;
-                }
-                let now = part.len().min(n - done);
-                // SAFETY: `n` bytes from `at` on are in the ring, and free: the
-                // device reads others.
-                unsafe {
-                    let to = self.block.outgoing().add(at + done);
-                    std::ptr::copy_nonoverlapping(part.as_ptr(), to, now);
-                }
-                part = &part[now..];
-                done += now;
-            }
-            left -= n;
-            self.write(out, n, if left == 0 { lends } else { 0 })?;
+    /// The peer has taken so many bytes, and with them what was lent there.
+    pub(super) fn take_back(&self, queue: &mut Queue, taken: u64) -> io::Result<()> {
+        while let Some((_, window)) = queue.loans.pop_front_if(|(end, _)| *end <= taken) {
+            self.pair.close(window, CLOSE_ID | window as u64)?;
         }
         Ok(())
     }
 
-    /// Takes bytes out of the ring.
-    fn take(&self, input: &mut Input, buf: &mut [u8]) -> io::Result<usize> {
-        let reference = |mark: &u64| mark - Reference::SIZE as u64;
-        let end = input.marks.front().map_or(input.came, reference);
-        if end == input.taken {
-            return self.fetch(input, buf);
+    /// A write of so many bytes has come that ends with a reference.
+    pub(super) fn mark(&self, input: &mut Input, bytes: u32) -> io::Result<()> {
+        let end = input.came as usize % RING;
+        let whole = end == 0 || end >= Reference::SIZE;
+        if (bytes as usize) < Reference::SIZE || !whole {
+            return Err(io::Error::new(ErrorKind::InvalidData, LENDS_NOTHING));
         }
-        let there = (end - input.taken) as usize;
-        let at = input.taken as usize % RING;
-        let n = buf.len().min(there).min(RING - at);
-        // SAFETY: `n` bytes from `at` on are in the ring. The peer should not write there
-        // now; if it does, these bytes are any.
-        unsafe {
-            let from = self.block.incoming().add(at);
-            std::ptr::copy_nonoverlapping(from, buf.as_mut_ptr(), n);
-        }
-        input.taken += n as u64;
-        self.say(input)?;
-        Ok(n)
-    }
-
-    fn try_take(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
-        let mut input = lock(&self.input);
-        if input.came == input.taken {
-            self.look(&mut input)?;
-        }
-        if input.came > input.taken {
-            input.looks = 0;
-            return self.take(&mut input, buf).map(Some);
-        }
-        if self.ended.load(Ordering::Acquire) {
-            return Ok(Some(0));
-        }
-        input.looks += 1;
-        if input.looks.is_multiple_of(LOOKS) {
-            self.hear(&mut input)?;
-        }
-        Ok(None)
-    }
-
-    /// Whether there is something to receive, the end included.
-    fn ready(&self) -> bool {
-        let input = lock(&self.input);
-        input.came > input.taken || self.ended.load(Ordering::Acquire) || self.check().is_err()
-    }
-}
-
-impl Connection for Ring {
-    fn send(&self, bufs: &mut [IoSlice<'_>]) -> io::Result<()> {
-        self.check()?;
-        self.send_all(bufs).or_else(|e| self.fail(&e))
-    }
-
-    fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let limit = *lock(&self.limit);
-        let until = limit.map(|d| Instant::now() + d);
-        loop {
-            if let Some(n) = self.try_recv(buf)? {
-                return Ok(n);
-            }
-            let left = until.map(|u| u.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|d| d.is_zero()) {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            self.wait(None, left)?;
-        }
-    }
-
-    fn try_recv(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
-        if buf.is_empty() {
-            return Ok(Some(0));
-        }
-        self.check()?;
-        self.try_take(buf).or_else(|e| self.fail(&e))
-    }
-
-    fn wait(&self, alarm: Option<BorrowedFd<'_>>, limit: Option<Duration>) -> io::Result<bool> {
-        self.asleep.receiver.store(true, Ordering::SeqCst);
-        let ready = || Ok(self.ready());
-        let slept = self.doze(&self.came, alarm, limit, ready);
-        self.asleep.receiver.store(false, Ordering::SeqCst);
-        slept.or_else(|e| self.fail(&e))?;
-        Ok(self.ready())
-    }
-
-    fn recv_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
-        *lock(&self.limit) = limit;
+        input.marks.push_back(input.came);
         Ok(())
-    }
-
-    fn attend(&self, kept: &Arc<Kept>) {
-        let _ = self.kept.set(kept.clone());
-    }
-
-    fn shutdown(&self) {
-        self.over.store(true, Ordering::Release);
-        self.control.shutdown();
-        self.room.ring();
-        self.came.ring();
-    }
-
-    fn hung_up(&self) -> bool {
-        self.failed.get().is_some() || self.control.hung_up()
-    }
-
-    fn was_reset(&self) -> bool {
-        self.control.was_reset()
-    }
-
-    fn round_trip(&self) -> Duration {
-        self.control.round_trip()
-    }
-
-    fn ends(&self) -> Option<[SocketAddr; 2]> {
-        self.control.ends()
-    }
-
-    fn path(&self) -> crate::Path {
-        crate::Path::Rdma
-    }
-
-    fn peer(&self) -> String {
-        self.control.peer()
     }
 }
 
