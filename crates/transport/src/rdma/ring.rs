@@ -14,7 +14,8 @@
 //! ring has a [`Reference`], the last bytes of a write whose immediate says so, and the receiver's
 //! adapter reads the bytes from where they lie to where they belong. What is lent is a window of
 //! its own, which the receiver ends by taking the reference out of the ring: it does so when it
-//! has all bytes. Where any of this cannot be had, bytes are gathered, or read into a buffer of the ring's.
+//! has all bytes. Where any of this cannot be had, bytes are gathered, or read into a buffer of the
+//! ring's.
 //!
 //! The connection that this was set up over stays open. Its end is the peer's end, and a byte on it
 //! says that the peer has given up on this path but lives.
