@@ -21,6 +21,7 @@ mod identity;
 mod jobs;
 mod keeper;
 mod link;
+mod lobby;
 mod monitor;
 mod notify;
 mod reach;
@@ -57,6 +58,7 @@ use busbar_transport::tls::Fingerprint;
 use config::Config;
 use heritage::Heritage;
 use identity::Identities;
+use lobby::Lobby;
 use rules::Rules;
 use serde_json::json;
 use signals::Signals;
@@ -321,6 +323,7 @@ pub fn run(args: Args) -> Result<()> {
         }
     };
     let succession = Succession::new(program, &listener, before)?;
+    let strangers = greeting::Greetings::default();
     let server = Arc::new(Server {
         pool,
         rules,
@@ -338,13 +341,13 @@ pub fn run(args: Args) -> Result<()> {
         time,
         started: Instant::now(),
         address: local,
-        greeting: greeting::Greetings::default(),
+        greeting: strangers.clone(),
         refusals: refusals::Refusals::new(audit.clone()),
         counts: counts::Counts::default(),
         audit,
         busy: Arc::default(),
         losses: groups::Losses::default(),
-        sockets: sockets::Secret::new()?,
+        sockets: sockets::Exchange::new(strangers)?,
         tickets: tickets::Tickets::default(),
         dialling: AtomicUsize::new(0),
         measuring: AtomicBool::new(false),
@@ -389,6 +392,7 @@ pub fn run(args: Args) -> Result<()> {
     if greeting.is_none() {
         let _ = writeln!(std::io::stdout(), "{}", in_clear(local));
     }
+    let lobby = Lobby::new()?;
     signals.heed(&server)?;
     replacing::follow(&server)?;
     notify::say("READY=1");
@@ -399,6 +403,6 @@ pub fn run(args: Args) -> Result<()> {
             .stack_size(256 << 10)
             .spawn(move || revoke::run(&s))?;
     }
-    door::run(&server, &listener);
+    door::run(&server, &listener, lobby);
     Ok(())
 }

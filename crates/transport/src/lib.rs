@@ -21,6 +21,7 @@ mod kept;
 pub mod lock;
 pub mod mem;
 pub mod rdma;
+mod readiness;
 pub mod shared;
 pub mod stream;
 pub mod tcp;
@@ -28,6 +29,7 @@ pub mod tls;
 
 pub use alarm::{Alarm, wait_any, wait_readable};
 pub use kept::{Kept, Memory, Owner};
+pub use readiness::Readiness;
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

@@ -236,13 +236,41 @@ impl Acceptor for TcpListener {
 
 /// The most clients that the system holds for a server until it accepts them. Whoever comes when
 /// they are so many asks again after a second, and of the 128 of the standard library a flood
-/// leaves none for others. Many more would wait for longer than that instead.
-const MOST_HELD: i32 = 512;
+/// leaves none for others. The system may hold fewer (`net.core.somaxconn`).
+const MOST_HELD: i32 = 4096;
 
 /// Has the system hold so many.
 pub fn hold_many(listener: &TcpListener) {
     // SAFETY: a call on a live socket, which listens already; at worst it stays as it was.
     unsafe { libc::listen(listener.as_raw_fd(), MOST_HELD) };
+}
+
+/// Has a socket count as readable from so many bytes on. At its end, and where the system has no
+/// room for as many, it does so before. A call that receives waits for as many, too.
+pub fn readable_from(stream: &TcpStream, bytes: usize) -> io::Result<()> {
+    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+    set(
+        stream.as_raw_fd(),
+        libc::SOL_SOCKET,
+        libc::SO_RCVLOWAT,
+        bytes,
+    )
+}
+
+/// The first of the bytes that are there, which stay to be received. 0 at the end.
+pub fn peek_now(stream: &TcpStream, buf: &mut [u8]) -> io::Result<usize> {
+    let how = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    // SAFETY: as many writable bytes as said.
+    let n = unsafe { libc::recv(stream.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len(), how) };
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
+/// How many bytes have come and are not received.
+pub fn unread(stream: &TcpStream) -> usize {
+    let mut n = 0i32;
+    // SAFETY: a live socket, and a pointer to a live number.
+    unsafe { libc::ioctl(stream.as_raw_fd(), libc::FIONREAD, &raw mut n) };
+    usize::try_from(n).unwrap_or(0)
 }
 
 fn set(fd: i32, level: i32, name: i32, value: i32) -> io::Result<()> {

@@ -1,6 +1,7 @@
-//! Taking clients in, each in a thread of its own until a worker has it; and telling them when
-//! there is no room for them.
+//! Taking clients in, each in a thread of its own from its first words on until a worker has it;
+//! and telling them when there is no room for them.
 
+use super::lobby::{Lobby, Speaker};
 use super::state::Server;
 use super::{connection, reception};
 use busbar_transport::lock::lock;
@@ -8,6 +9,7 @@ use busbar_transport::tcp;
 use std::fs::File;
 use std::io;
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,41 +18,60 @@ const FILES: &str = "the server has too many files open to take another client: 
 const THREADS: &str = "the server can start no thread for another client: try later, or give it \
                        more (`ulimit -u`, a service's TasksMax and MemoryMax)";
 
+/// The most clients that are accepted before those that wait are looked at again.
+const AT_ONCE: usize = 64;
+
 /// Takes clients for as long as the process lives.
-pub(super) fn run(server: &Arc<Server>, listener: &TcpListener) {
+pub(super) fn run(server: &Arc<Server>, listener: &TcpListener, mut lobby: Lobby) {
     let mut door = Door::new();
     tcp::hold_many(listener);
     loop {
-        server.succession.wait_for_client();
-        if server.succession.yields() {
-            continue;
+        let (quiet, limit) = (lobby.as_fd(), lobby.quiet_for());
+        server.succession.wait_for_client(quiet, limit);
+        for client in lobby.spoken() {
+            door.settle(welcome(server, client));
         }
-        let (stream, room) = match door.next(listener) {
-            Ok(s) => s,
-            // Another server's process has taken the client.
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => continue,
-            Err(e) => {
-                // Existing sessions matter more than new ones.
-                door.note(Some(&format!("cannot accept: {e}")));
-                std::thread::sleep(Duration::from_millis(50));
-                continue;
+        for _ in 0..AT_ONCE {
+            // Another server's process takes the clients, or has taken them all.
+            if server.succession.yields() || !take(server, listener, &mut door, &mut lobby) {
+                break;
             }
-        };
-        let refused = if room {
-            welcome(server, stream).err()
-        } else {
-            Some((stream, FILES))
-        };
-        door.note(refused.as_ref().map(|r| r.1));
-        if let Some((stream, why)) = refused {
-            reception::turn_away(stream, why);
         }
     }
 }
 
+/// Takes the next client, if there is one.
+fn take(server: &Arc<Server>, listener: &TcpListener, door: &mut Door, lobby: &mut Lobby) -> bool {
+    let (stream, room) = match door.next(listener) {
+        Ok(next) => next,
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => return false,
+        Err(e) => {
+            // Existing sessions matter more than new ones.
+            door.note(Some(&format!("cannot accept: {e}")));
+            std::thread::sleep(Duration::from_millis(50));
+            return false;
+        }
+    };
+    // Whoever says nothing has no better right to a descriptor than whoever comes.
+    let room = room || lobby.make_room() && door.fill();
+    if !room {
+        door.settle(Err((stream, FILES)));
+        return true;
+    }
+    match lobby.enter(stream) {
+        Ok(Some(speaker)) => door.settle(welcome(server, speaker)),
+        Ok(None) => door.note(None),
+        Err(e) => door.note(Some(&format!("cannot wait for a client: {e}"))),
+    }
+    true
+}
+
 /// Serves a client in a thread; gives it back, and what there is too little of for it.
-fn welcome(server: &Arc<Server>, stream: TcpStream) -> Result<(), (TcpStream, &'static str)> {
-    let Some(guest) = server.greeting.enter(&stream) else {
+fn welcome(
+    server: &Arc<Server>,
+    (stream, until): Speaker,
+) -> Result<(), (TcpStream, &'static str)> {
+    let Some(guest) = server.greeting.enter(&stream, until) else {
         return Err((stream, FILES));
     };
     // A thread that does not start must not take the client along.
@@ -96,22 +117,21 @@ impl Door {
         door
     }
 
-    fn fill(&mut self) {
+    /// Whether the reserve is whole, as far as that can be had.
+    fn fill(&mut self) -> bool {
         while self.reserve.len() < RESERVE
             && let Ok(file) = File::open("/dev/null")
         {
             self.reserve.push(file);
         }
+        self.reserve.len() == RESERVE
     }
 
     /// The next client, and whether there are descriptors left beside its own.
     fn next(&mut self, listener: &TcpListener) -> io::Result<(TcpStream, bool)> {
         loop {
             let e = match listener.accept() {
-                Ok((s, _)) => {
-                    self.fill();
-                    return Ok((s, self.reserve.len() == RESERVE));
-                }
+                Ok((s, _)) => return Ok((s, self.fill())),
                 Err(e) => e,
             };
             let short = matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
@@ -119,6 +139,14 @@ impl Door {
                 self.fill();
                 return Err(e);
             }
+        }
+    }
+
+    /// Tells a client that there is no room for it.
+    fn settle(&mut self, welcome: Result<(), (TcpStream, &'static str)>) {
+        self.note(welcome.as_ref().err().map(|r| r.1));
+        if let Err((stream, why)) = welcome {
+            reception::turn_away(stream, why);
         }
     }
 

@@ -56,8 +56,8 @@ pub(crate) struct SessionEntry {
     pub had: BTreeMap<u32, Had>,
     /// What it has in common with the other ranks of its job.
     pub group: Option<Group>,
-    /// What its sockets are made with.
-    pub sockets: Arc<Sockets>,
+    /// What its sockets are made with; none where it may have none.
+    pub sockets: Option<Arc<Sockets>>,
     /// Whether it has communicators, and others may wait for it.
     pub joined: bool,
     /// Whether it has heard that one of those is gone, and has not ended its communicators yet.

@@ -1,9 +1,8 @@
-//! Connections that have not said yet who they are.
+//! Connections that have begun to say who they are, and are not known yet.
 //!
-//! A stranger costs a thread and a descriptor until it is known, so there is a most of them, and
-//! each has a deadline for all it has to say. When there are too many, one of the network that has
-//! the most of them makes room: the one that has said nothing for longest, for a client says hello
-//! at once. Anyone who keeps connections open only to hold places loses those, and not others'.
+//! Each costs a thread and two descriptors until it is known, so there is a most of them, and each
+//! has a deadline for all it has to say. When there are too many, one of the network that has the
+//! most of them makes room: the one that has been here longest.
 
 use super::refusals::Network;
 use busbar_transport::Connection;
@@ -11,13 +10,9 @@ use busbar_transport::lock::lock;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IoSlice};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long a stranger may take to say hello, from the first byte to the last.
-const HELLO_TIME: Duration = Duration::from_secs(5);
 /// The most strangers at a time.
 const MOST: usize = 256;
 
@@ -30,21 +25,6 @@ struct State {
 struct Stranger {
     stream: TcpStream,
     network: Network,
-    /// Whether a part of its hello has been read.
-    spoke: Arc<AtomicBool>,
-}
-
-impl Stranger {
-    /// Whether nothing has come from it, read or not.
-    fn is_silent(&self) -> bool {
-        let (mut byte, how) = (0u8, libc::MSG_PEEK | libc::MSG_DONTWAIT);
-        // SAFETY: a live socket and room for one byte.
-        let waiting = unsafe {
-            let place = (&raw mut byte).cast();
-            libc::recv(self.stream.as_raw_fd(), place, 1, how) > 0
-        };
-        !self.spoke.load(Ordering::Relaxed) && !waiting
-    }
 }
 
 impl State {
@@ -56,14 +36,9 @@ impl State {
         }
         // Of networks with as many, the one that has been here longest.
         let most = counts.values().max().copied()?;
-        let crowd = self.present.values().find(|s| counts[&s.network] == most)?;
-        let mut of_crowd = self
-            .present
-            .iter()
-            .filter(|(_, s)| s.network == crowd.network);
-        let oldest = *of_crowd.clone().next()?.0;
-        let silent = of_crowd.find(|(_, s)| s.is_silent());
-        Some(silent.map_or(oldest, |(n, _)| *n))
+        let mut all = self.present.iter();
+        all.find(|(_, s)| counts[&s.network] == most)
+            .map(|(n, _)| *n)
     }
 }
 
@@ -76,7 +51,6 @@ pub(crate) struct Greetings {
 /// One stranger's place, free again when this is dropped.
 pub(crate) struct Guest {
     number: u64,
-    spoke: Arc<AtomicBool>,
     until: Instant,
     home: Greetings,
 }
@@ -85,11 +59,6 @@ impl Guest {
     /// By when it must have said all it has to say.
     pub(crate) fn until(&self) -> Instant {
         self.until
-    }
-
-    /// Something has come from it.
-    pub(crate) fn speaks(&self) {
-        self.spoke.store(true, Ordering::Relaxed);
     }
 }
 
@@ -100,15 +69,15 @@ impl Drop for Guest {
 }
 
 impl Greetings {
-    /// Gives a new connection a place; `None` when the machine has no more descriptors.
-    pub(crate) fn enter(&self, stream: &TcpStream) -> Option<Guest> {
+    /// Gives a connection a place; `None` when the machine has no more descriptors.
+    pub(crate) fn enter(&self, stream: &TcpStream, until: Instant) -> Option<Guest> {
         let network = stream
             .peer_addr()
             .map_or(Network::Unknown, |a| Network::of(a.ip()));
-        self.enter_from(stream, network)
+        self.enter_from(stream, network, until)
     }
 
-    fn enter_from(&self, stream: &TcpStream, network: Network) -> Option<Guest> {
+    fn enter_from(&self, stream: &TcpStream, network: Network, until: Instant) -> Option<Guest> {
         let stream = stream.try_clone().ok()?;
         let mut s = lock(&self.state);
         while s.present.len() >= MOST {
@@ -118,19 +87,13 @@ impl Greetings {
         }
         let number = s.next;
         s.next += 1;
-        let spoke = Arc::new(AtomicBool::new(false));
-        let stranger = Stranger {
-            stream,
-            network,
-            spoke: spoke.clone(),
-        };
-        s.present.insert(number, stranger);
+        s.present.insert(number, Stranger { stream, network });
         drop(s);
+        let home = self.clone();
         Some(Guest {
             number,
-            spoke,
-            until: Instant::now() + HELLO_TIME,
-            home: self.clone(),
+            until,
+            home,
         })
     }
 }
@@ -139,27 +102,17 @@ impl Greetings {
 pub(crate) struct Hasty<'a> {
     conn: &'a dyn Connection,
     until: Instant,
-    /// Who hears that something came.
-    guest: Option<&'a Guest>,
 }
 
 impl<'a> Hasty<'a> {
     /// Bounds what a stranger may take.
-    pub(crate) fn new(conn: &'a dyn Connection, guest: &'a Guest) -> Self {
-        Self {
-            conn,
-            until: guest.until,
-            guest: Some(guest),
-        }
+    pub(crate) fn new(conn: &'a dyn Connection, until: Instant) -> Self {
+        Self { conn, until }
     }
 
-    /// Bounds it to less.
+    /// Bounds it to so long from now.
     pub(crate) fn within(conn: &'a dyn Connection, time: Duration) -> Self {
-        Self {
-            conn,
-            until: Instant::now() + time,
-            guest: None,
-        }
+        Self::new(conn, Instant::now() + time)
     }
 }
 
@@ -174,11 +127,7 @@ impl Connection for Hasty<'_> {
             return Err(io::ErrorKind::TimedOut.into());
         }
         self.conn.recv_timeout(Some(left))?;
-        let n = self.conn.recv(buf)?;
-        if let Some(g) = self.guest {
-            g.speaks();
-        }
-        Ok(n)
+        self.conn.recv(buf)
     }
 
     fn shutdown(&self) {
@@ -203,88 +152,34 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_stranger_makes_room_and_a_known_one_keeps_its_connection() {
+    fn the_oldest_stranger_of_a_crowd_makes_room_and_a_known_one_keeps_its_connection() {
         let l = TcpListener::bind("127.0.0.1:0").unwrap();
-        let g = Greetings::default();
+        let (g, until) = (Greetings::default(), Instant::now());
         let (mut known, here) = pair(&l);
-        drop(g.enter(&here).unwrap());
-        let all: Vec<_> = (0..=MOST)
+        drop(g.enter(&here, until).unwrap());
+        let (_far, there) = pair(&l);
+        let other = g.enter_from(&there, Network::Unknown, until).unwrap();
+        let all: Vec<_> = (0..2 * MOST)
             .map(|_| {
                 let (a, b) = pair(&l);
-                let guest = g.enter(&b).unwrap();
+                let guest = g.enter(&b, until).unwrap();
                 (a, b, guest)
             })
             .collect();
         assert_eq!(lock(&g.state).present.len(), MOST);
+        assert!(lock(&g.state).present.contains_key(&other.number));
         let mut byte = [0];
         let mut first = &all[0].0;
         assert_eq!(first.read(&mut byte).unwrap(), 0);
-        for mut to in [&all[1].1, &here] {
+        let last = all.last().unwrap();
+        for mut to in [&last.1, &here] {
             to.write_all(b"x").unwrap();
         }
-        let mut second = &all[1].0;
-        assert_eq!(second.read(&mut byte).unwrap(), 1);
+        let mut last = &last.0;
+        assert_eq!(last.read(&mut byte).unwrap(), 1);
         assert_eq!(known.read(&mut byte).unwrap(), 1);
-        drop(all);
+        drop((all, other));
         assert!(lock(&g.state).present.is_empty());
-    }
-
-    #[test]
-    fn silent_ones_push_out_each_other_and_none_that_greets() {
-        let l = TcpListener::bind("127.0.0.1:0").unwrap();
-        let g = Greetings::default();
-        // One has said a part of its hello, one's lies unread, one is of another network.
-        let speaks: Vec<_> = (0..3)
-            .map(|i| {
-                let (mut a, b) = pair(&l);
-                let network = match i {
-                    2 => Network::Unknown,
-                    _ => Network::of([127, 0, 0, 1].into()),
-                };
-                let guest = g.enter_from(&b, network).unwrap();
-                if i < 2 {
-                    a.write_all(b"part").unwrap();
-                }
-                let conn = Tcp::new(b).unwrap();
-                if i == 0 {
-                    Hasty::new(&conn, &guest).recv(&mut [0; 4]).unwrap();
-                }
-                (a, conn, guest)
-            })
-            .collect();
-        // A byte on this host needs a moment to arrive.
-        conn_has(&speaks[1].1);
-        let crowd: Vec<_> = (0..3 * MOST)
-            .map(|_| {
-                let (a, b) = pair(&l);
-                let guest = g.enter(&b).unwrap();
-                (a, b, guest)
-            })
-            .collect();
-        for (a, conn, _) in &speaks {
-            conn.send(&mut [IoSlice::new(b"x")]).unwrap();
-            let mut a: &TcpStream = a;
-            assert_eq!(a.read(&mut [0]).unwrap(), 1, "it is still here");
-        }
-        let mut first = &crowd[0].0;
-        assert_eq!(first.read(&mut [0]).unwrap(), 0);
-        // Not even a crowd that speaks pushes out other networks' clients.
-        let loud: Vec<_> = (0..2 * MOST)
-            .map(|_| {
-                let (mut a, b) = pair(&l);
-                let guest = g.enter(&b).unwrap();
-                guest.spoke.store(true, Ordering::Relaxed);
-                a.write_all(b"part").unwrap();
-                (a, b, guest)
-            })
-            .collect();
-        assert!(lock(&g.state).present.contains_key(&speaks[2].2.number));
-        drop((loud, crowd, speaks));
-        assert!(lock(&g.state).present.is_empty());
-    }
-
-    fn conn_has(conn: &Tcp) {
-        assert!(conn.wait(None, Some(Duration::from_secs(10))).unwrap());
     }
 
     #[test]
@@ -292,11 +187,7 @@ mod tests {
         let l = TcpListener::bind("127.0.0.1:0").unwrap();
         let (mut slow, here) = pair(&l);
         let conn = Tcp::new(here).unwrap();
-        let hasty = Hasty {
-            conn: &conn,
-            until: Instant::now() + Duration::from_millis(200),
-            guest: None,
-        };
+        let hasty = Hasty::within(&conn, Duration::from_millis(200));
         let writer = std::thread::spawn(move || {
             while slow.write_all(b"x").is_ok() {
                 std::thread::sleep(Duration::from_millis(20));

@@ -83,7 +83,7 @@ pub(super) fn take_in(server: &Server, stream: TcpStream, guest: &Guest) -> Opti
         }
     };
     conn.send_timeout(Some(ANSWER_TIME)).ok()?;
-    let body = recv_hello(&Hasty::new(&conn, guest), Kind::Hello).ok()?;
+    let body = recv_hello(&Hasty::new(&conn, guest.until()), Kind::Hello).ok()?;
     conn.recv_timeout(None).ok()?;
     let checked = busbar_control::read::<Hello>("the hello", &body)
         .map_err(|e| Refusal::new("hello", e))
@@ -132,7 +132,6 @@ fn encrypt(
     let left = until.saturating_duration_since(Instant::now());
     conn.recv_timeout(Some(left)).map_err(|_| None)?;
     let encrypted = speaks_tls(&conn).ok_or(None)?;
-    guest.speaks();
     let refuse = |conn: &Tcp, why: &str| {
         let refusal = Refusal::new("tls", why);
         answer(conn, &Welcome::refuse(refusal.clone()));
@@ -147,7 +146,7 @@ fn encrypt(
     };
     if !encrypted {
         // It has sent its hello already, and perhaps a token; nobody here looks at them.
-        let _ = recv_hello(&Hasty::new(&conn, guest), Kind::Hello);
+        let _ = recv_hello(&Hasty::new(&conn, guest.until()), Kind::Hello);
         let why = "this server talks to nobody in clear: log in with the line that it prints \
                    (`busbar login busbar://...`), and leave --plaintext (BUSBAR_PLAINTEXT) away";
         return refuse(&conn, why);

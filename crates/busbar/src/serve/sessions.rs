@@ -10,7 +10,7 @@ use super::identity::{Known, Who};
 use super::jobs;
 use super::reception::{ANSWER_TIME, answer, turned_back};
 use super::refusals::Network;
-use super::sockets::Sockets;
+use super::sockets::{self, Sockets};
 use super::state::Server;
 use super::workers::Worker;
 use busbar_channel::send_hello;
@@ -179,7 +179,7 @@ pub(super) fn open(
     }
     let entry = SessionEntry {
         group: Group::of(&hello, &who.tenant),
-        sockets: sockets(server, &hello, &who, reached),
+        sockets: sockets_of(server, &hello, &who, reached),
         joined: false,
         bereft: false,
         api: hello.api,
@@ -210,14 +210,24 @@ pub(super) fn open(
     watch(server, &session, &worker, Some(handed));
 }
 
-/// What the sockets of a new session are made with: where its client has `reached` this server
-/// other servers reach it, too, unless the settings know better.
-fn sockets(server: &Server, hello: &Hello, who: &Who, reached: Option<IpAddr>) -> Arc<Sockets> {
-    let at = server.config.fabric.or(reached);
-    match at.filter(|_| !hello.lease.is_empty()) {
-        Some(at) => Sockets::of_lease(&hello.lease, at),
-        None => Sockets::of_tenant(&server.sockets, &format!("{}\0{}", who.tenant, who.name)),
+/// What the sockets of a new session are made with, where workers may have any: where its client
+/// has `reached` this server other servers reach it, too, unless the settings know better.
+fn sockets_of(
+    server: &Server,
+    hello: &Hello,
+    who: &Who,
+    reached: Option<IpAddr>,
+) -> Option<Arc<Sockets>> {
+    let collectives = server.config.nccl_library.is_some();
+    if !collectives || !server.workers.isolation().lends_sockets() {
+        return None;
     }
+    let at = server.config.fabric.or(reached);
+    let all = &server.sockets;
+    Some(match at.filter(|_| !hello.lease.is_empty()) {
+        Some(at) => all.of_lease(&hello.lease, at),
+        None => all.of_tenant(&format!("{}\0{}", who.tenant, who.name)),
+    })
 }
 
 /// Follows a session to its end, then frees what it held. `unanswered` is its connection, which a
@@ -259,11 +269,11 @@ fn watch(
                 }
             }
             Report::Socket(wanted) => {
-                let sockets = lock(&server.sessions)
-                    .get(session)
-                    .map(|s| s.sockets.clone());
-                if let (Some(sockets), Some(to)) = (sockets, fd) {
-                    sockets.serve(wanted, to);
+                let sessions = lock(&server.sessions);
+                let sockets = sessions.get(session).and_then(|s| s.sockets.clone());
+                drop(sessions);
+                if let Some(to) = fd {
+                    sockets::serve(sockets, wanted, to);
                 }
             }
             Report::Holds(holding) => {

@@ -5,15 +5,16 @@
 //! other serves the same job. What a worker says is where to, and no byte gets there of its own
 //! before that. Afterwards the servers have no part in it.
 
+use super::greeting::Greetings;
 use super::reach::may_be_dialled;
 use busbar_control::attach::{Lent, Wanted};
-use busbar_transport::handover;
+use busbar_transport::{handover, tcp};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
 /// The first bytes of a connection, from whoever takes it.
@@ -25,28 +26,31 @@ const OF_A_TENANT: &str = "busbar 2026 the sockets of a tenant's ranks at one se
 /// The two proofs.
 const DIALS: u8 = 1;
 const TAKES: u8 = 2;
-/// How long it may take to reach the other server, and for that one to say a word.
+/// How long it may take to reach the other server, and for the two to have their say.
 const DIAL_TIME: Duration = Duration::from_secs(8);
 /// A peer that says nothing for so long is asked whether it is there, so often, so many times; what
 /// was sent and is not acknowledged for as long as that takes is lost, too.
 const IDLE: i32 = 5;
 const PROBES: i32 = 3;
 const LOST_MS: i32 = 20_000;
-/// The most sockets that listen and connections that begin, of a session.
+/// The most sockets that listen and connections that begin, of a session and of all.
 const MOST: usize = 1024;
+const MOST_OF_ALL: usize = 4096;
+/// How long nothing is accepted after that has failed.
+const PAUSE: Duration = Duration::from_millis(50);
 /// The stack of a thread that only waits.
 const STACK: usize = 256 << 10;
 
 type Nonce = [u8; 32];
 
-/// What only this server knows.
-pub(crate) struct Secret(Zeroizing<String>);
-
-impl Secret {
-    /// A new one.
-    pub(super) fn new() -> anyhow::Result<Self> {
-        crate::vault::random(32).map(Self)
-    }
+/// What the sockets of all sessions are made with.
+pub(crate) struct Exchange {
+    /// What only this server knows.
+    secret: Zeroizing<String>,
+    /// Who connects is a stranger until it has shown that it serves the job: as at the server's
+    /// own address.
+    strangers: Greetings,
+    busy: Arc<AtomicUsize>,
 }
 
 /// What a session's sockets are made with.
@@ -54,15 +58,19 @@ pub(crate) struct Sockets {
     key: [u8; 32],
     /// Where other servers reach this one's workers.
     at: IpAddr,
-    busy: AtomicUsize,
+    strangers: Greetings,
+    /// How many are at work, of the session's and of all.
+    busy: [Arc<AtomicUsize>; 2],
 }
 
-/// A place among those of a session that are at work.
+/// A place among those that are at work.
 struct Place(Arc<Sockets>);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.busy.fetch_sub(1, Ordering::AcqRel);
+        for busy in &self.0.busy {
+            busy.fetch_sub(1, Ordering::AcqRel);
+        }
     }
 }
 
@@ -94,9 +102,20 @@ fn nonce() -> io::Result<Nonce> {
     Ok(bytes)
 }
 
-fn read<const N: usize>(conn: &mut TcpStream) -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    conn.read_exact(&mut bytes)?;
+/// Reads so many bytes, which have come by then however they come.
+fn read<const N: usize>(conn: &mut TcpStream, until: Instant) -> io::Result<[u8; N]> {
+    let (mut bytes, mut there) = ([0; N], 0);
+    while there < N {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        conn.set_read_timeout(Some(left))?;
+        match conn.read(&mut bytes[there..])? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            n => there += n,
+        }
+    }
     Ok(bytes)
 }
 
@@ -104,24 +123,52 @@ fn refused() -> io::Error {
     ErrorKind::ConnectionRefused.into()
 }
 
-impl Sockets {
-    /// That of the sessions of a lease, at all its servers.
-    pub(super) fn of_lease(lease: &str, at: IpAddr) -> Arc<Self> {
-        Self::new(blake3::derive_key(OF_A_LEASE, lease.as_bytes()), at)
+fn no(to: &OwnedFd, errno: i32) {
+    let _ = handover::send(to, &Lent::No { errno }.to_json(), None);
+}
+
+/// Does what a worker asks for with its session's sockets, and says so over `to`. A worker that may
+/// have none is not believed that it may.
+pub(super) fn serve(sockets: Option<Arc<Sockets>>, wanted: Wanted, to: OwnedFd) {
+    match sockets {
+        Some(sockets) => sockets.serve(wanted, to),
+        None => no(&to, libc::EPERM),
+    }
+}
+
+impl Exchange {
+    /// A new one; `strangers` are all that the server has.
+    pub(super) fn new(strangers: Greetings) -> anyhow::Result<Self> {
+        Ok(Self {
+            secret: crate::vault::random(32)?,
+            strangers,
+            busy: Arc::default(),
+        })
     }
 
-    /// That of somebody's sessions at this server.
-    pub(super) fn of_tenant(secret: &Secret, who: &str) -> Arc<Self> {
-        let all = Zeroizing::new([secret.0.as_bytes(), who.as_bytes()].concat());
+    /// For the sessions of a lease, at all its servers.
+    pub(super) fn of_lease(&self, lease: &str, at: IpAddr) -> Arc<Sockets> {
+        self.with(blake3::derive_key(OF_A_LEASE, lease.as_bytes()), at)
+    }
+
+    /// For somebody's sessions at this server.
+    pub(super) fn of_tenant(&self, who: &str) -> Arc<Sockets> {
+        let all = Zeroizing::new([self.secret.as_bytes(), who.as_bytes()].concat());
         let key = blake3::derive_key(OF_A_TENANT, &all);
-        Self::new(key, IpAddr::from([127, 0, 0, 1]))
+        self.with(key, IpAddr::from([127, 0, 0, 1]))
     }
 
-    fn new(key: [u8; 32], at: IpAddr) -> Arc<Self> {
-        let (at, busy) = (at.to_canonical(), AtomicUsize::new(0));
-        Arc::new(Self { key, at, busy })
+    fn with(&self, key: [u8; 32], at: IpAddr) -> Arc<Sockets> {
+        Arc::new(Sockets {
+            key,
+            at: at.to_canonical(),
+            strangers: self.strangers.clone(),
+            busy: [Arc::default(), self.busy.clone()],
+        })
     }
+}
 
+impl Sockets {
     /// By this one of the two shows that it has the key.
     fn proof(&self, what: u8, taker: &Nonce, dialler: &Nonce) -> blake3::Hash {
         let mut hash = blake3::Hasher::new_keyed(&self.key);
@@ -130,11 +177,10 @@ impl Sockets {
     }
 
     /// Whoever has dialled shows that it serves the job.
-    fn take(&self, conn: &mut TcpStream) -> io::Result<()> {
+    fn take(&self, conn: &mut TcpStream, until: Instant) -> io::Result<()> {
         let ours = nonce()?;
-        conn.set_read_timeout(Some(DIAL_TIME))?;
         conn.write_all(&[&MAGIC[..], &ours].concat())?;
-        let (theirs, shown) = (read::<32>(conn)?, read::<32>(conn)?);
+        let (theirs, shown) = (read::<32>(conn, until)?, read::<32>(conn, until)?);
         // Equality of hashes takes the same time whatever they are.
         if self.proof(DIALS, &ours, &theirs) != blake3::Hash::from(shown) {
             return Err(refused());
@@ -149,15 +195,15 @@ impl Sockets {
         if !may_be_dialled(to.ip(), self.at.is_loopback()) && to.ip() != self.at {
             return Err(ErrorKind::PermissionDenied.into());
         }
+        let until = Instant::now() + DIAL_TIME;
         let mut conn = TcpStream::connect_timeout(&to, DIAL_TIME)?;
-        conn.set_read_timeout(Some(DIAL_TIME))?;
-        if read::<16>(&mut conn)? != *MAGIC {
+        if read::<16>(&mut conn, until)? != *MAGIC {
             return Err(refused());
         }
-        let (theirs, ours) = (read::<32>(&mut conn)?, nonce()?);
+        let (theirs, ours) = (read::<32>(&mut conn, until)?, nonce()?);
         let shown = self.proof(DIALS, &theirs, &ours);
         conn.write_all(&[&ours[..], shown.as_bytes()].concat())?;
-        let back = read::<32>(&mut conn)?;
+        let back = read::<32>(&mut conn, until)?;
         if self.proof(TAKES, &theirs, &ours) != blake3::Hash::from(back) {
             return Err(refused());
         }
@@ -168,7 +214,9 @@ impl Sockets {
 
     fn enter(self: &Arc<Self>) -> Option<Place> {
         let place = Place(self.clone());
-        (self.busy.fetch_add(1, Ordering::AcqRel) < MOST).then_some(place)
+        let limits = self.busy.iter().zip([MOST, MOST_OF_ALL]);
+        let full = limits.filter(|(busy, most)| busy.fetch_add(1, Ordering::AcqRel) >= *most);
+        (full.count() == 0).then_some(place)
     }
 
     /// Runs `f` on a thread of its own, if there is a place for it.
@@ -180,37 +228,36 @@ impl Sockets {
         thread.stack_size(STACK).spawn(move || f(&place.0)).is_ok()
     }
 
-    /// Does what a worker asks for, and says so over `to`.
-    pub(super) fn serve(self: &Arc<Self>, wanted: Wanted, to: OwnedFd) {
-        let no = |e: &io::Error| Lent::No {
-            errno: e.raw_os_error().unwrap_or(libc::ECONNREFUSED),
+    fn serve(self: &Arc<Self>, wanted: Wanted, to: OwnedFd) {
+        let failed = |to: &OwnedFd, e: &io::Error| {
+            no(to, e.raw_os_error().unwrap_or(libc::ECONNREFUSED));
         };
         let to = Arc::new(to);
         let (me, ours) = (self.clone(), to.clone());
         let begun = self.begin(move |sockets| match wanted {
             Wanted::Listen => match TcpListener::bind((sockets.at, 0)) {
                 Ok(listener) => me.listen(&listener, &ours),
-                Err(e) => drop(handover::send(&ours, &no(&e).to_json(), None)),
+                Err(e) => failed(&ours, &e),
             },
-            Wanted::Connect(address) => {
-                let done = match sockets.dial(address) {
-                    Ok(conn) => {
-                        handover::send(&ours, &Lent::Connected.to_json(), &[OwnedFd::from(conn)])
-                    }
-                    Err(e) => handover::send(&ours, &no(&e).to_json(), None),
-                };
-                drop(done);
-            }
+            Wanted::Connect(address) => match sockets.dial(address) {
+                Ok(conn) => {
+                    let conn = [OwnedFd::from(conn)];
+                    let _ = handover::send(&ours, &Lent::Connected.to_json(), &conn);
+                }
+                Err(e) => failed(&ours, &e),
+            },
         });
         if !begun {
-            let errno = libc::EAGAIN;
-            let _ = handover::send(&to, &Lent::No { errno }.to_json(), None);
+            no(&to, libc::EAGAIN);
         }
     }
 
     /// Takes connections for a worker until that closes its end.
     fn listen(self: &Arc<Self>, listener: &TcpListener, to: &Arc<OwnedFd>) {
-        let Ok(at) = listener.local_addr() else {
+        tcp::hold_many(listener);
+        // Somebody may have come and gone again.
+        let at = listener.set_nonblocking(true);
+        let Ok(at) = at.and_then(|()| listener.local_addr()) else {
             return;
         };
         if handover::send(to, &Lent::At(at).to_json(), None).is_err() {
@@ -221,22 +268,29 @@ impl Sockets {
             if is_closed(to) {
                 return;
             }
-            // Somebody may have come and gone again.
-            if listener.set_nonblocking(true).is_err() {
-                return;
+            match listener.accept() {
+                Ok((conn, _)) => self.welcome(conn, to),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+                // It would be asked without end: whoever waits is there still.
+                Err(_) => std::thread::sleep(PAUSE),
             }
-            let Ok((mut conn, _)) = listener.accept() else {
-                continue;
-            };
-            let to = to.clone();
-            self.begin(move |sockets| {
-                let known = conn.set_nonblocking(false);
-                if known.and_then(|()| sockets.take(&mut conn)).is_ok() {
-                    let conn = [OwnedFd::from(conn)];
-                    let _ = handover::send(&to, &Lent::Connected.to_json(), &conn);
-                }
-            });
         }
+    }
+
+    /// Hands a connection to the worker if whoever has made it shows that it serves the job.
+    fn welcome(self: &Arc<Self>, mut conn: TcpStream, to: &Arc<OwnedFd>) {
+        let Some(guest) = self.strangers.enter(&conn, Instant::now() + DIAL_TIME) else {
+            return;
+        };
+        let to = to.clone();
+        self.begin(move |sockets| {
+            let known = sockets.take(&mut conn, guest.until());
+            drop(guest);
+            if known.is_ok() {
+                let conn = [OwnedFd::from(conn)];
+                let _ = handover::send(&to, &Lent::Connected.to_json(), &conn);
+            }
+        });
     }
 }
 
@@ -257,6 +311,18 @@ mod tests {
 
     fn here() -> IpAddr {
         IpAddr::from([127, 0, 0, 1])
+    }
+
+    fn exchange() -> Exchange {
+        Exchange::new(Greetings::default()).unwrap()
+    }
+
+    fn of_lease(lease: &str, at: IpAddr) -> Arc<Sockets> {
+        exchange().of_lease(lease, at)
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
     }
 
     fn listening(sockets: &Arc<Sockets>) -> (OwnedFd, SocketAddr) {
@@ -282,11 +348,8 @@ mod tests {
 
     #[test]
     fn those_of_a_lease_reach_each_other_and_nobody_else() {
-        let (a, b) = (
-            Sockets::of_lease("one", here()),
-            Sockets::of_lease("one", here()),
-        );
-        let other = Sockets::of_lease("two", here());
+        let (a, b) = (of_lease("one", here()), of_lease("one", here()));
+        let other = of_lease("two", here());
         let (door, at) = listening(&a);
         assert!(connect(&other, at).is_err(), "of another lease");
         let mut conn = connect(&b, at).unwrap();
@@ -297,7 +360,7 @@ mod tests {
         );
         let mut taken = TcpStream::from(fd.unwrap());
         conn.write_all(b"x").unwrap();
-        assert_eq!(read::<1>(&mut taken).unwrap(), *b"x");
+        assert_eq!(read::<1>(&mut taken, soon()).unwrap(), *b"x");
         // Nobody listens any more once the worker has closed its end.
         drop(door);
         while TcpStream::connect(at).is_ok() {
@@ -317,16 +380,56 @@ mod tests {
             let _ = conn.read_to_end(&mut all);
             all
         });
-        let sockets = Sockets::of_lease("one", here());
+        let sockets = of_lease("one", here());
         assert_eq!(connect(&sockets, at).err(), Some(libc::ECONNREFUSED));
         assert_eq!(heard.join().unwrap(), b"");
     }
 
     #[test]
     fn nothing_is_dialled_that_no_client_may_have_dialled() {
-        let far = Sockets::of_lease("one", IpAddr::from([192, 0, 2, 1]));
+        let far = of_lease("one", IpAddr::from([192, 0, 2, 1]));
         for bad in ["127.0.0.1:22", "169.254.169.254:80", "0.0.0.0:1"] {
             assert!(connect(&far, bad.parse().unwrap()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_come_one_by_one_have_one_deadline() {
+        let listener = TcpListener::bind((here(), 0)).unwrap();
+        let mut slow = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut conn = listener.accept().unwrap().0;
+        let over = std::thread::spawn(move || {
+            // Each of its receives ends with a byte.
+            while slow.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let until = Instant::now() + Duration::from_millis(200);
+        assert!(read::<4096>(&mut conn, until).is_err());
+        drop(conn);
+        over.join().unwrap();
+    }
+
+    #[test]
+    fn strangers_who_say_nothing_do_not_keep_a_rank_out() {
+        let (a, b) = (of_lease("one", here()), of_lease("one", here()));
+        let (_door, at) = listening(&a);
+        let silent: Vec<_> = (0..MOST + 200)
+            .map(|_| TcpStream::connect(at).unwrap())
+            .collect();
+        connect(&b, at).unwrap();
+        assert!(a.busy[0].load(Ordering::Acquire) < MOST);
+        drop(silent);
+    }
+
+    #[test]
+    fn a_worker_that_may_have_no_sockets_gets_none() {
+        for wanted in [Wanted::Listen, Wanted::Connect((here(), 1).into())] {
+            let (ours, theirs) = handover::pair().unwrap();
+            serve(None, wanted, theirs);
+            let (said, fd) = handover::recv(&ours).unwrap().unwrap();
+            let no = serde_json::from_slice::<Lent>(&said).unwrap();
+            assert_eq!((no, fd.is_none()), (Lent::No { errno: libc::EPERM }, true));
         }
     }
 }

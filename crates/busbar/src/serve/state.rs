@@ -11,7 +11,7 @@ use super::monitor::Monitor;
 use super::refusals::Refusals;
 use super::rules::Rules;
 use super::silent::Silent;
-use super::sockets::Secret;
+use super::sockets::Exchange;
 use super::succession::Succession;
 use super::tickets::Tickets;
 use super::timekeeper::Timekeeper;
@@ -68,8 +68,8 @@ pub(crate) struct Server {
     pub told_to_end: AtomicU32,
     /// Clients that are known and being served, other than by a worker.
     pub busy: Arc<AtomicUsize>,
-    /// What the sockets of sessions without a lease are made with.
-    pub sockets: Secret,
+    /// What the sockets of sessions are made with.
+    pub sockets: Exchange,
     /// Ranks that jobs have lost.
     pub losses: Losses,
     /// What lets links from other servers in.

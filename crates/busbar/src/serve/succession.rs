@@ -11,12 +11,13 @@ use busbar_transport::{Alarm, wait_readable};
 use std::ffi::OsString;
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 /// The flag by which a new server learns where the old one is.
 pub(super) const FLAG: &str = "--predecessor-fd";
@@ -86,11 +87,12 @@ impl Succession {
         self.heir().is_none().then_some(gate)
     }
 
-    /// Waits until there may be a client for this server.
-    pub(super) fn wait_for_client(&self) {
+    /// Waits until there may be a client for this server, one that is here already may have
+    /// spoken, or it is time to look.
+    pub(super) fn wait_for_client(&self, here: BorrowedFd<'_>, limit: Option<Duration>) {
         let others = self.heir().is_some();
-        let all = [self.listener.as_fd(), self.alarm.as_fd()];
-        let _ = wait_readable(if others { &all[1..] } else { &all }, None);
+        let all = [here, self.alarm.as_fd(), self.listener.as_fd()];
+        let _ = wait_readable(if others { &all[..2] } else { &all }, limit);
         self.alarm.silence();
     }
 
