@@ -1,10 +1,12 @@
 """What is seen of a device from outside while programs run on it: the time that its server says
-each has used, and its clock.
+each has used, its clock, and what server and workers take of this machine's cores.
 """
 
 import bisect
 import contextlib
 import json
+import os
+import pathlib
 import queue
 import shlex
 import shutil
@@ -119,8 +121,52 @@ class Account:
         return rates, (self.times[first], self.times[last])
 
 
+def cpu_seconds(proc=pathlib.Path("/proc")):
+    """{process: CPU time} of all that serves on this machine: what is called busbar, and is no
+    command of a user's."""
+    found = {}
+    for each in proc.glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            command = (each / "cmdline").read_bytes().split(b"\0")
+            if os.path.basename(command[0]) != b"busbar" or command[1] in (b"run", b"ps"):
+                continue
+            # The name in brackets may have blanks in it.
+            fields = (each / "stat").read_text().rpartition(")")[2].split()
+            found[each.name] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return found
+
+
+class Cores:
+    """How many cores all that serves takes, looked at while this is entered."""
+
+    def __init__(self):
+        self.samples, self.over = [], threading.Event()
+        self.thread = threading.Thread(target=self._look, daemon=True)
+
+    def _look(self):
+        while not self.over.wait(EVERY):
+            self.samples.append((time.monotonic(), cpu_seconds()))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+    def taken(self, begin, end):
+        """Cores that were busy on the average between two moments; None where nothing serves
+        here, or nobody looked."""
+        seen = [(at, of) for at, of in self.samples if begin <= at <= end]
+        if len(seen) < 2 or not seen[0][1]:
+            return None
+        (first, before), (last, after) = seen[0], seen[-1]
+        return sum(t - before.get(of, 0) for of, t in after.items()) / (last - first)
+
+
 class Watch:
-    """Looks at a server's sessions and at a device's clock while it is entered."""
+    """Looks at a server's sessions, at a device's clock and at cores while it is entered."""
 
     def __init__(self, prefix, server):
         asks = watch_command(prefix, server)
@@ -129,10 +175,11 @@ class Watch:
         there = shutil.which("nvidia-smi")
         self.sessions = Lines(asks) if asks else None
         self.clock = Lines([*clock, "-lms", str(CLOCK_MS)]) if there else None
+        self.cores = Cores()
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
-            for each in (self.sessions, self.clock):
+            for each in (self.sessions, self.clock, self.cores):
                 if each:
                     stack.enter_context(each)
             self.stack = stack.pop_all()

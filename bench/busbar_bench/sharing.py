@@ -46,7 +46,12 @@ SECOND = 1.0
 RETURN, LOOK, INSTANT = 0.02, 0.5, 0.005
 # Steps from this on are cut by others' turns more often than not.
 LONG_STEP = 0.006
-# What is told of a paced program's waits.
+# Where among programs alone it stands what four reach.
+FOUR = "four"
+# By how much steps differ that nothing cuts.
+ALIKE = 1.05
+# What is told of the times of steps, and of a paced program's waits.
+STEPS = (0.1, 0.25, 0.5, 0.75, 0.9)
 WAITS = (0.5, 0.9, 0.99, 1)
 
 
@@ -58,7 +63,7 @@ class Part:
     share: float | None = None
     # Seconds between two steps; None: as many as the device takes.
     every: float | None = None
-    # It begins when this part of the time is over.
+    # It begins when this part of the time is over; 1: it has a session, and only works after that.
     late: float = 0.0
 
     def __str__(self):
@@ -93,7 +98,7 @@ def evenly(spec, count, share=True):
 FAIR = (
     Bar("off-1s", 0.02),
     Bar("off", 0.005),
-    Bar("told", 0.01),
+    Bar("told", 0.02),
     Bar("off-1s, work"),
     Bar("off, work"),
     Bar("filled"),
@@ -119,6 +124,11 @@ SCENES = (
         smoke=True,
     ),
     Scene("sixteen", evenly(GEMM, 16), (Bar("uneven", 0.1),)),
+    Scene(
+        "sixty-four",
+        (*evenly(GEMM, 32, share=False), *[Part(GEMM, late=1.0)] * 32),
+        (Bar("crowd", 0.95), Bar("cores", 4)),
+    ),
 )
 
 
@@ -148,16 +158,21 @@ class Seen:
     end: float
     # What the server counted, in the order of the logs.
     account: account.Account
+    # Cores that server and workers took.
+    cores: float | None = None
+    # What four of the programs reach together.
+    four: float | None = None
 
 
-def paces(took, most=1.5):
+def paces(took):
     """What a step takes on the device without others' between: of those timed, the mean of all
-    that are near the median. None for steps that are nearly as long as a turn, or longer."""
+    that are near the shortest. None where these are not alike, as of a program that the device
+    waits for, and of steps that are nearly as long as a turn, or longer: all of those are cut."""
     times = [seconds for _, seconds in took]
-    middle = median(times)
-    if not middle or middle > LONG_STEP:
+    short, more = quantile(times, 0.1), quantile(times, 0.25)
+    if not short or more > LONG_STEP or more > ALIKE * short:
         return None
-    near = [each for each in times if each <= most * middle]
+    near = [each for each in times if each <= ALIKE * more]
     return sum(near) / len(near)
 
 
@@ -231,6 +246,11 @@ def together(seen):
     return sum(log.had(seen.begin, seen.end) for log in seen.logs)
 
 
+def crowd(seen):
+    """What all reach, of what four of them do."""
+    return seen.four and together(seen) / seen.four
+
+
 def comes(seen):
     """Who comes back, and when."""
     late = next(log for log in seen.logs if log.part.late)
@@ -296,6 +316,8 @@ MEASURES = {
     "back": Measure(back, f"share since coming back, from {RETURN * 1e3:g} ms on", False),
     "back, work": Measure(back_later, f"share of the {LOOK:g} s from then on", False),
     "late": Measure(late, "p99 of a step's wait beyond alone and a kernel", True, "ms", 1e3),
+    "crowd": Measure(crowd, "work of all, over that of four", False),
+    "cores": Measure(lambda seen: seen.cores, "cores that server and workers take", True),
     "uneven": Measure(uneven, "share off an equal one, at most", True, "%", 100),
 }
 
@@ -404,6 +426,14 @@ def run_alone(spec, every, seconds, args):
     }
 
 
+def run_four(scene, alone, seconds, args):
+    """What four of a scene's programs reach together."""
+    parts = scene.parts[:4]
+    begin, end, answers, _, _ = run_parts(parts, seconds, args)
+    logs = [Log(part, answer, alone[part.spec, part.every]) for part, answer in zip(parts, answers)]
+    return sum(log.had(begin, end) for log in logs)
+
+
 def run_scene(scene, alone, seconds, args):
     """One round of a scene: its figures, and its shares over time."""
     begin, end, answers, said, watch = run_parts(scene.parts, seconds, args)
@@ -411,7 +441,14 @@ def run_scene(scene, alone, seconds, args):
         Log(part, answer, alone[part.spec, part.every])
         for part, answer in zip(scene.parts, answers)
     ]
-    seen = Seen(logs, begin, end, watch.account([each["pid"] for each in said]))
+    seen = Seen(
+        logs,
+        begin,
+        end,
+        watch.account([each["pid"] for each in said]),
+        watch.cores.taken(begin, end),
+        alone.get(FOUR),
+    )
     return {
         "values": {bar.measure: MEASURES[bar.measure].find(seen) for bar in scene.bars},
         "points": [
@@ -422,6 +459,8 @@ def run_scene(scene, alone, seconds, args):
             [round(each, 4) for each in had] for had in seen.account.shares(begin, end, SECOND)
         ],
         "pace": [pace(log, begin, end) for log in logs],
+        "steps": [[quantile((t for _, t in log.took), q) for q in STEPS] for log in logs],
+        "cores": seen.cores,
         "waits": [
             {f"p{q * 100:g}": quantile(log.waited, q) for q in WAITS} if log.waited else None
             for log in logs
@@ -454,6 +493,9 @@ def measure(args):
                     key = part.spec, part.every
                     if key not in alone:
                         alone[key] = run_alone(*key, max(seconds / 3, 2.0), args)
+                alone.pop(FOUR, None)
+                if any(bar.measure == "crowd" for bar in scene.bars):
+                    alone[FOUR] = run_four(scene, alone, max(seconds / 3, 2.0), args)
                 found = run_scene(scene, alone, seconds, args)
                 rounds[scene.name].append(found)
                 # As they come: a run that is cut short has told what it saw.
@@ -462,6 +504,7 @@ def measure(args):
             except Failed as error:
                 say(f"round {index + 1}: {scene.name} failed")
                 errors[scene.name].append(f"round {index + 1}: {error}")
+        alone.pop(FOUR, None)
         alones.append([{"spec": spec, "every": every, **of} for (spec, every), of in alone.items()])
     return {
         "format": FORMAT,
@@ -574,6 +617,8 @@ def means(each):
         yield "share of time, mean of seconds", [number(sum(t) / len(t)) for t in of]
     if any(each.get("pace", [])):
         yield "ms a step", [number(p * 1e3) if p else "-" for p in each["pace"]]
+    if each.get("cores") is not None:
+        yield "cores that server and workers took", [number(each["cores"])]
     for waits in filter(None, each.get("waits", [])):
         yield "ms to wait", [f"{name} {number(t * 1e3)}" for name, t in waits.items()]
 

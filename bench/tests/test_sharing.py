@@ -1,5 +1,7 @@
 """Programs that share a device: what is made of the times at which their steps were done."""
 
+import os
+
 import pytest
 
 from busbar_bench import account, cli, figures, page, sharing, steady
@@ -66,8 +68,11 @@ def test_time_is_the_servers_count_and_is_held_against_the_devices_clock():
     assert sharing.off_whole_work(both) == pytest.approx(0.55 / 1.05 - 0.5)
     assert sharing.told(both) == pytest.approx(0.505 - 0.5, abs=1e-6)
     assert sharing.filled(both) == pytest.approx(0.995)
-    # Steps as long as turns say nothing, and without looks at the server nothing is said of time.
-    logs[1].took = [(0, 0.027)]
+    # Steps as long as turns say nothing, those that the device waits for neither; and without
+    # looks at the server nothing is said of time.
+    logs[1].took = [(i, 0.027) for i in range(9)]
+    assert sharing.filled(both) is None
+    logs[1].took = [(i, 0.001 * (1 + i / 20)) for i in range(40)]
     assert sharing.told(both) == pytest.approx(0, abs=1e-6) and sharing.filled(both) is None
     blind = seen(logs, 0, 10)
     assert sharing.off_1s(blind) is sharing.off_whole(blind) is sharing.told(blind) is None
@@ -89,6 +94,26 @@ def test_what_a_server_says_is_read_as_it_comes():
     assert command == ["unshare", "-m", "busbar", "ps", "--json", "--watch", "0.2",
                        "--server", "host:1"]  # fmt: skip
     assert account.watch_command("elsewhere --", None) is None
+
+
+def test_cores_are_those_of_all_that_serves(tmp_path):
+    def process(pid, ticks, *command):
+        (tmp_path / pid).mkdir(exist_ok=True)
+        (tmp_path / pid / "cmdline").write_bytes(b"\0".join(command) + b"\0")
+        head = f"{pid} (bus bar) S" + " 0" * 10
+        (tmp_path / pid / "stat").write_text(f"{head} {ticks} {ticks} 0")
+
+    second = os.sysconf("SC_CLK_TCK")
+    process("10", second, b"/opt/busbar", b"serve")
+    process("11", 2 * second, b"busbar", b"worker")
+    process("12", 5 * second, b"busbar", b"run", b"--", b"python")
+    process("13", 5 * second, b"python", b"busbar")
+    before = account.cpu_seconds(tmp_path)
+    assert before == {"10": 2.0, "11": 4.0}
+    cores = account.Cores()
+    cores.samples = [(0, {}), (1, before), (2, before), (3, {"10": 3.0, "11": 4.0, "14": 2.0})]
+    assert cores.taken(0.5, 3.5) == pytest.approx(1.5)
+    assert cores.taken(2.5, 3.5) is None
 
 
 def test_a_neighbour_that_comes_back_is_looked_at_from_then_on():
@@ -142,7 +167,8 @@ def test_every_scene_has_measures_that_fit_it():
         assert all(bar.measure in sharing.MEASURES for bar in scene.bars), scene.name
         assert sum(part.share or 0 for part in scene.parts) <= 1 + 1e-9, scene.name
         wanted = {bar.measure for bar in scene.bars}
-        assert ("back" in wanted) == any(part.late for part in scene.parts)
+        assert ("back" in wanted) == any(0 < part.late < 1 for part in scene.parts)
+        assert ("crowd" in wanted) == any(part.late == 1 for part in scene.parts)
         assert ("late" in wanted) == any(part.every for part in scene.parts)
         assert any(bar.limit is not None for bar in scene.bars), scene.name
 
