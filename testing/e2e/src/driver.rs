@@ -57,6 +57,13 @@ functions! {
         library_keys: *mut c_void, library_values: *mut c_void, library_n: u32,
     );
     cuLibraryGetKernel(out: &mut usize, library: usize, name: *const c_char);
+    cuLibraryUnload(library: usize);
+    cuArray3DCreate_v2(out: &mut usize, descriptor: &[u64; 5]);
+    cuMipmappedArrayCreate(out: &mut usize, descriptor: &[u64; 5], levels: u32);
+    cuMipmappedArrayDestroy(array: usize);
+    cuMemPoolCreate(out: &mut usize, props: &[u64; 11]);
+    cuMemPoolDestroy(pool: usize);
+    cuMemAllocFromPoolAsync(out: &mut u64, size: usize, pool: usize, stream: usize);
     cuMemAlloc_v2(out: &mut u64, size: usize);
     cuMemFree_v2(address: u64);
     cuMemGetInfo_v2(free: &mut usize, total: &mut usize);

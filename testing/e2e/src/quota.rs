@@ -7,7 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const THREADS: u64 = 16;
 const OUT_OF_MEMORY: i32 = 2;
 const UNIT: u64 = 2 << 20;
-const WAYS: u64 = 7;
+const WAYS: u64 = 11;
+/// The way whose memory the program does not name.
+const MODULE: u64 = 6;
+const LIBRARY: u64 = 7;
+/// A pool of device 0's memory.
+const POOL: [u64; 11] = [1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// Memory of a kind, by what gives it back.
 enum Piece {
@@ -16,12 +21,16 @@ enum Piece {
     Physical(u64),
     Array(usize),
     Module(usize),
+    Library(usize),
+    Mipmapped(usize),
 }
 
-/// Takes `size` bytes in one of the ways.
-fn take(d: &Driver, way: u64, size: u64) -> Result<Piece, i32> {
+/// Takes `size` bytes in one of the ways, one of which is a pool of the thread's own.
+fn take(d: &Driver, pool: usize, way: u64, size: u64) -> Result<Piece, i32> {
+    fn done<T>(rc: i32, piece: T) -> Result<T, i32> {
+        if rc == 0 { Ok(piece) } else { Err(rc) }
+    }
     let (mut p, mut handle, n) = (0u64, 0usize, size as usize);
-    let done = |rc, piece| if rc == 0 { Ok(piece) } else { Err(rc) };
     match way {
         0 => done(d.cuMemAlloc_v2(&mut p, n), ()).map(|()| Piece::Linear(p)),
         1 => done(d.cuMemAllocManaged(&mut p, n, 1), ()).map(|()| Piece::Linear(p)),
@@ -41,6 +50,27 @@ fn take(d: &Driver, way: u64, size: u64) -> Result<Piece, i32> {
             let rc = d.cuMemAllocPitch_v2(&mut p, &mut pitch, 512, n / 512, 4);
             done(rc, ()).map(|()| Piece::Linear(p))
         }
+        LIBRARY => {
+            let (image, none) = (IMAGE.as_ptr().cast(), std::ptr::null_mut);
+            let rc = d.cuLibraryLoadData(&mut handle, image, none(), none(), 0, none(), none(), 0);
+            done(rc, ()).map(|()| Piece::Library(handle))
+        }
+        8 => {
+            let rc = d.cuMemAllocFromPoolAsync(&mut p, n, pool, 0);
+            done(rc, ()).map(|()| Piece::Pooled(p))
+        }
+        9 | 10 => {
+            // 64 by 64 bytes of one channel, and as many of them as it takes.
+            let cube = [64, 64, size / 4096, 1 | 1 << 32, 0];
+            let (rc, piece) = if way == 9 {
+                let rc = d.cuArray3DCreate_v2(&mut handle, &cube);
+                (rc, Piece::Array(handle))
+            } else {
+                let rc = d.cuMipmappedArrayCreate(&mut handle, &cube, 1);
+                (rc, Piece::Mipmapped(handle))
+            };
+            done(rc, piece)
+        }
         _ => {
             let rc = d.cuModuleLoadData(&mut handle, IMAGE.as_ptr().cast());
             done(rc, ()).map(|()| Piece::Module(handle))
@@ -55,6 +85,8 @@ fn give_back(d: &Driver, piece: Piece) {
         Piece::Physical(p) => d.cuMemRelease(p),
         Piece::Array(a) => d.cuArrayDestroy(a),
         Piece::Module(m) => d.cuModuleUnload(m),
+        Piece::Library(l) => d.cuLibraryUnload(l),
+        Piece::Mipmapped(m) => d.cuMipmappedArrayDestroy(m),
     };
     assert_eq!(rc, 0, "memory is given back");
 }
@@ -75,6 +107,8 @@ pub fn run(d: &Driver, seed: u64, steps: u64) {
             let (held, refused) = (&held, &refused);
             s.spawn(move || {
                 d.make_current();
+                let mut pool = 0;
+                assert_eq!(d.cuMemPoolCreate(&mut pool, &POOL), 0);
                 let mut state = seed.wrapping_mul(THREADS).wrapping_add(thread);
                 let mut below = |n: u64| {
                     state = state
@@ -86,10 +120,10 @@ pub fn run(d: &Driver, seed: u64, steps: u64) {
                 for _ in 0..steps {
                     let way = below(WAYS);
                     let size = match way {
-                        6 => 0,
+                        MODULE | LIBRARY => 0,
                         _ => UNIT * (1 + below(16)),
                     };
-                    match take(d, way, size) {
+                    match take(d, pool, way, size) {
                         Ok(piece) => {
                             let now = held.fetch_add(size, Ordering::AcqRel) + size;
                             assert!(now <= most, "{now} bytes of {most}");
@@ -111,6 +145,8 @@ pub fn run(d: &Driver, seed: u64, steps: u64) {
                     held.fetch_sub(size, Ordering::AcqRel);
                     give_back(d, piece);
                 }
+                assert_eq!(d.cuCtxSynchronize(), 0);
+                assert_eq!(d.cuMemPoolDestroy(pool), 0);
             });
         }
     });

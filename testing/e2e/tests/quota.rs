@@ -1,4 +1,6 @@
 //! Parts of a device's memory: asked for, promised, kept to, and shown.
+//!
+//! `BUSBAR_FUZZ=N` has the greedy program take N times as often; `./test quota` ten million times.
 
 use busbar_e2e::guarded::refused;
 use busbar_e2e::hostile::Raw;
@@ -7,9 +9,11 @@ use busbar_e2e::program::{Running, clear, finished, printed, remote_directly};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
 use busbar_e2e::until;
+use busbar_harness::rng::effort;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_driver_program");
 const MIB: u64 = 1 << 20;
@@ -80,8 +84,11 @@ fn sixteen_threads_never_have_a_byte_more_and_the_neighbour_notices_nothing() {
     let seed = 20_261_122;
     eprintln!("seed {seed}");
     let server = server();
-    let seed = seed.to_string();
-    let mut greedy = Running::start(&mut run(&server, "1GiB", &["quota", &seed, "400"]));
+    let (seed, steps) = (seed.to_string(), effort(400).to_string());
+    let mut neighbour = Running::start(&mut run(&server, "", &["turns", "2000"]));
+    neighbour.line_with("turning");
+    let mut greedy = run(&server, "1GiB", &["quota", &seed, &steps]);
+    let mut greedy = Running::start_for(&mut greedy, Duration::from_secs(60 * effort(1)));
     let mut bytes = 0;
     let seen = until("the program's memory", || {
         let all = server.sessions();
@@ -108,6 +115,11 @@ fn sixteen_threads_never_have_a_byte_more_and_the_neighbour_notices_nothing() {
         .and_then(|n| n.parse().ok())
         .expect("a number");
     assert!(refused > 100, "{rest}");
+    eprintln!("{steps} steps of each of 16 threads, {refused} refused");
+    // It has had no error in all that time.
+    neighbour.go_on();
+    neighbour.line_with("done");
+    assert!(neighbour.wait().success());
 }
 
 #[test]

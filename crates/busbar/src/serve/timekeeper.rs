@@ -215,7 +215,7 @@ impl Timekeeper {
                 let mut again = state.look();
                 let (bells, all) = state.audible(now());
                 drop(state);
-                // A turn ends: what comes of that is seen at once, if that takes a core from nobody.
+                // A turn ends: that is seen at once, if it takes a core from nobody.
                 if again == Some(Duration::ZERO) && !spare_core() {
                     again = Some(NAP);
                 }
