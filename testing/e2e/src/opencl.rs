@@ -1,5 +1,6 @@
 //! OpenCL programs, natively and through a server, on this machine's own devices.
 
+use crate::tree::{built, tree};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -15,47 +16,12 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The folder with what this tree builds. The binary and the drivers are built on the first call.
-pub fn tree() -> &'static Path {
-    static TREE: OnceLock<PathBuf> = OnceLock::new();
-    TREE.get_or_init(|| {
-        let exe = std::env::current_exe().expect("a test has a path");
-        let built = exe
-            .ancestors()
-            .nth(2)
-            .expect("a test lies in target/PROFILE/deps")
-            .to_path_buf();
-        let mut c = Command::new(env!("CARGO"));
-        c.args(["build", "-q", "-p", "busbar", "-p", "busbar-shim-opencl"]);
-        c.args(["-p", "busbar-shim-cuda"]).current_dir(root());
-        // Wherever this test was built, whatever the surroundings say.
-        if let Some(folder) = built.parent() {
-            c.arg("--target-dir").arg(folder);
-        }
-        if built.ends_with("release") {
-            c.arg("--release");
-        }
-        assert!(c.status().expect("cargo runs").success(), "the tree builds");
-        let lib = built.join("e2e-lib");
-        for (from, to) in [
-            ("libbusbar_opencl.so", "opencl/libbusbar_opencl.so"),
-            ("libcuda.so", "cuda/libcuda.so.1"),
-        ] {
-            let to = lib.join(to);
-            std::fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
-            let _ = std::fs::remove_file(&to);
-            std::os::unix::fs::symlink(built.join(from), to).expect("a link");
-        }
-        built
-    })
-}
-
 /// Compiles a C program of `programs/` against the system's OpenCL loader.
 pub fn compile(name: &str) -> PathBuf {
     // Tests run side by side: while one starts the program another must not write it.
     static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    let out = tree().join(format!("e2e-{name}-{}", std::process::id()));
+    let out = built().join(format!("e2e-{name}-{}", std::process::id()));
     if made.contains(&out) {
         return out;
     }
@@ -90,7 +56,7 @@ impl Server {
     /// Starts one with flags and variables of its own.
     pub fn start_with(change: impl FnOnce(&mut Command)) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut command = Command::new(tree().join("busbar"));
+        let mut command = Command::new(&tree().busbar);
         command
             // What ends sooner was noticed, and did not just run out.
             .args(["serve", "--resume-timeout", "3600"])
@@ -136,7 +102,7 @@ impl Server {
 
     /// The sessions that it has.
     pub fn sessions(&self) -> Vec<serde_json::Value> {
-        let mut c = Command::new(tree().join("busbar"));
+        let mut c = Command::new(&tree().busbar);
         let out = run(c.args(["ps", "--json", "--server", &self.address]));
         let list: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap_or_default();
         let sessions = list[0]["status"]["sessions"].as_array();
@@ -171,11 +137,11 @@ pub fn remote(address: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
     // Moved into its place: a program that starts while it is written would find no driver in it.
     static VENDORS: OnceLock<PathBuf> = OnceLock::new();
     let vendors = VENDORS.get_or_init(|| {
-        let lib = tree().join("e2e-lib");
-        let vendors = lib.join("vendors");
+        let vendors = built().join("e2e-vendors");
         std::fs::create_dir_all(&vendors).expect("a folder");
-        let icd = format!("{}\n", lib.join("opencl/libbusbar_opencl.so").display());
-        let aside = lib.join(format!("busbar.icd.{}", std::process::id()));
+        let driver = tree().lib.join("opencl/libbusbar_opencl.so");
+        let icd = format!("{}\n", driver.display());
+        let aside = built().join(format!("busbar.icd.{}", std::process::id()));
         std::fs::write(&aside, icd).expect("a file");
         std::fs::rename(aside, vendors.join("busbar.icd")).expect("a file");
         vendors
@@ -191,9 +157,9 @@ pub fn remote(address: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
 
 /// `busbar run`, with the address of a server; a program and its arguments are to follow.
 pub fn launcher(address: &str) -> Command {
-    let mut c = Command::new(tree().join("busbar"));
+    let mut c = Command::new(&tree().busbar);
     c.args(["run", "--server", address, "--"])
-        .env("BUSBAR_LIB_DIR", tree().join("e2e-lib"))
+        .env("BUSBAR_LIB_DIR", &tree().lib)
         .env("BUSBAR_DEVICE_NAMES", "plain");
     c
 }
@@ -230,7 +196,7 @@ pub fn native(program: impl AsRef<std::ffi::OsStr>) -> Command {
 
 /// Where the CPU device keeps compiled kernels: shared, for compiling takes long.
 fn kernels() -> PathBuf {
-    tree().join("e2e-kernels")
+    built().join("e2e-kernels")
 }
 
 /// Runs to the end, or panics when that takes too long.

@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 pub struct Tree {
     /// The program `busbar`.
     pub busbar: PathBuf,
+    /// The folder with the shims' folders.
+    pub lib: PathBuf,
     /// The folder with the CUDA shim.
     pub cuda: PathBuf,
     /// The folder with the simulated driver.
@@ -20,6 +22,7 @@ impl Tree {
     fn at(root: &Path) -> Self {
         Self {
             busbar: root.join("bin/busbar"),
+            lib: root.join("lib"),
             cuda: root.join("lib/cuda"),
             fakedev: root.join("lib/fakedev"),
         }
@@ -55,13 +58,11 @@ pub fn clear(c: &mut Command) {
     c.env_remove("LD_LIBRARY_PATH");
     // Whoever runs the tests may have logged in somewhere.
     c.env("BUSBAR_CONFIG", "/nonexistent/busbar/config.toml");
-    if let Some(lib) = tree().cuda.parent() {
-        c.env("BUSBAR_LIB_DIR", lib);
-    }
+    c.env("BUSBAR_LIB_DIR", &tree().lib);
 }
 
 /// The folder that cargo builds into, from where it put this test program.
-fn target() -> PathBuf {
+pub fn built() -> PathBuf {
     let exe = std::env::current_exe().expect("a test program has a path");
     let deps = exe.parent().expect("it lies in a folder");
     deps.parent()
@@ -70,13 +71,14 @@ fn target() -> PathBuf {
 }
 
 fn debug_tree() -> Tree {
-    let target = target();
+    let target = built();
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet"]);
     for package in [
         "busbar",
         "busbar-shim-cuda",
         "busbar-shim-nccl",
+        "busbar-shim-opencl",
         "busbar-fakedev",
         "busbar-fakenccl",
     ] {
@@ -102,6 +104,7 @@ fn debug_tree() -> Tree {
     };
     link("busbar", "bin/busbar");
     link("libcuda.so", "lib/cuda/libcuda.so.1");
+    link("libbusbar_opencl.so", "lib/opencl/libbusbar_opencl.so");
     link("libnccl.so", "lib/nccl/libnccl.so.2");
     link("libfakedev.so", "lib/fakedev/libcuda.so.1");
     link("libfakenccl.so", "lib/fakedev/libnccl.so.2");

@@ -2,7 +2,7 @@
 //! what they like, and nothing to the server and to other sessions.
 
 use busbar_e2e::opencl::{self, Server};
-use busbar_e2e::until;
+use busbar_e2e::{tree, until};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -105,7 +105,7 @@ fn kept(store: &Path) -> Vec<PathBuf> {
 fn a_kernel_cannot_change_what_other_sessions_run() {
     // Not in /tmp, where compilers write; the tree may lie there.
     let home = std::env::var("HOME").expect("a home");
-    let base = [opencl::tree().to_path_buf(), home.into()]
+    let base = [tree::built(), home.into()]
         .into_iter()
         .find(|p| {
             !["/tmp", "/var/tmp", "/dev/shm"]
@@ -126,7 +126,7 @@ fn a_kernel_cannot_change_what_other_sessions_run() {
     let before = std::fs::read(&file).expect("it is there");
     let (old, new) = (text(&file), text(&file.with_file_name("forged")));
     // Where PoCL keeps what it has compiled when nothing else is said.
-    let kernel = match base == opencl::tree() {
+    let kernel = match base == tree::built() {
         true => base.join("e2e-kernels/forged"),
         false => other.path().join("forged"),
     };

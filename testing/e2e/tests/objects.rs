@@ -273,7 +273,7 @@ fn what_was_queued_before_a_goodbye_is_done_however_long_it_takes() {
         // The simulated driver writes outside of what is a session's.
         .arg("--isolation", "off")
         .env("FAKEDEV_LIVE", &live.path().display().to_string())
-        .env("FAKEDEV_LAUNCH_NS", "2000000")
+        .env("FAKEDEV_LAUNCH_NS", "20000000")
         .start();
     let mut w = Raw::open(&server.address);
     let worker = &server.wait_for_sessions(1)[0]["worker_pid"];
@@ -285,7 +285,7 @@ fn what_was_queued_before_a_goodbye_is_done_however_long_it_takes() {
     };
     module(&mut w, 1, 1, 1);
     let before = left("modules");
-    for _ in 0..1000 {
+    for _ in 0..100 {
         w.queue(1, &launched(1, 0));
     }
     w.queue(1, &ModuleUnload { module: 1 });

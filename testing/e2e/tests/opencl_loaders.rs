@@ -1,7 +1,8 @@
 //! Loaders and drivers of OpenCL: whatever a machine has, programs find Busbar, and servers find
 //! devices.
 
-use busbar_e2e::opencl::{Server, compile, driver, launcher, library, native, run, text, tree};
+use busbar_e2e::opencl::{Server, compile, driver, launcher, library, native, run, text};
+use busbar_e2e::tree::tree;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ fn a_loader_that_cannot_be_told_of_busbar_is_replaced() {
     assert_eq!(String::from_utf8_lossy(&once.stderr), "");
     // Within a shell that `busbar run` started, its own loader is not the machine's.
     let mut c = launcher(&server.address);
-    c.arg(tree().join("busbar")).args(["run", "--"]);
+    c.arg(&tree().busbar).args(["run", "--"]);
     let twice = run(c.arg(&program).env("LD_LIBRARY_PATH", folder.path()));
     assert_eq!(text(&twice), expected);
 }
@@ -83,9 +84,9 @@ fn a_machine_without_any_loader_needs_none() {
     let linked = compile("opencl_features");
     let server = Server::start();
     let root = tempfile::tempdir().expect("a folder");
-    let own = |name: &str| tree().join("e2e-lib").join(name);
+    let own = |name: &str| tree().lib.join(name);
     let programs = [
-        (tree().join("busbar"), "/opt/busbar/bin/busbar"),
+        (tree().busbar.clone(), "/opt/busbar/bin/busbar"),
         (
             own("opencl/libbusbar_opencl.so"),
             "/opt/busbar/lib/opencl/libbusbar_opencl.so",
@@ -134,9 +135,9 @@ fn doctor_says_which_loader_programs_get() {
     let folder = tempfile::tempdir().expect("a folder");
     loader_that_cannot_be_told(folder.path());
     let says = |path: &Path| {
-        let mut c = std::process::Command::new(tree().join("busbar"));
+        let mut c = std::process::Command::new(&tree().busbar);
         c.arg("doctor").env("LD_LIBRARY_PATH", path);
-        let said = text(&run(c.env("BUSBAR_LIB_DIR", tree().join("e2e-lib"))));
+        let said = text(&run(c.env("BUSBAR_LIB_DIR", &tree().lib)));
         let line = said.lines().find(|l| l.contains("opencl "));
         line.unwrap_or_else(|| panic!("{said}")).to_string()
     };

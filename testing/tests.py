@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Builds the tests of the workspace and runs their programs side by side.
+
+`cargo test` runs one test program after the other, and most of those of Busbar wait for a process
+or a limit. What a program prints is kept apart and shown if it fails; a table says how long each
+took.
+
+    tests.py [--jobs N] [--limit SECONDS] [ARGUMENT of cargo test ...]
+"""
+
+import argparse
+import concurrent.futures
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+# These take longest; begun last, they would be waited for alone.
+FIRST = ("cuda_memory", "cuda_semantics", "formats", "opencl", "opencl_clients", "opencl_random")
+
+
+def built(arguments):
+    """Builds the tests; yields a name, a command line and a folder for each program of them."""
+    argv = ["cargo", "test", "--no-run", "--message-format=json-render-diagnostics", *arguments]
+    cargo = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
+    if cargo.returncode:
+        sys.exit(f"tests: {' '.join(argv)} ended with {cargo.returncode}")
+    for line in cargo.stdout.splitlines():
+        message = json.loads(line)
+        if message["reason"] != "compiler-artifact" or not message.get("executable"):
+            continue
+        if message["profile"]["test"]:
+            folder = os.path.dirname(message["manifest_path"])
+            target = message["target"]
+            name = f"{os.path.basename(folder)}: {target['name']} ({target['kind'][0]})"
+            yield name, [message["executable"]], folder
+    yield "documents' examples", ["cargo", "test", "--doc", *arguments], os.getcwd()
+
+
+def run(name, argv, folder, limit):
+    """Runs one program to its end; returns its name, exit status, output and seconds."""
+    env = {**os.environ, "CARGO_MANIFEST_DIR": folder}
+    began = time.monotonic()
+    with tempfile.TemporaryFile() as said:
+        child = subprocess.Popen(
+            argv,
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            status = child.wait(limit)
+        except subprocess.TimeoutExpired:
+            status = f"none after {limit} s"
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        said.seek(0)
+        output = said.read().decode(errors="replace")
+    return name, status, output, time.monotonic() - began
+
+
+def rank(program):
+    """Where a program comes in the order of all."""
+    name = program[0].split(": ")[-1].split(" (")[0]
+    return FIRST.index(name) if name in FIRST else len(FIRST)
+
+
+def main():
+    """Builds, runs, and says how each program ended."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--jobs", type=int, default=(os.cpu_count() or 1) + 2)
+    parser.add_argument("--limit", type=int, default=900, help="seconds for a program")
+    options, arguments = parser.parse_known_args()
+    began = time.monotonic()
+    programs = sorted(built(arguments), key=rank)
+    print(f"{len(programs)} test programs built in {time.monotonic() - began:.0f} s", flush=True)
+    ended, failed = [], []
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        todo = [pool.submit(run, *program, options.limit) for program in programs]
+        for one in concurrent.futures.as_completed(todo):
+            name, status, output, seconds = one.result()
+            ended.append((seconds, name))
+            counts = [line for line in output.splitlines() if line.startswith("test result: ")]
+            said = counts[-1].removeprefix("test result: ") if counts else "no result"
+            print(f"{seconds:6.1f} s  {name}: {said.split(';')[0]}", flush=True)
+            if status:
+                failed.append((name, status, output))
+    for name, status, output in failed:
+        print(f"\n==== {name} ended with {status}\n{output}")
+    print("\nthe longest:")
+    for seconds, name in sorted(ended, reverse=True)[:12]:
+        print(f"{seconds:6.1f} s  {name}")
+    print(f"{len(ended) - len(failed)} test programs passed, {len(failed)} failed")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()
