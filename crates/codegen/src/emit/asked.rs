@@ -14,7 +14,7 @@ pub fn entry(api: &Api, c: &Call, s: &mut String) {
         .iter()
         .any(|p| p.mark.as_ref().is_some_and(is_handle));
     let bind = if told { "let cx = " } else { "" };
-    let _ = writeln!(s, "life::guard(|| {{\n{bind}life::enter()?;");
+    let _ = writeln!(s, "life::guard(move || {{\n{bind}life::enter()?;");
     let (mut of, mut args) = ("None".to_owned(), String::new());
     for (a, p) in c.args.iter().zip(&c.item.params) {
         let name = &a.name;

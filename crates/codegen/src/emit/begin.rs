@@ -176,7 +176,11 @@ fn says_whose(api: &Api, c: &Call, a: &Arg) -> bool {
 /// A call that begins before its hand-written function, which is told of it.
 pub fn emit(api: &Api, c: &Call, begin: &Begin, per_thread: bool, s: &mut String) {
     let told = Told::of(api, c, per_thread);
-    let _ = writeln!(s, "life::guard(|| {{\nlet cx = life::{}()?;", begin.enter);
+    let _ = writeln!(
+        s,
+        "life::guard(move || {{\nlet cx = life::{}()?;",
+        begin.enter
+    );
     s.push_str(&whose(api, c));
     if begin.context {
         s.push_str("cx.need_context()?;\n");

@@ -359,7 +359,7 @@ fn body(api: &Api, c: &Call, per_thread: bool, s: &mut String) {
         _ => {
             let mut inner = String::new();
             forward(api, c, per_thread, &mut inner);
-            let _ = writeln!(s, "life::guard(|| {{\n{inner}}})");
+            let _ = writeln!(s, "life::guard(move || {{\n{inner}}})");
             return;
         }
     };

@@ -16,7 +16,7 @@ pub unsafe extern "C" fn toyMake(
     size: *const ToySize,
     name: *const c_char,
 ) -> ToyResult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(cup)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn toyMake(
 
 /// `toyBreak`.
 pub unsafe extern "C" fn toyBreak(cup: ToyCup) -> ToyResult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_cup = cx.handle(Kind::Cup, cup as u64)?;
         let v_req = wire::ToyBreak { cup: v_cup };
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn toyMeasure(
     marks: *mut u32,
     n: i32,
 ) -> ToyResult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(size)?;
         not_null(marks)?;
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn toyFillAsync(
     n: usize,
     stream: ToyStream,
 ) -> ToyResult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_cup = cx.handle(Kind::Cup, cup as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn toyFillAsync_ptsz(
     n: usize,
     stream: ToyStream,
 ) -> ToyResult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_cup = cx.handle(Kind::Cup, cup as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn toyFillAsync_ptsz(
 
 /// `toyStir`.
 pub unsafe extern "C" fn toyStir(cup: ToyCup, speed: i32, how: u32) -> ToyResult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_cup = cx.handle(Kind::Cup, cup as u64)?;
         let v_req = wire::ToyStir {
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn toyWeigh(
     weight: *mut usize,
     stream: ToyStream,
 ) -> ToyResult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cup = cx.handle(Kind::Cup, cup as u64)?;
         let stream = cx.stream(stream, false)?;
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn toyWeigh_ptsz(
     weight: *mut usize,
     stream: ToyStream,
 ) -> ToyResult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cup = cx.handle(Kind::Cup, cup as u64)?;
         let stream = cx.stream(stream, true)?;
@@ -232,7 +232,7 @@ pub unsafe extern "C" fn toyWeigh_ptsz(
 
 /// `toyCopy`.
 pub unsafe extern "C" fn toyCopy(copy: *mut ToyCup, of: ToyCup, n: i32) -> ToyResult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         let of = cx.handle_opt(Kind::Cup, of as u64)?;
@@ -247,7 +247,7 @@ pub unsafe extern "C" fn toyCopy(copy: *mut ToyCup, of: ToyCup, n: i32) -> ToyRe
 
 /// `toyCopy_ptsz`.
 pub unsafe extern "C" fn toyCopy_ptsz(copy: *mut ToyCup, of: ToyCup, n: i32) -> ToyResult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         let of = cx.handle_opt(Kind::Cup, of as u64)?;
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn toyCopy_ptsz(copy: *mut ToyCup, of: ToyCup, n: i32) -> 
 
 /// `toyShake`.
 pub unsafe extern "C" fn toyShake(cup: ToyCup, spilt: *mut ToyCup, n: u32) -> ToyResult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cup = cx.handle(Kind::Cup, cup as u64)?;
         not_null(spilt)?;

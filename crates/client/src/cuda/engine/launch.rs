@@ -117,9 +117,14 @@ unsafe fn pack(f: &Function, params: &Params<'_>, out: &mut Vec<u8>) {
                 // SAFETY: the program gives one valid pointer for each parameter of the kernel,
                 // and each parameter ends within the packed bytes.
                 unsafe {
-                    let from = list.add(i).read();
+                    let from = list.add(i).read().cast::<u8>();
                     let to = out.as_mut_ptr().add(start + *offset as usize);
-                    std::ptr::copy_nonoverlapping(from.cast::<u8>(), to, *size as usize);
+                    // Nearly all are of these sizes, which need no call.
+                    match *size {
+                        8 => std::ptr::copy_nonoverlapping(from, to, 8),
+                        4 => std::ptr::copy_nonoverlapping(from, to, 4),
+                        n => std::ptr::copy_nonoverlapping(from, to, n as usize),
+                    }
                 }
             }
         }
@@ -272,13 +277,11 @@ pub unsafe fn queue(
         .queue_raw(op::LAUNCH_KERNEL, cx.scope, |out| {
             let [gx, gy, gz] = l.grid;
             let [bx, by, bz] = l.block;
+            let attrs = l.attrs.len() as u32;
             let words = [
-                l.function, l.stream, gx, gy, gz, bx, by, bz, l.shared, l.flags,
+                l.function, l.stream, gx, gy, gz, bx, by, bz, l.shared, l.flags, attrs,
             ];
-            for w in words {
-                out.extend_from_slice(&w.to_le_bytes());
-            }
-            out.extend_from_slice(&(l.attrs.len() as u32).to_le_bytes());
+            out.extend_from_slice(words.map(u32::to_le_bytes).as_flattened());
             out.extend_from_slice(l.attrs);
             let at = out.len();
             out.extend_from_slice(&[0; 4]);

@@ -10,7 +10,7 @@ const PER_THREAD: u64 = 2;
 
 impl Cx {
     /// The id of a stream, with CUDA's special values; 0 is the legacy default stream.
-    #[inline]
+    #[inline(always)]
     pub fn stream(self, raw: CUstream, per_thread: bool) -> Result<u32> {
         match raw as u64 {
             0 if per_thread => own(self),

@@ -24,7 +24,7 @@ pub unsafe extern "C" fn cuArray3DCreate_v2(
     pHandle: *mut CUarray,
     pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pHandle)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn cuArray3DGetDescriptor_v2(
     pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR,
     hArray: CUarray,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pArrayDescriptor)?;
         let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn cuArrayCreate_v2(
     pHandle: *mut CUarray,
     pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pHandle)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn cuArrayCreate_v2(
 
 /// `cuArrayDestroy`.
 pub unsafe extern "C" fn cuArrayDestroy(hArray: CUarray) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
         let v_req = wire::CuArrayDestroy { h_array: v_h_array };
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn cuArrayGetDescriptor_v2(
     pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR,
     hArray: CUarray,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pArrayDescriptor)?;
         let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn cuArrayGetMemoryRequirements(
     array: CUarray,
     device: CUdevice,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(device);
         not_null(memoryRequirements)?;
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn cuArrayGetPlane(
     hArray: CUarray,
     planeIdx: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pPlaneArray)?;
         let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn cuArrayGetSparseProperties(
     sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
     array: CUarray,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(sparseProperties)?;
         let v_array = cx.handle(Kind::Array, array as u64)?;
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn cuMipmappedArrayCreate(
     pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR,
     numMipmapLevels: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pHandle)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn cuMipmappedArrayCreate(
 
 /// `cuMipmappedArrayDestroy`.
 pub unsafe extern "C" fn cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_mipmapped_array = cx.handle(Kind::MipmappedArray, hMipmappedArray as u64)?;
         let v_req = wire::CuMipmappedArrayDestroy {
@@ -263,7 +263,7 @@ pub unsafe extern "C" fn cuMipmappedArrayGetLevel(
     hMipmappedArray: CUmipmappedArray,
     level: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pLevelArray)?;
         let v_h_mipmapped_array = cx.handle(Kind::MipmappedArray, hMipmappedArray as u64)?;
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn cuMipmappedArrayGetMemoryRequirements(
     mipmap: CUmipmappedArray,
     device: CUdevice,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(device);
         not_null(memoryRequirements)?;
@@ -310,7 +310,7 @@ pub unsafe extern "C" fn cuMipmappedArrayGetSparseProperties(
     sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
     mipmap: CUmipmappedArray,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(sparseProperties)?;
         let v_mipmap = cx.handle(Kind::MipmappedArray, mipmap as u64)?;

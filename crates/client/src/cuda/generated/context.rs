@@ -13,7 +13,7 @@ use crate::cuda::entry::context::*;
 
 /// `cuCtxAttach`.
 pub unsafe extern "C" fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         not_null(pctx)?;
         // SAFETY: the arguments are the program's.
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn cuCtxCreate_v2(
     flags: u32,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_anywhere()?;
         let cx = cx.of_device(dev);
         not_null(pctx)?;
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn cuCtxCreate_v3(
     flags: u32,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_anywhere()?;
         let cx = cx.of_device(dev);
         not_null(pctx)?;
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn cuCtxCreate_v4(
     flags: u32,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_anywhere()?;
         let cx = cx.of_device(dev);
         not_null(pctx)?;
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn cuCtxDestroy(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxDestroy_v2`.
 pub unsafe extern "C" fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn cuCtxDetach(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxGetApiVersion`.
 pub unsafe extern "C" fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         not_null(version)?;
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -
 
 /// `cuCtxGetCacheConfig`.
 pub unsafe extern "C" fn cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pconfig)?;
         let v_req = wire::CuCtxGetCacheConfig {};
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUre
 
 /// `cuCtxGetCurrent`.
 pub unsafe extern "C" fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         not_null(pctx)?;
         // SAFETY: the arguments are the program's.
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
 
 /// `cuCtxGetDevice`.
 pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         not_null(device)?;
         // SAFETY: the arguments are the program's.
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
 
 /// `cuCtxGetDevice_v2`.
 pub unsafe extern "C" fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         not_null(device)?;
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn cuCtxGetExecAffinity(
     pExecAffinity: *mut CUexecAffinityParam,
     r#type: CUexecAffinityType,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pExecAffinity)?;
         let v_req = wire::CuCtxGetExecAffinity { r#type };
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn cuCtxGetExecAffinity(
 
 /// `cuCtxGetFlags`.
 pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         not_null(flags)?;
         // SAFETY: the arguments are the program's.
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
 
 /// `cuCtxGetId`.
 pub unsafe extern "C" fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         not_null(ctxId)?;
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult
 
 /// `cuCtxGetLimit`.
 pub unsafe extern "C" fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pvalue)?;
         let v_req = wire::CuCtxGetLimit { limit };
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CU
 
 /// `cuCtxGetSharedMemConfig`.
 pub unsafe extern "C" fn cuCtxGetSharedMemConfig(pConfig: *mut CUsharedconfig) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pConfig)?;
         let v_req = wire::CuCtxGetSharedMemConfig {};
@@ -258,7 +258,7 @@ pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(
     leastPriority: *mut i32,
     greatestPriority: *mut i32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_req = wire::CuCtxGetStreamPriorityRange {};
         let v_bytes = cx.cached(&v_req)?;
@@ -283,7 +283,7 @@ pub unsafe extern "C" fn cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult {
 
 /// `cuCtxPopCurrent_v2`.
 pub unsafe extern "C" fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::context::cuCtxPopCurrent_v2(cx, pctx) }
@@ -298,7 +298,7 @@ pub unsafe extern "C" fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxPushCurrent_v2`.
 pub unsafe extern "C" fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
@@ -308,7 +308,7 @@ pub unsafe extern "C" fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxRecordEvent`.
 pub unsafe extern "C" fn cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hCtx = cx.handle(Kind::Context, hCtx as u64)?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
@@ -319,7 +319,7 @@ pub unsafe extern "C" fn cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> C
 
 /// `cuCtxResetPersistingL2Cache`.
 pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_req = wire::CuCtxResetPersistingL2Cache {};
         cx.send(&v_req)?;
@@ -329,7 +329,7 @@ pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> CUresult {
 
 /// `cuCtxSetCacheConfig`.
 pub unsafe extern "C" fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.must_be_safe()?;
         let v_req = wire::CuCtxSetCacheConfig { config };
@@ -340,7 +340,7 @@ pub unsafe extern "C" fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
 
 /// `cuCtxSetCurrent`.
 pub unsafe extern "C" fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
@@ -350,7 +350,7 @@ pub unsafe extern "C" fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxSetFlags`.
 pub unsafe extern "C" fn cuCtxSetFlags(flags: u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::context::cuCtxSetFlags(cx, flags) }
@@ -359,7 +359,7 @@ pub unsafe extern "C" fn cuCtxSetFlags(flags: u32) -> CUresult {
 
 /// `cuCtxSetLimit`.
 pub unsafe extern "C" fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         cx.must_be_safe()?;
@@ -370,7 +370,7 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult
 
 /// `cuCtxSetSharedMemConfig`.
 pub unsafe extern "C" fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_req = wire::CuCtxSetSharedMemConfig { config };
         cx.call(&v_req)?;
@@ -380,7 +380,7 @@ pub unsafe extern "C" fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUre
 
 /// `cuCtxSynchronize`.
 pub unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
@@ -390,7 +390,7 @@ pub unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
 
 /// `cuCtxSynchronize_v2`.
 pub unsafe extern "C" fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
@@ -400,7 +400,7 @@ pub unsafe extern "C" fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxWaitEvent`.
 pub unsafe extern "C" fn cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_ctx = cx.handle(Kind::Context, hCtx as u64)?;
         let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
@@ -419,7 +419,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
     flags: *mut u32,
     active: *mut i32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_device(dev);
         not_null(flags)?;
@@ -443,7 +443,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRelease(dev: CUdevice) -> CUresult {
 
 /// `cuDevicePrimaryCtxRelease_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_device(dev);
         // SAFETY: the arguments are the program's.
@@ -459,7 +459,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult {
 
 /// `cuDevicePrimaryCtxReset_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_device(dev);
         // SAFETY: the arguments are the program's.
@@ -469,7 +469,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
 
 /// `cuDevicePrimaryCtxRetain`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_device(dev);
         not_null(pctx)?;
@@ -489,7 +489,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -
 
 /// `cuDevicePrimaryCtxSetFlags_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_device(dev);
         // SAFETY: the arguments are the program's.

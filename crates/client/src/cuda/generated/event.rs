@@ -10,7 +10,7 @@ use wire::Kind;
 
 /// `cuEventCreate`.
 pub unsafe extern "C" fn cuEventCreate(phEvent: *mut CUevent, Flags: u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(phEvent)?;
         // SAFETY: the arguments are the program's.
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn cuEventDestroy(hEvent: CUevent) -> CUresult {
 
 /// `cuEventDestroy_v2`.
 pub unsafe extern "C" fn cuEventDestroy_v2(hEvent: CUevent) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
         let v_req = wire::CuEventDestroyV2 { h_event: v_h_event };
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn cuEventElapsedTime(
     hStart: CUevent,
     hEnd: CUevent,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pMilliseconds)?;
         let v_h_start = cx.handle(Kind::Event, hStart as u64)?;
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn cuEventElapsedTime_v2(
 
 /// `cuEventQuery`.
 pub unsafe extern "C" fn cuEventQuery(hEvent: CUevent) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         // SAFETY: the arguments are the program's.
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn cuEventQuery(hEvent: CUevent) -> CUresult {
 
 /// `cuEventRecord`.
 pub unsafe extern "C" fn cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         let hStream = cx.stream(hStream, false)?;
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CU
 
 /// `cuEventRecord_ptsz`.
 pub unsafe extern "C" fn cuEventRecord_ptsz(hEvent: CUevent, hStream: CUstream) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         let hStream = cx.stream(hStream, true)?;
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn cuEventRecordWithFlags(
     hStream: CUstream,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         let hStream = cx.stream(hStream, false)?;
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn cuEventRecordWithFlags_ptsz(
     hStream: CUstream,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         let hStream = cx.stream(hStream, true)?;
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn cuEventRecordWithFlags_ptsz(
 
 /// `cuEventSynchronize`.
 pub unsafe extern "C" fn cuEventSynchronize(hEvent: CUevent) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         // SAFETY: the arguments are the program's.

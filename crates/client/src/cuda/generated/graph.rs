@@ -16,7 +16,7 @@ pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
     attr: CUgraphMem_attribute,
     value: *mut c_void,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(device);
         // SAFETY: the arguments are the program's.
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
 
 /// `cuDeviceGraphMemTrim`.
 pub unsafe extern "C" fn cuDeviceGraphMemTrim(device: CUdevice) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(device);
         let v_req = wire::CuDeviceGraphMemTrim { device };
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn cuDeviceSetGraphMemAttribute(
     attr: CUgraphMem_attribute,
     value: *mut c_void,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(device);
         // SAFETY: the arguments are the program's.
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn cuGraphAddBatchMemOpNode(
     numDependencies: usize,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         not_null(phGraphNode)?;
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn cuGraphAddChildGraphNode(
     numDependencies: usize,
     childGraph: CUgraph,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         not_null(phGraphNode)?;
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn cuGraphAddDependencies(
     to: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
         let mut v_from = Vec::new();
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn cuGraphAddDependencies_v2(
     edgeData: *const CUgraphEdgeData,
     numDependencies: usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
         let mut v_from = Vec::new();
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn cuGraphAddEmptyNode(
     dependencies: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         not_null(phGraphNode)?;
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn cuGraphAddEventRecordNode(
     numDependencies: usize,
     event: CUevent,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         not_null(phGraphNode)?;
@@ -240,7 +240,7 @@ pub unsafe extern "C" fn cuGraphAddEventWaitNode(
     numDependencies: usize,
     event: CUevent,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         not_null(phGraphNode)?;
@@ -294,7 +294,7 @@ pub unsafe extern "C" fn cuGraphAddHostNode(
     numDependencies: usize,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         not_null(phGraphNode)?;
@@ -317,7 +317,7 @@ pub unsafe extern "C" fn cuGraphAddKernelNode(
     numDependencies: usize,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         not_null(phGraphNode)?;
@@ -348,7 +348,7 @@ pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
     numDependencies: usize,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         not_null(phGraphNode)?;
@@ -379,7 +379,7 @@ pub unsafe extern "C" fn cuGraphAddMemAllocNode(
     numDependencies: usize,
     nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         not_null(phGraphNode)?;
@@ -410,7 +410,7 @@ pub unsafe extern "C" fn cuGraphAddMemcpyNode(
     copyParams: *const CUDA_MEMCPY3D,
     ctx: CUcontext,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_context(ctx);
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -437,7 +437,7 @@ pub unsafe extern "C" fn cuGraphAddMemFreeNode(
     numDependencies: usize,
     dptr: CUdeviceptr,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dptr);
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -465,7 +465,7 @@ pub unsafe extern "C" fn cuGraphAddMemsetNode(
     memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
     ctx: CUcontext,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_context(ctx);
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -519,7 +519,7 @@ pub unsafe extern "C" fn cuGraphAddNode_v2(
     numDependencies: usize,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         not_null(phGraphNode)?;
@@ -547,7 +547,7 @@ pub unsafe extern "C" fn cuGraphBatchMemOpNodeGetParams(
     hNode: CUgraphNode,
     nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         not_null(nodeParams_out)?;
@@ -571,7 +571,7 @@ pub unsafe extern "C" fn cuGraphBatchMemOpNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         // SAFETY: the arguments are the program's.
@@ -584,7 +584,7 @@ pub unsafe extern "C" fn cuGraphChildGraphNodeGetGraph(
     hNode: CUgraphNode,
     phGraph: *mut CUgraph,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         not_null(phGraph)?;
@@ -602,7 +602,7 @@ pub unsafe extern "C" fn cuGraphClone(
     phGraphClone: *mut CUgraph,
     originalGraph: CUgraph,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(phGraphClone)?;
         let v_original_graph = cx.handle(Kind::Graph, originalGraph as u64)?;
@@ -628,7 +628,7 @@ pub unsafe extern "C" fn cuGraphConditionalHandleCreate(
     defaultLaunchValue: u32,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pHandle_out)?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -649,7 +649,7 @@ pub unsafe extern "C" fn cuGraphConditionalHandleCreate(
 
 /// `cuGraphCreate`.
 pub unsafe extern "C" fn cuGraphCreate(phGraph: *mut CUgraph, flags: u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(phGraph)?;
         let v_ph_graph = cx.create(Kind::Graph);
@@ -672,7 +672,7 @@ pub unsafe extern "C" fn cuGraphDebugDotPrint(
     path: *const c_char,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -684,7 +684,7 @@ pub unsafe extern "C" fn cuGraphDebugDotPrint(
 
 /// `cuGraphDestroy`.
 pub unsafe extern "C" fn cuGraphDestroy(hGraph: CUgraph) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
         let v_req = wire::CuGraphDestroy { h_graph: v_h_graph };
@@ -696,7 +696,7 @@ pub unsafe extern "C" fn cuGraphDestroy(hGraph: CUgraph) -> CUresult {
 
 /// `cuGraphDestroyNode`.
 pub unsafe extern "C" fn cuGraphDestroyNode(hNode: CUgraphNode) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
         let v_req = wire::CuGraphDestroyNode { h_node: v_h_node };
@@ -711,7 +711,7 @@ pub unsafe extern "C" fn cuGraphEventRecordNodeGetEvent(
     hNode: CUgraphNode,
     event_out: *mut CUevent,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         not_null(event_out)?;
@@ -735,7 +735,7 @@ pub unsafe extern "C" fn cuGraphEventRecordNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
         let v_event = cx.handle(Kind::Event, event as u64)?;
@@ -753,7 +753,7 @@ pub unsafe extern "C" fn cuGraphEventWaitNodeGetEvent(
     hNode: CUgraphNode,
     event_out: *mut CUevent,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         not_null(event_out)?;
@@ -771,7 +771,7 @@ pub unsafe extern "C" fn cuGraphEventWaitNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
         let v_event = cx.handle(Kind::Event, event as u64)?;
@@ -790,7 +790,7 @@ pub unsafe extern "C" fn cuGraphExecBatchMemOpNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -805,7 +805,7 @@ pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
     hNode: CUgraphNode,
     childGraph: CUgraph,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -820,7 +820,7 @@ pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
 
 /// `cuGraphExecDestroy`.
 pub unsafe extern "C" fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         cx.must_be_safe()?;
@@ -839,7 +839,7 @@ pub unsafe extern "C" fn cuGraphExecEventRecordNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -860,7 +860,7 @@ pub unsafe extern "C" fn cuGraphExecEventWaitNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -901,7 +901,7 @@ pub unsafe extern "C" fn cuGraphExecExternalSemaphoresWaitNodeSetParams(
 
 /// `cuGraphExecGetFlags`.
 pub unsafe extern "C" fn cuGraphExecGetFlags(hGraphExec: CUgraphExec, flags: *mut u64) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(flags)?;
         let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -922,7 +922,7 @@ pub unsafe extern "C" fn cuGraphExecHostNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -937,7 +937,7 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -952,7 +952,7 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -968,7 +968,7 @@ pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
     copyParams: *const CUDA_MEMCPY3D,
     ctx: CUcontext,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_context(ctx);
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -985,7 +985,7 @@ pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
     memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
     ctx: CUcontext,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_context(ctx);
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -1001,7 +1001,7 @@ pub unsafe extern "C" fn cuGraphExecNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1017,7 +1017,7 @@ pub unsafe extern "C" fn cuGraphExecUpdate(
     hErrorNode_out: *mut CUgraphNode,
     updateResult_out: *mut CUgraphExecUpdateResult,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -1040,7 +1040,7 @@ pub unsafe extern "C" fn cuGraphExecUpdate_v2(
     hGraph: CUgraph,
     resultInfo: *mut CUgraphExecUpdateResultInfo,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -1114,7 +1114,7 @@ pub unsafe extern "C" fn cuGraphGetEdges_v2(
     edgeData: *mut CUgraphEdgeData,
     numEdges: *mut usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1130,7 +1130,7 @@ pub unsafe extern "C" fn cuGraphGetNodes(
     nodes: *mut CUgraphNode,
     numNodes: *mut usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1144,7 +1144,7 @@ pub unsafe extern "C" fn cuGraphGetRootNodes(
     rootNodes: *mut CUgraphNode,
     numRootNodes: *mut usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1157,7 +1157,7 @@ pub unsafe extern "C" fn cuGraphHostNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         not_null(nodeParams)?;
@@ -1175,7 +1175,7 @@ pub unsafe extern "C" fn cuGraphHostNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1266,7 +1266,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeCopyAttributes(
     dst: CUgraphNode,
     src: CUgraphNode,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_dst = cx.handle(Kind::GraphNode, dst as u64)?;
         let v_src = cx.handle(Kind::GraphNode, src as u64)?;
@@ -1285,7 +1285,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetAttribute(
     attr: CUkernelNodeAttrID,
     value_out: *mut CUkernelNodeAttrValue,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(value_out)?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1306,7 +1306,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         not_null(nodeParams)?;
@@ -1324,7 +1324,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         not_null(nodeParams)?;
@@ -1343,7 +1343,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetAttribute(
     attr: CUkernelNodeAttrID,
     value: *const CUkernelNodeAttrValue,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1356,7 +1356,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1369,7 +1369,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1379,7 +1379,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
 
 /// `cuGraphLaunch`.
 pub unsafe extern "C" fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::GraphExec, hGraph as u64)?;
         let hStream = cx.stream(hStream, false)?;
@@ -1390,7 +1390,7 @@ pub unsafe extern "C" fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -
 
 /// `cuGraphLaunch_ptsz`.
 pub unsafe extern "C" fn cuGraphLaunch_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::GraphExec, hGraph as u64)?;
         let hStream = cx.stream(hStream, true)?;
@@ -1404,7 +1404,7 @@ pub unsafe extern "C" fn cuGraphMemAllocNodeGetParams(
     hNode: CUgraphNode,
     params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         not_null(params_out)?;
@@ -1422,7 +1422,7 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_MEMCPY3D,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         not_null(nodeParams)?;
@@ -1439,7 +1439,7 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_MEMCPY3D,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1452,7 +1452,7 @@ pub unsafe extern "C" fn cuGraphMemFreeNodeGetParams(
     hNode: CUgraphNode,
     dptr_out: *mut CUdeviceptr,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(dptr_out)?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1470,7 +1470,7 @@ pub unsafe extern "C" fn cuGraphMemsetNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         not_null(nodeParams)?;
@@ -1488,7 +1488,7 @@ pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1502,7 +1502,7 @@ pub unsafe extern "C" fn cuGraphNodeFindInClone(
     hOriginalNode: CUgraphNode,
     hClonedGraph: CUgraph,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hOriginalNode = cx.handle(Kind::GraphNode, hOriginalNode as u64)?;
         let hClonedGraph = cx.handle(Kind::Graph, hClonedGraph as u64)?;
@@ -1541,7 +1541,7 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies_v2(
     edgeData: *mut CUgraphEdgeData,
     numDependencies: *mut usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1573,7 +1573,7 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes_v2(
     edgeData: *mut CUgraphEdgeData,
     numDependentNodes: *mut usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1587,7 +1587,7 @@ pub unsafe extern "C" fn cuGraphNodeGetEnabled(
     hNode: CUgraphNode,
     isEnabled: *mut u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(isEnabled)?;
         let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -1609,7 +1609,7 @@ pub unsafe extern "C" fn cuGraphNodeGetType(
     hNode: CUgraphNode,
     r#type: *mut CUgraphNodeType,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(r#type)?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1628,7 +1628,7 @@ pub unsafe extern "C" fn cuGraphNodeSetEnabled(
     hNode: CUgraphNode,
     isEnabled: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1644,7 +1644,7 @@ pub unsafe extern "C" fn cuGraphNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1659,7 +1659,7 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies(
     to: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
         let mut v_from = Vec::new();
@@ -1695,7 +1695,7 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies_v2(
     edgeData: *const CUgraphEdgeData,
     numDependencies: usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
         let mut v_from = Vec::new();
@@ -1732,7 +1732,7 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies_v2(
 
 /// `cuGraphUpload`.
 pub unsafe extern "C" fn cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::GraphExec, hGraph as u64)?;
         let v_h_stream = cx.stream(hStream, false)?;
@@ -1747,7 +1747,7 @@ pub unsafe extern "C" fn cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -
 
 /// `cuGraphUpload_ptsz`.
 pub unsafe extern "C" fn cuGraphUpload_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::GraphExec, hGraph as u64)?;
         let v_h_stream = cx.stream(hStream, true)?;

@@ -10,7 +10,7 @@ use wire::Kind;
 
 /// `cuCtxFromGreenCtx`.
 pub unsafe extern "C" fn cuCtxFromGreenCtx(pContext: *mut CUcontext, hCtx: CUgreenCtx) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hCtx = cx.handle(Kind::GreenContext, hCtx as u64)?;
         not_null(pContext)?;
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn cuCtxGetDevResource(
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(resource)?;
         let v_h_ctx = cx.handle(Kind::Context, hCtx as u64)?;
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn cuDeviceGetDevResource(
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(device);
         not_null(resource)?;
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn cuDevResourceGenerateDesc(
     resources: *mut CUdevResource,
     nbResources: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(phDesc)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn cuDevSmResourceSplitByCount(
     useFlags: u32,
     minCount: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(input)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn cuGreenCtxCreate(
     dev: CUdevice,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         let desc = cx.handle(Kind::ResourceDesc, desc as u64)?;
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn cuGreenCtxCreate(
 
 /// `cuGreenCtxDestroy`.
 pub unsafe extern "C" fn cuGreenCtxDestroy(hCtx: CUgreenCtx) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hCtx = cx.handle(Kind::GreenContext, hCtx as u64)?;
         // SAFETY: the arguments are the program's.
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn cuGreenCtxGetDevResource(
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(resource)?;
         let v_h_ctx = cx.handle(Kind::GreenContext, hCtx as u64)?;
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn cuGreenCtxGetDevResource(
 
 /// `cuGreenCtxGetId`.
 pub unsafe extern "C" fn cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut u64) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(greenCtxId)?;
         let v_green_ctx = cx.handle(Kind::GreenContext, greenCtx as u64)?;
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut 
 
 /// `cuGreenCtxRecordEvent`.
 pub unsafe extern "C" fn cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hCtx = cx.handle(Kind::GreenContext, hCtx as u64)?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn cuGreenCtxStreamCreate(
     flags: u32,
     priority: i32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let greenCtx = cx.handle(Kind::GreenContext, greenCtx as u64)?;
         not_null(phStream)?;
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn cuGreenCtxStreamCreate(
 
 /// `cuGreenCtxWaitEvent`.
 pub unsafe extern "C" fn cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_ctx = cx.handle(Kind::GreenContext, hCtx as u64)?;
         let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
@@ -233,7 +233,7 @@ pub unsafe extern "C" fn cuStreamGetGreenCtx(
     hStream: CUstream,
     phCtx: *mut CUgreenCtx,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(phCtx)?;
         // SAFETY: the arguments are the program's.

@@ -17,7 +17,7 @@ pub unsafe extern "C" fn cuFuncSetBlockShape(
     y: i32,
     z: i32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::launch::cuFuncSetBlockShape(cx, hfunc, x, y, z) }
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn cuFuncSetBlockShape(
 
 /// `cuFuncSetSharedSize`.
 pub unsafe extern "C" fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { change(cx, hfunc, |s| s.shared = bytes) }
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
     hStream: CUstream,
     kernelParams: *mut *mut c_void,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel_ptsz(
     hStream: CUstream,
     kernelParams: *mut *mut c_void,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn cuLaunchHostFunc(
     r#fn: CUhostFn,
     userData: *mut c_void,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::launch::cuLaunchHostFunc(cx, hStream, r#fn, userData, false) }
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn cuLaunchHostFunc_ptsz(
     r#fn: CUhostFn,
     userData: *mut c_void,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::launch::cuLaunchHostFunc(cx, hStream, r#fn, userData, true) }
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn cuLaunchKernel_ptsz(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn cuLaunchKernelEx_ptsz(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
@@ -268,7 +268,7 @@ pub unsafe extern "C" fn cuLaunchKernelEx_ptsz(
 
 /// `cuParamSetf`.
 pub unsafe extern "C" fn cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { set_parameter(cx, hfunc, offset, &value.to_le_bytes()) }
@@ -277,7 +277,7 @@ pub unsafe extern "C" fn cuParamSetf(hfunc: CUfunction, offset: i32, value: f32)
 
 /// `cuParamSeti`.
 pub unsafe extern "C" fn cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { set_parameter(cx, hfunc, offset, &value.to_le_bytes()) }
@@ -286,7 +286,7 @@ pub unsafe extern "C" fn cuParamSeti(hfunc: CUfunction, offset: i32, value: u32)
 
 /// `cuParamSetSize`.
 pub unsafe extern "C" fn cuParamSetSize(hfunc: CUfunction, numbytes: u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::launch::cuParamSetSize(cx, hfunc, numbytes) }
@@ -299,7 +299,7 @@ pub unsafe extern "C" fn cuParamSetTexRef(
     texunit: i32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::launch::cuParamSetTexRef(cx, hfunc, texunit, hTexRef) }
@@ -313,7 +313,7 @@ pub unsafe extern "C" fn cuParamSetv(
     ptr: *mut c_void,
     numbytes: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::launch::cuParamSetv(cx, hfunc, offset, ptr, numbytes) }

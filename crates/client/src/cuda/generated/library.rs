@@ -18,7 +18,7 @@ pub unsafe extern "C" fn cuKernelGetAttribute(
     kernel: CUkernel,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         not_null(pi)?;
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn cuKernelGetAttribute(
 
 /// `cuKernelGetFunction`.
 pub unsafe extern "C" fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         not_null(pFunc)?;
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUk
 
 /// `cuKernelGetLibrary`.
 pub unsafe extern "C" fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         not_null(pLib)?;
         // SAFETY: the arguments are the program's.
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkern
 
 /// `cuKernelGetName`.
 pub unsafe extern "C" fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         not_null(name)?;
         // SAFETY: the arguments are the program's.
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn cuKernelGetParamInfo(
     paramOffset: *mut usize,
     paramSize: *mut usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         not_null(paramOffset)?;
         // SAFETY: the arguments are the program's.
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn cuKernelSetAttribute(
     kernel: CUkernel,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         // SAFETY: the arguments are the program's.
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn cuKernelSetCacheConfig(
     config: CUfunc_cache,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         // SAFETY: the arguments are the program's.
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn cuLibraryEnumerateKernels(
     numKernels: u32,
     lib: CUlibrary,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let lib = cx.handle(Kind::Library, lib as u64)?;
         // SAFETY: the arguments are the program's.
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn cuLibraryGetGlobal(
     library: CUlibrary,
     name: *const c_char,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let library = cx.handle(Kind::Library, library as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn cuLibraryGetKernel(
     library: CUlibrary,
     name: *const c_char,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let library = cx.handle(Kind::Library, library as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn cuLibraryGetKernel(
 
 /// `cuLibraryGetKernelCount`.
 pub unsafe extern "C" fn cuLibraryGetKernelCount(count: *mut u32, lib: CUlibrary) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(count)?;
         let v_lib = cx.handle(Kind::Library, lib as u64)?;
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn cuLibraryGetManaged(
     library: CUlibrary,
     name: *const c_char,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let library = cx.handle(Kind::Library, library as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn cuLibraryGetManaged(
 
 /// `cuLibraryGetModule`.
 pub unsafe extern "C" fn cuLibraryGetModule(pMod: *mut CUmodule, library: CUlibrary) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         let library = cx.handle(Kind::Library, library as u64)?;
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn cuLibraryLoadData(
     _libraryOptionValues: *mut *mut c_void,
     _numLibraryOptions: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(library)?;
         // SAFETY: the arguments are the program's.
@@ -292,7 +292,7 @@ pub unsafe extern "C" fn cuLibraryLoadFromFile(
     _libraryOptionValues: *mut *mut c_void,
     _numLibraryOptions: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(library)?;
         // SAFETY: the arguments are the program's.
@@ -311,7 +311,7 @@ pub unsafe extern "C" fn cuLibraryLoadFromFile(
 
 /// `cuLibraryUnload`.
 pub unsafe extern "C" fn cuLibraryUnload(library: CUlibrary) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let library = cx.handle(Kind::Library, library as u64)?;
         // SAFETY: the arguments are the program's.

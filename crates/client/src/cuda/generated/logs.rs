@@ -10,7 +10,7 @@ use wire::Kind;
 
 /// `cuLogsCurrent`.
 pub unsafe extern "C" fn cuLogsCurrent(iterator_out: *mut CUlogIterator, flags: u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_anywhere()?;
         not_null(iterator_out)?;
         // SAFETY: the arguments are the program's.
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn cuLogsDumpToFile(
     pathToFile: *const c_char,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_anywhere()?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let pathToFile = unsafe { c_text(pathToFile) }?;
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn cuLogsDumpToMemory(
     size: *mut usize,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_anywhere()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::logs::cuLogsDumpToMemory(cx, iterator, buffer, size, flags) }
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn cuLogsRegisterCallback(
     userData: *mut c_void,
     callback_out: *mut CUlogsCallbackHandle,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_anywhere()?;
         // SAFETY: the arguments are the program's.
         let v_callback_out = unsafe {
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn cuLogsRegisterCallback(
 
 /// `cuLogsUnregisterCallback`.
 pub unsafe extern "C" fn cuLogsUnregisterCallback(callback: CUlogsCallbackHandle) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_anywhere()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::logs::cuLogsUnregisterCallback(cx, callback) }

@@ -17,7 +17,7 @@ pub unsafe extern "C" fn cuMemAdvise(
     advice: CUmem_advise,
     device: CUdevice,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(devPtr);
         cx.must_be_safe()?;
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn cuMemAdvise_v2(
     advice: CUmem_advise,
     location: CUmemLocation,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(devPtr);
         cx.must_be_safe()?;
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn cuMemAllocManaged(
     bytesize: usize,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(dptr)?;
         cx.must_be_safe()?;
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync_ptsz(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn cuMemPrefetchAsync(
     dstDevice: CUdevice,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_ptsz(
     dstDevice: CUdevice,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2(
     flags: u32,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2_ptsz(
     flags: u32,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
@@ -232,7 +232,7 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -263,7 +263,7 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync_ptsz(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -291,7 +291,7 @@ pub unsafe extern "C" fn cuMemRangeGetAttribute(
     devPtr: CUdeviceptr,
     count: usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_address(devPtr);
         // SAFETY: the arguments are the program's.
@@ -308,7 +308,7 @@ pub unsafe extern "C" fn cuMemRangeGetAttributes(
     devPtr: CUdeviceptr,
     count: usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_address(devPtr);
         // SAFETY: the arguments are the program's.
@@ -333,7 +333,7 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync(
     length: usize,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
@@ -350,7 +350,7 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync_ptsz(
     length: usize,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.

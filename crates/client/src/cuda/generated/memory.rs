@@ -52,7 +52,7 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
     Height: usize,
     ElementSizeBytes: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(dptr)?;
         not_null(pPitch)?;
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
 
 /// `cuMemAlloc_v2`.
 pub unsafe extern "C" fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(dptr)?;
         cx.must_be_safe()?;
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn cuMemFree(_dptr: CUdeviceptr_v1) -> CUresult {
 
 /// `cuMemFreeHost`.
 pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
 
 /// `cuMemFree_v2`.
 pub unsafe extern "C" fn cuMemFree_v2(dptr: CUdeviceptr) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dptr);
         cx.must_be_safe()?;
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
     psize: *mut usize,
     dptr: CUdeviceptr,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_address(dptr);
         // SAFETY: the arguments are the program's.
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn cuMemGetInfo(_free: *mut u32, _total: *mut u32) -> CUre
 
 /// `cuMemGetInfo_v2`.
 pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_req = wire::CuMemGetInfoV2 {};
         let v_bytes = cx.call(&v_req)?;
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn cuMemHostAlloc(
     bytesize: usize,
     Flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pp)?;
         cx.must_be_safe()?;
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
     p: *mut c_void,
     Flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::memory::cuMemHostGetDevicePointer_v2(cx, pdptr, p, Flags) }
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
 
 /// `cuMemHostGetFlags`.
 pub unsafe extern "C" fn cuMemHostGetFlags(pFlags: *mut u32, p: *mut c_void) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         not_null(pFlags)?;
         // SAFETY: the arguments are the program's.
@@ -279,7 +279,7 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
     bytesize: usize,
     Flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         cx.must_be_safe()?;
@@ -290,7 +290,7 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
 
 /// `cuMemHostUnregister`.
 pub unsafe extern "C" fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
@@ -304,7 +304,7 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     attribute: CUpointer_attribute,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_address(ptr);
         // SAFETY: the arguments are the program's.
@@ -319,7 +319,7 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
     data: *mut *mut c_void,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_address(ptr);
         // SAFETY: the arguments are the program's.
@@ -341,7 +341,7 @@ pub unsafe extern "C" fn cuPointerSetAttribute(
     attribute: CUpointer_attribute,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(ptr);
         // SAFETY: the arguments are the program's.

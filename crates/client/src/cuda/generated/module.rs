@@ -17,7 +17,7 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
     attrib: CUfunction_attribute,
     hfunc: CUfunction,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pi)?;
         // SAFETY: the arguments are the program's.
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
 
 /// `cuFuncGetModule`.
 pub unsafe extern "C" fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(hmod)?;
         // SAFETY: the arguments are the program's.
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn cuFuncIsLoaded(
     state: *mut CUfunctionLoadingState,
     function: CUfunction,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(state)?;
         let v_function = cx.handle(Kind::Function, function as u64)?;
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn cuFuncIsLoaded(
 
 /// `cuFuncLoad`.
 pub unsafe extern "C" fn cuFuncLoad(function: CUfunction) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_function = cx.handle(Kind::Function, function as u64)?;
         let v_req = wire::CuFuncLoad {
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn cuFuncSetAttribute(
     attrib: CUfunction_attribute,
     value: i32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe { engine::attributes::set_attribute(cx, hfunc, attrib, value, cx.current_device()?) }
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn cuFuncSetAttribute(
 
 /// `cuFuncSetCacheConfig`.
 pub unsafe extern "C" fn cuFuncSetCacheConfig(hfunc: CUfunction, config: CUfunc_cache) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_hfunc = cx.handle(Kind::Function, hfunc as u64)?;
         let v_req = wire::CuFuncSetCacheConfig {
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn cuFuncSetSharedMemConfig(
     hfunc: CUfunction,
     config: CUsharedconfig,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_hfunc = cx.handle(Kind::Function, hfunc as u64)?;
         let v_req = wire::CuFuncSetSharedMemConfig {
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn cuLinkAddData_v2(
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let state = cx.handle(Kind::Link, state as u64)?;
         // SAFETY: the arguments are the program's.
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn cuLinkAddFile_v2(
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let state = cx.handle(Kind::Link, state as u64)?;
         // SAFETY: the arguments are the program's.
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn cuLinkComplete(
     cubinOut: *mut *mut c_void,
     sizeOut: *mut usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let state = cx.handle(Kind::Link, state as u64)?;
         not_null(cubinOut)?;
@@ -272,7 +272,7 @@ pub unsafe extern "C" fn cuLinkCreate_v2(
     optionValues: *mut *mut c_void,
     stateOut: *mut CUlinkState,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         not_null(stateOut)?;
@@ -291,7 +291,7 @@ pub unsafe extern "C" fn cuLinkCreate_v2(
 
 /// `cuLinkDestroy`.
 pub unsafe extern "C" fn cuLinkDestroy(state: CUlinkState) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let state = cx.handle(Kind::Link, state as u64)?;
         // SAFETY: the arguments are the program's.
@@ -305,7 +305,7 @@ pub unsafe extern "C" fn cuModuleEnumerateFunctions(
     numFunctions: u32,
     r#mod: CUmodule,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let r#mod = cx.handle(Kind::Module, r#mod as u64)?;
         // SAFETY: the arguments are the program's.
@@ -326,7 +326,7 @@ pub unsafe extern "C" fn cuModuleGetFunction(
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hmod = cx.handle(Kind::Module, hmod as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -342,7 +342,7 @@ pub unsafe extern "C" fn cuModuleGetFunction(
 
 /// `cuModuleGetFunctionCount`.
 pub unsafe extern "C" fn cuModuleGetFunctionCount(count: *mut u32, r#mod: CUmodule) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(count)?;
         let v_mod = cx.handle(Kind::Module, r#mod as u64)?;
@@ -375,7 +375,7 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hmod = cx.handle(Kind::Module, hmod as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -396,7 +396,7 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
 
 /// `cuModuleGetLoadingMode`.
 pub unsafe extern "C" fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         not_null(mode)?;
         // SAFETY: the arguments are the program's.
@@ -413,7 +413,7 @@ pub unsafe extern "C" fn cuModuleGetSurfRef(
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pSurfRef)?;
         let v_hmod = cx.handle(Kind::Module, hmod as u64)?;
@@ -440,7 +440,7 @@ pub unsafe extern "C" fn cuModuleGetTexRef(
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pTexRef)?;
         let v_hmod = cx.handle(Kind::Module, hmod as u64)?;
@@ -463,7 +463,7 @@ pub unsafe extern "C" fn cuModuleGetTexRef(
 
 /// `cuModuleLoad`.
 pub unsafe extern "C" fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         not_null(module)?;
@@ -497,7 +497,7 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         not_null(module)?;
@@ -534,7 +534,7 @@ pub unsafe extern "C" fn cuModuleLoadFatBinary(
 
 /// `cuModuleUnload`.
 pub unsafe extern "C" fn cuModuleUnload(hmod: CUmodule) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let hmod = cx.handle(Kind::Module, hmod as u64)?;
         cx.must_be_safe()?;

@@ -10,7 +10,7 @@ use wire::Kind;
 
 /// `cuCtxDisablePeerAccess`.
 pub unsafe extern "C" fn cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_peer_context = cx.handle(Kind::Context, peerContext as u64)?;
         let v_req = wire::CuCtxDisablePeerAccess {
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUres
 
 /// `cuCtxEnablePeerAccess`.
 pub unsafe extern "C" fn cuCtxEnablePeerAccess(peerContext: CUcontext, Flags: u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_peer_context = cx.handle(Kind::Context, peerContext as u64)?;
         let v_req = wire::CuCtxEnablePeerAccess {
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(
     dev: CUdevice,
     peerDev: CUdevice,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(canAccessPeer)?;
         // SAFETY: the arguments are the program's.
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn cuDeviceGetP2PAtomicCapabilities(
     srcDevice: CUdevice,
     dstDevice: CUdevice,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(capabilities)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn cuDeviceGetP2PAttribute(
     srcDevice: CUdevice,
     dstDevice: CUdevice,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(value)?;
         // SAFETY: the arguments are the program's.

@@ -15,7 +15,7 @@ pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(
     pool_out: *mut CUmemoryPool,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         not_null(pool_out)?;
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(
 
 /// `cuDeviceGetMemPool`.
 pub unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         not_null(pool)?;
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevi
 
 /// `cuDeviceSetMemPool`.
 pub unsafe extern "C" fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn cuMemAllocAsync(
     bytesize: usize,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         let hStream = cx.stream(hStream, false)?;
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn cuMemAllocAsync_ptsz(
     bytesize: usize,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         let hStream = cx.stream(hStream, true)?;
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync(
     pool: CUmemoryPool,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         let hStream = cx.stream(hStream, false)?;
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync_ptsz(
     pool: CUmemoryPool,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
         let hStream = cx.stream(hStream, true)?;
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync_ptsz(
 
 /// `cuMemFreeAsync`.
 pub unsafe extern "C" fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) ->
 
 /// `cuMemFreeAsync_ptsz`.
 pub unsafe extern "C" fn cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn cuMemGetDefaultMemPool(
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pool_out)?;
         // SAFETY: the arguments are the program's.
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn cuMemGetMemPool(
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pool)?;
         // SAFETY: the arguments are the program's.
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn cuMemPoolCreate(
     pool: *mut CUmemoryPool,
     poolProps: *const CUmemPoolProps,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(poolProps)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn cuMemPoolCreate(
 
 /// `cuMemPoolDestroy`.
 pub unsafe extern "C" fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         cx.must_be_safe()?;
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn cuMemPoolExportPointer(
     shareData_out: *mut CUmemPoolPtrExportData,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(ptr);
         not_null(shareData_out)?;
@@ -240,7 +240,7 @@ pub unsafe extern "C" fn cuMemPoolExportToShareableHandle(
     handleType: CUmemAllocationHandleType,
     flags: u64,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         // SAFETY: the arguments are the program's.
@@ -258,7 +258,7 @@ pub unsafe extern "C" fn cuMemPoolGetAccess(
     memPool: CUmemoryPool,
     location: *mut CUmemLocation,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let memPool = cx.handle(Kind::MemoryPool, memPool as u64)?;
         not_null(flags)?;
@@ -277,7 +277,7 @@ pub unsafe extern "C" fn cuMemPoolGetAttribute(
     attr: CUmemPool_attribute,
     value: *mut c_void,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         // SAFETY: the arguments are the program's.
@@ -292,7 +292,7 @@ pub unsafe extern "C" fn cuMemPoolImportFromShareableHandle(
     handleType: CUmemAllocationHandleType,
     flags: u64,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pool_out)?;
         // SAFETY: the arguments are the program's.
@@ -313,7 +313,7 @@ pub unsafe extern "C" fn cuMemPoolImportPointer(
     pool: CUmemoryPool,
     shareData: *mut CUmemPoolPtrExportData,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         not_null(shareData)?;
@@ -335,7 +335,7 @@ pub unsafe extern "C" fn cuMemPoolSetAccess(
     map: *const CUmemAccessDesc,
     count: usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         // SAFETY: the arguments are the program's.
@@ -349,7 +349,7 @@ pub unsafe extern "C" fn cuMemPoolSetAttribute(
     attr: CUmemPool_attribute,
     value: *mut c_void,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         // SAFETY: the arguments are the program's.
@@ -359,7 +359,7 @@ pub unsafe extern "C" fn cuMemPoolSetAttribute(
 
 /// `cuMemPoolTrimTo`.
 pub unsafe extern "C" fn cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         cx.must_be_safe()?;
@@ -374,7 +374,7 @@ pub unsafe extern "C" fn cuMemSetMemPool(
     r#type: CUmemAllocationType,
     pool: CUmemoryPool,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         // SAFETY: the arguments are the program's.

@@ -22,7 +22,7 @@ pub unsafe extern "C" fn cuProfilerInitialize(
 
 /// `cuProfilerStart`.
 pub unsafe extern "C" fn cuProfilerStart() -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_req = wire::CuProfilerStart {};
         cx.send(&v_req)?;
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn cuProfilerStart() -> CUresult {
 
 /// `cuProfilerStop`.
 pub unsafe extern "C" fn cuProfilerStop() -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_req = wire::CuProfilerStop {};
         cx.send(&v_req)?;

@@ -17,7 +17,7 @@ pub unsafe extern "C" fn cuStreamAddCallback(
     userData: *mut c_void,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn cuStreamAddCallback_ptsz(
     userData: *mut c_void,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp(
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
         // SAFETY: the arguments are the program's.
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_ptsz(
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
         // SAFETY: the arguments are the program's.
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
         // SAFETY: the arguments are the program's.
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2_ptsz(
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
         // SAFETY: the arguments are the program's.
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph(
     numDependencies: usize,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
     numDependencies: usize,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2(
     hStream: CUstream,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2_ptsz(
     hStream: CUstream,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
@@ -223,7 +223,7 @@ pub unsafe extern "C" fn cuStreamCopyAttributes(
     dstStream: CUstream,
     srcStream: CUstream,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_dst_stream = cx.stream(dstStream, false)?;
         let v_src_stream = cx.stream(srcStream, false)?;
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn cuStreamCopyAttributes_ptsz(
     dstStream: CUstream,
     srcStream: CUstream,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_dst_stream = cx.stream(dstStream, true)?;
         let v_src_stream = cx.stream(srcStream, true)?;
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn cuStreamCopyAttributes_ptsz(
 
 /// `cuStreamCreate`.
 pub unsafe extern "C" fn cuStreamCreate(phStream: *mut CUstream, Flags: u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(phStream)?;
         // SAFETY: the arguments are the program's.
@@ -273,7 +273,7 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
     flags: u32,
     priority: i32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(phStream)?;
         // SAFETY: the arguments are the program's.
@@ -293,7 +293,7 @@ pub unsafe extern "C" fn cuStreamDestroy(hStream: CUstream) -> CUresult {
 
 /// `cuStreamDestroy_v2`.
 pub unsafe extern "C" fn cuStreamDestroy_v2(hStream: CUstream) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_stream = cx.handle(Kind::Stream, hStream as u64)?;
         let v_req = wire::CuStreamDestroyV2 {
@@ -326,7 +326,7 @@ pub unsafe extern "C" fn cuStreamGetAttribute(
     attr: CUstreamAttrID,
     value: *mut CUstreamAttrValue,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(value)?;
         let v_h_stream = cx.stream(hStream, false)?;
@@ -348,7 +348,7 @@ pub unsafe extern "C" fn cuStreamGetAttribute_ptsz(
     attr: CUstreamAttrID,
     value: *mut CUstreamAttrValue,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(value)?;
         let v_h_stream = cx.stream(hStream, true)?;
@@ -460,7 +460,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
     edgeData_out: *mut *const CUgraphEdgeData,
     numDependencies_out: *mut usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
@@ -489,7 +489,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
     edgeData_out: *mut *const CUgraphEdgeData,
     numDependencies_out: *mut usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
@@ -510,7 +510,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
 
 /// `cuStreamGetCtx`.
 pub unsafe extern "C" fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let hStream = cx.stream(hStream, false)?;
         not_null(pctx)?;
@@ -524,7 +524,7 @@ pub unsafe extern "C" fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext)
 
 /// `cuStreamGetCtx_ptsz`.
 pub unsafe extern "C" fn cuStreamGetCtx_ptsz(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let hStream = cx.stream(hStream, true)?;
         not_null(pctx)?;
@@ -542,7 +542,7 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2(
     pCtx: *mut CUcontext,
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         not_null(pCtx)?;
@@ -561,7 +561,7 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
     pCtx: *mut CUcontext,
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         not_null(pCtx)?;
@@ -576,7 +576,7 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
 
 /// `cuStreamGetDevice`.
 pub unsafe extern "C" fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let hStream = cx.stream(hStream, false)?;
         not_null(device)?;
@@ -593,7 +593,7 @@ pub unsafe extern "C" fn cuStreamGetDevice_ptsz(
     hStream: CUstream,
     device: *mut CUdevice,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let hStream = cx.stream(hStream, true)?;
         not_null(device)?;
@@ -607,7 +607,7 @@ pub unsafe extern "C" fn cuStreamGetDevice_ptsz(
 
 /// `cuStreamGetFlags`.
 pub unsafe extern "C" fn cuStreamGetFlags(hStream: CUstream, flags: *mut u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(flags)?;
         let v_h_stream = cx.stream(hStream, false)?;
@@ -624,7 +624,7 @@ pub unsafe extern "C" fn cuStreamGetFlags(hStream: CUstream, flags: *mut u32) ->
 
 /// `cuStreamGetFlags_ptsz`.
 pub unsafe extern "C" fn cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(flags)?;
         let v_h_stream = cx.stream(hStream, true)?;
@@ -641,7 +641,7 @@ pub unsafe extern "C" fn cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u3
 
 /// `cuStreamGetId`.
 pub unsafe extern "C" fn cuStreamGetId(hStream: CUstream, streamId: *mut u64) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(streamId)?;
         let v_h_stream = cx.stream(hStream, false)?;
@@ -658,7 +658,7 @@ pub unsafe extern "C" fn cuStreamGetId(hStream: CUstream, streamId: *mut u64) ->
 
 /// `cuStreamGetId_ptsz`.
 pub unsafe extern "C" fn cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u64) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(streamId)?;
         let v_h_stream = cx.stream(hStream, true)?;
@@ -675,7 +675,7 @@ pub unsafe extern "C" fn cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u6
 
 /// `cuStreamGetPriority`.
 pub unsafe extern "C" fn cuStreamGetPriority(hStream: CUstream, priority: *mut i32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(priority)?;
         let v_h_stream = cx.stream(hStream, false)?;
@@ -695,7 +695,7 @@ pub unsafe extern "C" fn cuStreamGetPriority_ptsz(
     hStream: CUstream,
     priority: *mut i32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(priority)?;
         let v_h_stream = cx.stream(hStream, true)?;
@@ -715,7 +715,7 @@ pub unsafe extern "C" fn cuStreamIsCapturing(
     hStream: CUstream,
     captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         not_null(captureStatus)?;
@@ -733,7 +733,7 @@ pub unsafe extern "C" fn cuStreamIsCapturing_ptsz(
     hStream: CUstream,
     captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         not_null(captureStatus)?;
@@ -748,7 +748,7 @@ pub unsafe extern "C" fn cuStreamIsCapturing_ptsz(
 
 /// `cuStreamQuery`.
 pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         cx.must_be_safe()?;
@@ -759,7 +759,7 @@ pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
 
 /// `cuStreamQuery_ptsz`.
 pub unsafe extern "C" fn cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         cx.must_be_safe()?;
@@ -774,7 +774,7 @@ pub unsafe extern "C" fn cuStreamSetAttribute(
     attr: CUstreamAttrID,
     param: *const CUstreamAttrValue,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_stream = cx.stream(hStream, false)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -795,7 +795,7 @@ pub unsafe extern "C" fn cuStreamSetAttribute_ptsz(
     attr: CUstreamAttrID,
     param: *const CUstreamAttrValue,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_stream = cx.stream(hStream, true)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -812,7 +812,7 @@ pub unsafe extern "C" fn cuStreamSetAttribute_ptsz(
 
 /// `cuStreamSynchronize`.
 pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         cx.must_be_safe()?;
@@ -823,7 +823,7 @@ pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
 
 /// `cuStreamSynchronize_ptsz`.
 pub unsafe extern "C" fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         cx.must_be_safe()?;
@@ -878,7 +878,7 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2(
     numDependencies: usize,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
@@ -903,7 +903,7 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2_ptsz(
     numDependencies: usize,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
@@ -969,7 +969,7 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2(
     value: u32,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
         // SAFETY: the arguments are the program's.
@@ -986,7 +986,7 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2_ptsz(
     value: u32,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
         // SAFETY: the arguments are the program's.
@@ -1025,7 +1025,7 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2(
     value: u64,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
         // SAFETY: the arguments are the program's.
@@ -1042,7 +1042,7 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2_ptsz(
     value: u64,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
         // SAFETY: the arguments are the program's.
@@ -1095,7 +1095,7 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2(
     value: u32,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
         // SAFETY: the arguments are the program's.
@@ -1114,7 +1114,7 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2_ptsz(
     value: u32,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
         // SAFETY: the arguments are the program's.
@@ -1169,7 +1169,7 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2(
     value: u64,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
         // SAFETY: the arguments are the program's.
@@ -1188,7 +1188,7 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
     value: u64,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
         // SAFETY: the arguments are the program's.
@@ -1204,7 +1204,7 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
 pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(
     mode: *mut CUstreamCaptureMode,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::stream::cuThreadExchangeStreamCaptureMode(cx, mode) }

@@ -76,7 +76,7 @@ pub unsafe extern "C" fn module_from_fatbin_8(
 
 /// `primary_context`.
 pub unsafe extern "C" fn primary_context(out: *mut CUcontext, dev: CUdevice) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_device(dev);
         not_null(out)?;
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn current_context(pctx: *mut CUcontext) -> CUresult {
 
 /// `handshake_1`.
 pub unsafe extern "C" fn handshake_1(version: u32, seconds: u64, out: *mut u64) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::tables::handshake_1(cx, version, seconds, out) }
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn handshake_1(version: u32, seconds: u64, out: *mut u64) 
 
 /// `context_number`.
 pub unsafe extern "C" fn context_number(ctx: CUcontext, out: *mut u64) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         not_null(out)?;
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn context_number(ctx: CUcontext, out: *mut u64) -> CUresu
 
 /// `stream_number`.
 pub unsafe extern "C" fn stream_number(ctx: CUcontext, inside: u64, out: *mut u64) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         not_null(out)?;
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn stream_inside(
     out: *mut u64,
     per_thread: i32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         not_null(out)?;
         // SAFETY: the arguments are the program's.
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn layout_get(
     index_in_gpc: *mut *mut u8,
     gpc_of_tpc: *mut *mut u8,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(index_in_gpc)?;
         not_null(gpc_of_tpc)?;
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn storage_put(
     value: *mut c_void,
     destructor: Option<unsafe extern "C" fn(CUcontext, *mut c_void, *mut c_void)>,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn storage_put(
 
 /// `storage_delete`.
 pub unsafe extern "C" fn storage_delete(ctx: CUcontext, key: *mut c_void) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn storage_get(
     ctx: CUcontext,
     key: *mut c_void,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         not_null(out)?;

@@ -15,7 +15,7 @@ pub unsafe extern "C" fn cuSurfObjectCreate(
     pSurfObject: *mut CUsurfObject,
     pResDesc: *const CUDA_RESOURCE_DESC,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pResDesc)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn cuSurfObjectCreate(
 
 /// `cuSurfObjectDestroy`.
 pub unsafe extern "C" fn cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::texture::cuSurfObjectDestroy(cx, surfObject) }
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn cuSurfObjectGetResourceDesc(
     pResDesc: *mut CUDA_RESOURCE_DESC,
     surfObject: CUsurfObject,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         not_null(pResDesc)?;
         // SAFETY: the arguments are the program's.
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn cuSurfObjectGetResourceDesc(
 
 /// `cuSurfRefGetArray`.
 pub unsafe extern "C" fn cuSurfRefGetArray(phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hSurfRef = cx.handle(Kind::SurfRef, hSurfRef as u64)?;
         not_null(phArray)?;
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn cuSurfRefSetArray(
     hArray: CUarray,
     Flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_surf_ref = cx.handle(Kind::SurfRef, hSurfRef as u64)?;
         let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn cuTexObjectCreate(
     pTexDesc: *const CUDA_TEXTURE_DESC,
     pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pResDesc)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn cuTexObjectCreate(
 
 /// `cuTexObjectDestroy`.
 pub unsafe extern "C" fn cuTexObjectDestroy(texObject: CUtexObject) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::texture::cuTexObjectDestroy(cx, texObject) }
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn cuTexObjectGetResourceDesc(
     pResDesc: *mut CUDA_RESOURCE_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         not_null(pResDesc)?;
         // SAFETY: the arguments are the program's.
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn cuTexObjectGetResourceViewDesc(
     pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pResViewDesc)?;
         let v_req = wire::CuTexObjectGetResourceViewDesc {
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn cuTexObjectGetTextureDesc(
     pTexDesc: *mut CUDA_TEXTURE_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pTexDesc)?;
         let v_req = wire::CuTexObjectGetTextureDesc {
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn cuTexObjectGetTextureDesc(
 
 /// `cuTexRefCreate`.
 pub unsafe extern "C" fn cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pTexRef)?;
         let v_p_tex_ref = cx.create(Kind::TexRef);
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
 
 /// `cuTexRefDestroy`.
 pub unsafe extern "C" fn cuTexRefDestroy(hTexRef: CUtexref) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefDestroy {
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn cuTexRefGetAddressMode(
     hTexRef: CUtexref,
     dim: i32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pam)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -248,7 +248,7 @@ pub unsafe extern "C" fn cuTexRefGetAddress_v2(
     pdptr: *mut CUdeviceptr,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pdptr)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -265,7 +265,7 @@ pub unsafe extern "C" fn cuTexRefGetAddress_v2(
 
 /// `cuTexRefGetArray`.
 pub unsafe extern "C" fn cuTexRefGetArray(phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hTexRef = cx.handle(Kind::TexRef, hTexRef as u64)?;
         not_null(phArray)?;
@@ -282,7 +282,7 @@ pub unsafe extern "C" fn cuTexRefGetBorderColor(
     pBorderColor: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pBorderColor)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -302,7 +302,7 @@ pub unsafe extern "C" fn cuTexRefGetFilterMode(
     pfm: *mut CUfilter_mode,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pfm)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -319,7 +319,7 @@ pub unsafe extern "C" fn cuTexRefGetFilterMode(
 
 /// `cuTexRefGetFlags`.
 pub unsafe extern "C" fn cuTexRefGetFlags(pFlags: *mut u32, hTexRef: CUtexref) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pFlags)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -340,7 +340,7 @@ pub unsafe extern "C" fn cuTexRefGetFormat(
     pNumChannels: *mut i32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pFormat)?;
         not_null(pNumChannels)?;
@@ -363,7 +363,7 @@ pub unsafe extern "C" fn cuTexRefGetMaxAnisotropy(
     pmaxAniso: *mut i32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pmaxAniso)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -383,7 +383,7 @@ pub unsafe extern "C" fn cuTexRefGetMipmapFilterMode(
     pfm: *mut CUfilter_mode,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pfm)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -403,7 +403,7 @@ pub unsafe extern "C" fn cuTexRefGetMipmapLevelBias(
     pbias: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pbias)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -424,7 +424,7 @@ pub unsafe extern "C" fn cuTexRefGetMipmapLevelClamp(
     pmaxMipmapLevelClamp: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(pminMipmapLevelClamp)?;
         not_null(pmaxMipmapLevelClamp)?;
@@ -447,7 +447,7 @@ pub unsafe extern "C" fn cuTexRefGetMipmappedArray(
     phMipmappedArray: *mut CUmipmappedArray,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let hTexRef = cx.handle(Kind::TexRef, hTexRef as u64)?;
         not_null(phMipmappedArray)?;
@@ -503,7 +503,7 @@ pub unsafe extern "C" fn cuTexRefSetAddress2D_v3(
     dptr: CUdeviceptr,
     Pitch: usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dptr);
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -526,7 +526,7 @@ pub unsafe extern "C" fn cuTexRefSetAddressMode(
     dim: i32,
     am: CUaddress_mode,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetAddressMode {
@@ -546,7 +546,7 @@ pub unsafe extern "C" fn cuTexRefSetAddress_v2(
     dptr: CUdeviceptr,
     bytes: usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dptr);
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -571,7 +571,7 @@ pub unsafe extern "C" fn cuTexRefSetArray(
     hArray: CUarray,
     Flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_h_array = cx.handle_opt(Kind::Array, hArray as u64)?;
@@ -590,7 +590,7 @@ pub unsafe extern "C" fn cuTexRefSetBorderColor(
     hTexRef: CUtexref,
     pBorderColor: *mut f32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -606,7 +606,7 @@ pub unsafe extern "C" fn cuTexRefSetBorderColor(
 
 /// `cuTexRefSetFilterMode`.
 pub unsafe extern "C" fn cuTexRefSetFilterMode(hTexRef: CUtexref, fm: CUfilter_mode) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetFilterMode {
@@ -620,7 +620,7 @@ pub unsafe extern "C" fn cuTexRefSetFilterMode(hTexRef: CUtexref, fm: CUfilter_m
 
 /// `cuTexRefSetFlags`.
 pub unsafe extern "C" fn cuTexRefSetFlags(hTexRef: CUtexref, Flags: u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetFlags {
@@ -638,7 +638,7 @@ pub unsafe extern "C" fn cuTexRefSetFormat(
     fmt: CUarray_format,
     NumPackedComponents: i32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetFormat {
@@ -653,7 +653,7 @@ pub unsafe extern "C" fn cuTexRefSetFormat(
 
 /// `cuTexRefSetMaxAnisotropy`.
 pub unsafe extern "C" fn cuTexRefSetMaxAnisotropy(hTexRef: CUtexref, maxAniso: u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetMaxAnisotropy {
@@ -670,7 +670,7 @@ pub unsafe extern "C" fn cuTexRefSetMipmapFilterMode(
     hTexRef: CUtexref,
     fm: CUfilter_mode,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetMipmapFilterMode {
@@ -684,7 +684,7 @@ pub unsafe extern "C" fn cuTexRefSetMipmapFilterMode(
 
 /// `cuTexRefSetMipmapLevelBias`.
 pub unsafe extern "C" fn cuTexRefSetMipmapLevelBias(hTexRef: CUtexref, bias: f32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetMipmapLevelBias {
@@ -702,7 +702,7 @@ pub unsafe extern "C" fn cuTexRefSetMipmapLevelClamp(
     minMipmapLevelClamp: f32,
     maxMipmapLevelClamp: f32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetMipmapLevelClamp {
@@ -721,7 +721,7 @@ pub unsafe extern "C" fn cuTexRefSetMipmappedArray(
     hMipmappedArray: CUmipmappedArray,
     Flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_h_mipmapped_array = cx.handle_opt(Kind::MipmappedArray, hMipmappedArray as u64)?;

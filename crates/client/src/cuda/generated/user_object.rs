@@ -14,7 +14,7 @@ pub unsafe extern "C" fn cuGraphReleaseUserObject(
     object: CUuserObject,
     count: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_graph = cx.handle(Kind::Graph, graph as u64)?;
         let v_object = cx.handle(Kind::UserObject, object as u64)?;
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn cuGraphRetainUserObject(
     count: u32,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_graph = cx.handle(Kind::Graph, graph as u64)?;
         let v_object = cx.handle(Kind::UserObject, object as u64)?;
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn cuUserObjectCreate(
     initialRefcount: u32,
     flags: u32,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(object_out)?;
         // SAFETY: the arguments are the program's.
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn cuUserObjectCreate(
 
 /// `cuUserObjectRelease`.
 pub unsafe extern "C" fn cuUserObjectRelease(object: CUuserObject, count: u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_object = cx.handle(Kind::UserObject, object as u64)?;
         let v_req = wire::CuUserObjectRelease {
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn cuUserObjectRelease(object: CUuserObject, count: u32) -
 
 /// `cuUserObjectRetain`.
 pub unsafe extern "C" fn cuUserObjectRetain(object: CUuserObject, count: u32) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let v_object = cx.handle(Kind::UserObject, object as u64)?;
         let v_req = wire::CuUserObjectRetain {

@@ -46,6 +46,8 @@ pub struct Events {
     all: Mutex<HashMap<u32, Event>>,
     /// What is over once an event has happened, by event, while something depends on it.
     behind: Mutex<HashMap<u32, Behind>>,
+    /// Whether anything has depended on an event: as a rule no record need look.
+    depended: AtomicBool,
     /// Whether the program asks about events.
     asks: AtomicBool,
     /// How often it has asked too early.
@@ -68,17 +70,21 @@ impl Events {
     /// An event is gone.
     pub fn forget(&self, id: u32) {
         lock(&self.all).remove(&id);
-        lock(&self.behind).remove(&id);
+        self.leaves(id);
     }
 
     /// An event is about to be recorded: what was before its last record says nothing any more.
+    #[inline]
     pub fn leaves(&self, id: u32) {
-        lock(&self.behind).remove(&id);
+        if self.depended.load(Ordering::Acquire) {
+            lock(&self.behind).remove(&id);
+        }
     }
 
     /// The record is queued, behind this.
     pub fn comes_behind(&self, id: u32, what: Behind) {
         if !self.is_unseen() && lock(&self.all).contains_key(&id) {
+            self.depended.store(true, Ordering::Release);
             lock(&self.behind).insert(id, what);
         }
     }

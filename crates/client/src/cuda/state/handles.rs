@@ -96,7 +96,7 @@ impl Table {
 pub struct Handles {
     /// What all of them have in common.
     tag: u64,
-    tables: Box<[Table]>,
+    tables: Box<[Table; Kind::COUNT]>,
     /// Handles of the driver's, and the ids that they stand for.
     aliases: RwLock<BTreeMap<(usize, u64), u32>>,
     /// Whether there has been any.
@@ -112,9 +112,10 @@ impl Default for Handles {
 impl Handles {
     /// None, of so manieth a server.
     pub fn of(server: usize) -> Self {
+        let tables: Box<[_]> = Kind::ALL.iter().map(|_| Table::new()).collect();
         Self {
             tag: TAG | (server as u64) << SERVER,
-            tables: Kind::ALL.iter().map(|_| Table::new()).collect(),
+            tables: tables.try_into().ok().expect("one of each kind"),
             aliases: RwLock::default(),
             aliased: AtomicBool::new(false),
         }

@@ -15,7 +15,7 @@ pub unsafe extern "C" fn nvmlDeviceGetAdaptiveClockInfoStatus(
     device: nvmlDevice_t,
     adaptiveClockStatus: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn nvmlDeviceGetApplicationsClock(
     clockType: nvmlClockType_t,
     clockMHz: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn nvmlDeviceGetAutoBoostedClocksEnabled(
     isEnabled: *mut nvmlEnableState_t,
     defaultIsEnabled: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(isEnabled)?;
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn nvmlDeviceGetClock(
     clockId: nvmlClockId_t,
     clockMHz: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn nvmlDeviceGetClockInfo(
     r#type: nvmlClockType_t,
     clock: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(clock)?;
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn nvmlDeviceGetClockOffsets(
     device: nvmlDevice_t,
     info: *mut nvmlClockOffset_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn nvmlDeviceGetCoolerInfo(
     device: nvmlDevice_t,
     coolerInfo: *mut nvmlCoolerInfo_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn nvmlDeviceGetCurrentClockFreqs(
     device: nvmlDevice_t,
     currentClockFreqs: *mut nvmlDeviceCurrentClockFreqs_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn nvmlDeviceGetCurrentClocksEventReasons(
     device: nvmlDevice_t,
     clocksEventReasons: *mut u64,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(clocksEventReasons)?;
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn nvmlDeviceGetCurrentClocksThrottleReasons(
     device: nvmlDevice_t,
     clocksThrottleReasons: *mut u64,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(clocksThrottleReasons)?;
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn nvmlDeviceGetDefaultApplicationsClock(
     clockType: nvmlClockType_t,
     clockMHz: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn nvmlDeviceGetDynamicPstatesInfo(
     device: nvmlDevice_t,
     pDynamicPstatesInfo: *mut nvmlGpuDynamicPstatesInfo_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -281,7 +281,7 @@ pub unsafe extern "C" fn nvmlDeviceGetEnforcedPowerLimit(
     device: nvmlDevice_t,
     limit: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(limit)?;
@@ -299,7 +299,7 @@ pub unsafe extern "C" fn nvmlDeviceGetFanControlPolicy_v2(
     fan: u32,
     policy: *mut nvmlFanControlPolicy_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -322,7 +322,7 @@ pub unsafe extern "C" fn nvmlDeviceGetFanSpeed(
     device: nvmlDevice_t,
     speed: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(speed)?;
@@ -339,7 +339,7 @@ pub unsafe extern "C" fn nvmlDeviceGetFanSpeedRPM(
     device: nvmlDevice_t,
     fanSpeed: *mut nvmlFanSpeedInfo_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -359,7 +359,7 @@ pub unsafe extern "C" fn nvmlDeviceGetFanSpeed_v2(
     fan: u32,
     speed: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -383,7 +383,7 @@ pub unsafe extern "C" fn nvmlDeviceGetGpcClkMinMaxVfOffset(
     minOffset: *mut i32,
     maxOffset: *mut i32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -402,7 +402,7 @@ pub unsafe extern "C" fn nvmlDeviceGetGpcClkVfOffset(
     device: nvmlDevice_t,
     offset: *mut i32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -421,7 +421,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMarginTemperature(
     device: nvmlDevice_t,
     marginTempInfo: *mut nvmlMarginTemperature_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -441,7 +441,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMaxClockInfo(
     r#type: nvmlClockType_t,
     clock: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(clock)?;
@@ -460,7 +460,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMaxCustomerBoostClock(
     clockType: nvmlClockType_t,
     clockMHz: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -484,7 +484,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMemClkMinMaxVfOffset(
     minOffset: *mut i32,
     maxOffset: *mut i32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -503,7 +503,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMemClkVfOffset(
     device: nvmlDevice_t,
     offset: *mut i32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -525,7 +525,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMinMaxClockOfPState(
     minClockMHz: *mut u32,
     maxClockMHz: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -551,7 +551,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMinMaxFanSpeed(
     minSpeed: *mut u32,
     maxSpeed: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -570,7 +570,7 @@ pub unsafe extern "C" fn nvmlDeviceGetNumFans(
     device: nvmlDevice_t,
     numFans: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(numFans)?;
@@ -587,7 +587,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPerformanceModes(
     device: nvmlDevice_t,
     perfModes: *mut nvmlDevicePerfModes_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -606,7 +606,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPerformanceState(
     device: nvmlDevice_t,
     pState: *mut nvmlPstates_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(pState)?;
@@ -623,7 +623,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPowerManagementDefaultLimit(
     device: nvmlDevice_t,
     defaultLimit: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(defaultLimit)?;
@@ -640,7 +640,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPowerManagementLimit(
     device: nvmlDevice_t,
     limit: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(limit)?;
@@ -658,7 +658,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPowerManagementLimitConstraints(
     minLimit: *mut u32,
     maxLimit: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(minLimit)?;
@@ -679,7 +679,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPowerManagementMode(
     device: nvmlDevice_t,
     mode: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(mode)?;
@@ -718,7 +718,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPowerSource(
     device: nvmlDevice_t,
     powerSource: *mut nvmlPowerSource_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(powerSource)?;
@@ -735,7 +735,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPowerState(
     device: nvmlDevice_t,
     pState: *mut nvmlPstates_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(pState)?;
@@ -752,7 +752,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPowerUsage(
     device: nvmlDevice_t,
     power: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(power)?;
@@ -769,7 +769,7 @@ pub unsafe extern "C" fn nvmlDeviceGetSupportedClocksEventReasons(
     device: nvmlDevice_t,
     supportedClocksEventReasons: *mut u64,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(supportedClocksEventReasons)?;
@@ -787,7 +787,7 @@ pub unsafe extern "C" fn nvmlDeviceGetSupportedClocksThrottleReasons(
     device: nvmlDevice_t,
     supportedClocksThrottleReasons: *mut u64,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(supportedClocksThrottleReasons)?;
@@ -807,7 +807,7 @@ pub unsafe extern "C" fn nvmlDeviceGetSupportedGraphicsClocks(
     count: *mut u32,
     clocksMHz: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -832,7 +832,7 @@ pub unsafe extern "C" fn nvmlDeviceGetSupportedMemoryClocks(
     count: *mut u32,
     clocksMHz: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -856,7 +856,7 @@ pub unsafe extern "C" fn nvmlDeviceGetSupportedPerformanceStates(
     pstates: *mut u8,
     size: u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -891,7 +891,7 @@ pub unsafe extern "C" fn nvmlDeviceGetTargetFanSpeed(
     fan: u32,
     targetSpeed: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -915,7 +915,7 @@ pub unsafe extern "C" fn nvmlDeviceGetTemperature(
     sensorType: nvmlTemperatureSensors_t,
     temp: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(temp)?;
@@ -935,7 +935,7 @@ pub unsafe extern "C" fn nvmlDeviceGetTemperatureThreshold(
     thresholdType: nvmlTemperatureThresholds_t,
     temp: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(temp)?;
@@ -954,7 +954,7 @@ pub unsafe extern "C" fn nvmlDeviceGetTemperatureV(
     device: nvmlDevice_t,
     temperature: *mut nvmlTemperature_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -968,7 +968,7 @@ pub unsafe extern "C" fn nvmlDeviceGetThermalSettings(
     sensorIndex: u32,
     pThermalSettings: *mut nvmlGpuThermalSettings_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -992,7 +992,7 @@ pub unsafe extern "C" fn nvmlDeviceGetViolationStatus(
     perfPolicyType: nvmlPerfPolicyType_t,
     violTime: *mut nvmlViolationTime_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.

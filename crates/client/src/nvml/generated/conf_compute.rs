@@ -35,7 +35,7 @@ pub unsafe extern "C" fn nvmlDeviceGetConfComputeMemSizeInfo(
     device: nvmlDevice_t,
     memInfo: *mut nvmlConfComputeMemSizeInfo_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.

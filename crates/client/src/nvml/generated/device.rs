@@ -18,7 +18,7 @@ pub unsafe extern "C" fn nvmlDeviceGetAPIRestriction(
     apiType: nvmlRestrictedAPI_t,
     isRestricted: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn nvmlDeviceGetAddressingMode(
     device: nvmlDevice_t,
     mode: *mut nvmlDeviceAddressingMode_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn nvmlDeviceGetArchitecture(
     device: nvmlDevice_t,
     arch: *mut nvmlDeviceArchitecture_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(arch)?;
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn nvmlDeviceGetBAR1MemoryInfo(
     device: nvmlDevice_t,
     bar1Memory: *mut nvmlBAR1Memory_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(bar1Memory)?;
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn nvmlDeviceGetBoardId(
     device: nvmlDevice_t,
     boardId: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(boardId)?;
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn nvmlDeviceGetBoardPartNumber(
     partNumber: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn nvmlDeviceGetBrand(
     device: nvmlDevice_t,
     r#type: *mut nvmlBrandType_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(r#type)?;
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn nvmlDeviceGetBridgeChipInfo(
     device: nvmlDevice_t,
     bridgeHierarchy: *mut nvmlBridgeChipHierarchy_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn nvmlDeviceGetBusType(
     device: nvmlDevice_t,
     r#type: *mut nvmlBusType_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(r#type)?;
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn nvmlDeviceGetCapabilities(
     device: nvmlDevice_t,
     caps: *mut nvmlDeviceCapabilities_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeMode(
     device: nvmlDevice_t,
     mode: *mut nvmlComputeMode_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(mode)?;
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn nvmlDeviceGetCpuAffinity(
     cpuSetSize: u32,
     cpuSet: *mut u64,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn nvmlDeviceGetCpuAffinityWithinScope(
     cpuSet: *mut u64,
     scope: nvmlAffinityScope_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn nvmlDeviceGetCudaComputeCapability(
     major: *mut i32,
     minor: *mut i32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(major)?;
@@ -277,7 +277,7 @@ pub unsafe extern "C" fn nvmlDeviceGetCurrPcieLinkGeneration(
     device: nvmlDevice_t,
     currLinkGen: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(currLinkGen)?;
@@ -294,7 +294,7 @@ pub unsafe extern "C" fn nvmlDeviceGetCurrPcieLinkWidth(
     device: nvmlDevice_t,
     currLinkWidth: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(currLinkWidth)?;
@@ -312,7 +312,7 @@ pub unsafe extern "C" fn nvmlDeviceGetDecoderUtilization(
     utilization: *mut u32,
     samplingPeriodUs: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(utilization)?;
@@ -333,7 +333,7 @@ pub unsafe extern "C" fn nvmlDeviceGetDisplayActive(
     device: nvmlDevice_t,
     isActive: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(isActive)?;
@@ -350,7 +350,7 @@ pub unsafe extern "C" fn nvmlDeviceGetDisplayMode(
     device: nvmlDevice_t,
     display: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(display)?;
@@ -368,7 +368,7 @@ pub unsafe extern "C" fn nvmlDeviceGetDriverModel(
     current: *mut nvmlDriverModel_t,
     pending: *mut nvmlDriverModel_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -388,7 +388,7 @@ pub unsafe extern "C" fn nvmlDeviceGetDriverModel_v2(
     current: *mut nvmlDriverModel_t,
     pending: *mut nvmlDriverModel_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -408,7 +408,7 @@ pub unsafe extern "C" fn nvmlDeviceGetEncoderCapacity(
     encoderQueryType: nvmlEncoderType_t,
     encoderCapacity: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -433,7 +433,7 @@ pub unsafe extern "C" fn nvmlDeviceGetEncoderStats(
     averageFps: *mut u32,
     averageLatency: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -458,7 +458,7 @@ pub unsafe extern "C" fn nvmlDeviceGetEncoderUtilization(
     utilization: *mut u32,
     samplingPeriodUs: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(utilization)?;
@@ -480,7 +480,7 @@ pub unsafe extern "C" fn nvmlDeviceGetFieldValues(
     valuesCount: i32,
     values: *mut nvmlFieldValue_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -503,7 +503,7 @@ pub unsafe extern "C" fn nvmlDeviceGetFBCStats(
     device: nvmlDevice_t,
     fbcStats: *mut nvmlFBCStats_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -522,7 +522,7 @@ pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfo(
     device: nvmlDevice_t,
     gpuFabricInfo: *mut nvmlGpuFabricInfo_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(gpuFabricInfo)?;
@@ -540,7 +540,7 @@ pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfoV(
     device: nvmlDevice_t,
     gpuFabricInfo: *mut nvmlGpuFabricInfoV_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -566,7 +566,7 @@ pub unsafe extern "C" fn nvmlDeviceGetGpuMaxPcieLinkGeneration(
     device: nvmlDevice_t,
     maxLinkGenDevice: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(maxLinkGenDevice)?;
@@ -584,7 +584,7 @@ pub unsafe extern "C" fn nvmlDeviceGetGpuOperationMode(
     current: *mut nvmlGpuOperationMode_t,
     pending: *mut nvmlGpuOperationMode_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -615,7 +615,7 @@ pub unsafe extern "C" fn nvmlDeviceGetGspFirmwareMode(
     isEnabled: *mut u32,
     defaultMode: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -638,7 +638,7 @@ pub unsafe extern "C" fn nvmlDeviceGetGspFirmwareVersion(
     device: nvmlDevice_t,
     version: *mut c_char,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -665,7 +665,7 @@ pub unsafe extern "C" fn nvmlDeviceGetHostname_v1(
 
 /// `nvmlDeviceGetIndex`.
 pub unsafe extern "C" fn nvmlDeviceGetIndex(device: nvmlDevice_t, index: *mut u32) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(index)?;
@@ -682,7 +682,7 @@ pub unsafe extern "C" fn nvmlDeviceGetInforomConfigurationChecksum(
     device: nvmlDevice_t,
     checksum: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(checksum)?;
@@ -700,7 +700,7 @@ pub unsafe extern "C" fn nvmlDeviceGetInforomImageVersion(
     version: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -715,7 +715,7 @@ pub unsafe extern "C" fn nvmlDeviceGetInforomVersion(
     version: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -739,7 +739,7 @@ pub unsafe extern "C" fn nvmlDeviceGetIrqNum(
     device: nvmlDevice_t,
     irqNum: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -759,7 +759,7 @@ pub unsafe extern "C" fn nvmlDeviceGetJpgUtilization(
     utilization: *mut u32,
     samplingPeriodUs: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(utilization)?;
@@ -781,7 +781,7 @@ pub unsafe extern "C" fn nvmlDeviceGetLastBBXFlushTime(
     timestamp: *mut u64,
     durationUs: *mut u64,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -804,7 +804,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMaxPcieLinkGeneration(
     device: nvmlDevice_t,
     maxLinkGen: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(maxLinkGen)?;
@@ -821,7 +821,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMaxPcieLinkWidth(
     device: nvmlDevice_t,
     maxLinkWidth: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(maxLinkWidth)?;
@@ -840,7 +840,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryAffinity(
     nodeSet: *mut u64,
     scope: nvmlAffinityScope_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -853,7 +853,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryBusWidth(
     device: nvmlDevice_t,
     busWidth: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(busWidth)?;
@@ -870,7 +870,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(
     device: nvmlDevice_t,
     memory: *mut nvmlMemory_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(memory)?;
@@ -887,7 +887,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(
     device: nvmlDevice_t,
     memory: *mut nvmlMemory_v2_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -911,7 +911,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMinorNumber(
     device: nvmlDevice_t,
     minorNumber: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(minorNumber)?;
@@ -928,7 +928,7 @@ pub unsafe extern "C" fn nvmlDeviceGetModuleId(
     device: nvmlDevice_t,
     moduleId: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(moduleId)?;
@@ -945,7 +945,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMultiGpuBoard(
     device: nvmlDevice_t,
     multiGpuBool: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(multiGpuBool)?;
@@ -963,7 +963,7 @@ pub unsafe extern "C" fn nvmlDeviceGetName(
     name: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -976,7 +976,7 @@ pub unsafe extern "C" fn nvmlDeviceGetNumGpuCores(
     device: nvmlDevice_t,
     numCores: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(numCores)?;
@@ -994,7 +994,7 @@ pub unsafe extern "C" fn nvmlDeviceGetNumaNodeId(
     device: nvmlDevice_t,
     node: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1014,7 +1014,7 @@ pub unsafe extern "C" fn nvmlDeviceGetOfaUtilization(
     utilization: *mut u32,
     samplingPeriodUs: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(utilization)?;
@@ -1035,7 +1035,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPciInfo(
     device: nvmlDevice_t,
     pci: *mut nvmlPciInfoOld_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(pci)?;
@@ -1052,7 +1052,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPciInfoExt(
     device: nvmlDevice_t,
     pci: *mut nvmlPciInfoExt_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1074,7 +1074,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(
     device: nvmlDevice_t,
     pci: *mut nvmlPciInfo_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(pci)?;
@@ -1091,7 +1091,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPcieLinkMaxSpeed(
     device: nvmlDevice_t,
     maxSpeed: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(maxSpeed)?;
@@ -1108,7 +1108,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPcieReplayCounter(
     device: nvmlDevice_t,
     value: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(value)?;
@@ -1125,7 +1125,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPcieSpeed(
     device: nvmlDevice_t,
     pcieSpeed: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(pcieSpeed)?;
@@ -1143,7 +1143,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPcieThroughput(
     counter: nvmlPcieUtilCounter_t,
     value: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1166,7 +1166,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPdi(
     device: nvmlDevice_t,
     pdi: *mut nvmlPdi_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1185,7 +1185,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPersistenceMode(
     device: nvmlDevice_t,
     mode: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(mode)?;
@@ -1202,7 +1202,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPlatformInfo(
     device: nvmlDevice_t,
     platformInfo: *mut nvmlPlatformInfo_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1225,7 +1225,7 @@ pub unsafe extern "C" fn nvmlDeviceGetSamples(
     sampleCount: *mut u32,
     samples: *mut nvmlSample_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1252,7 +1252,7 @@ pub unsafe extern "C" fn nvmlDeviceGetSerial(
     serial: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1265,7 +1265,7 @@ pub unsafe extern "C" fn nvmlDeviceGetTotalEnergyConsumption(
     device: nvmlDevice_t,
     energy: *mut u64,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(energy)?;
@@ -1283,7 +1283,7 @@ pub unsafe extern "C" fn nvmlDeviceGetUUID(
     uuid: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1296,7 +1296,7 @@ pub unsafe extern "C" fn nvmlDeviceGetUtilizationRates(
     device: nvmlDevice_t,
     utilization: *mut nvmlUtilization_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(utilization)?;
@@ -1315,7 +1315,7 @@ pub unsafe extern "C" fn nvmlDeviceGetVbiosVersion(
     version: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.

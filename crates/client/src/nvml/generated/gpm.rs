@@ -54,7 +54,7 @@ pub unsafe extern "C" fn nvmlGpmQueryDeviceSupport(
     device: nvmlDevice_t,
     gpmSupport: *mut nvmlGpmSupport_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.

@@ -72,7 +72,7 @@ pub unsafe extern "C" fn nvmlDeviceGetAttributes(
     device: nvmlDevice_t,
     attributes: *mut nvmlDeviceAttributes_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn nvmlDeviceGetAttributes_v2(
     device: nvmlDevice_t,
     attributes: *mut nvmlDeviceAttributes_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMaxMigDeviceCount(
     device: nvmlDevice_t,
     count: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(count)?;
@@ -272,7 +272,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMigMode(
     currentMode: *mut u32,
     pendingMode: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(currentMode)?;
@@ -293,7 +293,7 @@ pub unsafe extern "C" fn nvmlDeviceIsMigDeviceHandle(
     device: nvmlDevice_t,
     isMigDevice: *mut u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(isMigDevice)?;

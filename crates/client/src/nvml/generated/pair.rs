@@ -14,7 +14,7 @@ pub unsafe extern "C" fn nvmlDeviceGetP2PStatus(
     p2pIndex: nvmlGpuP2PCapsIndex_t,
     p2pStatus: *mut nvmlGpuP2PStatus_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device1 = cx.handle(Kind::Device, device1 as u64)?;
         let device2 = cx.handle(Kind::Device, device2 as u64)?;
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn nvmlDeviceGetTopologyCommonAncestor(
     device2: nvmlDevice_t,
     pathInfo: *mut nvmlGpuTopologyLevel_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device1 = cx.handle(Kind::Device, device1 as u64)?;
         let device2 = cx.handle(Kind::Device, device2 as u64)?;
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn nvmlDeviceGetTopologyNearestGpus(
     count: *mut u32,
     deviceArray: *mut nvmlDevice_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn nvmlDeviceOnSameBoard(
     device2: nvmlDevice_t,
     onSameBoard: *mut i32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device1 = cx.handle(Kind::Device, device1 as u64)?;
         let device2 = cx.handle(Kind::Device, device2 as u64)?;
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn nvmlSystemGetTopologyGpuSet(
     count: *mut u32,
     deviceArray: *mut nvmlDevice_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {

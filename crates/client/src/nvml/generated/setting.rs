@@ -11,7 +11,7 @@ use crate::nvml::entry::affinity::*;
 
 /// `nvmlDeviceClearCpuAffinity`.
 pub unsafe extern "C" fn nvmlDeviceClearCpuAffinity(device: nvmlDevice_t) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
@@ -219,7 +219,7 @@ pub unsafe extern "C" fn nvmlDeviceSetComputeMode(
 
 /// `nvmlDeviceSetCpuAffinity`.
 pub unsafe extern "C" fn nvmlDeviceSetCpuAffinity(device: nvmlDevice_t) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.

@@ -12,7 +12,7 @@ use crate::nvml::entry::system::*;
 
 /// `nvmlDeviceGetCount`.
 pub unsafe extern "C" fn nvmlDeviceGetCount(deviceCount: *mut u32) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(deviceCount)?;
         // SAFETY: the arguments are the program's.
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex(
     index: u32,
     device: *mut nvmlDevice_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(device)?;
         // SAFETY: the arguments are the program's.
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByPciBusId(
     pciBusId: *const c_char,
     device: *mut nvmlDevice_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(device)?;
         // SAFETY: the arguments are the program's.
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleBySerial(
     serial: *const c_char,
     device: *mut nvmlDevice_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(device)?;
         // SAFETY: the arguments are the program's.
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByUUID(
     uuid: *const c_char,
     device: *mut nvmlDevice_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(device)?;
         // SAFETY: the arguments are the program's.
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByUUIDV(
     uuid: *const nvmlUUID_t,
     device: *mut nvmlDevice_t,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(device)?;
         // SAFETY: the arguments are the program's.
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn nvmlErrorString(result: nvmlReturn_t) -> *const c_char 
 
 /// `nvmlGetBlacklistDeviceCount`.
 pub unsafe extern "C" fn nvmlGetBlacklistDeviceCount(deviceCount: *mut u32) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(deviceCount)?;
         // SAFETY: the arguments are the program's.
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn nvmlGetBlacklistDeviceInfoByIndex(
 
 /// `nvmlGetExcludedDeviceCount`.
 pub unsafe extern "C" fn nvmlGetExcludedDeviceCount(deviceCount: *mut u32) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(deviceCount)?;
         // SAFETY: the arguments are the program's.
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn nvmlSystemGetCPER_v1(_cper: *mut nvmlGetCPER_v1_t) -> n
 pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion(
     cudaDriverVersion: *mut i32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(cudaDriverVersion)?;
         // SAFETY: the arguments are the program's.
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn nvmlSystemGetDriverBranch(
     branchInfo: *mut nvmlSystemDriverBranchInfo_t,
     length: u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -272,7 +272,7 @@ pub unsafe extern "C" fn nvmlSystemGetDriverVersion(
     version: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::nvml::entry::system::nvmlSystemGetDriverVersion(cx, version, length) }

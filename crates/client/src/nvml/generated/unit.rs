@@ -11,7 +11,7 @@ use crate::nvml::entry::system::*;
 
 /// `nvmlUnitGetCount`.
 pub unsafe extern "C" fn nvmlUnitGetCount(unitCount: *mut u32) -> nvmlReturn_t {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter()?;
         not_null(unitCount)?;
         // SAFETY: the arguments are the program's.
