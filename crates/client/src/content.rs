@@ -49,7 +49,7 @@ impl Offers {
 
     /// A call made after `stamp` was answered, so every record queued before it has been looked at
     /// by the worker: whatever it lacked it has asked for and got.
-    pub fn settled(&self, stamp: u64) {
+    pub fn answered(&self, stamp: u64) {
         let mut offers = lock(&self.offers);
         if !offers.is_empty() {
             offers.retain(|_, o| o.naming > 0 || o.stamp >= stamp);
@@ -102,13 +102,13 @@ mod tests {
         let o = Offers::default();
         let hash = o.offer(Arc::from(&b"code"[..]));
         // Calls of other threads, made before the record is queued.
-        o.settled(0);
-        o.settled(7);
+        o.answered(0);
+        o.answered(7);
         assert_eq!(kept(&o), 1);
         o.named(&hash, 8);
-        o.settled(8);
+        o.answered(8);
         assert_eq!(kept(&o), 1, "that call may be ahead of the record");
-        o.settled(9);
+        o.answered(9);
         assert_eq!(kept(&o), 0);
     }
 
@@ -118,10 +118,10 @@ mod tests {
         let hash = o.offer(Arc::from(&b"code"[..]));
         assert_eq!(o.offer(Arc::from(&b"code"[..])), hash);
         o.named(&hash, 1);
-        o.settled(5);
+        o.answered(5);
         assert_eq!(kept(&o), 1);
         o.named(&hash, 3);
-        o.settled(5);
+        o.answered(5);
         assert_eq!(kept(&o), 0);
     }
 }

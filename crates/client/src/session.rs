@@ -295,7 +295,7 @@ impl Session {
     ) -> Result<Answer, Closed> {
         let stamp = self.stamp.fetch_add(1, Ordering::AcqRel);
         let answer = self.ask(op, scope, place, fields)?;
-        self.shared.offers.settled(stamp);
+        self.shared.offers.answered(stamp);
         Ok(answer)
     }
 

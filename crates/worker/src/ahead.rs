@@ -131,7 +131,7 @@ impl Ahead {
     }
 
     /// Waits until all that has been pushed so far is done.
-    pub fn settle(&self) {
+    pub fn wait_until_done(&self) {
         let mut s = self.shared.lock();
         let upto = s.pushed;
         while s.done < upto {
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(rx.try_recv().unwrap(), "at once");
         ahead.push(header(1), Payload::Bytes(vec![7])).unwrap();
         ahead.then(move || _ = tx.send("then".into()));
-        ahead.settle();
+        ahead.wait_until_done();
         let told: Vec<_> = rx.try_iter().collect();
         let place = |what: &str| told.iter().position(|t| t == what).unwrap();
         assert_eq!(place("1 [7]"), 0);

@@ -3,7 +3,7 @@
 
 use crate::prelude::*;
 use crate::process::Process;
-use crate::welcome::{Way, settle, welcome};
+use crate::welcome::{Way, greet, welcome};
 use busbar_channel::{Ending, Keeper, Lost, Verdict};
 use busbar_control::attach::{Attach, Report};
 use busbar_transport::Connection;
@@ -126,7 +126,7 @@ impl Keeper for Wait {
             Ok(conn) => {
                 self.grace = grace(&conn);
                 let welcome = welcome(&a, lost.last_received);
-                let (conn, report) = settle(Arc::new(conn), &a, welcome, &self.way);
+                let (conn, report) = greet(Arc::new(conn), &a, welcome, &self.way);
                 self.told = false;
                 let _ = handover::send(&self.control, &report.to_json(), None);
                 Verdict::Resume {

@@ -17,7 +17,7 @@ use crate::process::Process;
 use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
 use crate::turn::Turn;
-use crate::welcome::{Way, answer, settle, welcome};
+use crate::welcome::{Way, answer, greet, welcome};
 use crate::{Api, Beside, Offered, Setup, signals, sockets};
 use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Keeper};
@@ -130,7 +130,7 @@ pub fn run(
         }
     };
     let way = Arc::new(Way::new(options.rdma.clone()));
-    let (conn, attached) = settle(Arc::new(conn), &attach, welcome, &way);
+    let (conn, attached) = greet(Arc::new(conn), &attach, welcome, &way);
     let alone = options.rdma.wish == Wish::On;
     if let (true, Report::Attached { why: Some(why), .. }) = (alone, &attached) {
         // Its client hears of it when it comes back.

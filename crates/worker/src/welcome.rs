@@ -67,7 +67,7 @@ impl Way {
 
 /// Welcomes a connection, and moves it to a queue pair if both ends have one. What the server is
 /// told of that, too.
-pub(crate) fn settle(
+pub(crate) fn greet(
     conn: Arc<dyn Connection>,
     a: &Attach,
     mut welcome: Welcome,

@@ -37,6 +37,8 @@ struct Process {
     stage: AtomicU32,
     /// The client, while the process is `READY`.
     client: AtomicPtr<Client>,
+    /// The same while no thread's calls can be for another.
+    alone: AtomicPtr<Client>,
     opening: Mutex<()>,
     handlers: Once,
     /// Functions of which the log has heard that they are not supported.
@@ -46,25 +48,42 @@ struct Process {
 static PROCESS: Process = Process {
     stage: AtomicU32::new(NEW),
     client: AtomicPtr::new(std::ptr::null_mut()),
+    alone: AtomicPtr::new(std::ptr::null_mut()),
     opening: Mutex::new(()),
     handlers: Once::new(),
     told: Mutex::new(BTreeSet::new()),
 };
 
+impl Process {
+    /// Sets the process's client; gives the one before.
+    fn has(&self, client: *mut Client) -> Option<&'static Client> {
+        // SAFETY: null, or a client, which lives as long as the process.
+        let alone = unsafe { client.as_ref() }.is_some_and(|c| !c.many);
+        let alone = if alone { client } else { std::ptr::null_mut() };
+        self.alone.store(alone, Ordering::Release);
+        // SAFETY: as above.
+        unsafe { self.client.swap(client, Ordering::AcqRel).as_ref() }
+    }
+}
+
 /// The client that calls of this thread are for.
 #[inline]
 fn client() -> Result<&'static Client> {
-    if let Some(c) = thread::bound() {
-        return if c.many && is_over() {
-            Err(absent())
-        } else {
-            Ok(c)
-        };
-    }
     // SAFETY: null, or a client, which lives as long as the process.
-    match unsafe { PROCESS.client.load(Ordering::Acquire).as_ref() } {
+    match unsafe { PROCESS.alone.load(Ordering::Acquire).as_ref() } {
         Some(c) => Ok(c),
-        None => Err(absent()),
+        None => of_several(),
+    }
+}
+
+/// The same where there may be several, or none.
+fn of_several() -> Result<&'static Client> {
+    // SAFETY: as above.
+    let own = || unsafe { PROCESS.client.load(Ordering::Acquire).as_ref() };
+    match thread::bound() {
+        Some(c) if c.many && is_over() => Err(absent()),
+        Some(c) => Ok(c),
+        None => own().ok_or_else(absent),
     }
 }
 
@@ -213,15 +232,13 @@ pub fn init() -> Result<()> {
         Ok(c) => (READY, std::ptr::from_ref(c).cast_mut()),
         Err(_) => (NEW, std::ptr::null_mut()),
     };
-    PROCESS.client.store(client, Ordering::Release);
+    PROCESS.has(client);
     // A process that exits meanwhile has ended the session for good.
     let set = PROCESS
         .stage
         .compare_exchange(OPEN, stage, Ordering::AcqRel, Ordering::Acquire);
     if set.is_err() {
-        PROCESS
-            .client
-            .store(std::ptr::null_mut(), Ordering::Release);
+        PROCESS.has(std::ptr::null_mut());
     }
     opened.map(drop)
 }
@@ -229,6 +246,7 @@ pub fn init() -> Result<()> {
 /// Makes another client than the process's own that of this thread, or no other. What the thread
 /// had with the one before is forgotten.
 pub fn bind(client: Option<&'static Client>) {
+    PROCESS.alone.store(std::ptr::null_mut(), Ordering::Release);
     thread::bind(client);
 }
 
@@ -384,9 +402,7 @@ fn introduce(session: &Session, server: usize) -> Result<(Vec<devices::Device>, 
 /// In the child of a fork: the session is the parent's, whose threads and socket are not ours.
 extern "C" fn forked() {
     if matches!(PROCESS.stage.load(Ordering::Acquire), READY | OPEN) {
-        PROCESS
-            .client
-            .store(std::ptr::null_mut(), Ordering::Release);
+        PROCESS.has(std::ptr::null_mut());
         PROCESS.stage.store(FORKED, Ordering::Release);
         thread::leave();
         crate::socket::abandon();
@@ -396,9 +412,7 @@ extern "C" fn forked() {
 /// At exit: the session ends in good order, and the counters are shown to who asked for them.
 extern "C" fn ended() {
     PROCESS.stage.store(ENDED, Ordering::Release);
-    let client = PROCESS.client.swap(std::ptr::null_mut(), Ordering::AcqRel);
-    // SAFETY: as in `client`.
-    if let Some(c) = unsafe { client.as_ref() } {
+    if let Some(c) = PROCESS.has(std::ptr::null_mut()) {
         c.all().iter().for_each(|c| c.session.close());
     }
 }

@@ -128,7 +128,7 @@ pub unsafe fn submit<'a, R: Request<'a>>(cx: Cx, m: &R, pace: Pace, new: Vec<New
         )),
     };
     // SAFETY: passed on to the caller.
-    unsafe { settle(sent, &new) }
+    unsafe { forget_unless_made(sent, &new) }
 }
 
 fn send(cx: Cx, op: u16, body: &[u8], (slow, blocking): (bool, bool)) -> Result {
@@ -143,7 +143,7 @@ fn send(cx: Cx, op: u16, body: &[u8], (slow, blocking): (bool, bool)) -> Result 
 ///
 /// # Safety
 /// As for [`submit`].
-unsafe fn settle(sent: Result, new: &[New]) -> Result {
+unsafe fn forget_unless_made(sent: Result, new: &[New]) -> Result {
     if sent.is_err_and(|rc| rc != ncclInProgress) {
         for n in new {
             // SAFETY: passed on to the caller.
@@ -178,5 +178,5 @@ pub unsafe fn end(enter: impl FnOnce() -> Result<Cx>) -> Result {
         rc => Err(rc),
     };
     // SAFETY: passed on to the caller.
-    unsafe { settle(sent, &group.new) }
+    unsafe { forget_unless_made(sent, &group.new) }
 }

@@ -338,7 +338,7 @@ impl Server {
     }
 
     /// Waits until borrowed memory is the program's again.
-    pub fn settle(&self) -> Result<()> {
+    pub fn wait_for_borrowed(&self) -> Result<()> {
         if self.borrowed.swap(false, Ordering::AcqRel) {
             self.session.drain().map_err(|_| LOST)?;
         }

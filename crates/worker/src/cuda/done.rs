@@ -347,7 +347,7 @@ impl Done<Events> {
     /// Waits until all such memory is unmapped. A wait for a context would void a capture that
     /// begins meanwhile; and to free memory is to wait for the device, so a program expects no
     /// less.
-    pub fn settle_frees(&self) {
+    pub fn wait_for_frees(&self) {
         let mut frees = lock(&self.probe().frees);
         while frees.left > 0 {
             frees = wait(&self.probe().freed, frees);

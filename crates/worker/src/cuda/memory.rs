@@ -155,7 +155,7 @@ pub fn mem_map_at(w: &mut Cuda, m: msg::MemMapAt) -> Result {
 
 /// Waits until all work of the current context is done, but not on streams that capture: they have
 /// none, and to wait for them, or for their context, would void the capture.
-pub fn settle(w: &Cuda) -> Result {
+pub fn wait_for_streams(w: &Cuda) -> Result {
     if w.captures.is_empty() {
         // SAFETY: no arguments.
         return check(unsafe { w.cuCtxSynchronize() });
@@ -193,7 +193,7 @@ pub fn mem_retire(w: &mut Cuda, m: msg::MemRetire) -> Result<Answered, Behind> {
         false => Some(f),
     };
     let Some(f) = f else { return Ok(Answered) };
-    let _ = settle(w);
+    let _ = wait_for_streams(w);
     if m.size > 0 {
         unmap(w.driver, m.va, m.size as usize)?;
     }

@@ -3,7 +3,7 @@
 use super::prelude::*;
 
 pub fn memory_fence(w: &mut Cuda, _m: msg::MemoryFence) -> Result {
-    w.ahead.settle();
+    w.ahead.wait_until_done();
     Ok(())
 }
 

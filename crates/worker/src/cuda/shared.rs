@@ -37,7 +37,7 @@ pub fn unshare_host(w: &mut Cuda, m: msg::UnshareHost) -> Result {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     // Copies and kernels that use it are waited for; those of a lost context are over.
-    let _ = super::memory::settle(w);
+    let _ = super::memory::wait_for_streams(w);
     // SAFETY: memory that was registered. With its context the registration may be gone
     // already.
     unsafe { w.cuMemHostUnregister(m.va as *mut _) };

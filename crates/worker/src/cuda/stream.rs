@@ -72,7 +72,7 @@ pub fn capture_info(w: &mut Cuda, m: msg::CaptureInfo) -> Result<Encoded> {
 
 pub fn cu_stream_begin_capture_v2(w: &mut Cuda, m: msg::CuStreamBeginCaptureV2) -> Result {
     let stream = w.stream(m.h_stream)? as CUstream;
-    w.completer.settle_frees();
+    w.completer.wait_for_frees();
     // SAFETY: a live stream.
     check(unsafe { w.cuStreamBeginCapture_v2(stream, RELAXED) })?;
     w.captures.insert(m.h_stream);
@@ -84,7 +84,7 @@ pub fn capture_to_graph(w: &mut Cuda, m: msg::CaptureToGraph<'_>) -> Result {
     let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
     let after = node_list(w, &m.after)?;
     let edges = edge_list(m.edges, after.len())?;
-    w.completer.settle_frees();
+    w.completer.wait_for_frees();
     // SAFETY: live handles; the arrays are of that length.
     check(unsafe {
         w.cuStreamBeginCaptureToGraph(

@@ -77,7 +77,7 @@ fn give_back(cx: Cx) -> Result<()> {
 }
 
 /// Waits until all that was freed is free. False when there was nothing to wait for.
-pub fn settle(cx: Cx) -> bool {
+pub fn wait(cx: Cx) -> bool {
     let spaces = &cx.state().spaces;
     if !spaces.owes() {
         return false;

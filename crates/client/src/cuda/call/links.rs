@@ -126,7 +126,7 @@ struct Way {
 
 impl Way {
     /// A link was opened, or could not be.
-    fn settle(&mut self, opened: Result<Arc<Link>, String>, ends: [End; 2]) {
+    fn opened(&mut self, opened: Result<Arc<Link>, String>, ends: [End; 2]) {
         self.opening = false;
         let why = match opened {
             Ok(link) => {
@@ -183,7 +183,7 @@ impl Links {
             let later = known.clone();
             let open = move || {
                 let opened = self.open(ends);
-                lock(&later.way).settle(opened, ends);
+                lock(&later.way).opened(opened, ends);
                 later.settled.notify_all();
             };
             way.opening = threads::start("busbar-link", open).is_ok();

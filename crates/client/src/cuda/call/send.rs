@@ -170,11 +170,11 @@ impl Cx {
         place: Option<(*mut u8, usize)>,
     ) -> Result<ReplyBytes, CUresult> {
         if R::OP == op::CU_MEM_GET_INFO_V2 {
-            freed::settle(self);
+            freed::wait(self);
         }
         let answer = self.answer(r, place)?;
         if reports(R::OP) {
-            self.state().output.settle();
+            self.state().output.wait_until_written();
         }
         if answer.status != CUDA_SUCCESS {
             self.state().captures.spoils(answer.status);
@@ -203,7 +203,7 @@ impl Cx {
         };
         let answer = call()?;
         // Memory that is being freed may be what is missing.
-        if answer.status == CUDA_ERROR_OUT_OF_MEMORY && freed::settle(self) {
+        if answer.status == CUDA_ERROR_OUT_OF_MEMORY && freed::wait(self) {
             return call();
         }
         Ok(answer)

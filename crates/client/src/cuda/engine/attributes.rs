@@ -5,6 +5,7 @@ use crate::cuda::engine::launch;
 use crate::cuda::state::functions::{ATTRIBUTES, MAX_DYNAMIC_SHARED, STATIC_SHARED};
 
 /// The value of an attribute.
+#[inline]
 pub fn attribute(cx: Cx, f: CUfunction, which: CUfunction_attribute) -> Result<i32> {
     let (_, f) = launch::function(cx, f)?;
     let i = which as usize;

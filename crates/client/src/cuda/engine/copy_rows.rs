@@ -132,7 +132,7 @@ pub unsafe fn copy_box(
     if let Some(done) = unsafe { across::rows(cx, &r, stream, later, copy_box) } {
         return done;
     }
-    let r = cx.state().settled(&r);
+    let r = cx.state().resolved(&r);
     ends::pitches(&r)?;
     ends::check(cx, &r.src, &r)?;
     ends::check(cx, &r.dst, &r)?;

@@ -28,7 +28,7 @@ pub fn check(cx: Cx, e: &End, r: &Rows) -> Result<()> {
 
 /// One end, as the client knows it that has it.
 pub fn known(cx: Cx, e: &End, r: &Rows) -> Result<End> {
-    let e = cx.state().settled(&Rows { src: *e, ..*r }).src;
+    let e = cx.state().resolved(&Rows { src: *e, ..*r }).src;
     pitch(&e, r)?;
     check(cx, &e, r)?;
     Ok(e)
@@ -81,7 +81,7 @@ pub fn fill(
 
 /// Whether a copy with these ends is one that no driver refuses, as far as is known here.
 pub fn is_usual(cx: Cx, r: &Rows) -> bool {
-    let r = cx.state().settled(r);
+    let r = cx.state().resolved(r);
     let good = |e: &End| {
         let known = matches!(e.memory, HOST | DEVICE | ARRAY);
         known && pitch(e, &r).is_ok() && check(cx, e, &r).is_ok()

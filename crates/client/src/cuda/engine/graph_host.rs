@@ -34,7 +34,7 @@ pub fn travel(cx: Cx, r: &Rows) -> Result<Travel> {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     let array = |e: &End| cx.handle_opt(Kind::Array, e.array);
-    let mut r = cx.state().settled(r);
+    let mut r = cx.state().resolved(r);
     // What the worker has at the same address needs nothing in its place.
     for e in [&mut r.src, &mut r.dst] {
         if e.memory == HOST && cx.state().spaces.is_shared(e.host) {

@@ -57,7 +57,7 @@ pub fn tell(cx: Cx, (p, size): (u64, u64), sort: Sort, flags: u32) {
 pub fn untell(cx: Cx, r: &Range) {
     for there in cx.rest() {
         if let Some(r) = there.state().ranges.remove(r.base, |s| s == r.sort) {
-            transfer::settle(there, r.base, r.size);
+            transfer::wait_for_copies(there, r.base, r.size);
             shadow::conceal(there, &r);
         }
     }
@@ -73,7 +73,7 @@ pub fn free(cx: Cx, p: u64) -> Result<()> {
         && cx.rest().next().is_none();
     let r = state.ranges.take(p, Range::is_allocated);
     let r = r.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    transfer::settle(cx, r.base, r.size);
+    transfer::wait_for_copies(cx, r.base, r.size);
     untell(cx, &r);
     if state.spaces.is_shared(r.base) {
         // In the context it was registered in, whose work must be over first.

@@ -25,7 +25,7 @@ pub fn after(cx: Cx, stream: u32) -> Result<()> {
     if state.shadows.active() || state.order.is_seen() {
         return cx.synchronize(stream);
     }
-    if state.order.settle_now(cx.scope, || state.is_alone()) {
+    if state.order.may_be_overtaken(cx.scope, || state.is_alone()) {
         return cx.send(&msg::Settle { stream });
     }
     Ok(())

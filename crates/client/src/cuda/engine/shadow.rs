@@ -63,7 +63,7 @@ pub fn add_created(cx: Cx, at: u64, len: u64) -> Result<()> {
         Info,
         "kernels see {len} bytes of created host memory at {at:#x}"
     );
-    transfer::settle(cx, at, len);
+    transfer::wait_for_copies(cx, at, len);
     let mut area = Area::new(Sort::Host, at, len, at, NOBODYS);
     area.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
     shadows.insert(&Host, area)
@@ -71,7 +71,7 @@ pub fn add_created(cx: Cx, at: u64, len: u64) -> Result<()> {
 
 /// Such memory is about to be unmapped: all its bytes are here first.
 pub fn take_created(cx: Cx, at: u64, len: u64) {
-    transfer::settle(cx, at, len);
+    transfer::wait_for_copies(cx, at, len);
     let wait = |owed: &[(u32, u32)], mark| cx.wait_for(owed, mark);
     let shadows = &cx.state().shadows;
     shadows.forget_registered(&Host, &cx, at, wait);
@@ -106,7 +106,7 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
     );
     // Copies under way into or out of it must not meet a closed page, and no adapter be let past
     // one from now on.
-    transfer::settle(cx, r.base, r.size);
+    transfer::wait_for_copies(cx, r.base, r.size);
     transfer::forget(cx, r.base);
     cx.handle_faults()?;
     let _one = shadows.exposing();

@@ -53,6 +53,7 @@ pub fn context_of(cx: Cx, stream: u32) -> Result<u32> {
 }
 
 /// What the worker says of a stream's capture; `None` when nothing captures.
+#[inline]
 pub fn ask(cx: Cx, stream: u32, detail: u32) -> Result<Option<ReplyBytes>> {
     if !cx.state().captures.any() {
         return Ok(None);

@@ -21,7 +21,7 @@ const FIRST: usize = 128 << 10;
 
 /// Waits until no queued copy needs `len` bytes of the program's own at `p` any more: what is sent
 /// has been, every copy to them has arrived, and every one from them is read.
-pub fn settle(cx: Cx, p: u64, len: u64) {
+pub fn wait_for_copies(cx: Cx, p: u64, len: u64) {
     if cx.client.session.drain().is_err() {
         return;
     }

@@ -196,7 +196,7 @@ pub unsafe fn cuMemHostUnregister(cx: Cx, p: *mut c_void) -> Result<()> {
     };
     let r = state.ranges.remove(p, |s| s == Sort::Registered);
     let r = r.ok_or(other)?;
-    transfer::settle(cx, r.base, r.size);
+    transfer::wait_for_copies(cx, r.base, r.size);
     host_memory::untell(cx, &r);
     shadow::conceal(cx, &r);
     Ok(())

@@ -142,7 +142,7 @@ impl Edge {
 
     /// The bytes as they are now. Another thread may be writing: twice the same, so that what was
     /// written before a word that is seen is seen, too.
-    fn settled(&self, pages: &impl Pages) -> Vec<u8> {
+    fn stable(&self, pages: &impl Pages) -> Vec<u8> {
         const OFTEN: usize = 8;
         let mut last = pages.bytes(self.host, self.len).to_vec();
         for _ in 0..OFTEN {
@@ -474,7 +474,7 @@ impl Area {
             if e.agreed.as_deref() == Some(pages.bytes(e.host, e.len)) {
                 continue;
             }
-            let now = e.settled(pages);
+            let now = e.stable(pages);
             let runs: Vec<_> = match &e.agreed {
                 None => std::iter::once(0..e.len).collect(),
                 Some(agreed) if e.stale => changes(agreed, &now).collect(),

@@ -313,9 +313,9 @@ impl State {
         }
     }
 
-    /// A copy with its ends settled: what an address of unified memory is, and what a zero pitch
+    /// A copy with its ends resolved: what an address of unified memory is, and what a zero pitch
     /// means.
-    pub fn settled(&self, r: &Rows) -> Rows {
+    pub fn resolved(&self, r: &Rows) -> Rows {
         let end = |mut e: End| {
             let p = e.device;
             // Page-locked memory has an address on the device, which is the program's own.

@@ -107,7 +107,7 @@ impl Order {
     /// A copy that counts as waited for is queued. Says whether something could overtake it, so
     /// that the worker must put it in order; without another stream or context there is nothing yet
     /// that could.
-    pub fn settle_now(&self, scope: u32, alone: impl FnOnce() -> bool) -> bool {
+    pub fn may_be_overtaken(&self, scope: u32, alone: impl FnOnce() -> bool) -> bool {
         // First the word that there is work, then the look: another thread may make a stream
         // meanwhile.
         self.open.store(scope, Ordering::SeqCst);
@@ -368,15 +368,15 @@ mod tests {
     #[test]
     fn what_counts_as_waited_for_is_put_in_order_once_it_could_be_overtaken() {
         let o = Order::default();
-        assert!(!o.settle_now(3, || true), "nothing could overtake");
+        assert!(!o.may_be_overtaken(3, || true), "nothing could overtake");
         assert_eq!(o.not_alone(), Some(3), "the first stream comes behind");
         assert_eq!(o.not_alone(), None, "once");
-        assert!(o.settle_now(3, || false));
+        assert!(o.may_be_overtaken(3, || false));
         assert_eq!(o.not_alone(), None);
-        assert!(!o.settle_now(3, || true));
+        assert!(!o.may_be_overtaken(3, || true));
         o.forget_context(4);
         assert_eq!(o.not_alone(), Some(3));
-        assert!(!o.settle_now(3, || true));
+        assert!(!o.may_be_overtaken(3, || true));
         o.forget_context(3);
         assert_eq!(o.not_alone(), None, "its work is gone");
     }

@@ -79,7 +79,7 @@ impl Output {
     }
 
     /// Waits until all that has come is written.
-    pub fn settle(&self) {
+    pub fn wait_until_written(&self) {
         if !self.expected() {
             return;
         }

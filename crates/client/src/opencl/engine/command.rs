@@ -179,7 +179,7 @@ pub fn nothing(
     if unseen {
         out.unseen(blocking);
         if blocking {
-            q.server.settle()?;
+            q.server.wait_for_borrowed()?;
         }
     } else if blocking {
         wait(q)?;

@@ -89,12 +89,12 @@ pub unsafe fn fetch_box<'a, R: Request<'a>>(
 pub fn written(q: &Object<Queue>, blocking: bool, free: bool, mut out: Out<'_>) -> Result<()> {
     if free && unwatched(q) {
         if blocking {
-            q.server.settle()?;
+            q.server.wait_for_borrowed()?;
         }
         out.unseen(blocking);
     } else if blocking {
         if q.alone() && out.id() == 0 {
-            q.server.settle()?;
+            q.server.wait_for_borrowed()?;
             q.order.called_early();
         } else {
             command::wait(q)?;

@@ -16,7 +16,7 @@ pub fn clWaitForEvents(_: &Client, list: Handles<'_>) -> Result<()> {
     if !open.iter().all(|e| e.mark.is_unseen()) {
         wait_for(first.server, &open)?;
     } else if !open.is_empty() {
-        first.server.settle()?;
+        first.server.wait_for_borrowed()?;
         first.server.session.flush();
         open.iter().for_each(|e| e.mark.believe());
     }

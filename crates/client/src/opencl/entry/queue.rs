@@ -132,7 +132,7 @@ pub fn clFinish(q: &Object<Queue>) -> Result<()> {
     if !unwatched(q) {
         return command::wait(q);
     }
-    q.server.settle()?;
+    q.server.wait_for_borrowed()?;
     q.server.session.flush();
     q.server.deferred(q.id)
 }
