@@ -153,7 +153,7 @@ impl Runner {
 fn many_programs_are_equal_and_leave_nothing() {
     let count = effort(40);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (next, failures) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
+    let (next, failures) = (AtomicU64::new(0), AtomicU64::new(0));
     let most = Mutex::new(Counts::new());
     let start = Instant::now();
     let lane = || {
@@ -205,7 +205,8 @@ fn many_programs_are_equal_and_leave_nothing() {
                 *most = n.max(*most);
             }
             if !why.is_empty() {
-                failures.lock().unwrap().insert(seed, why.join("; "));
+                println!("seed {seed}: {}", why.join("; "));
+                failures.fetch_add(1, Ordering::Relaxed);
             }
             if seed % 1000 == 999 {
                 println!(
@@ -218,14 +219,8 @@ fn many_programs_are_equal_and_leave_nothing() {
     };
     std::thread::scope(|s| (0..2 * cores).for_each(|_| drop(s.spawn(lane))));
     let rate = count as f64 / start.elapsed().as_secs_f64();
-    let failures = failures.into_inner().unwrap();
-    println!(
-        "{count} programs, {rate:.1} a second, {} failed",
-        failures.len()
-    );
+    let failed = failures.into_inner();
+    println!("{count} programs, {rate:.1} a second, {failed} failed");
     println!("left at most: {:?}", most.into_inner().unwrap());
-    for (seed, why) in &failures {
-        println!("seed {seed}: {why}");
-    }
-    assert!(failures.is_empty());
+    assert_eq!(failed, 0);
 }
