@@ -38,7 +38,8 @@ def built(arguments):
             target = message["target"]
             name = f"{os.path.basename(folder)}: {target['name']} ({target['kind'][0]})"
             yield name, [message["executable"]], folder
-    yield "documents' examples", ["cargo", "test", "--doc", *arguments], os.getcwd()
+    if all(a == "--workspace" for a in arguments):
+        yield "examples in comments", ["cargo", "test", "--doc", *arguments], os.getcwd()
 
 
 def run(name, argv, folder, limit):
