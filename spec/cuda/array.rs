@@ -56,7 +56,7 @@ fn cuArrayGetDescriptor_v2(
 #[id(0x1006)] #[waits] #[get_proc("cuArrayGetMemoryRequirements", 11060)]
 fn cuArrayGetMemoryRequirements(
     #[out] memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
-    #[handle] array: CUarray,
+    #[handle(not_null)] array: CUarray,
     device: CUdevice,
 ) -> CUresult;
 
@@ -70,7 +70,7 @@ fn cuArrayGetPlane(
 #[id(0x1008)] #[waits] #[get_proc("cuArrayGetSparseProperties", 11010)]
 fn cuArrayGetSparseProperties(
     #[out] sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
-    #[handle] array: CUarray,
+    #[handle(not_null)] array: CUarray,
 ) -> CUresult;
 
 #[id(0x1009)] #[waits] #[by_hand(worker)] #[disturbs] #[get_proc("cuMipmappedArrayCreate", 5000)]

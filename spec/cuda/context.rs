@@ -90,7 +90,7 @@ fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult;
 #[changes(Event, "what it stands for")]
 fn cuCtxRecordEvent(#[handle] hCtx: CUcontext, #[handle] hEvent: CUevent) -> CUresult;
 
-#[id(0x0307)] #[queued] #[get_proc("cuCtxResetPersistingL2Cache", 11000)]
+#[id(0x0307)] #[queued] #[cx(context)] #[get_proc("cuCtxResetPersistingL2Cache", 11000)]
 fn cuCtxResetPersistingL2Cache() -> CUresult;
 
 #[id(0x0308)] #[waits] #[disturbs] #[get_proc("cuCtxSetCacheConfig", 3020)]

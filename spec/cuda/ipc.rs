@@ -1,12 +1,12 @@
 //! Sharing between processes.
 
-#[custom] #[cx] #[get_proc("cuIpcCloseMemHandle", 4010)]
+#[custom] #[cx(context)] #[get_proc("cuIpcCloseMemHandle", 4010)]
 fn cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult;
 
 #[custom] #[cx] #[get_proc("cuIpcGetEventHandle", 4010)]
-fn cuIpcGetEventHandle(#[out] pHandle: *mut CUipcEventHandle, #[handle] event: CUevent) -> CUresult;
+fn cuIpcGetEventHandle(#[out] pHandle: *mut CUipcEventHandle, #[handle(not_null)] event: CUevent) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuIpcGetMemHandle", 4010)]
+#[custom] #[cx(context)] #[get_proc("cuIpcGetMemHandle", 4010)]
 fn cuIpcGetMemHandle(#[out] pHandle: *mut CUipcMemHandle, dptr: CUdeviceptr) -> CUresult;
 
 #[custom] #[cx(context)] #[get_proc("cuIpcOpenEventHandle", 4010)]

@@ -1,6 +1,6 @@
 //! Managed memory: hints, prefetch, attachment.
 
-#[cx] #[is(advise(devPtr, count, advice, || place_of(cx, device)))] #[disturbs] #[get_proc("cuMemAdvise", 8000)]
+#[cx(context)] #[is(advise(devPtr, count, advice, || place_of(cx, device)))] #[disturbs] #[get_proc("cuMemAdvise", 8000)]
 fn cuMemAdvise(
     devPtr: CUdeviceptr,
     count: usize,
@@ -8,7 +8,7 @@ fn cuMemAdvise(
     device: CUdevice,
 ) -> CUresult;
 
-#[cx] #[is(advise(devPtr, count, advice, || advised_at(cx, &location)))] #[disturbs] #[get_proc("cuMemAdvise", 12020)]
+#[cx(context)] #[is(advise(devPtr, count, advice, || advised_at(cx, &location)))] #[disturbs] #[get_proc("cuMemAdvise", 12020)]
 fn cuMemAdvise_v2(
     devPtr: CUdeviceptr,
     count: usize,

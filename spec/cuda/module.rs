@@ -13,12 +13,12 @@ fn cuFuncGetModule(#[gives(one)] hmod: *mut CUmodule, hfunc: CUfunction) -> CUre
 #[is(cuKernelGetName)] #[get_proc("cuFuncGetName", 12030)]
 fn cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult;
 
-#[is(cuKernelGetParamInfo(func, paramIndex, paramOffset, paramSize))] #[get_proc("cuFuncGetParamInfo", 12040)]
+#[cx(local)] #[is(parameter(func, paramIndex))] #[get_proc("cuFuncGetParamInfo", 12040)]
 fn cuFuncGetParamInfo(
     func: CUfunction,
     paramIndex: usize,
-    paramOffset: *mut usize,
-    paramSize: *mut usize,
+    #[out] paramOffset: *mut usize,
+    #[out(optional)] paramSize: *mut usize,
 ) -> CUresult;
 
 #[id(0x0401)] #[waits] #[get_proc("cuFuncIsLoaded", 12040)]
@@ -31,7 +31,7 @@ fn cuFuncIsLoaded(
 #[changes(Function, "whether it is loaded")]
 fn cuFuncLoad(#[handle] function: CUfunction) -> CUresult;
 
-#[cx] #[is(engine::attributes::set_attribute(hfunc, attrib, value, cx.current_device()?))] #[get_proc("cuFuncSetAttribute", 9000)]
+#[cx] #[is(engine::attributes::set_here(hfunc, attrib, value))] #[get_proc("cuFuncSetAttribute", 9000)]
 fn cuFuncSetAttribute(hfunc: CUfunction, attrib: CUfunction_attribute, value: i32) -> CUresult;
 
 #[id(0x0403)] #[queued_if(config <= CU_FUNC_CACHE_PREFER_EQUAL)] #[get_proc("cuFuncSetCacheConfig", 3000)]

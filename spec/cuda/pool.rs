@@ -10,14 +10,14 @@ fn cuDeviceGetMemPool(#[gives(one)] pool: *mut CUmemoryPool, dev: CUdevice) -> C
 #[changes(Device, dev, "memory pool")]
 fn cuDeviceSetMemPool(dev: CUdevice, #[handle] pool: CUmemoryPool) -> CUresult;
 
-#[cx(context)] #[is(alloc(bytesize, None, hStream))] #[get_proc("cuMemAllocAsync", 11020)] #[per_thread("_ptsz")]
+#[cx] #[is(alloc(bytesize, None, hStream))] #[get_proc("cuMemAllocAsync", 11020)] #[per_thread("_ptsz")]
 fn cuMemAllocAsync(
     #[out] dptr: *mut CUdeviceptr,
     bytesize: usize,
     #[handle] hStream: CUstream,
 ) -> CUresult;
 
-#[cx(context)] #[is(alloc(bytesize, Some(pool), hStream))] #[get_proc("cuMemAllocFromPoolAsync", 11020)] #[per_thread("_ptsz")]
+#[cx] #[is(alloc(bytesize, Some(pool), hStream))] #[get_proc("cuMemAllocFromPoolAsync", 11020)] #[per_thread("_ptsz")]
 fn cuMemAllocFromPoolAsync(
     #[out] dptr: *mut CUdeviceptr,
     bytesize: usize,

@@ -8,8 +8,8 @@ fn cuProfilerInitialize(
     outputMode: CUoutput_mode,
 ) -> CUresult;
 
-#[id(0x1901)] #[queued] #[get_proc("cuProfilerStart", 4000)]
+#[id(0x1901)] #[queued] #[cx(context)] #[get_proc("cuProfilerStart", 4000)]
 fn cuProfilerStart() -> CUresult;
 
-#[id(0x1902)] #[queued] #[get_proc("cuProfilerStop", 4000)]
+#[id(0x1902)] #[queued] #[cx(context)] #[get_proc("cuProfilerStop", 4000)]
 fn cuProfilerStop() -> CUresult;

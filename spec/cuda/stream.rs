@@ -106,7 +106,7 @@ fn cuStreamGetCtx(#[handle] hStream: CUstream, #[gives(one)] pctx: *mut CUcontex
 #[custom] #[cx] #[get_proc("cuStreamGetCtx", 12050)] #[per_thread("_ptsz")]
 fn cuStreamGetCtx_v2(
     #[handle] hStream: CUstream,
-    #[gives(one)] pCtx: *mut CUcontext,
+    #[gives] pCtx: *mut CUcontext,
     #[gives] pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult;
 

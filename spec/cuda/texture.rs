@@ -38,7 +38,7 @@ fn cuTexObjectCreate(
     pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
 ) -> CUresult;
 
-#[id(0x1103)] #[queued] #[by_hand(client)] #[cx] #[get_proc("cuTexObjectDestroy", 5000)]
+#[id(0x1103)] #[queued] #[by_hand(client)] #[cx(context)] #[get_proc("cuTexObjectDestroy", 5000)]
 #[destroys(TexObject, texObject)]
 fn cuTexObjectDestroy(texObject: CUtexObject) -> CUresult;
 
@@ -60,7 +60,7 @@ fn cuTexObjectGetTextureDesc(
     texObject: CUtexObject,
 ) -> CUresult;
 
-#[id(0x1106)] #[queued] #[get_proc("cuTexRefCreate", 2000)]
+#[id(0x1106)] #[queued] #[cx(context)] #[get_proc("cuTexRefCreate", 2000)]
 fn cuTexRefCreate(#[new] pTexRef: *mut CUtexref) -> CUresult;
 
 #[id(0x1107)] #[queued] #[get_proc("cuTexRefDestroy", 2000)]

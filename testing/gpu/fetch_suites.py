@@ -14,6 +14,8 @@ files, `python/` holds packages the machine lacks.
 import argparse
 import json
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -57,7 +59,18 @@ SOURCES = {
         "library-samples",
         ["cuBLAS", "cuFFT", "cuRAND", "cuSOLVER", "cuSPARSE"],
     ),
+    "cuda-samples": (
+        "https://github.com/NVIDIA/cuda-samples",
+        "v13.0",
+        "cuda-samples",
+        ["Common/*.h*", "Common/*.cpp", "Common/data", "cmake", "test_args.json", "Samples/[0-6]_*/*"]
+        + [f":(exclude)Samples/*/{folder}/*" for folder in ("doc", "segmentationTreeThrust")],
+    ),
 }
+# What needs a display, or libraries that are seldom there.
+DISPLAYS = re.compile(
+    r"helper_gl\.h|\bGL/|\bEGL/|glfw|vulkan|d3d1|nvscibuf|FreeImage|mpi\.h", re.IGNORECASE
+)
 
 
 def git(*args, **more):
@@ -85,6 +98,41 @@ def samples(tree):
             {"name": name, "cwd": str(path.parent), "build": [build], "run": ["{out}/it"]}
         )
     (tree / "programs.json").write_text(json.dumps(programs, indent=1))
+
+
+def cuda_samples(tree):
+    """The same of cuda-samples. Each is built by its own CMakeLists.txt in its folder `build`, from
+    where it finds its data and modules."""
+    arguments = json.loads((tree / "test_args.json").read_text())
+    programs = []
+    for rules in sorted(tree.glob("Samples/*/*/CMakeLists.txt")):
+        sample = rules.parent
+        sources = [f for f in sample.rglob("*") if f.suffix in (".cu", ".cpp", ".c", ".h", ".cuh")]
+        of = arguments.get(sample.name, {})
+        if of.get("skip") or any(DISPLAYS.search(f.read_text(errors="replace")) for f in sources):
+            shutil.rmtree(sample)
+            continue
+        # One kind of device instead of nine: each takes as long again.
+        text = re.sub(r"set\(CMAKE_CUDA_ARCHITECTURES [^)]*\)", "", rules.read_text())
+        rules.write_text(text)
+        build = sample / "build"
+        build.mkdir()
+        (build / ".keep").touch()
+        cmake = ["cmake", "-S", "..", "-B", ".", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"]
+        of = of.get("runs", [of])[0]
+        programs.append(
+            {
+                "name": f"sample-{sample.name}",
+                "cwd": str(build.relative_to(tree)),
+                "build": [[*cmake, "-DCMAKE_CUDA_ARCHITECTURES={arch}"], ["ninja"]],
+                "run": [f"./{sample.name}", *of.get("args", [])],
+            }
+        )
+    (tree / "programs.json").write_text(json.dumps(programs, indent=1))
+
+
+# Name: what makes the list of programs.
+LISTS = {"library-samples": samples, "cuda-samples": cuda_samples}
 
 
 def main():
@@ -135,8 +183,8 @@ def main():
                 sys.exit(f"{checkout} has none of {' '.join(paths)} at {ref}")
             tar = git("-C", checkout, "archive", ref, *wanted, capture_output=True).stdout
             subprocess.run(["tar", "x", "-C", tree], input=tar, check=True)
-            if name == "library-samples":
-                samples(tree)
+            if name in LISTS:
+                LISTS[name](tree)
             archive.add(tree, folder)
             print(f"{name}: {len(wanted)} files of {ref}")
         for folder in map(pathlib.Path, a.add):

@@ -57,6 +57,7 @@ PROGRAMS = [
     ("nccl-one-rank", "{python} {py}/nccl_one_rank.py", 150),
     ("ddp-two-ranks", "{python} {py}/ddp_two_ranks.py", 200),
     ("graphs_driver", "{bin}/graphs_driver", 60),
+    ("null_arguments", "{bin}/null_arguments", 240),
 ]
 # Programs whose collectives run at the server.
 COLLECTIVES = ("nccl-one-rank", "ddp-two-ranks")

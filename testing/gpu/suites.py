@@ -18,6 +18,7 @@ import argparse
 import concurrent.futures
 import dataclasses
 import difflib
+import functools
 import importlib.util
 import json
 import os
@@ -357,7 +358,7 @@ class Runner:
         once."""
         out = self.file(entry["name"])
         out.mkdir()
-        put = lambda text: text.format(src=source, out=out)
+        put = lambda text: text.format(src=source, out=out, arch=arch_of_device())
         limit = min(entry.get("seconds", 60), max(1, self.left(until)))
         if self.left(until) < 5:
             return
@@ -408,6 +409,14 @@ class Runner:
             "out": log.read_text(errors="replace"),
             "seconds": time.monotonic() - began,
         }
+
+
+@functools.cache
+def arch_of_device():
+    """What compilers call the first device's compute capability, as in 90."""
+    ask = ["nvidia-smi", "-i", "0", "--query-gpu=compute_cap", "--format=csv,noheader"]
+    said = subprocess.run(ask, capture_output=True, text=True, check=True)
+    return said.stdout.strip().replace(".", "")
 
 
 def outcome_of(rc):
@@ -625,6 +634,7 @@ def main():
     p.add_argument("--json")
     p.add_argument("--work", help="folder for logs; a temporary one if not given")
     p.add_argument("--port", type=int, default=7412)
+    p.add_argument("--link", help="an emulated network between client and server (`busbar link`)")
     p.add_argument("--native-only", action="store_true", help="no server: what passes here at all?")
     a = p.parse_args()
     if a.merge:
@@ -643,7 +653,7 @@ def main():
             prefix = lambda self: []
         server = Nothing()
     else:
-        server = Remote(a.dist, a.port, work, work / "serve.log")
+        server = Remote(a.dist, a.port, work, work / "serve.log", link=a.link)
     chosen = [s for s in suites(folder, a.scale) if not a.only or s.name in a.only]
     if a.files:
         for s in chosen:

@@ -20,8 +20,12 @@ pub fn api(api: &Api) -> Result<()> {
             bail!("{}: todo, but nothing in it is hand-written", at());
         }
         let is_shared = matches!(&it.class, Class::Is(to, _) if api.find(to).is_none());
-        if it.begin.is_some() && !is_shared && !c.client_by_hand() {
-            bail!("{}: `cx` is for what is hand-written on the client", at());
+        let told = it.begin.as_ref().is_some_and(|b| !b.context);
+        if told && !is_shared && !c.client_by_hand() {
+            bail!(
+                "{}: that `cx` is for what is hand-written on the client",
+                at()
+            );
         }
         if let Class::Is(to, args) = &it.class {
             alias(api, c, to, args.as_deref()).with_context(at)?;

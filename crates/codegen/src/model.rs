@@ -2,7 +2,7 @@
 
 use crate::abi::Types;
 use crate::contract::Contract;
-use crate::spec::{Act, Class, Count, Item, Sort};
+use crate::spec::{Act, Class, Count, Item, Null, Sort};
 use quote::ToTokens as _;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -132,8 +132,8 @@ pub struct Field {
 pub enum Role {
     /// A number; `true` for `usize`, which travels as u64.
     Number(bool),
-    /// A handle of that kind; may be null; names a stream.
-    Handle(String, bool, bool),
+    /// A handle of that kind; what null is; whether it names a stream.
+    Handle(String, Null, bool),
     /// Created, of that kind.
     New(String),
     /// Destroyed, of that kind.

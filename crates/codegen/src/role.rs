@@ -25,10 +25,10 @@ impl Api {
             _ => Err(anyhow!("not a pointer")),
         };
         Ok(match mark {
-            Mark::Handle(optional) => {
+            Mark::Handle(null) => {
                 let stream = self.config.stream.as_ref().map(|s| s.ty.as_str());
                 let is_stream = stream.is_some() && abi::name_of(&p.ty).as_deref() == stream;
-                (Role::Handle(self.kind(&p.ty)?, *optional, is_stream), ID)
+                (Role::Handle(self.kind(&p.ty)?, *null, is_stream), ID)
             }
             Mark::Del => (Role::Del(self.kind(&p.ty)?), ID),
             Mark::New => (Role::New(self.kind(target()?)?), ID),

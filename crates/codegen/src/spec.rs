@@ -57,11 +57,22 @@ pub struct Begin {
     pub context: bool,
 }
 
+/// What a null handle is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Null {
+    /// A handle that is not valid, like any other that stands for nothing.
+    Invalid,
+    /// An argument like any null pointer that must not be.
+    Missing,
+    /// Good.
+    Optional,
+}
+
 /// What an attribute of a parameter says.
 #[derive(Debug, Clone)]
 pub enum Mark {
-    /// A handle; `true` when it may be null.
-    Handle(bool),
+    /// A handle.
+    Handle(Null),
     /// The call creates this handle.
     New,
     /// The call destroys this handle.
@@ -545,10 +556,10 @@ fn param_mark(attr: &Attribute) -> Result<Mark> {
         let is_it = |e: &&Expr| e.to_token_stream().to_string() == word;
         args.iter().any(|e| is_it(&e))
     };
-    let (optional, one) = (words("optional"), words("one"));
+    let (optional, one, there) = (words("optional"), words("one"), words("not_null"));
     let is_word = |e: &&Expr| {
         let text = e.to_token_stream().to_string();
-        text == "optional" || text == "one"
+        matches!(text.as_str(), "optional" | "one" | "not_null")
     };
     let counts: Vec<_> = args.iter().filter(|e| !is_word(e)).collect();
     let mut counts = counts.into_iter();
@@ -559,7 +570,11 @@ fn param_mark(attr: &Attribute) -> Result<Mark> {
         count(e)
     };
     let mark = match word.as_str() {
-        "handle" => Mark::Handle(optional),
+        "handle" => Mark::Handle(match (optional, there) {
+            (true, _) => Null::Optional,
+            (_, true) => Null::Missing,
+            _ => Null::Invalid,
+        }),
         "new" => Mark::New,
         "del" => Mark::Del,
         "out" => Mark::Out(optional),
@@ -578,6 +593,9 @@ fn param_mark(attr: &Attribute) -> Result<Mark> {
     let takes_optional = matches!(mark, Mark::Handle(_) | Mark::Out(_) | Mark::InArray(..));
     if optional && !takes_optional {
         bail!("`{word}` cannot be optional");
+    }
+    if there && !matches!(mark, Mark::Handle(Null::Missing)) {
+        bail!("`{word}` cannot be `not_null`");
     }
     if counts.next().is_some() {
         bail!("`{word}` has too many arguments");

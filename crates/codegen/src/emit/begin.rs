@@ -2,7 +2,7 @@
 //! returns gets to the program.
 
 use crate::model::{Api, Arg, Call};
-use crate::spec::{Begin, Class, Mark, Param};
+use crate::spec::{Begin, Class, Mark, Null, Param};
 use std::fmt::Write as _;
 
 /// What stands before each use of a pointer of the program's.
@@ -56,6 +56,8 @@ struct Told {
     brings: Vec<String>,
     /// How that gets to its place.
     after: String,
+    /// Whether there is a stream, in whose context the call is where none is current.
+    at_stream: bool,
 }
 
 impl Told {
@@ -65,6 +67,7 @@ impl Told {
             before: String::new(),
             brings: Vec::new(),
             after: String::new(),
+            at_stream: false,
         };
         let mut nulls = String::new();
         let stream = api.config.stream.as_ref().map(|s| s.ty.as_str());
@@ -77,13 +80,23 @@ impl Told {
                     stream_is_known = true;
                     let get = format!("cx.stream({name}, {per_thread})?");
                     let _ = match is_named(c, a) {
-                        true => writeln!(told.before, "let {name} = {get};"),
+                        true => {
+                            told.at_stream = true;
+                            let enough = "let cx = cx.at_stream";
+                            writeln!(told.before, "let {name} = {get};\n{enough}({name});")
+                        }
                         false => writeln!(told.before, "{get};"),
                     };
                 }
                 Some(Mark::Handle(_) | Mark::Del) => {
-                    let optional = matches!(p.mark, Some(Mark::Handle(true)));
-                    let word = if optional { "handle_opt" } else { "handle" };
+                    let null = match p.mark {
+                        Some(Mark::Handle(null)) => null,
+                        _ => Null::Invalid,
+                    };
+                    if null == Null::Missing {
+                        let _ = writeln!(told.before, "not_null({name})?;");
+                    }
+                    let word = handle_word(null);
                     let kind = api.kind(&p.ty).unwrap_or_default();
                     let get = format!("cx.{word}(Kind::{kind}, {name} as u64)?");
                     let _ = writeln!(told.before, "let {name} = {get};");
@@ -182,10 +195,15 @@ pub fn emit(api: &Api, c: &Call, begin: &Begin, per_thread: bool, s: &mut String
         begin.enter
     );
     s.push_str(&whose(api, c));
-    if begin.context {
-        s.push_str("cx.need_context()?;\n");
-    }
+    // A stream that is named brings a context along.
+    let (first, then) = match told.at_stream {
+        true => ("", "cx.need_context()?;\n"),
+        false => ("cx.need_context()?;\n", ""),
+    };
+    let needed = |text: &'static str| if begin.context { text } else { "" };
+    s.push_str(needed(first));
     s.push_str(&told.before);
+    s.push_str(needed(then));
     if c.item.disturbs {
         s.push_str("cx.must_be_safe()?;\n");
     }
@@ -215,4 +233,12 @@ pub fn emit(api: &Api, c: &Call, begin: &Begin, per_thread: bool, s: &mut String
         ),
     };
     s.push_str("})\n");
+}
+
+/// The method that makes an id of a handle.
+pub fn handle_word(null: Null) -> &'static str {
+    match null {
+        Null::Optional => "handle_opt",
+        Null::Invalid | Null::Missing => "handle",
+    }
 }

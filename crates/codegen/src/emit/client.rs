@@ -1,10 +1,10 @@
 //! Entry points: `crates/client/src/<api>/generated`, and their exports in the shim.
 
 use super::asked;
-use super::begin::{self, THEIRS};
+use super::begin::{self, THEIRS, handle_word};
 use crate::file::{ALLOW, Files, put, rust};
 use crate::model::{Api, Arg, Call, Family, ResultConfig, Role, type_text};
-use crate::spec::{Class, Count, Sort};
+use crate::spec::{Class, Count, Null, Sort};
 use quote::ToTokens as _;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -326,7 +326,8 @@ fn returns(c: &Call, result: &ResultConfig) -> String {
 
 /// What an entry point does: what another does, what is hand-written, or a message.
 fn body(api: &Api, c: &Call, per_thread: bool, s: &mut String) {
-    if let Some(begin) = &c.item.begin {
+    let told = c.client_by_hand() || matches!(c.item.class, Class::Is(..));
+    if let Some(begin) = c.item.begin.as_ref().filter(|_| told) {
         return begin::emit(api, c, begin, per_thread, s);
     }
     if let Class::Asked(_) = c.item.class {
@@ -407,6 +408,9 @@ struct Parts {
 fn forward(api: &Api, c: &Call, per_thread: bool, s: &mut String) {
     s.push_str("let cx = life::enter()?;\n");
     s.push_str(&begin::whose(api, c));
+    if c.item.begin.as_ref().is_some_and(|b| b.context) {
+        s.push_str("cx.need_context()?;\n");
+    }
     let mut parts = Parts::default();
     for a in &c.args {
         if let Some(role) = &a.role {
@@ -482,8 +486,11 @@ impl Parts {
                 let get = format!("cx.stream({name}, {per_thread})?");
                 let _ = writeln!(self.reads, "let {local} = {get};");
             }
-            Role::Handle(kind, optional, false) => {
-                let word = if *optional { "handle_opt" } else { "handle" };
+            Role::Handle(kind, null, false) => {
+                if *null == Null::Missing {
+                    let _ = writeln!(self.reads, "not_null({name})?;");
+                }
+                let word = handle_word(*null);
                 let get = format!("cx.{word}(Kind::{kind}, {name} as u64)?");
                 let _ = writeln!(self.reads, "let {local} = {get};");
             }

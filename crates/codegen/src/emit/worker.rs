@@ -2,7 +2,7 @@
 
 use crate::file::{ALLOW, Files, put, rust};
 use crate::model::{Api, Arg, At, Call, Effect, Family, Field, Role, Wire};
-use crate::spec::{Act, Count, Sort};
+use crate::spec::{Act, Count, Null, Sort};
 use std::fmt::Write as _;
 
 /// The worker's side of one API.
@@ -333,9 +333,9 @@ impl Parts {
             Role::Number(is_size) => number(a, *is_size),
             Role::Address => format!("m.{f} as {}", a.ty),
             Role::Handle(_, _, true) => self.look_up(a, &format!("w.stream(m.{f})?")),
-            Role::Handle(kind, optional, _) => {
+            Role::Handle(kind, null, _) => {
                 let get = format!("w.handle(Kind::{kind}, m.{f})?");
-                match optional {
+                match *null == Null::Optional {
                     true => self.look_up(a, &format!("if m.{f} == 0 {{ 0 }} else {{ {get} }}")),
                     false => self.look_up(a, &get),
                 }

@@ -193,6 +193,7 @@ pub unsafe extern "C" fn toyWeigh(
         let cx = life::enter_local()?;
         let cup = cx.handle(Kind::Cup, cup as u64)?;
         let stream = cx.stream(stream, false)?;
+        let cx = cx.at_stream(stream);
         not_null(size)?;
         // SAFETY: the arguments are the program's.
         let (v_size, v_weight) = unsafe { crate::toy::entry::cups::toyWeigh(cx, cup, stream) }?;
@@ -217,6 +218,7 @@ pub unsafe extern "C" fn toyWeigh_ptsz(
         let cx = life::enter_local()?;
         let cup = cx.handle(Kind::Cup, cup as u64)?;
         let stream = cx.stream(stream, true)?;
+        let cx = cx.at_stream(stream);
         not_null(size)?;
         // SAFETY: the arguments are the program's.
         let (v_size, v_weight) = unsafe { crate::toy::entry::cups::toyWeigh(cx, cup, stream) }?;

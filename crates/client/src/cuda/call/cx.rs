@@ -93,6 +93,7 @@ impl Cx {
             Kind::Context => CUDA_ERROR_INVALID_CONTEXT,
             Kind::Allocation | Kind::ResourceDesc => CUDA_ERROR_INVALID_VALUE,
             Kind::Graph | Kind::GraphNode | Kind::GraphExec if raw == 0 => CUDA_ERROR_INVALID_VALUE,
+            Kind::MemoryPool | Kind::UserObject if raw == 0 => CUDA_ERROR_INVALID_VALUE,
             _ => CUDA_ERROR_INVALID_HANDLE,
         })
     }

@@ -13,6 +13,17 @@ pub fn attribute(cx: Cx, f: CUfunction, which: CUfunction_attribute) -> Result<i
     Ok(f.attribute(i))
 }
 
+/// Sets an attribute for the current device, or for that of the function's context where no context
+/// is current.
+pub fn set_here(cx: Cx, raw: CUfunction, which: CUfunction_attribute, value: i32) -> Result<()> {
+    let (id, _) = launch::function(cx, raw)?;
+    let cx = match cx.scope {
+        0 => cx.in_context(cx.state().handles.context(Kind::Function, id)),
+        _ => cx,
+    };
+    set_attribute(cx, raw, which, value, cx.current_device()?)
+}
+
 /// Sets an attribute, here and at the worker.
 pub fn set_attribute(
     cx: Cx,

@@ -19,6 +19,7 @@ pub fn pitches(r: &Rows) -> Result<()> {
 pub fn check(cx: Cx, e: &End, r: &Rows) -> Result<()> {
     cx.state().check_end(e, r)?;
     if e.memory == ARRAY {
+        refuse_if(e.array == 0, CUDA_ERROR_INVALID_VALUE)?;
         let shape = array::shape(cx, cx.handle(Kind::Array, e.array)?)?;
         let inside = shape.holds([e.x, e.y, e.z], [r.width, r.height, r.depth]);
         refuse_if(!inside, CUDA_ERROR_INVALID_VALUE)?;

@@ -19,6 +19,16 @@ impl Cx {
             raw => self.handle(Kind::Stream, raw),
         }
     }
+
+    /// The call in a named stream's context where none is current: that is enough for all that is
+    /// queued in one, but for launches.
+    #[inline]
+    pub fn at_stream(self, stream: u32) -> Self {
+        match self.scope {
+            0 if stream != 0 => self.in_context(self.state().handles.context(Kind::Stream, stream)),
+            _ => self,
+        }
+    }
 }
 
 /// The calling thread's own default stream in the current context: an ordinary blocking stream,

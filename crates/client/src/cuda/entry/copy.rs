@@ -39,6 +39,8 @@ unsafe fn peer(
     guard(|| {
         let cx = enter()?;
         let h_stream = cx.stream(stream, per_thread)?;
+        let cx = cx.at_stream(h_stream);
+        cx.need_context()?;
         // SAFETY: memory of devices, which is looked up.
         let across = unsafe { across::bytes(cx, dst, src, byte_count, h_stream, later, copy::any) };
         if let Some(done) = across {

@@ -14,6 +14,7 @@ unsafe fn hand_out(
     refuse_if(count.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let len = lists[0].1.len();
     if lists.iter().all(|(out, _)| out.is_null()) {
+        refuse_if(!data.0.is_null(), CUDA_ERROR_INVALID_VALUE)?;
         // SAFETY: checked for null above; the program's pointer.
         return unsafe { put(count, len) };
     }

@@ -53,11 +53,19 @@ pub fn cuKernelGetLibrary(cx: Cx, kernel: CUkernel) -> Result<CUlibrary> {
 }
 
 pub fn cuKernelGetName(cx: Cx, kernel: CUkernel) -> Result<*const c_char> {
+    refuse_if(kernel.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     Ok(launch::function(cx, kernel as CUfunction)?.1.name.as_ptr())
 }
 
 pub fn cuKernelGetParamInfo(cx: Cx, kernel: CUkernel, index: usize) -> Result<(usize, usize)> {
-    let (_, f) = launch::function(cx, kernel as CUfunction)?;
+    cx.need_context()?;
+    parameter(cx, kernel as CUfunction, index)
+}
+
+/// Where a parameter of a function lies, and how long it is.
+pub fn parameter(cx: Cx, function: CUfunction, index: usize) -> Result<(usize, usize)> {
+    refuse_if(function.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    let (_, f) = launch::function(cx, function)?;
     let (offset, size) = f.params.get(index).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     Ok((*offset as usize, *size as usize))
 }

@@ -119,6 +119,7 @@ pub unsafe fn range_attribute(
     p: u64,
     len: usize,
 ) -> Result<()> {
+    cx.need_context()?;
     refuse_if(data.is_null() || len == 0, CUDA_ERROR_INVALID_VALUE)?;
     managed(cx, p, len)?;
     let all = lock(&cx.state().advised).of(p, len as u64);

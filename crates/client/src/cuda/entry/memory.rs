@@ -110,6 +110,7 @@ pub fn cuMemFree_v2(cx: Cx, p: CUdeviceptr) -> Result<()> {
 }
 
 pub fn cuMemGetAddressRange_v2(cx: Cx, p: CUdeviceptr) -> Result<(CUdeviceptr, usize)> {
+    cx.need_context()?;
     let r = cx
         .state()
         .ranges
@@ -191,8 +192,8 @@ pub unsafe fn cuMemHostUnregister(cx: Cx, p: *mut c_void) -> Result<()> {
     let cx = cx.of_address(p as u64);
     let (p, state) = (p as u64, cx.state());
     let other = match state.ranges.find(p) {
-        Some(_) => CUDA_ERROR_INVALID_VALUE,
-        None => CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+        None if p != 0 => CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+        _ => CUDA_ERROR_INVALID_VALUE,
     };
     let r = state.ranges.remove(p, |s| s == Sort::Registered);
     let r = r.ok_or(other)?;
@@ -203,6 +204,7 @@ pub unsafe fn cuMemHostUnregister(cx: Cx, p: *mut c_void) -> Result<()> {
 }
 
 pub unsafe fn cuMemHostGetFlags(cx: Cx, p: *mut c_void) -> Result<u32> {
+    cx.need_context()?;
     let r = cx
         .state()
         .ranges
@@ -220,6 +222,7 @@ pub unsafe fn cuMemHostGetDevicePointer_v2(
     p: *mut c_void,
     flags: u32,
 ) -> Result<()> {
+    cx.need_context()?;
     refuse_if(flags != 0 || out.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let r = cx
         .state()

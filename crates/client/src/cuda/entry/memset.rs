@@ -18,8 +18,9 @@ fn fill(
         if raw.is_null() {
             cx = cx.of_address(dst);
         }
-        cx.need_context()?;
         let stream = cx.stream(raw, per_thread)?;
+        let cx = cx.at_stream(stream);
+        cx.need_context()?;
         let there = match check(cx)? {
             Filled::Nothing => return Ok(()),
             Filled::Unknown => return send(cx, false, stream, addresses::of_unknown(cx, dst)),

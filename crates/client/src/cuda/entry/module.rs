@@ -1,6 +1,7 @@
 //! Modules and their functions.
 
 use super::library::cuLibraryGetModule;
+pub use super::library::parameter;
 use super::prelude::*;
 use crate::cuda::engine::{launch, load};
 use crate::cuda::state::loaded::Options;
@@ -44,6 +45,7 @@ pub fn cuModuleGetLoadingMode(_cx: Cx) -> Result<CUmoduleLoadingMode> {
 }
 
 pub fn cuFuncGetModule(cx: Cx, f: CUfunction) -> Result<CUmodule> {
+    refuse_if(f.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     let (_, info) = launch::function(cx, f)?;
     let module = match info.module {
         0 => {

@@ -14,6 +14,7 @@ pub fn of_device(cx: Cx, dev: CUdevice, default: u32) -> Result<CUmemoryPool> {
 
 pub fn alloc(cx: Cx, size: usize, pool: Option<CUmemoryPool>, stream: u32) -> Result<CUdeviceptr> {
     let pool = match pool {
+        Some(p) if p.is_null() => return Err(CUDA_ERROR_INVALID_VALUE),
         Some(p) => cx.handle(Kind::MemoryPool, p as u64)?,
         None => 0,
     };
@@ -278,7 +279,7 @@ pub unsafe fn cuMemPoolSetAccess(
     count: usize,
 ) -> Result<()> {
     refuse_if(map.is_null(), CUDA_ERROR_INVALID_VALUE)?;
-    refuse_if(count == 0 || count > 4096, CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(count > 4096, CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program's array of `count` items.
     let list = unsafe { std::slice::from_raw_parts(map, count) };
     let Some(host) = host_pool::find(cx, pool) else {

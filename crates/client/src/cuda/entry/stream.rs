@@ -68,15 +68,24 @@ pub fn cuStreamGetCtx(cx: Cx, stream: u32) -> Result<CUcontext> {
     Ok(cx.raw(Kind::Context, stream::context_of(cx, stream)?) as CUcontext)
 }
 
-pub unsafe fn cuStreamGetCtx_v2(cx: Cx, stream: u32, green: *mut CUgreenCtx) -> Result<CUcontext> {
+pub unsafe fn cuStreamGetCtx_v2(
+    cx: Cx,
+    stream: u32,
+    context: *mut CUcontext,
+    green: *mut CUgreenCtx,
+) -> Result<()> {
     // No program has a green context that has not made one.
     let of = match stream != 0 && !cx.state().handles.at_most(Kind::GreenContext, 0) {
         true => green::of_stream(cx, stream)?,
         false => std::ptr::null_mut(),
     };
-    // SAFETY: the program's pointer.
-    unsafe { put_opt(green, of) };
-    cuStreamGetCtx(cx, stream)
+    let in_context = cuStreamGetCtx(cx, stream)?;
+    // SAFETY: the program's pointers.
+    unsafe {
+        put_opt(green, of);
+        put_opt(context, in_context);
+    }
+    Ok(())
 }
 
 pub fn cuStreamGetDevice(cx: Cx, stream: u32) -> Result<CUdevice> {
@@ -156,9 +165,8 @@ pub unsafe fn cuStreamEndCapture(
     guard(|| {
         let cx = enter()?;
         let stream = cx.stream(stream, per_thread)?;
-        refuse_if(graph.is_null(), CUDA_ERROR_INVALID_VALUE)?;
-        // SAFETY: not null; the program's pointer.
-        unsafe { put(graph, std::ptr::null_mut())? };
+        // SAFETY: the program's pointer, which may be null: whoever captured to a graph has it.
+        unsafe { put_opt(graph, std::ptr::null_mut()) };
         if cx.state().captures.is_anothers(stream) {
             return Err(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
         }
@@ -188,7 +196,8 @@ pub unsafe fn cuStreamEndCapture(
             cx.adopt(Kind::Graph, actual)?;
         }
         // SAFETY: as above.
-        unsafe { put(graph, cx.raw(Kind::Graph, actual) as CUgraph) }
+        unsafe { put_opt(graph, cx.raw(Kind::Graph, actual) as CUgraph) };
+        Ok(())
     })
 }
 

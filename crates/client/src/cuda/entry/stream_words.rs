@@ -103,6 +103,9 @@ pub unsafe fn batch(
     needless: u32,
 ) -> Result<()> {
     let cx = cx.in_context(stream::context_of(cx, stream)?);
+    if count == 0 {
+        return Ok(());
+    }
     refuse_if(list.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     refuse_if(count as usize > MAX_ITEMS, CUDA_ERROR_INVALID_VALUE)?;
     let mut usual = (1..MANY).contains(&count) && flags == 0;

@@ -88,7 +88,8 @@ pub fn cuSurfObjectDestroy(cx: Cx, object: CUsurfObject) -> Result<()> {
     })
 }
 
-pub fn description(_cx: Cx, objects: &Objects, object: u64) -> Result<CUDA_RESOURCE_DESC> {
+pub fn description(cx: Cx, objects: &Objects, object: u64) -> Result<CUDA_RESOURCE_DESC> {
+    cx.need_context()?;
     let known = objects.get(&object).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     busbar_abi::from_bytes(&known.resource).ok_or(CUDA_ERROR_UNKNOWN)
 }

@@ -160,6 +160,7 @@ pub unsafe extern "C" fn cuArrayGetMemoryRequirements(
         let cx = life::enter()?;
         let cx = cx.of_device(device);
         not_null(memoryRequirements)?;
+        not_null(array)?;
         let v_array = cx.handle(Kind::Array, array as u64)?;
         let v_req = wire::CuArrayGetMemoryRequirements {
             array: v_array,
@@ -206,6 +207,7 @@ pub unsafe extern "C" fn cuArrayGetSparseProperties(
     life::guard(move || {
         let cx = life::enter()?;
         not_null(sparseProperties)?;
+        not_null(array)?;
         let v_array = cx.handle(Kind::Array, array as u64)?;
         let v_req = wire::CuArrayGetSparseProperties { array: v_array };
         let v_bytes = cx.call(&v_req)?;

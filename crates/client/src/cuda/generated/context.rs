@@ -321,6 +321,7 @@ pub unsafe extern "C" fn cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> C
 pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
+        cx.need_context()?;
         let v_req = wire::CuCtxResetPersistingL2Cache {};
         cx.send(&v_req)?;
         Ok(())

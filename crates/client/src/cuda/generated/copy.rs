@@ -106,11 +106,12 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         not_null(pCopy)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let pCopy = unsafe { &*pCopy };
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe { engine::copy_rows::copy_box(cx, from_2d(pCopy), hStream, false, true) }
     })
@@ -123,11 +124,12 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2_ptsz(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         not_null(pCopy)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let pCopy = unsafe { &*pCopy };
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe { engine::copy_rows::copy_box(cx, from_2d(pCopy), hStream, false, true) }
     })
@@ -218,11 +220,12 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         not_null(pCopy)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let pCopy = unsafe { &*pCopy };
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe { engine::copy_rows::copy_box(cx, rows_of(pCopy), hStream, false, true) }
     })
@@ -235,11 +238,12 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2_ptsz(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         not_null(pCopy)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let pCopy = unsafe { &*pCopy };
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe { engine::copy_rows::copy_box(cx, rows_of(pCopy), hStream, false, true) }
     })
@@ -255,8 +259,9 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::copy::cuMemcpy3DBatchAsync(
@@ -276,8 +281,9 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_ptsz(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::copy::cuMemcpy3DBatchAsync(
@@ -362,11 +368,12 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         not_null(pCopy)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let pCopy = unsafe { &*pCopy };
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe { engine::copy_rows::copy_box(cx, from_peer(pCopy), hStream, true, true) }
     })
@@ -379,11 +386,12 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync_ptsz(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         not_null(pCopy)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let pCopy = unsafe { &*pCopy };
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe { engine::copy_rows::copy_box(cx, from_peer(pCopy), hStream, true, true) }
     })
@@ -441,6 +449,7 @@ pub unsafe extern "C" fn cuMemcpyAsync(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { engine::copy::any(cx, dst, src, ByteCount, hStream, true) }
     })
@@ -456,6 +465,7 @@ pub unsafe extern "C" fn cuMemcpyAsync_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { engine::copy::any(cx, dst, src, ByteCount, hStream, true) }
     })
@@ -637,8 +647,9 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
             engine::copy_rows::copy_box(
@@ -666,8 +677,9 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2_ptsz(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
             engine::copy_rows::copy_box(
@@ -753,8 +765,9 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::copy::cuMemcpyBatchAsync(
@@ -778,8 +791,9 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_ptsz(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::copy::cuMemcpyBatchAsync(
@@ -946,8 +960,9 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::copy::cuMemcpyDtoDAsync_v2(
@@ -966,8 +981,9 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2_ptsz(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::copy::cuMemcpyDtoDAsync_v2(
@@ -1041,6 +1057,7 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { engine::copy::to_host(cx, dstHost.cast(), srcDevice, ByteCount, hStream, true) }
     })
@@ -1056,6 +1073,7 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { engine::copy::to_host(cx, dstHost.cast(), srcDevice, ByteCount, hStream, true) }
     })
@@ -1144,8 +1162,9 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
             engine::copy_rows::copy_box(
@@ -1173,8 +1192,9 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2_ptsz(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
             engine::copy_rows::copy_box(
@@ -1281,6 +1301,7 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { engine::copy::to_device(cx, dstDevice, srcHost.cast(), ByteCount, hStream, true) }
     })
@@ -1296,6 +1317,7 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { engine::copy::to_device(cx, dstDevice, srcHost.cast(), ByteCount, hStream, true) }
     })

@@ -88,6 +88,7 @@ pub unsafe extern "C" fn cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CU
         let cx = life::enter()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::event::cuEventRecord(cx, hEvent, hStream) }
     })
@@ -99,6 +100,7 @@ pub unsafe extern "C" fn cuEventRecord_ptsz(hEvent: CUevent, hStream: CUstream) 
         let cx = life::enter()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::event::cuEventRecord(cx, hEvent, hStream) }
     })
@@ -114,6 +116,7 @@ pub unsafe extern "C" fn cuEventRecordWithFlags(
         let cx = life::enter()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::event::cuEventRecordWithFlags(cx, hEvent, hStream, flags) }
     })
@@ -129,6 +132,7 @@ pub unsafe extern "C" fn cuEventRecordWithFlags_ptsz(
         let cx = life::enter()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::event::cuEventRecordWithFlags(cx, hEvent, hStream, flags) }
     })

@@ -1383,6 +1383,7 @@ pub unsafe extern "C" fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::GraphExec, hGraph as u64)?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::graph::cuGraphLaunch(cx, hGraph, hStream) }
     })
@@ -1394,6 +1395,7 @@ pub unsafe extern "C" fn cuGraphLaunch_ptsz(hGraph: CUgraphExec, hStream: CUstre
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::GraphExec, hGraph as u64)?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::graph::cuGraphLaunch(cx, hGraph, hStream) }
     })

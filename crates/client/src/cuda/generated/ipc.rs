@@ -13,6 +13,7 @@ pub unsafe extern "C" fn cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dptr);
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::ipc::cuIpcCloseMemHandle(cx, dptr) }
     })
@@ -25,6 +26,7 @@ pub unsafe extern "C" fn cuIpcGetEventHandle(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
+        not_null(event)?;
         let event = cx.handle(Kind::Event, event as u64)?;
         not_null(pHandle)?;
         // SAFETY: the arguments are the program's.
@@ -43,6 +45,7 @@ pub unsafe extern "C" fn cuIpcGetMemHandle(
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dptr);
+        cx.need_context()?;
         not_null(pHandle)?;
         // SAFETY: the arguments are the program's.
         let v_pHandle = unsafe { crate::cuda::entry::ipc::cuIpcGetMemHandle(cx, dptr) }?;

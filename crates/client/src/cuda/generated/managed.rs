@@ -20,6 +20,7 @@ pub unsafe extern "C" fn cuMemAdvise(
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(devPtr);
+        cx.need_context()?;
         cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { advise(cx, devPtr, count, advice, || place_of(cx, device)) }
@@ -36,6 +37,7 @@ pub unsafe extern "C" fn cuMemAdvise_v2(
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(devPtr);
+        cx.need_context()?;
         cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { advise(cx, devPtr, count, advice, || advised_at(cx, &location)) }
@@ -161,6 +163,7 @@ pub unsafe extern "C" fn cuMemPrefetchAsync(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { prefetch(cx, devPtr, count, place_of(cx, dstDevice)?, hStream) }
     })
@@ -176,6 +179,7 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { prefetch(cx, devPtr, count, place_of(cx, dstDevice)?, hStream) }
     })
@@ -192,6 +196,7 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::managed::cuMemPrefetchAsync_v2(
@@ -212,6 +217,7 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::managed::cuMemPrefetchAsync_v2(
@@ -336,6 +342,7 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::managed::cuStreamAttachMemAsync(cx, hStream, dptr, length, flags)
@@ -353,6 +360,7 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::managed::cuStreamAttachMemAsync(cx, hStream, dptr, length, flags)

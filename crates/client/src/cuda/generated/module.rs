@@ -54,10 +54,19 @@ pub unsafe extern "C" fn cuFuncGetParamInfo(
     paramOffset: *mut usize,
     paramSize: *mut usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        super::library::cuKernelGetParamInfo((func) as CUkernel, paramIndex, paramOffset, paramSize)
-    }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(paramOffset)?;
+        // SAFETY: the arguments are the program's.
+        let (v_paramOffset, v_paramSize) = unsafe { parameter(cx, func, paramIndex) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { paramOffset.write_unaligned(v_paramOffset as usize) };
+        if !paramSize.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { paramSize.write_unaligned(v_paramSize as usize) };
+        }
+        Ok(())
+    })
 }
 
 /// `cuFuncIsLoaded`.
@@ -102,7 +111,7 @@ pub unsafe extern "C" fn cuFuncSetAttribute(
     life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
-        unsafe { engine::attributes::set_attribute(cx, hfunc, attrib, value, cx.current_device()?) }
+        unsafe { engine::attributes::set_here(cx, hfunc, attrib, value) }
     })
 }
 

@@ -60,8 +60,8 @@ pub unsafe extern "C" fn cuMemAllocAsync(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         not_null(dptr)?;
         // SAFETY: the arguments are the program's.
         let v_dptr = unsafe { alloc(cx, bytesize, None, hStream) }?;
@@ -79,8 +79,8 @@ pub unsafe extern "C" fn cuMemAllocAsync_ptsz(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         not_null(dptr)?;
         // SAFETY: the arguments are the program's.
         let v_dptr = unsafe { alloc(cx, bytesize, None, hStream) }?;
@@ -99,8 +99,8 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         not_null(dptr)?;
         // SAFETY: the arguments are the program's.
         let v_dptr = unsafe { alloc(cx, bytesize, Some(pool), hStream) }?;
@@ -119,8 +119,8 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync_ptsz(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
-        cx.need_context()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         not_null(dptr)?;
         // SAFETY: the arguments are the program's.
         let v_dptr = unsafe { alloc(cx, bytesize, Some(pool), hStream) }?;
@@ -135,6 +135,7 @@ pub unsafe extern "C" fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) ->
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::pool::cuMemFreeAsync(cx, dptr, hStream) }
     })
@@ -145,6 +146,7 @@ pub unsafe extern "C" fn cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstrea
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::pool::cuMemFreeAsync(cx, dptr, hStream) }
     })

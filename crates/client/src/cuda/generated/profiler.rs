@@ -24,6 +24,7 @@ pub unsafe extern "C" fn cuProfilerInitialize(
 pub unsafe extern "C" fn cuProfilerStart() -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
+        cx.need_context()?;
         let v_req = wire::CuProfilerStart {};
         cx.send(&v_req)?;
         Ok(())
@@ -34,6 +35,7 @@ pub unsafe extern "C" fn cuProfilerStart() -> CUresult {
 pub unsafe extern "C" fn cuProfilerStop() -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
+        cx.need_context()?;
         let v_req = wire::CuProfilerStop {};
         cx.send(&v_req)?;
         Ok(())

@@ -56,6 +56,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp(
     life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
+        let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
         unsafe { batch(cx, stream, count, paramArray, flags, NO_BARRIER) }
     })
@@ -71,6 +72,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
+        let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
         unsafe { batch(cx, stream, count, paramArray, flags, NO_BARRIER) }
     })
@@ -86,6 +88,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
     life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
+        let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::stream_words::cuStreamBatchMemOp_v2(
@@ -105,6 +108,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
+        let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::stream_words::cuStreamBatchMemOp_v2(
@@ -148,6 +152,7 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -176,6 +181,7 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -200,6 +206,7 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::stream::cuStreamBeginCapture_v2(cx, hStream, mode) }
     })
@@ -213,6 +220,7 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::stream::cuStreamBeginCapture_v2(cx, hStream, mode) }
     })
@@ -463,6 +471,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::stream::cuStreamGetCaptureInfo_v3(
@@ -492,6 +501,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::stream::cuStreamGetCaptureInfo_v3(
@@ -513,6 +523,7 @@ pub unsafe extern "C" fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext)
     life::guard(move || {
         let cx = life::enter_local()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         not_null(pctx)?;
         // SAFETY: the arguments are the program's.
         let v_pctx = unsafe { crate::cuda::entry::stream::cuStreamGetCtx(cx, hStream) }?;
@@ -527,6 +538,7 @@ pub unsafe extern "C" fn cuStreamGetCtx_ptsz(hStream: CUstream, pctx: *mut CUcon
     life::guard(move || {
         let cx = life::enter_local()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         not_null(pctx)?;
         // SAFETY: the arguments are the program's.
         let v_pctx = unsafe { crate::cuda::entry::stream::cuStreamGetCtx(cx, hStream) }?;
@@ -545,13 +557,9 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
-        not_null(pCtx)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
-        let v_pCtx =
-            unsafe { crate::cuda::entry::stream::cuStreamGetCtx_v2(cx, hStream, pGreenCtx) }?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { pCtx.write_unaligned(v_pCtx) };
-        Ok(())
+        unsafe { crate::cuda::entry::stream::cuStreamGetCtx_v2(cx, hStream, pCtx, pGreenCtx) }
     })
 }
 
@@ -564,13 +572,9 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
-        not_null(pCtx)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
-        let v_pCtx =
-            unsafe { crate::cuda::entry::stream::cuStreamGetCtx_v2(cx, hStream, pGreenCtx) }?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { pCtx.write_unaligned(v_pCtx) };
-        Ok(())
+        unsafe { crate::cuda::entry::stream::cuStreamGetCtx_v2(cx, hStream, pCtx, pGreenCtx) }
     })
 }
 
@@ -579,6 +583,7 @@ pub unsafe extern "C" fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdev
     life::guard(move || {
         let cx = life::enter_local()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         not_null(device)?;
         // SAFETY: the arguments are the program's.
         let v_device = unsafe { crate::cuda::entry::stream::cuStreamGetDevice(cx, hStream) }?;
@@ -596,6 +601,7 @@ pub unsafe extern "C" fn cuStreamGetDevice_ptsz(
     life::guard(move || {
         let cx = life::enter_local()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         not_null(device)?;
         // SAFETY: the arguments are the program's.
         let v_device = unsafe { crate::cuda::entry::stream::cuStreamGetDevice(cx, hStream) }?;
@@ -718,6 +724,7 @@ pub unsafe extern "C" fn cuStreamIsCapturing(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         not_null(captureStatus)?;
         // SAFETY: the arguments are the program's.
         let v_captureStatus =
@@ -736,6 +743,7 @@ pub unsafe extern "C" fn cuStreamIsCapturing_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         not_null(captureStatus)?;
         // SAFETY: the arguments are the program's.
         let v_captureStatus =
@@ -751,6 +759,7 @@ pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::stream::cuStreamQuery(cx, hStream) }
@@ -762,6 +771,7 @@ pub unsafe extern "C" fn cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::stream::cuStreamQuery(cx, hStream) }
@@ -815,6 +825,7 @@ pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::stream::cuStreamSynchronize(cx, hStream) }
@@ -826,6 +837,7 @@ pub unsafe extern "C" fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::stream::cuStreamSynchronize(cx, hStream) }
@@ -881,6 +893,7 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::stream::cuStreamUpdateCaptureDependencies_v2(
@@ -906,6 +919,7 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
+        let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::stream::cuStreamUpdateCaptureDependencies_v2(
@@ -972,6 +986,7 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2(
     life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
+        let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::stream_words::cuStreamWaitValue32_v2(cx, stream, addr, value, flags)
@@ -989,6 +1004,7 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
+        let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::stream_words::cuStreamWaitValue32_v2(cx, stream, addr, value, flags)
@@ -1028,6 +1044,7 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2(
     life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
+        let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::stream_words::cuStreamWaitValue64_v2(cx, stream, addr, value, flags)
@@ -1045,6 +1062,7 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
+        let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::stream_words::cuStreamWaitValue64_v2(cx, stream, addr, value, flags)
@@ -1098,6 +1116,7 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2(
     life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
+        let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::stream_words::cuStreamWriteValue32_v2(
@@ -1117,6 +1136,7 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
+        let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::stream_words::cuStreamWriteValue32_v2(
@@ -1172,6 +1192,7 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2(
     life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
+        let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::stream_words::cuStreamWriteValue64_v2(
@@ -1191,6 +1212,7 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
     life::guard(move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
+        let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::stream_words::cuStreamWriteValue64_v2(

@@ -119,6 +119,7 @@ pub unsafe extern "C" fn cuTexObjectCreate(
 pub unsafe extern "C" fn cuTexObjectDestroy(texObject: CUtexObject) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
+        cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::texture::cuTexObjectDestroy(cx, texObject) }
     })
@@ -182,6 +183,7 @@ pub unsafe extern "C" fn cuTexObjectGetTextureDesc(
 pub unsafe extern "C" fn cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
+        cx.need_context()?;
         not_null(pTexRef)?;
         let v_p_tex_ref = cx.create(Kind::TexRef);
         let v_req = wire::CuTexRefCreate {
