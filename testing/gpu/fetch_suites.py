@@ -63,7 +63,8 @@ SOURCES = {
         "https://github.com/NVIDIA/cuda-samples",
         "v13.0",
         "cuda-samples",
-        ["Common/*.h*", "Common/*.cpp", "Common/data", "cmake", "test_args.json", "Samples/[0-6]_*/*"]
+        ["Common/*.h*", "Common/*.cpp", "Common/data", "cmake", "test_args.json"]
+        + ["Samples/[0-6]_*/*"]
         + [f":(exclude)Samples/*/{folder}/*" for folder in ("doc", "segmentationTreeThrust")],
     ),
 }
