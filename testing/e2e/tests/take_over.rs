@@ -143,6 +143,10 @@ fn what_is_promised_at_the_old_server_is_promised_to_nobody_at_the_new_one() {
     assert!(much(&server).status.success());
     let limit = &server.sessions()[0]["memory_limit"];
     assert_eq!(limit, 512 << 20, "the old server knows, too");
+    // Its path is what no other server than its own can change, nor anything said with that.
+    let mut set = busbar(&server, &["set", name, "--path", "tcp", "-m", "1GiB"]);
+    refused(&mut set, &[name, "keep their paths until they end"]);
+    assert_eq!(server.sessions()[0]["memory_limit"], 512 << 20);
     printed(&mut busbar(&server, &["kill", name]));
     server.wait_for_sessions(0);
     part.kill();

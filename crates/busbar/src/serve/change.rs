@@ -7,7 +7,7 @@ use super::reception::answer;
 use super::state::Server;
 use busbar_control::attach::Order;
 use busbar_control::hello::{Hello, Refusal, Road, Welcome};
-use busbar_pool::Refused;
+use busbar_pool::{Asker, Refused};
 use busbar_transport::Connection;
 use busbar_transport::lock::lock;
 use busbar_transport::rdma::Wish;
@@ -25,20 +25,40 @@ const GOODBYE: Duration = Duration::from_millis(500);
 /// Changes what a running session has.
 pub(super) fn set(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream, Refusal)) {
     let Known { conn, hello, .. } = known;
-    let rdma = hello.change.path == Some(Road::Rdma);
-    if rdma && server.config.rdma == Wish::Off {
-        let text = "this server moves no session to RDMA: start it with `--rdma auto`";
-        return refuse(conn, Refusal::new("rdma", text));
-    }
     match change(server, hello, &known.who) {
         Ok(()) => answer(conn, &Welcome::with(known.protocol, &())),
-        Err(r) => refuse(conn, r.into()),
+        Err(r) => refuse(conn, r),
     }
 }
 
+/// Whether this server can have a session on a path. What it says of a session of another tenant's
+/// is not said here.
+fn reaches(server: &Server, name: &str, asker: &Asker<'_>, road: Road) -> Result<(), Refusal> {
+    if road == Road::Rdma && server.config.rdma == Wish::Off {
+        let text = "this server moves no session to RDMA: start it with `--rdma auto`";
+        return Err(Refusal::new("rdma", text));
+    }
+    let before = server.succession.predecessor.as_ref();
+    if !before.is_some_and(|b| b.has(name)) {
+        return Ok(());
+    }
+    let pool = lock(&server.pool);
+    let theirs = pool.session(name).filter(|s| pool.shows(asker, &s.tenant));
+    theirs.map_or(Ok(()), |_| {
+        let text = format!(
+            "session {name} began at the server before this one, whose sessions keep their paths \
+             until they end"
+        );
+        Err(Refusal::new("path", text))
+    })
+}
+
 /// Changes a session as a hello says.
-pub(super) fn change(server: &Server, hello: &Hello, who: &Who) -> Result<(), Refused> {
+pub(super) fn change(server: &Server, hello: &Hello, who: &Who) -> Result<(), Refusal> {
     let (name, asker) = (&hello.session, asker(who, hello));
+    if let Some(road) = hello.change.path {
+        reaches(server, name, &asker, road)?;
+    }
     let placing = settled(|| lock(&server.pool).set(name, &asker, hello.change))?;
     apply(server, name);
     if let (Some(road), Some(worker)) = (hello.change.path, server.worker_of(name)) {

@@ -184,7 +184,7 @@ impl View for Caller {
     fn change(&self, session: &str, change: Change) -> Result<(), Refusal> {
         let mut hello = Hello::new(Intent::Set);
         (hello.session, hello.change) = (session.into(), change);
-        Ok(change::change(&self.server, &hello, &self.who)?)
+        change::change(&self.server, &hello, &self.who)
     }
 
     fn end(&self, session: &str) -> Result<(), Refusal> {
