@@ -49,6 +49,14 @@ def positive(text):
     return int(text)
 
 
+def transports(text):
+    """Some of `tcp` and `rdma`, with commas between them, as an argument."""
+    names = text.split(",")
+    if names not in (["tcp"], ["tcp", "rdma"]):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither 'tcp' nor 'tcp,rdma'")
+    return names
+
+
 def common(parser):
     """Arguments of everything that measures."""
     add = parser.add_argument
@@ -83,6 +91,14 @@ def common(parser):
         default=[],
         metavar="NAME=HOST:PORT",
         help="a peer's own server",
+    )
+    add(
+        "--transports",
+        type=transports,
+        default=[],
+        metavar="tcp,rdma",
+        help="measure the remote side over TCP, and beside it over RDMA, which no link is emulated "
+        "for; where a machine has no device, the column says so",
     )
     add("--link", choices=sorted(LINKS), help="run over this link, whatever the table says")
     add(
@@ -199,7 +215,7 @@ def settle(args):
             setattr(args, name, value)
     args.remote_env, args.peer = dict(args.remote_env), dict(args.peer)
     args.peer_server = dict(args.peer_server)
-    for name in (results.LOCAL, results.REMOTE):
+    for name in (results.LOCAL, results.REMOTE, results.RDMA):
         if name in args.peer:
             raise Usage(f"a peer cannot be called {name!r}")
     for name in args.peer_server:

@@ -2,7 +2,7 @@
 
 import io
 
-from busbar_bench.results import LOCAL, REMOTE
+from busbar_bench.results import LOCAL, RDMA, REMOTE
 from busbar_bench.stats import median
 
 
@@ -167,7 +167,8 @@ def trouble(row, side):
     runs = [run for run in row["sides"].get(side, []) if run]
     found = []
     if not any("rate" in run for run in runs):
-        found.append("failed")
+        none = any("no RDMA device" in error for error in row["errors"])
+        found.append("no device" if side == RDMA and none else "failed")
     if any(not run.get("finite", True) for run in runs):
         found.append("NaN")
     local = [run for run in row["sides"].get(LOCAL, []) if run]

@@ -4,6 +4,8 @@ from busbar_bench.published import LINKS
 from busbar_bench.stats import median, ratio_summary
 
 LOCAL, REMOTE = "local", "remote"
+# The remote side with its sessions on RDMA: a column beside the remote side's over TCP.
+RDMA = "rdma"
 
 
 def runs_of(processes, side, spec, link=None):

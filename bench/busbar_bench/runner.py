@@ -8,6 +8,7 @@ import time
 
 from busbar_bench import FORMAT, machine, process, results
 from busbar_bench.link import Link
+from busbar_bench.results import RDMA
 
 
 def sides_of(args):
@@ -15,7 +16,19 @@ def sides_of(args):
     sides = [(results.LOCAL, "")]
     if args.remote_prefix:
         sides.append((results.REMOTE, args.remote_prefix))
+    if RDMA in args.transports:
+        sides.append((RDMA, args.remote_prefix))
     return sides + list(args.peer.items())
+
+
+def environment_of(side, args):
+    """What is set for a side's processes beyond what all have."""
+    if side == results.LOCAL:
+        return None
+    if not args.transports or side in args.peer:
+        return args.remote_env
+    # A session that must be on RDMA and cannot be is an error, which says why.
+    return {**args.remote_env, "BUSBAR_RDMA": "on" if side == RDMA else "off"}
 
 
 def order_of(sides, round_index):
@@ -84,10 +97,12 @@ def run_round(round_index, rows_by_link, sides, links, args, settings):
             batches = [[spec] for spec in specs] if args.process_per_row else [specs]
             for batch in batches:
                 names = ", ".join(map(str, batch))
-                over = f" over {link}" if link else ""
+                over = f" over {link}" if link and side != RDMA else ""
                 say(f"round {round_index + 1}, {side}{over}: {names}")
-                server = links.address(link, server_of(side, args))
-                more = args.remote_env if side != results.LOCAL else None
+                # An emulated link carries TCP alone: queue pairs would go past it.
+                over_link = None if side == RDMA else link
+                server = links.address(over_link, server_of(side, args))
+                more = environment_of(side, args)
                 env = process.own_environment(more, any(spec.has("det") for spec in batch))
                 argv = process.worker_argv(batch, settings)
                 outcome = process.run(argv, prefix, server, env, args.timeout)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from busbar_bench import cli, process, results, runner
+from busbar_bench import cli, process, report, results, runner
 
 PREFIX = ["--remote-prefix", "env BENCH_SIDE=remote"]
 QUICK = ["--steps", "5", "--warmup", "1"]
@@ -32,6 +32,29 @@ def test_peers_are_measured_too(capsys):
     assert "other ratio" in capsys.readouterr().out
 
 
+NO_DEVICE = "no session without RDMA: this machine has no RDMA device"
+
+
+@pytest.mark.parametrize(
+    ("says", "column"),
+    [("exit 0", ""), (f"echo {NO_DEVICE} >&2; exit 1", "no device"), ("exit 1", "failed")],
+)
+def test_a_column_over_rdma_has_a_number_or_says_that_there_is_no_device(tmp_path, says, column):
+    prefix = tmp_path / "prefix"
+    prefix.write_text(
+        '#!/bin/sh\n[ "$BUSBAR_RDMA" = off ] && exec "$@"\n'
+        f'[ "$BUSBAR_RDMA" = on ] || exit 9\n({says}) && exec "$@"\n'
+    )
+    prefix.chmod(0o755)
+    argv = ["run", "nothing", *QUICK, "--rounds", "1", "--out", str(tmp_path)]
+    assert cli.main([*argv, "--remote-prefix", str(prefix), "--transports", "tcp,rdma"]) == 0
+    with open(tmp_path / "custom.json", encoding="utf-8") as file:
+        result = results.check(json.load(file))
+    head, (row,) = report.cells(result)
+    cell = dict(zip(head, row))["rdma"]
+    assert column in cell if column else float(cell) > 0, cell
+
+
 def test_a_remote_side_that_fails_is_an_error_not_a_crash(capsys):
     argv = ["run", "nothing", "--remote-prefix", "false", *QUICK, "--rounds", "1"]
     assert cli.main(argv) == 1
@@ -51,6 +74,7 @@ def test_a_remote_side_that_fails_is_an_error_not_a_crash(capsys):
         (["run", "nothing", "--server", "a:1", "--link-binary", "l", "--remote-prefix", "x"],
          "bypass the link"),
         (["run", "nothing", "--peer", "local=x"], "cannot be called"),
+        (["run", "nothing", "--peer", "rdma=x"], "cannot be called"),
         (["run", "nothing", "--only", "alexnet"], "no row is left"),
         (["run", "nothing", "--server", "a:1", "--link-binary", "/nowhere/link",
           "--remote-prefix", "env S={server}"], "cannot start"),
