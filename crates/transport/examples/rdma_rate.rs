@@ -1,8 +1,9 @@
 //! How fast a connection over RDMA is: `rdma_rate DEVICE [MEGABYTES]`.
 //!
 //! Both ends are in this process. Prints, a line of JSON each, the rate of long slices that are
-//! moved in place and of such as take the ring, and half of a round trip of 8 bytes. To be compared
-//! with what `ib_write_bw` and `ib_write_lat` say of the same device: `./test rdma_rate`.
+//! moved in place and of such as take the ring, and half of a round trip of 8 bytes, of ends that
+//! look for them and of ends that sleep. To be compared with what `ib_write_bw` and `ib_write_lat`
+//! say of the same device: `./test rdma_rate`.
 
 use busbar_transport::rdma::{Means, ib, offer, take};
 use busbar_transport::tcp::Tcp;
@@ -69,16 +70,40 @@ fn rate(device: &str, len: usize, total: usize, in_place: bool) -> Result<f64, B
     Ok((times * len) as f64 / took.as_secs_f64() / 1e6)
 }
 
+/// How an end waits for what comes.
+#[derive(Clone, Copy)]
+enum Wait {
+    /// It looks again and again, as `ib_write_lat` does, and a session that may.
+    Look,
+    /// It sleeps until there is an event.
+    Sleep,
+}
+
+/// Receives 8 bytes.
+fn receive(conn: &Conn, wait: Wait) -> io::Result<()> {
+    let mut bytes = [0; 8];
+    let mut done = 0;
+    while done < bytes.len() {
+        match (conn.try_recv(&mut bytes[done..])?, wait) {
+            (Some(0), _) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            (Some(n), _) => done += n,
+            (None, Wait::Look) => std::thread::yield_now(),
+            (None, Wait::Sleep) => _ = conn.wait(None, None)?,
+        }
+    }
+    Ok(())
+}
+
 /// Microseconds of half of a round trip, the median of `times`.
-fn latency(device: &str, times: usize) -> Result<f64, Box<dyn Error>> {
+fn latency(device: &str, times: usize, wait: Wait) -> Result<f64, Box<dyn Error>> {
     let (a, b) = ends(device)?;
     let send = |conn: &Conn| conn.send(&mut [IoSlice::new(&[7; 8])]);
     let mut all = std::thread::scope(|s| -> io::Result<Vec<Duration>> {
-        s.spawn(|| (0..times).try_for_each(|_| b.recv_exact(&mut [0; 8]).and_then(|()| send(&b))));
+        s.spawn(|| (0..times).try_for_each(|_| receive(&b, wait).and_then(|()| send(&b))));
         let one = || {
             let begin = Instant::now();
             send(&a)?;
-            a.recv_exact(&mut [0; 8])?;
+            receive(&a, wait)?;
             Ok(begin.elapsed())
         };
         (0..times).map(|_| one()).collect()
@@ -96,7 +121,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let ring = rate(&device, len, total, false)?;
         println!(r#"{{"bytes": {len}, "in_place_mb_s": {direct:.1}, "ring_mb_s": {ring:.1}}}"#);
     }
-    let half = latency(&device, 1000)?;
-    println!(r#"{{"bytes": 8, "half_round_trip_us": {half:.1}}}"#);
+    let looking = latency(&device, 1000, Wait::Look)?;
+    let asleep = latency(&device, 1000, Wait::Sleep)?;
+    println!(
+        r#"{{"bytes": 8, "half_round_trip_us": {looking:.1}, "half_asleep_us": {asleep:.1}}}"#
+    );
     Ok(())
 }
