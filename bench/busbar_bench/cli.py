@@ -10,6 +10,7 @@ from busbar_bench import (
     across,
     collection,
     compare,
+    fabrics,
     figures,
     micro,
     nccl,
@@ -199,6 +200,11 @@ def parser():
     plots.add_argument("files", nargs="+", metavar="FILE", help="what --out wrote, of any command")
     plots.add_argument("--out", metavar="FOLDER", required=True, help="where plots go")
     plots.add_argument("--slim", action="store_true", help="write each result again, small")
+    fabric = commands.add_parser(
+        "fabrics",
+        help="compute what would bound a measured table on fabrics of 100 and 400 Gb/s",
+    )
+    fabric.add_argument("files", nargs="+", metavar="FILE", help="what --out wrote, of `run`")
     commands.add_parser("list", help="list tables and workloads")
     return top  # fmt: skip
 
@@ -454,6 +460,9 @@ def main(argv=None):
             return plots_command(args)
         if args.command == "all":
             return all_command(args)
+        if args.command == "fabrics":
+            print("\n\n".join(fabrics.text(load(file)) for file in args.files))
+            return 0
         print(f"sharing: programs that share a device ({len(sharing.SCENES)} scenes)")
         for table in TABLES.values():
             print(f"{table.name}: {table.title} ({len(table.rows)} rows)")
