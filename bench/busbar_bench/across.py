@@ -1,6 +1,6 @@
 """``run across``: copies between devices of two servers, straight and through the client.
 
-They are compared with what a plain TCP connection carries over the same link.
+Each round compares them with what a plain TCP connection carried over the same link just before.
 """
 
 import contextlib
@@ -20,8 +20,12 @@ from busbar_bench.runner import say
 from busbar_bench.stats import median
 
 WAYS = {"straight": {}, "through the client": {"BUSBAR_LINKS": "0"}}
-# Bytes of the longest copy; of the plain connection that it is compared with.
+# Bytes of the longest copy, and how often each size is copied.
 MOST, SMOKE_MOST = 256 << 20, 16 << 20
+REPEATS, SMOKE_REPEATS = 10, 4
+# What straight copies have to reach over an emulated link: this part of what a plain connection
+# carries, with less than that part of the bytes passing the client.
+BAR, CLIENT_BAR = 0.95, 0.01
 
 
 def raw_rate(args, preset, total):
@@ -61,24 +65,25 @@ def raw_rate(args, preset, total):
 def measure(args):
     """Runs everything; returns the result for the JSON file."""
     most = SMOKE_MOST if args.smoke else MOST
+    repeats = SMOKE_REPEATS if args.smoke else REPEATS
     preset = args.link or ("ethernet-10g" if args.link_binary else None)
     servers = args.server.split(",")
-    runs = {way: [] for way in WAYS}
+    runs, raw = {way: [] for way in WAYS}, []
     started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         driver = build_driver(folder)
         if driver is None:
             raise LinkError("there is no C compiler for native/driver.c")
-        raw = raw_rate(args, preset, most)
         if preset:
             each = [Link(args.link_binary, preset, s, args.link_args) for s in servers]
             servers = [stack.enter_context(link).address for link in each]
         for index in range(args.rounds):
+            raw.append(raw_rate(args, preset, repeats * most))
             for way, env in WAYS.items():
                 say(f"round {index + 1}, {way}")
                 env = process.own_environment({**args.remote_env, **env})
-                argv = [driver, "across", str(most), "4" if args.smoke else "10"]
+                argv = [driver, "across", str(most), str(repeats)]
                 outcome = process.run(
                     argv, args.remote_prefix, ",".join(servers), env, args.timeout
                 )
@@ -101,15 +106,38 @@ def measure(args):
 
 
 def rates(result):
-    """By size of a copy: the median rate of each way, in bytes a second."""
+    """By size of a copy and way: the rates of the rounds, in bytes a second; None for a loss."""
     found = {}
     for way, outcomes in result["runs"].items():
-        for outcome in outcomes:
+        for index, outcome in enumerate(outcomes):
             for line in outcome["lines"] if not outcome["error"] else []:
                 for size in line["sizes"]:
                     each = found.setdefault(size["bytes"], {})
-                    each.setdefault(way, []).append(size["bytes"] / size["ns"] * 1e9)
-    return {n: {way: median(all_) for way, all_ in each.items()} for n, each in found.items()}
+                    all_ = each.setdefault(way, [None] * len(outcomes))
+                    all_[index] = size["bytes"] / size["ns"] * 1e9
+    return found
+
+
+def of_raw(result, all_):
+    """Rates as parts of the plain connection's of the same round: median, least, greatest."""
+    parts = [rate / raw for rate, raw in zip(all_, result["raw"]) if rate is not None]
+    return (median(parts), min(parts), max(parts)) if parts else None
+
+
+def past_the_client(outcome):
+    """The client's bytes as a part of what was copied; None where it does not count them.
+
+    Apart from the content that the program itself uploads once, and once reads back.
+    """
+    counted = outcome["busbar"]
+    if counted is None or outcome["error"]:
+        return None
+    copied = most = 0
+    for line in outcome["lines"]:
+        most = max(size["bytes"] for size in line["sizes"])
+        # One of each size is not timed, and one more is read back.
+        copied += most + sum(size["bytes"] * (line["repeats"] + 1) for size in line["sizes"])
+    return max(0, counted["bytes_sent"] + counted["bytes_received"] - 2 * most) / copied
 
 
 def title(result):
@@ -118,7 +146,11 @@ def title(result):
 
 
 def verdicts(result):
-    """(way, verdict, its text): a copy has to succeed and to be whole; no bar is set for speed."""
+    """(way, verdict, its text): a copy has to succeed and to be whole.
+
+    Straight ones are held to the bars where a link is emulated, which alone makes raw and copy
+    comparable.
+    """
     said = []
     for way, outcomes in result["runs"].items():
         errors = [o["error"] for o in outcomes if o["error"]]
@@ -127,23 +159,40 @@ def verdicts(result):
             said.append((way, "error", f"error: {errors[0]}"))
         else:
             said.append((way, "pass", "whole") if whole else (way, "fail", "other bytes came"))
+    if said[0][1] == "pass" and result["nominal"]:
+        said += straight_verdicts(result)
+    return said
+
+
+def straight_verdicts(result):
+    """The bars of the longest straight copies."""
+    each = rates(result)
+    at, least, greatest = of_raw(result, each[max(each)]["straight"])
+    text = f"{at:.3f} ({least:.3f} to {greatest:.3f}) of the raw link, bar {BAR}"
+    said = [("straight, longest copy", "pass" if at >= BAR else "fail", text)]
+    parts = [past_the_client(outcome) for outcome in result["runs"]["straight"]]
+    counted = [part for part in parts if part is not None]
+    if counted:
+        verdict = "pass" if max(counted) < CLIENT_BAR else "fail"
+        text = f"{max(counted):.3%} of the bytes, bar under {CLIENT_BAR:.0%}"
+        said.append(("straight, past the client", verdict, text))
     return said
 
 
 def grid(result):
     """Head and rows: a line for each size."""
-    raw, rows = result["raw"], []
+    rows = []
     for size, each in sorted(rates(result).items()):
-        cells = [number(each[way] / 1e9) if way in each else "-" for way in WAYS]
-        straight = each.get("straight")
-        part = f"{straight / raw:.3f}" if straight else "-"
-        rows.append([f"{size >> 10} KiB", *cells, part])
-    return ["copy", *(f"{way}, GB/s" for way in WAYS), "of the raw link"], rows
+        got = {way: [rate for rate in each.get(way, []) if rate is not None] for way in WAYS}
+        cells = [number(median(got[way]) / 1e9) if got[way] else "-" for way in WAYS]
+        part = of_raw(result, each.get("straight", []))
+        rows.append([f"{size >> 10} KiB", *cells, f"{part[0]:.3f}" if part else "-"])
+    return ["copy", *(f"{way}, GB/s" for way in WAYS), "straight, of the raw link"], rows
 
 
 def result_text(result):
     """The report."""
-    raw = f"a plain connection carries {number(result['raw'] / 1e9)} GB/s"
+    raw = f"a plain connection carries {number(median(result['raw']) / 1e9)} GB/s"
     ways = [f"{way}: {text}" for way, _, text in verdicts(result)]
     return "\n".join([result["title"], raw, "", table_text(*grid(result)), "", *ways])
 

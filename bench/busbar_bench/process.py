@@ -15,15 +15,22 @@ ERROR_TAIL = 2000
 
 
 def stats_of(stderr):
-    """The counters a Busbar client prints last under BUSBAR_STATS=1; None if it does not."""
-    for line in reversed(stderr.splitlines()):
+    """The counters a Busbar client prints under BUSBAR_STATS=1; None if it does not.
+
+    A program with several servers has a session with each: their counters are added up.
+    """
+    total = None
+    for line in stderr.splitlines():
         if line.startswith(STATS_MARK):
             try:
                 value = json.loads(line[len(STATS_MARK) :])
             except ValueError:
                 return None
-            return value if isinstance(value, dict) else None
-    return None
+            if not isinstance(value, dict):
+                return None
+            value.pop("server", None)
+            total = {k: total[k] + value[k] for k in value} if total else value
+    return total
 
 
 def command_of(prefix, server, argv):

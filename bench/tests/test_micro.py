@@ -1,5 +1,6 @@
 """The micro-benchmarks: the C program over a driver that does nothing, and what is made of it."""
 
+import json
 import shutil
 
 import pytest
@@ -140,6 +141,9 @@ def test_a_held_program_is_looked_at_while_it_runs(stub, tmp_path):
 def test_statistics_line_of_the_client():
     text = 'noise\nbusbar-stats: {"round_trips": 3}\n'
     assert process.stats_of(text) == {"round_trips": 3}
+    two = [{"server": f"{n}:1", "sent": n, "by_call": [n]} for n in (1, 2)]
+    text = "\n".join(process.STATS_MARK + json.dumps(each) for each in two)
+    assert process.stats_of(text) == {"sent": 3, "by_call": [1, 2]}
     assert process.stats_of("busbar-stats: nonsense") is None
     assert process.stats_of("busbar-stats: [1]") is None
     assert process.stats_of("") is None

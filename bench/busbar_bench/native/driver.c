@@ -342,7 +342,7 @@ static void across_mode(size_t most, int repeats) {
     CHECK(cu.set_current(context));
     CHECK(cu.copy_to_device(from, sent, most));
     CHECK(cu.synchronize());
-    printf("{\"mode\": \"across\", \"sizes\": [");
+    printf("{\"mode\": \"across\", \"repeats\": %d, \"sizes\": [", repeats);
     const char *comma = "";
     for (size_t bytes = 64 << 10; bytes <= most; bytes *= 4) {
         double begin = 0;

@@ -64,7 +64,7 @@ fn log_wait(w: &LongWait) {
 pub struct Session {
     channel: Channel,
     shared: Arc<Shared>,
-    stats: Option<&'static Stats>,
+    stats: Option<Stats>,
     op_name: fn(u16) -> &'static str,
     /// Waiting calls made so far; see [`Offers`].
     stamp: AtomicU64,
@@ -244,7 +244,7 @@ impl Session {
             fields(out);
             len = out.len() - start;
         })?;
-        if let Some(s) = self.stats {
+        if let Some(s) = &self.stats {
             s.queued(op as u16, len + record::HEADER);
         }
         Ok(())
@@ -258,7 +258,7 @@ impl Session {
         msg: &R,
         bulk: Bulk<'_>,
     ) -> Result<(), Closed> {
-        if let Some(s) = self.stats {
+        if let Some(s) = &self.stats {
             let n = match bulk {
                 Bulk::Copy(b) => b.len(),
                 Bulk::Borrow(_, n) | Bulk::Shared(_, n, _) => n,
@@ -332,7 +332,7 @@ impl Session {
         let answer = waiter.wait(name);
         drop(expecting);
         Calls::recycle(waiter);
-        if let Some(s) = self.stats {
+        if let Some(s) = &self.stats {
             s.queued(op as u16, len + record::HEADER);
             s.waited(op as u16, start.elapsed());
         }
@@ -362,7 +362,7 @@ impl Session {
         bytes: &[u8],
         fields: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Closed> {
-        if let Some(s) = self.stats {
+        if let Some(s) = &self.stats {
             s.queued(op, bytes.len() + record::HEADER);
         }
         self.channel
@@ -431,7 +431,7 @@ impl Session {
             .calls
             .open_async(place, then)
             .ok_or_else(|| self.over_why())?;
-        if let Some(s) = self.stats {
+        if let Some(s) = &self.stats {
             s.queued(R::OP, record::HEADER);
         }
         self.channel
@@ -513,10 +513,11 @@ impl Session {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        if let Some(s) = self.stats {
+        if let Some(s) = &self.stats {
             let c = self.channel.counters();
             let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
             let text = s.report(
+                &self.shared.server,
                 get(&c.sent),
                 get(&c.received),
                 get(&self.shared_bytes),

@@ -1,4 +1,5 @@
-//! `BUSBAR_STATS=1`: calls, round trips, bytes and time waited, by call, printed at exit.
+//! `BUSBAR_STATS=1`: calls, round trips, bytes and time waited, by call, printed at exit for each
+//! session.
 
 use crate::prelude::*;
 use std::fmt::Write;
@@ -22,19 +23,14 @@ pub struct Stats {
 const OPS: usize = 0x1_0000;
 
 impl Stats {
-    /// Counters, when the user asked for them. `name` tells an op's name.
-    pub fn if_asked(name: fn(u16) -> &'static str) -> Option<&'static Self> {
-        static STATS: OnceLock<Option<Stats>> = OnceLock::new();
-        STATS
-            .get_or_init(|| {
-                crate::config::var("BUSBAR_STATS")
-                    .is_some_and(|v| !v.is_empty() && v != "0")
-                    .then(|| Self {
-                        rows: (0..OPS).map(|_| Row::default()).collect(),
-                        name,
-                    })
+    /// Counters of one session, when the user asked for them. `name` tells an op's name.
+    pub fn if_asked(name: fn(u16) -> &'static str) -> Option<Self> {
+        crate::config::var("BUSBAR_STATS")
+            .is_some_and(|v| !v.is_empty() && v != "0")
+            .then(|| Self {
+                rows: (0..OPS).map(|_| Row::default()).collect(),
+                name,
             })
-            .as_ref()
     }
 
     /// A record of `bytes` was queued.
@@ -57,6 +53,7 @@ impl Stats {
     /// A table for people, and one line of JSON after `busbar-stats: ` for programs.
     pub fn report(
         &self,
+        server: &str,
         sent: u64,
         received: u64,
         shared: u64,
@@ -101,12 +98,12 @@ impl Stats {
             "calls": calls, "round_trips": waits, "bytes_sent": sent, "bytes_received": received,
             "bytes_shared": shared, "resumed": resumed, "rdma_bytes_sent": rdma_sent,
             "rdma_bytes_received": rdma_received, "in_place_bytes_sent": in_place_sent,
-            "in_place_bytes_received": in_place_received, "by_call": json
+            "in_place_bytes_received": in_place_received, "server": server, "by_call": json
         });
         let _ = writeln!(
             out,
-            "busbar: {calls} calls, {waits} round trips, {sent} bytes sent, {received} received, \
-             {shared} through shared memory"
+            "busbar: with {server}: {calls} calls, {waits} round trips, {sent} bytes sent, \
+             {received} received, {shared} through shared memory"
         );
         if rdma_sent + rdma_received > 0 {
             let _ = writeln!(
