@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// All that there are; docs/reference.md explains them.
-const KNOWN: [&str; 42] = [
+const KNOWN: [&str; 43] = [
     "BUSBAR_CONFIG",
     "BUSBAR_CONNECT_TIMEOUT",
     "BUSBAR_CUT",
@@ -27,6 +27,7 @@ const KNOWN: [&str; 42] = [
     "BUSBAR_POINTERS",
     "BUSBAR_POLL",
     "BUSBAR_PRIORITY",
+    "BUSBAR_PROGRESS",
     "BUSBAR_QUEUE",
     "BUSBAR_RANKS",
     "BUSBAR_RDMA",

@@ -1,6 +1,7 @@
 //! Module images and program sources, offered by hash and sent only when the server lacks them.
 
 use crate::prelude::*;
+use crate::progress::Progress;
 use busbar_channel::{Bulk, Channel, Closed};
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::OP_CONTENT;
@@ -68,6 +69,7 @@ impl Offers {
         let keep: Arc<dyn std::any::Any + Send + Sync> = Arc::new(bytes.clone());
         let total = bytes.len() as u64;
         let mut offset = 0;
+        let mut progress = Progress::of(bytes.len());
         loop {
             let piece = &bytes[offset..bytes.len().min(offset + BULK_CHUNK)];
             channel.push_bulk(
@@ -82,6 +84,9 @@ impl Offers {
                 Bulk::Shared(piece.as_ptr(), piece.len(), &keep),
             )?;
             offset += piece.len();
+            if let Some(p) = &mut progress {
+                p.add(piece.len());
+            }
             if offset >= bytes.len() {
                 return Ok(true);
             }

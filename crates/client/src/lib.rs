@@ -4,9 +4,10 @@
 //! that are known, [`session`] opens a session and carries calls, [`link`] has its server linked to
 //! another's, [`shared`] hands memory to a worker on this host, `ring` copies through such memory,
 //! [`calls`] matches answers to those who wait, [`content`] sends module images only to servers
-//! that lack them, [`stats`] counts, [`log`] writes where the user asked and nowhere else, `tokens`
-//! keep what the server may ask for, [`ranks`] says which devices a process of a job has and `plan`
-//! which servers that takes, `threads` start quietly, `stdio` writes what devices print.
+//! that lack them, [`stats`] counts, [`log`] writes where the user asked and nowhere else,
+//! `progress` tells a terminal of long uploads, `tokens` keep what the server may ask for,
+//! [`ranks`] says which devices a process of a job has and `plan` which servers that takes,
+//! `threads` start quietly, `stdio` writes what devices print.
 //! Each forwarded API is a folder: [`cuda`], [`opencl`], [`nccl`], which is a [`guest`] in the
 //! session of CUDA; [`nvml`] only answers questions.
 
@@ -28,6 +29,7 @@ pub mod nvml;
 pub mod opencl;
 mod plan;
 mod prelude;
+mod progress;
 pub mod ranks;
 pub mod rdma;
 mod replace;

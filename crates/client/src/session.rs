@@ -518,8 +518,7 @@ impl Session {
             let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
             let text = s.report(
                 &self.shared.server,
-                get(&c.sent),
-                get(&c.received),
+                [get(&c.sent), get(&c.received)],
                 get(&self.shared_bytes),
                 get(&c.resumed),
                 [get(&c.rdma_sent), get(&c.rdma_received)],

@@ -54,8 +54,7 @@ impl Stats {
     pub fn report(
         &self,
         server: &str,
-        sent: u64,
-        received: u64,
+        [sent, received]: [u64; 2],
         shared: u64,
         resumed: u64,
         [rdma_sent, rdma_received]: [u64; 2],

@@ -225,7 +225,9 @@ impl Gather {
                 devices.push((server, *d));
             }
         }
-        if spots.len() < self.goal.least {
+        // More than the least are those of all servers, not of the first that answers.
+        let unheard = self.sites.iter().any(|s| !s.lost && s.said.is_none());
+        if spots.len() < self.goal.least || spots.len() < self.goal.most && unheard {
             return;
         }
         let n = spots.len().min(self.goal.most);
@@ -329,6 +331,21 @@ mod tests {
             (g.next_word(), g.outcome()),
             (None, Some(Outcome::All(all)))
         );
+    }
+
+    #[test]
+    fn as_many_as_there_are_is_known_when_all_have_said_theirs() {
+        let most = usize::MAX;
+        let goal = Goal { most, ..goal(1) };
+        let devices = vec![(0, 0), (1, 0)];
+        let mut g = Gather::new(goal, vec![devices.clone(), devices.clone(), devices]);
+        g.hear(0, says(0, &[], &[0, 1]));
+        g.hear(2, says(0, &[], &[0]));
+        assert_eq!(g.next_word(), None);
+        g.lose(1);
+        assert_eq!(g.next_word(), Some((0, Word::Take(vec![0, 1]))));
+        g.hear(0, says(1, &[0, 1], &[]));
+        assert_eq!(g.next_word(), Some((2, Word::Take(vec![0]))));
     }
 
     #[test]

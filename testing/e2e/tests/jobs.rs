@@ -1,6 +1,7 @@
 //! Jobs of many ranks: started as launchers start them, on one server and on two, by one machine
 //! and by several; what they print is what they print natively.
 
+use busbar_e2e::guarded::refused;
 use busbar_e2e::program::{Running, clear, finished, native, printed};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
@@ -229,6 +230,18 @@ fn ranks_at_two_servers_reach_each_other_and_nobody_else() {
     assert_eq!(tries(None), all(false, false, false));
     // Without isolation each of these ways is open.
     assert_eq!(tries(Some("off")), all(true, true, true));
+}
+
+#[test]
+fn ranks_at_two_servers_without_a_lease_are_told_to_take_one() {
+    let servers = [server(1, "a"), server(1, "b")];
+    let both = [&servers[0], &servers[1]];
+    for flags in [&["--nccl"][..], &["--job", "train"]] {
+        refused(
+            &mut run(&both, flags, &["ranks"]),
+            &["say how many with -n"],
+        );
+    }
 }
 
 #[test]

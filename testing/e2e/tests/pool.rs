@@ -291,6 +291,48 @@ fn a_filter_says_which_gpus_will_do() {
 }
 
 #[test]
+fn what_is_shared_is_of_all_servers_that_have_some() {
+    let servers = [server("1"), server("2")];
+    let both = servers.each_ref().map(|s| s.address.clone()).join(",");
+    assert_eq!(sees(&both, &[]), "devices 3");
+    assert_eq!(sees(&both, &["--filter", "memory >= 1GiB"]), "devices 3");
+    no_leases(&servers);
+    // One that others have to themselves is left out.
+    let held = holds(&servers[0].address, &["-n", "1"]);
+    let mut c = run(&both, &[], &["random-devices", "1", "10", "4096"]);
+    let out = finished(&mut c);
+    let (got, said) = (
+        String::from_utf8_lossy(&out.stdout),
+        String::from_utf8_lossy(&out.stderr),
+    );
+    assert!(got.starts_with("devices 2\n"), "{got}{said}");
+    assert!(said.contains(&servers[0].address), "{said}");
+    held.goes_on_holding();
+}
+
+#[test]
+fn a_part_is_of_one_device_at_the_first_server_with_room() {
+    let servers = [server("1"), server("2")];
+    let both = servers.each_ref().map(|s| s.address.clone()).join(",");
+    let part = ["-m", "1536MiB"];
+    assert_eq!(sees(&both, &part), "devices 1");
+    let first = holds(&both, &part);
+    let second = holds(&both, &part);
+    for s in &servers {
+        s.wait_for_sessions(1);
+    }
+    let third = holds(&format!("127.0.0.1:1,{both}"), &part);
+    servers[1].wait_for_sessions(2);
+    refused(
+        &mut run(&both, &part, &["work", "1"]),
+        &["1.5 GiB of device memory wanted", "try later"],
+    );
+    for held in [first, second, third] {
+        held.goes_on_holding();
+    }
+}
+
+#[test]
 fn what_a_killed_client_had_is_free() {
     let servers = [server("1"), server("1")];
     let both = servers.each_ref().map(|s| s.address.clone()).join(",");

@@ -3,6 +3,7 @@
 use super::prelude::*;
 use crate::cuda::state::order::Order;
 use crate::cuda::state::rows::HostBox;
+use crate::progress::Progress;
 use busbar_channel::Bulk;
 use busbar_transport::Memory;
 use busbar_wire::codec::Request;
@@ -121,6 +122,7 @@ pub unsafe fn send_in_place(
     // has arrived comes back, and nobody waits for a silent link.
     let copied = if pinned { 0 } else { TAIL };
     let in_place = len - copied;
+    let mut progress = Progress::of(len);
     let mut done = 0;
     while done < in_place {
         // The odd piece goes first: what is acknowledged by itself is a whole one.
@@ -137,6 +139,9 @@ pub unsafe fn send_in_place(
         // SAFETY: within the caller's `len` bytes.
         cx.send_bulk(&m, Bulk::Borrow(unsafe { src.add(done) }, n))?;
         done += n;
+        if let Some(p) = &mut progress {
+            p.add(n);
+        }
     }
     if pinned {
         return Ok(());

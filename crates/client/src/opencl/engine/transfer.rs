@@ -4,6 +4,7 @@ use super::command::{self, Links, Out, marker, unwatched};
 use super::prelude::*;
 use crate::opencl::call::Memory;
 use crate::opencl::state::layout::Layout;
+use crate::progress::Progress;
 use crate::session::CHUNK;
 use busbar_channel::Bulk;
 use busbar_wire::codec::Request;
@@ -162,6 +163,7 @@ pub unsafe fn put_box<'d, R: Request<'d>>(
     }
     few(q, &mut waits)?;
     let element = data.len() as u64 / region.iter().product::<u64>();
+    let mut progress = Progress::of(data.len());
     let mut rest = data;
     for p in pieces(region, element, CHUNK as u64) {
         let piece;
@@ -180,6 +182,9 @@ pub unsafe fn put_box<'d, R: Request<'d>>(
         };
         let sent = q.server.session.queue_bulk(0, &msg, bulk);
         sent.map_err(|_| LOST)?;
+        if let Some(p) = &mut progress {
+            p.add(piece.len());
+        }
     }
     if !copy {
         q.server.borrowed.store(true, Ordering::Release);

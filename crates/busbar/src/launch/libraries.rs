@@ -1,0 +1,106 @@
+//! Where Busbar's libraries are, and how a program is made to find them.
+
+use crate::opencl::{self, Loader};
+use crate::program;
+use anyhow::{Context, Result, bail};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where the shims are.
+pub(crate) struct Shims {
+    /// The folder with `libcuda.so.1`.
+    pub cuda: PathBuf,
+    /// The OpenCL driver, when this tree has it.
+    pub opencl: Option<PathBuf>,
+    /// `libnccl.so.2`, likewise.
+    pub nccl: Option<PathBuf>,
+}
+
+/// The folders of `LD_LIBRARY_PATH` that are not Busbar's own: it may have been set by
+/// `busbar run` around this one.
+pub(crate) fn other_folders() -> Vec<PathBuf> {
+    let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let cuda = shims().ok().map(|s| s.cuda);
+    let ours = |d: &Path| cuda.as_deref() == Some(d) || opencl::holds_ours(d);
+    let given = std::env::split_paths(&path).filter(|d| !d.as_os_str().is_empty());
+    given.filter(|d| !ours(d)).collect()
+}
+
+/// Finds the shims: `BUSBAR_LIB_DIR`, or `../lib` of where this program lies.
+pub(crate) fn shims() -> Result<Shims> {
+    let lib = match std::env::var_os("BUSBAR_LIB_DIR") {
+        Some(d) => PathBuf::from(d),
+        None => {
+            let exe = std::env::current_exe().context("cannot find out where busbar lies")?;
+            let tree = exe.parent().and_then(Path::parent);
+            tree.unwrap_or(Path::new("/")).join("lib")
+        }
+    };
+    let lib = std::path::absolute(&lib).unwrap_or(lib);
+    let cuda = lib.join("cuda");
+    if !cuda.join("libcuda.so.1").exists() {
+        bail!(
+            "{} is missing: this tree of Busbar is not whole (`cargo xtask dist` makes one; \
+             BUSBAR_LIB_DIR names its lib folder)",
+            cuda.join("libcuda.so.1").display()
+        );
+    }
+    let opencl = Some(lib.join("opencl/libbusbar_opencl.so")).filter(|p| p.exists());
+    let nccl = Some(lib.join("nccl/libnccl.so.2")).filter(|p| p.exists());
+    Ok(Shims { cuda, opencl, nccl })
+}
+
+/// The libraries to be loaded ahead of a program's: ours, and those that it was to have before.
+fn preloads(ours: &Path) -> OsString {
+    let before = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    let before = before.to_string_lossy();
+    let mut all = vec![ours.to_string_lossy()];
+    // The loader takes both marks between names.
+    let names = before.split([':', ' ']).filter(|n| !n.is_empty());
+    all.extend(names.filter(|n| Path::new(n) != ours).map(Into::into));
+    all.join(":").into()
+}
+
+/// `PATH` with the folder of this very program at its end, unless it finds one of that name.
+fn with_ourselves() -> Option<OsString> {
+    let folders = program::folders();
+    if folders.iter().any(|d| d.join("busbar").is_file()) {
+        return None;
+    }
+    let ours = std::env::current_exe().ok()?.parent()?.to_path_buf();
+    std::env::join_paths(folders.into_iter().chain([ours])).ok()
+}
+
+/// Has a program find our libraries, and no others of their names. Where there may be `ranks` that
+/// talk to each other it gets our NCCL, unless `nccl` says otherwise.
+pub(super) fn show(c: &mut Command, nccl: Option<bool>, ranks: bool) -> Result<()> {
+    let shims = shims()?;
+    let mut dirs = other_folders();
+    if let Some(driver) = &shims.opencl {
+        c.env("OCL_ICD_VENDORS", opencl::vendors(driver)?);
+        if !matches!(Loader::find(&dirs), Loader::Machine(_)) {
+            dirs.insert(0, opencl::loader(driver)?);
+        }
+    }
+    dirs.insert(0, shims.cuda.clone());
+    c.env("LD_LIBRARY_PATH", std::env::join_paths(dirs)?);
+    // Programs say where their own copy of NCCL lies, so that no path comes before it. That one
+    // would not work here, with devices that are elsewhere. But a program that is made for a newer
+    // one lacks functions with ours and would not start: where there is one rank, ours is left out.
+    match (&shims.nccl, nccl) {
+        (_, Some(false)) => drop(c.env("BUSBAR_NCCL", "0")),
+        (None, Some(true)) => bail!("--nccl: this tree of Busbar has no lib/nccl/libnccl.so.2"),
+        (Some(ours), wanted) if wanted.unwrap_or(ranks) => {
+            c.env("LD_PRELOAD", preloads(ours)).env("BUSBAR_NCCL", "1");
+        }
+        _ => {}
+    }
+    if let Some(path) = with_ourselves() {
+        c.env("PATH", path);
+    }
+    // Triton looks for the driver by itself, in the loader's cache first, where a driver may be
+    // listed that is gone.
+    c.env("TRITON_LIBCUDA_PATH", &shims.cuda);
+    Ok(())
+}
