@@ -85,10 +85,11 @@ fn sixteen_threads_never_have_a_byte_more_and_the_neighbour_notices_nothing() {
     eprintln!("seed {seed}");
     let server = server();
     let (seed, steps) = (seed.to_string(), effort(400).to_string());
-    let mut neighbour = Running::start(&mut run(&server, "", &["turns", "2000"]));
+    let long = Duration::from_secs(120 * effort(1));
+    let mut neighbour = Running::start_for(&mut run(&server, "", &["turns", "2000"]), long);
     neighbour.line_with("turning");
     let mut greedy = run(&server, "1GiB", &["quota", &seed, &steps]);
-    let mut greedy = Running::start_for(&mut greedy, Duration::from_secs(60 * effort(1)));
+    let mut greedy = Running::start_for(&mut greedy, long);
     let mut bytes = 0;
     let seen = until("the program's memory", || {
         let all = server.sessions();
