@@ -64,8 +64,6 @@ pub enum Word {
     Free,
     /// Do not submit.
     Wait,
-    /// As `Wait`, but the turn that ends is likely to be followed by this one's.
-    Soon,
     /// Have the turn.
     Go,
     /// Have the turn no longer: submit nothing, and hand it over once all work is done.
@@ -91,11 +89,6 @@ pub struct Had {
 /// have turns of twice that. Less costs throughput, for the end of a turn is some 150 us without
 /// work; with more, a second is not divided well.
 const GAP: i64 = 10_000_000;
-/// Whoever is owed so much waits for half of that: of three or more with unlike parts one may be
-/// owed much while the holder is owed something, too.
-const OWED: i64 = 8_000_000;
-/// The end of a turn takes this without any harm; of more, a turn begins to end so much sooner.
-const SHORT: Duration = Duration::from_millis(1);
 /// The shortest turn that ends because another one's promise is not kept.
 const SHORTEST: Duration = Duration::from_millis(5);
 /// What a session may be owed, or owe.
@@ -108,9 +101,6 @@ const GRACE: Duration = Duration::from_millis(1);
 const DRAIN: Duration = Duration::from_millis(50);
 /// The same where work of an earlier turn is under way still.
 const DRAIN_AGAIN: Duration = Duration::from_millis(5);
-/// For how long is looked without a pause when a turn has been told to end: that is what is under
-/// way of it at most, and a wake-up on each side costs as much as all else that a change costs.
-const ENDING: Duration = Duration::from_millis(2);
 /// How often is looked while somebody waits.
 const LOOK: Duration = Duration::from_micros(500);
 /// The same while several have the turn together, and nobody waits.
@@ -145,8 +135,6 @@ struct Member {
     under_way: bool,
     /// It has wanted something since this turn began, and not before.
     fresh: bool,
-    /// How long the end of its last turn took.
-    drain: Duration,
     /// It was idle for the shortest turn before it wanted something, and has had none since.
     rested: bool,
     /// Since when it has neither wanted a turn nor used one.
@@ -226,7 +214,6 @@ impl Timeshare {
             wants: false,
             under_way: false,
             fresh: false,
-            drain: Duration::ZERO,
             rested: false,
             idle: Some(Duration::ZERO),
             proof: Default::default(),
@@ -294,9 +281,7 @@ impl Timeshare {
         let late = |(k, m): (&u64, &Member)| m.under_way && !self.has(*k);
         let late = self.members.iter().any(late);
         let together = self.turn.as_ref().is_some_and(|t| t.of.len() > 1);
-        let ends = |t: &Turn| t.stopped.is_some_and(|at| now.saturating_sub(at) < ENDING);
         let again = match self.is_shared() {
-            true if self.turn.as_ref().is_some_and(ends) => Some(Duration::ZERO),
             true if self.waited || late => Some(LOOK),
             true if together => Some(LOOK_TOGETHER),
             _ => None,
@@ -530,21 +515,21 @@ impl Timeshare {
         };
         if t.of.iter().all(|k| turn(k) == Use::None) {
             // It has handed it over, or never taken it up.
-            self.take_back(now);
+            self.take_back();
             return self.give(now);
         }
         if let Some(stopped) = t.stopped {
             let most = if t.stale { DRAIN_AGAIN } else { DRAIN };
             if now.saturating_sub(stopped) >= most {
                 // What is under way still is charged as it runs on beside the next one's work.
-                self.take_back(now);
+                self.take_back();
                 self.give(now);
             }
             return;
         }
         self.part(now);
         self.gather(now);
-        let (Some(t), Some((heir, best))) = (&self.turn, self.next(now)) else {
+        let (Some(t), Some((_, best))) = (&self.turn, self.next(now)) else {
             return;
         };
         let since = t.since;
@@ -561,13 +546,7 @@ impl Timeshare {
         let gap = if best.fresh { 0 } else { GAP };
         let over = match theirs.cmp(&ours) {
             Ordering::Greater => now.saturating_sub(since) >= SHORTEST,
-            Ordering::Equal => {
-                // What is under way of the holder's runs on when it is told to end.
-                let drain = ns(holder.drain.saturating_sub(SHORT)).min(GAP / 2);
-                let more = best.balance - holder.balance + drain;
-                let much = best.balance >= OWED && now.saturating_sub(since) >= SHORTEST;
-                more >= if much { gap / 2 } else { gap }
-            }
+            Ordering::Equal => best.balance - holder.balance >= gap,
             Ordering::Less => false,
         };
         let idle = |k| match turn(k) {
@@ -579,14 +558,13 @@ impl Timeshare {
         if !short && self.rank(now, best).1 && theirs >= ours {
             // It has little to do, or would not have rested: beside what is under way of the
             // holder's it is done sooner than behind that.
-            self.take_back(now);
+            self.take_back();
             self.give(now);
         } else if idle || !short && (first || over) {
             if let Some(t) = &mut self.turn {
                 t.stopped = Some(now);
             }
             self.tell_all(Word::Stop);
-            self.say(heir, Word::Soon);
         }
     }
 
@@ -599,17 +577,9 @@ impl Timeshare {
     }
 
     /// Nobody has the turn any more.
-    fn take_back(&mut self, now: Duration) {
+    fn take_back(&mut self) {
         self.tell_all(Word::Wait);
-        let Some(Turn { of, stopped, .. }) = self.turn.take() else {
-            return;
-        };
-        let Some(stopped) = stopped else { return };
-        for k in of {
-            if let Some(m) = self.members.get_mut(&k) {
-                m.drain = now.saturating_sub(stopped);
-            }
-        }
+        self.turn = None;
     }
 
     fn is_sparse(&self, now: Duration, m: &Member) -> bool {
@@ -673,9 +643,6 @@ impl Timeshare {
 
     /// Gives the turn, which nobody has.
     fn give(&mut self, now: Duration) {
-        for m in self.members.values_mut().filter(|m| m.said == Word::Soon) {
-            m.said = Word::Wait;
-        }
         let Some((of, m)) = self.next(now) else {
             return;
         };
@@ -790,5 +757,3 @@ impl Member {
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod unlike;

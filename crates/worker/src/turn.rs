@@ -8,15 +8,13 @@
 #![forbid(unsafe_code)]
 
 use crate::prelude::*;
-use busbar_channel::look;
-use busbar_transport::baton::{self, BUSY, Board, FREE, IDLE, NONE, SOON, STOP, Slot};
+use busbar_transport::baton::{self, BUSY, Board, FREE, IDLE, NONE, STOP, Slot};
 use std::os::fd::OwnedFd;
 
 /// Device time from one mark to the next.
-const MARK: u64 = 250_000;
-/// Marks under way at most. When one is done, there are two more for as long as it takes to submit
-/// again; and whoever has rested finds no more than these before its own work.
-const MARKS: u32 = 3;
+const MARK: u64 = 500_000;
+/// Marks under way at most.
+const MARKS: u32 = 2;
 /// Submissions from one mark to the next, at most.
 const MOST: u32 = 1 << 12;
 /// How long room for more work is waited for. Work that does not end by then may wait for what is
@@ -30,11 +28,6 @@ const LAG: u64 = 200_000;
 const TAIL: u64 = 150_000;
 /// How often somebody who waits looks whether the session is over.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long whoever asks for a turn stays awake: as long as it takes to have it at once, which is
-/// for whoever has rested. To fall asleep and be woken takes longer in a virtual machine.
-const AT_ONCE: Duration = Duration::from_micros(300);
-/// The same where the turn is about to come: as long as the end of a turn takes.
-const ENDING: Duration = Duration::from_millis(2);
 
 /// Work for one device.
 struct Work {
@@ -168,15 +161,8 @@ impl Turn {
                     if let Some(marks) = marks.take() {
                         marks();
                     }
-                    let awake = match (word, &asks) {
-                        (SOON, _) => ENDING,
-                        (_, None) => AT_ONCE,
-                        _ => Duration::ZERO,
-                    };
                     asks.get_or_insert_with(|| Wants::new(slot, &s.bell));
-                    if !look(awake, || slot.word() != word) {
-                        slot.wait(word, LOOK);
-                    }
+                    slot.wait(word, LOOK);
                     w = lock(work);
                 }
             }

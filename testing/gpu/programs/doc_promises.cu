@@ -284,8 +284,7 @@ DOC("what is yes or no of a pointer, and how many bytes say so") {
     OK(cudaMallocHost(&locked, 64));
     for (auto which : {CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CU_POINTER_ATTRIBUTE_IS_MANAGED,
                        CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
-                       CU_POINTER_ATTRIBUTE_MAPPED,
-                       CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE}) {
+                       CU_POINTER_ATTRIBUTE_MAPPED}) {
         for (void *p : {m.p, managed, locked}) {
             unsigned v = ~0u;
             TOLD(cuPointerGetAttribute(&v, which, (CUdeviceptr)p));

@@ -7,13 +7,10 @@
 //! alone for a while.
 
 use super::workers::Worker;
-use busbar_channel::spare_core;
 use busbar_control::attach::Order;
 use busbar_control::status::Time;
 use busbar_pool::timeshare::{Part, Seen, Timeshare, Use, Word};
-use busbar_transport::baton::{
-    self, BUSY, Bell, Board, FREE, IDLE, NONE, Patience, SOON, STOP, Slot,
-};
+use busbar_transport::baton::{self, BUSY, Bell, Board, FREE, IDLE, NONE, Patience, STOP, Slot};
 use busbar_transport::handover;
 use busbar_transport::lock::lock;
 use std::cell::Cell;
@@ -26,8 +23,6 @@ use std::time::Duration;
 /// A device in time: its number in the pool, and whether it is a processor.
 pub(crate) type Place = (usize, bool);
 
-/// How long this sleeps where it would look again at once.
-const NAP: Duration = Duration::from_micros(50);
 /// How long a worker may take to say that its session's work has no end.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
@@ -110,7 +105,6 @@ fn say(s: &Session, (i, slot): (usize, &Slot), word: Word) -> bool {
                 s.worker.tell(&Order::Shared);
             }
         }
-        Word::Soon => slot.set(SOON),
         Word::Go => {
             slot.since.store(baton::now(), Ordering::Release);
             slot.set(IDLE);
@@ -215,10 +209,6 @@ impl Timekeeper {
                 let mut again = state.look();
                 let (bells, all) = state.audible(now());
                 drop(state);
-                // A turn ends: that is seen at once, if it takes a core from nobody.
-                if again == Some(Duration::ZERO) && !spare_core() {
-                    again = Some(NAP);
-                }
                 if !all {
                     again = Some(again.map_or(Patience::EACH, |d| d.min(Patience::EACH)));
                 }
@@ -315,8 +305,7 @@ impl Timekeeper {
         };
         let places = s.places.iter().enumerate();
         let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
-        let has_none = |slot: &Slot| matches!(slot.word(), NONE | SOON);
-        let waits = |slot: &Slot| has_none(slot) && slot.wants.load(Ordering::Acquire) > 0;
+        let waits = |slot: &Slot| slot.word() == NONE && slot.wants.load(Ordering::Acquire) > 0;
         let of = |(i, place): (usize, &usize)| {
             let had = state.devices.get(place)?.had(number)?;
             Some(Time {

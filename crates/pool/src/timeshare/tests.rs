@@ -5,10 +5,10 @@ use super::*;
 const MS: i64 = 1_000_000;
 
 /// Random numbers of a seed.
-pub(super) struct Dice(pub(super) u64);
+struct Dice(u64);
 
 impl Dice {
-    pub(super) fn below(&mut self, n: i64) -> i64 {
+    fn below(&mut self, n: i64) -> i64 {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -203,7 +203,7 @@ impl World {
                 Word::Go => (w.turn, w.stop) = (Use::Idle(now), false),
                 Word::Stop => w.stop = true,
                 Word::End => w.ended = true,
-                Word::Wait | Word::Soon => w.turn = Use::None,
+                Word::Wait => w.turn = Use::None,
                 Word::Free => {}
             }
         }
@@ -527,14 +527,13 @@ fn whoever_has_just_handed_its_turn_over_is_not_one_that_begins() {
     let mut look = |ms: i64, seen: [Seen; 2]| share.look(at(ms * MS), |k| seen[k as usize - 1]).0;
     look(0, [waits, none]);
     // What begins waits for no gap.
-    assert_eq!(look(1, [busy, waits]), [(1, Word::Stop), (2, Word::Soon)]);
+    assert_eq!(look(1, [busy, waits]), [(1, Word::Stop)]);
     // It hands over with its last piece under way, and wants to go on a moment later.
     let over = [(1, Word::Wait), (2, Word::Go)];
     assert_eq!(look(2, [tail, waits]), over);
     look(3, [waits, busy]);
     assert_eq!(look(8, [waits, busy]), []);
-    let next = [(1, Word::Soon), (2, Word::Stop)];
-    assert_eq!(look(20, [waits, busy]), next);
+    assert_eq!(look(20, [waits, busy]), [(2, Word::Stop)]);
 }
 
 #[test]
