@@ -18,6 +18,10 @@ fn contexts(d: &Driver) -> Vec<usize> {
 
 /// Prints what holds between devices.
 pub fn run(d: &Driver) {
+    /// A structure with pointers inside.
+    #[repr(align(8))]
+    struct Aligned([u32; 8]);
+
     let contexts = contexts(d);
     let places: Vec<_> = (0..4)
         .map(|device| {
@@ -62,6 +66,16 @@ pub fn run(d: &Driver) {
     assert_eq!(d.cuPointerGetAttribute(&mut memory, 2, p), 0);
     assert_eq!(d.cuPointerGetAttribute(&mut device, 9, p), 0);
     println!("pointer: {memory} {device}");
+
+    // Structures name devices, too.
+    let (mut memory, mut pool) = (0, 0);
+    let (pinned, of_device, device) = (1, 1, 3);
+    let m = Aligned([pinned, 0, of_device, device, 0, 0, 0, 0]);
+    let created = d.cuMemCreate(&mut memory, 2 << 20, &m.0, 0);
+    let mut p = [0; 11];
+    p[..2].copy_from_slice(&[1, 1 | 3 << 32]);
+    let with_pool = d.cuMemPoolCreate(&mut pool, &p);
+    println!("named: {created} {with_pool} {}", d.cuMemRelease(memory));
 
     let current = |push: Option<usize>| {
         let (mut device, mut old) = (-1, 0);

@@ -151,11 +151,27 @@ impl Cx {
         }
     }
 
-    /// The device with the program's ordinal.
+    /// The device with the program's ordinal. One of another client's is noted, as other objects
+    /// are: a structure names it, and the call is begun again with that client.
     pub fn device(self, dev: CUdevice) -> Result<&'static Device, CUresult> {
-        let mut all = self.client.devices.iter();
-        all.find(|d| d.ordinal == dev)
-            .ok_or(CUDA_ERROR_INVALID_DEVICE)
+        self.own_device(dev)
+            .ok_or_else(|| self.not_a_device_here(dev))
+    }
+
+    #[cold]
+    fn not_a_device_here(self, dev: CUdevice) -> CUresult {
+        let has = |c: &&&'static Client| c.devices.iter().any(|d| d.ordinal == dev);
+        if self.client.many
+            && let Some(there) = self.client.all().iter().find(has)
+        {
+            thread::note_elsewhere(there, 0);
+        }
+        CUDA_ERROR_INVALID_DEVICE
+    }
+
+    /// The device with the program's ordinal, if it is this client's.
+    pub fn own_device(self, dev: CUdevice) -> Option<&'static Device> {
+        self.client.devices.iter().find(|d| d.ordinal == dev)
     }
 
     /// The program's ordinal of the current context's device.

@@ -6,7 +6,7 @@ use super::prelude::*;
 fn together(cx: Cx, a: CUdevice, b: CUdevice) -> Result<Option<Cx>> {
     let cx = cx.of_device(a);
     cx.device(a)?;
-    let same = cx.device(b).is_ok();
+    let same = cx.own_device(b).is_some();
     if !same {
         cx.of_device(b).device(b)?;
     }
