@@ -211,7 +211,7 @@ fn a_session_that_changes_its_path_a_hundred_times_computes_what_it_would() {
     let server = server();
     let program = Path::new(PROGRAM);
     let limit = Duration::from_secs(900);
-    let mut here = Running::start(native(program).arg("random-lines"));
+    let mut here = Running::start_for(native(program).arg("random-lines"), limit);
     let mut there = remote(&server, program);
     let there = there.arg("random-lines").env("BUSBAR_SHM", "0");
     let mut there = Running::start_for(there, limit);
