@@ -54,7 +54,7 @@ pub unsafe extern "C" fn cuFuncGetParamInfo(
     paramOffset: *mut usize,
     paramSize: *mut usize,
 ) -> CUresult {
-    life::guard(|| {
+    life::guard(move || {
         let cx = life::enter_local()?;
         not_null(paramOffset)?;
         // SAFETY: the arguments are the program's.
