@@ -46,5 +46,5 @@ fn ncclGroupStart() -> ncclResult_t;
 #[custom]
 fn ncclGroupEnd() -> ncclResult_t;
 
-#[unsupported("what a group would take is estimated of the GPUs that it runs on")]
+#[custom]
 fn ncclGroupSimulateEnd(simInfo: *mut ncclSimInfo_t) -> ncclResult_t;

@@ -9,6 +9,7 @@ use crate::reserve::{self, Event, News};
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::ranks::{self, Spot};
+use busbar_control::lease::Word;
 use busbar_transport::Connection;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -127,22 +128,27 @@ impl Flags {
 }
 
 /// Listens to the servers that have a lease for as long as the command lasts: which ranks are gone
-/// at one of them the others are told, and so that a server is gone.
-pub fn watch(at: &[(String, Vec<u32>)], conns: Vec<Arc<dyn Connection>>, news: News) {
+/// at one of them the others are told, that a server is gone, and what ranks ask each other.
+pub fn watch(at: &[(String, Vec<u32>)], conns: Vec<Arc<dyn Connection>>, mut news: News) {
     let names: Vec<_> = at.iter().map(|(server, _)| server.clone()).collect();
     let run = move || {
         let mut told = BTreeSet::new();
         while let Some((i, event)) = news.next() {
-            let text = match event {
-                Event::Lost(text) => text,
-                Event::Gone(why) => format!("the server {} is gone: {why}", names[i]),
+            let word = match event {
+                Event::Says(talk) => Word::Talk(talk),
+                Event::Lost(text) => Word::Lost(text),
+                Event::Gone(why) => Word::Lost(format!("the server {} is gone: {why}", names[i])),
             };
-            if !told.insert(text.clone()) {
-                continue;
+            if let Word::Lost(text) = &word {
+                if !told.insert(text.clone()) {
+                    continue;
+                }
+                eprintln!("busbar: {text}");
             }
-            eprintln!("busbar: {text}");
+            let talk = matches!(word, Word::Talk(_));
             let others = conns.iter().enumerate().filter(|(n, _)| *n != i);
-            others.for_each(|(_, conn)| reserve::pass_on(&**conn, &text));
+            let others = others.filter(|(n, _)| !talk || news.talk[*n]);
+            others.for_each(|(_, conn)| reserve::pass_on(&**conn, &word));
         }
     };
     let _ = std::thread::Builder::new().name("job".into()).spawn(run);

@@ -347,6 +347,7 @@ pub fn run(args: Args) -> Result<()> {
         audit,
         busy: Arc::default(),
         losses: groups::Losses::default(),
+        talks: groups::Talks::default(),
         sockets: sockets::Exchange::new(strangers)?,
         tickets: tickets::Tickets::default(),
         dialling: AtomicUsize::new(0),

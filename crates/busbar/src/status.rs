@@ -380,6 +380,9 @@ pub fn ps(a: &PsArgs) -> Result<()> {
                 format!("{}{lost}", s.program),
             ];
             table.row(row, mood);
+            if !s.stall.is_empty() {
+                table.note(format!("    {}", s.stall));
+            }
             if a.objects {
                 table.note(format!("    objects: {}", list(&s.holding.objects)));
                 let (device, host) = (&s.holding.memory, &s.holding.host_memory);

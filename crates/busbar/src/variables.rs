@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// All that there are; docs/reference.md explains them.
-const KNOWN: [&str; 43] = [
+const KNOWN: [&str; 44] = [
     "BUSBAR_CONFIG",
     "BUSBAR_CONNECT_TIMEOUT",
     "BUSBAR_CUT",
@@ -41,6 +41,7 @@ const KNOWN: [&str; 43] = [
     "BUSBAR_SHM",
     "BUSBAR_SIDE",
     "BUSBAR_SILENCE_TIMEOUT",
+    "BUSBAR_STALL",
     "BUSBAR_STATS",
     "BUSBAR_SUITE_TASK",
     "BUSBAR_TEST_CONFINED",
@@ -70,10 +71,11 @@ fn mistaken(name: &str) -> Option<String> {
 }
 
 /// Those that are numbers of seconds.
-const SECONDS: [&str; 3] = [
+const SECONDS: [&str; 4] = [
     "BUSBAR_CONNECT_TIMEOUT",
     "BUSBAR_RESUME_TIMEOUT",
     "BUSBAR_SILENCE_TIMEOUT",
+    "BUSBAR_STALL",
 ];
 
 /// Those that are 0 or 1.

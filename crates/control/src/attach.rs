@@ -2,6 +2,7 @@
 
 use crate::hello::{Hello, Road};
 use crate::holding::Holding;
+use crate::talk::{Talk, Waits};
 use core::net::SocketAddr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -37,6 +38,8 @@ pub enum Order {
         /// Which one, and why.
         text: String,
     },
+    /// Ranks of the session's job ask each other what keeps them.
+    Talk(Talk),
     /// A device is no longer the session's alone.
     Shared,
     /// The session may have so many bytes of device memory from now on.
@@ -191,6 +194,21 @@ pub enum Report {
         /// Whether it has.
         yes: bool,
     },
+    /// A communicator of the session's has failed by itself: ranks that NCCL does not tell are to
+    /// hear of it.
+    Failed {
+        /// How.
+        why: String,
+    },
+    /// It waits in a call of several ranks: whoever lacks its side is to say so.
+    Waits(Waits),
+    /// What the session lacks of a call, or what it waits for, in words that follow its name.
+    Late {
+        /// The words.
+        what: String,
+    },
+    /// Calls have come further of which the session has heard that they stand still.
+    Moved,
     /// A library of the session's wants a socket, which its cell has none for. What the server says
     /// to that ([`Lent`]) goes over a socket that comes along.
     Socket(Wanted),

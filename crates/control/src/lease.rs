@@ -6,6 +6,7 @@
 //! or gives it back, or lets go of it ([`Word`]), and each word is answered. What is taken lasts as
 //! long as the connection, unless it is kept.
 
+use crate::talk::Talk;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -52,6 +53,8 @@ pub enum Word {
     Keep(u64),
     /// A rank of its job is gone, at another server: those here are to hear which one, and why.
     Lost(String),
+    /// What a rank of its job says at another server, for those here.
+    Talk(Talk),
 }
 
 /// How it stands.
@@ -74,4 +77,7 @@ pub struct Standing {
     pub holders: Vec<String>,
     /// What was said last of a rank here that its job has lost; empty for nothing.
     pub lost: String,
+    /// What ranks here have said last for those at other servers, each with its number; absent from
+    /// a server that does not know [`Word::Talk`].
+    pub talk: Option<Vec<(u64, Talk)>>,
 }

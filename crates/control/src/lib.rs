@@ -22,6 +22,7 @@ pub mod size;
 pub mod status;
 pub mod store;
 pub mod succession;
+pub mod talk;
 pub mod text;
 
 use serde::de::DeserializeOwned;

@@ -122,6 +122,9 @@ pub struct Session {
     /// How its collectives go to other servers: `socket` or `ib`; empty where it is of no job.
     #[serde(default)]
     pub network: String,
+    /// What was said last of calls of its job that stand still; empty once they have gone on.
+    #[serde(default)]
+    pub stall: String,
     /// The worker's process.
     #[serde(default)]
     pub worker_pid: u32,

@@ -2,9 +2,18 @@
 //! session has any.
 
 use busbar_control::attach::Report;
+use busbar_control::talk::Talk;
 use std::sync::{Arc, OnceLock};
 
-type Hear = Box<dyn Fn(&str) + Send + Sync>;
+/// What is heard of them.
+pub enum Heard {
+    /// One is gone; which one, in words.
+    Lost(String),
+    /// One says this.
+    Says(Talk),
+}
+
+type Hear = Box<dyn Fn(&Heard) + Send + Sync>;
 type Say = Box<dyn Fn(Report) + Send + Sync>;
 
 #[derive(Default)]
@@ -18,8 +27,8 @@ struct Ways {
 pub struct Peers(Arc<Ways>);
 
 impl Peers {
-    /// From now on this hears, in words, which one is gone. It must not wait.
-    pub fn on_loss(&self, hear: impl Fn(&str) + Send + Sync + 'static) {
+    /// From now on this hears of them. It must not wait.
+    pub fn on_word(&self, hear: impl Fn(&Heard) + Send + Sync + 'static) {
         let _ = self.0.hear.set(Box::new(hear));
     }
 
@@ -28,10 +37,10 @@ impl Peers {
         let _ = self.0.say.set(Box::new(say));
     }
 
-    /// One is gone.
-    pub(crate) fn lost(&self, text: &str) {
+    /// The server says this.
+    pub(crate) fn heard(&self, what: &Heard) {
         if let Some(hear) = self.0.hear.get() {
-            hear(text);
+            hear(what);
         }
     }
 
@@ -45,7 +54,8 @@ impl Peers {
         self.say(Report::Ended { why: why.into() });
     }
 
-    fn say(&self, report: Report) {
+    /// Tells the server.
+    pub fn say(&self, report: Report) {
         if let Some(say) = self.0.say.get() {
             say(report);
         }

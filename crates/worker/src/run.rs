@@ -11,7 +11,7 @@ use crate::intake::{Body, Ended, Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT
 use crate::inventory::{Inventory, Tally};
 use crate::keeper::{Newest, Wait};
 use crate::outbox::Outbox;
-use crate::peers::Peers;
+use crate::peers::{Heard, Peers};
 use crate::prelude::*;
 use crate::process::Process;
 use crate::shared::Offers;
@@ -92,7 +92,8 @@ pub fn run(
             Order::Board => board = fds.into_iter().next(),
             Order::Bell => bell = fds.into_iter().next(),
             // Somebody may ask for what all sessions hold before this one has begun.
-            Order::Tell | Order::News { .. } | Order::Shared | Order::Lost { .. } => {}
+            Order::Tell | Order::News { .. } | Order::Shared => {}
+            Order::Lost { .. } | Order::Talk(_) => {}
             _ => return Err("the server says nothing of a session".into()),
         }
     };
@@ -403,7 +404,8 @@ impl Ears {
                 }
                 Ok(Order::News { text }) if self.news => self.outbox.news(&text),
                 Ok(Order::News { .. }) => {}
-                Ok(Order::Lost { text }) => self.peers.lost(&text),
+                Ok(Order::Lost { text }) => self.peers.heard(&Heard::Lost(text)),
+                Ok(Order::Talk(talk)) => self.peers.heard(&Heard::Says(talk)),
                 Ok(Order::Shared) => self.channel.rouse(),
                 Ok(Order::Endless { why }) => {
                     let said = Report::Ended { why: why.clone() };

@@ -25,6 +25,7 @@ STYLES = {
     ),
     "hydra": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     "deepspeed": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_SIZE"),
+    "script": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "JOB_LOCALS"),
     "mvapich": (
         "MV2_COMM_WORLD_RANK",
         "MV2_COMM_WORLD_SIZE",
@@ -68,6 +69,7 @@ def load():
     nccl.ncclCommDestroy.argtypes = nccl.ncclCommAbort.argtypes = [ctypes.c_void_p]
     cuda.cuCtxSetCurrent.argtypes = cuda.cuStreamSynchronize.argtypes = [ctypes.c_void_p]
     cuda.cuStreamQuery.argtypes = [ctypes.c_void_p]
+    cuda.cuLaunchHostFunc.argtypes = [ctypes.c_void_p] * 3
     cuda.cuMemcpyHtoD_v2.argtypes = [ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t]
     cuda.cuMemcpyDtoH_v2.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t]
 
@@ -136,10 +138,32 @@ class Rank:
         must("ncclAllReduce", self.reduce(a, b, 2))
         must("sync", cuda.cuStreamSynchronize(self.stream))
         say(f"rank {self.rank}: sums {self.read(b, 2)}")
-        if self.mode == "sum":
+        if self.mode in ("late", "computes"):
+            self.keep_others(a, b)
+        if self.mode != "on" and self.mode != "blocked":
             must("ncclCommDestroy", nccl.ncclCommDestroy(self.comm))
             return
         self.wait(a, b)
+
+    def keep_others(self, a, b):
+        """Sums once more; the last rank lets the others wait until there is a file `go`: it does
+        something else before it, or its device does."""
+        go = Path(os.environ["JOB_STORE"]) / "go"
+
+        def until(_):
+            while not go.exists():
+                time.sleep(0.01)
+
+        say(f"rank {self.rank}: goes on")
+        last = self.rank == self.ranks - 1
+        if last and self.mode == "late":
+            until(None)
+        work = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(until)
+        if last and self.mode == "computes":
+            must("host function", cuda.cuLaunchHostFunc(self.stream, work, None))
+        must("ncclAllReduce", self.reduce(b, a, 2))
+        must("sync", cuda.cuStreamSynchronize(self.stream))
+        say(f"rank {self.rank}: sums again {self.read(a, 2)}")
 
     def wait(self, a, b):
         """Sums on and on, as a trainer does: asks what has become of it, and ends at an error. In
@@ -174,13 +198,16 @@ def launch(a):
         rank, world = a.node * a.n + local, a.nodes * a.n
         env = dict(os.environ, JOB_STORE=store, JOB_STYLE=a.style)
         env.update(zip(names, map(str, (rank, world, local, a.n)), strict=True))
+        if a.style == "deepspeed":
+            env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(a.n)))
         if a.visible:
             env["CUDA_VISIBLE_DEVICES"] = str(local)
         command = [sys.executable, __file__, "rank", a.mode]
         out = open(f"{store}/{rank}", "w+")
         stdin = subprocess.PIPE if a.mode == "look" else subprocess.DEVNULL
+        err = open(f"{store}/{rank}.err", "w") if a.follow else None
         child = subprocess.Popen(
-            command, env=env, stdout=out, stdin=stdin, preexec_fn=die_with_parent
+            command, env=env, stdout=out, stderr=err, stdin=stdin, preexec_fn=die_with_parent
         )
         ranks.append((child, out))
         if a.follow:
@@ -202,7 +229,7 @@ def launch(a):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("what", choices=["launch", "rank"])
-    p.add_argument("mode", choices=["sum", "look", "on", "blocked"])
+    p.add_argument("mode", choices=["sum", "look", "on", "blocked", "late", "computes"])
     p.add_argument("-n", type=int, default=2)
     p.add_argument("--style", choices=sorted(STYLES), default="torchrun")
     p.add_argument("--visible", action="store_true", help="each rank sees its device alone")

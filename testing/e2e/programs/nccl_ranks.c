@@ -159,6 +159,97 @@ static int wait_for(void *comm) {
   return error;
 }
 
+/* What is refused, and with which code: each line is a call and what it returns. */
+static void arguments(void *comm, int me, int ranks, Id id, ptr a, ptr b, void *s) {
+#define SAY(what, ...) do { int rc_ = (__VA_ARGS__); printf("%s: %d\n", what, rc_); } while (0)
+  Coll *reduce = (Coll *)find(nccl, "ncclAllReduce");
+  Rooted *rooted = (Rooted *)find(nccl, "ncclReduce");
+  Peer *send = (Peer *)find(nccl, "ncclSend"), *recv = (Peer *)find(nccl, "ncclRecv");
+  Init *init = (Init *)find(nccl, "ncclCommInitRankConfig");
+  void *other = &other, *handle = 0;
+  int n = 0, made = 0, list[] = {me}, bad[] = {0, 0};
+  double two = 2;
+  SAY("no communicator", reduce(a, b, 1, 8, 0, 0, s));
+  SAY("a type too many", reduce(a, b, 1, 12, 0, comm, s));
+  SAY("a negative type", reduce(a, b, 1, -1, 0, comm, s));
+  SAY("a negative operator", reduce(a, b, 1, 8, -1, comm, s));
+  SAY("an operator that nobody made", reduce(a, b, 1, 8, 77, comm, s));
+  SAY("a root too many", rooted(a, b, 1, 8, 0, ranks, comm, s));
+  SAY("a negative root", rooted(a, b, 1, 8, 0, -1, comm, s));
+  SAY("to nobody", send(a, 1, 8, ranks, comm, s));
+  SAY("from nobody", recv(a, 1, 8, -1, comm, s));
+  SAY("nothing at all", reduce(a, b, 0, 8, 0, comm, s));
+  SAY("make", NC(ncclRedOpCreatePreMulSum, (int *, void *, int, int, void *), &made, &two, 8, 1,
+                 comm));
+  SAY("end", NC(ncclRedOpDestroy, (int, void *), made, comm));
+  SAY("end again", NC(ncclRedOpDestroy, (int, void *), made, comm));
+  SAY("end a sum", NC(ncclRedOpDestroy, (int, void *), 0, comm));
+  SAY("an operator that has ended", reduce(a, b, 1, 8, made, comm, s));
+  SAY("register", ((Register *)find(nccl, "ncclCommRegister"))(comm, a, 64, &handle));
+  SAY("deregister", NC(ncclCommDeregister, (void *, void *), comm, handle));
+  SAY("deregister again", NC(ncclCommDeregister, (void *, void *), comm, handle));
+  SAY("deregister nothing", NC(ncclCommDeregister, (void *, void *), comm, 0));
+  SAY("end of no group", NC(ncclGroupEnd, (void)));
+  SAY("start", NC(ncclGroupStart, (void)));
+  SAY("start in it", NC(ncclGroupStart, (void)));
+  SAY("a failure in it", reduce(a, b, 1, 99, 0, comm, s));
+  SAY("a good one behind it", NC(ncclCommCount, (void *, int *), comm, &n));
+  SAY("end in it", NC(ncclGroupEnd, (void)));
+  SAY("end", NC(ncclGroupEnd, (void)));
+  SAY("start", NC(ncclGroupStart, (void)));
+  SAY("in what is only estimated", reduce(a, b, 1, 8, 0, comm, s));
+  NC(ncclGroupSimulateEnd, (void *), 0);
+  SAY("that has ended the group", NC(ncclGroupEnd, (void)));
+  SAY("count for nobody", NC(ncclCommCount, (void *, int *), comm, 0));
+  SAY("rank of none", NC(ncclCommUserRank, (void *, int *), 0, &n));
+  SAY("rank too many", init(&other, ranks, id, ranks, 0));
+  SAY("no ranks", init(&other, 0, id, 0, 0));
+  SAY("for nobody", init(0, ranks, id, me, 0));
+  int *values[] = {0, 0, 0, 0, 0};
+  for (int i = 0; i < 5; i++) {
+    Config c = config(1);
+    int *at[] = {(int *)&c.magic, &c.blocking, &c.min, &c.share, &c.rest[0]};
+    values[i] = at[i];
+    *values[i] = i == 2 ? 0 : 7;
+    SAY("a configuration", init(&other, ranks, id, me, &c));
+  }
+  typedef int Scalable(void **, int, int, int, Id *, Config *);
+  SAY("no ids", ((Scalable *)find(nccl, "ncclCommInitRankScalable"))(&other, ranks, me, 0, &id, 0));
+  SAY("too many ids",
+      ((Scalable *)find(nccl, "ncclCommInitRankScalable"))(&other, ranks, me, ranks + 1, &id, 0));
+  SAY("all of none", NC(ncclCommInitAll, (void **, int, int *), &other, 0, bad));
+  SAY("all of fewer", NC(ncclCommInitAll, (void **, int, int *), &other, -1, bad));
+  typedef int Shrink(void *, int *, int, void **, Config *, int);
+  Shrink *shrink = (Shrink *)find(nccl, "ncclCommShrink");
+  SAY("without itself", shrink(comm, list, 1, &other, 0, 0));
+  SAY("without nobody", shrink(comm, list, 0, &other, 0, 0));
+  SAY("abort of none", NC(ncclCommAbort, (void *), 0));
+  SAY("destroy none", NC(ncclCommDestroy, (void *), 0));
+  SAY("finalize none", NC(ncclCommFinalize, (void *), 0));
+  SAY("revoke none", NC(ncclCommRevoke, (void *, int), 0, 0));
+  SAY("revoke oddly", NC(ncclCommRevoke, (void *, int), comm, 3));
+  /* None of it has done the communicator any harm. */
+  SAY("good", reduce(a, b, 1, 8, 0, comm, s));
+  SAY("sync", sync_(s));
+  told("still", comm);
+  if (ranks > 1) {
+    int last[] = {ranks - 1};
+    void *fewer = 0;
+    if (me < ranks - 1) {
+      SAY("shrink", shrink(comm, last, 1, &fewer, 0, 0));
+      told("fewer", fewer);
+      SAY("of fewer", reduce(a, b, 1, 8, 0, fewer, s));
+      SAY("sync", sync_(s));
+      SAY("destroy fewer", NC(ncclCommDestroy, (void *), fewer));
+    }
+  }
+  SAY("revoke", NC(ncclCommRevoke, (void *, int), comm, 0));
+  SAY("revoke again", NC(ncclCommRevoke, (void *, int), comm, 0));
+  SAY("of what is revoked", reduce(a, b, 1, 8, 0, comm, s));
+  SAY("finalize what is revoked", NC(ncclCommFinalize, (void *), comm));
+  SAY("destroy", NC(ncclCommDestroy, (void *), comm));
+}
+
 static void rank(const char *mode, int me, int ranks, Id id) {
   void *comm = 0, *s;
   use(me);
@@ -193,6 +284,10 @@ static void rank(const char *mode, int me, int ranks, Id id) {
     check("init", NC(ncclCommInitRank, (void **, int, Id, int), &comm, ranks, id, me));
   }
   told("world", comm);
+  if (!strcmp(mode, "arguments")) {
+    arguments(comm, me, ranks, id, a, b, s);
+    return;
+  }
   if (!strcmp(mode, "together")) {
     check("start", NC(ncclGroupStart, (void)));
     int rc = NC(ncclCommFinalize, (void *), comm);

@@ -95,6 +95,15 @@ fn a_group_may_name_a_communicator_more_than_once() {
 }
 
 #[test]
+fn what_is_refused_is_refused_at_the_call_and_with_the_same_code() {
+    for ranks in [1, 3] {
+        let said = same("arguments", ranks, 14);
+        let refused = said.matches(": 4\n").count() + said.matches(": 5\n").count();
+        assert!(refused > 20 * ranks as usize, "{said}");
+    }
+}
+
+#[test]
 fn an_operator_that_did_not_come_to_be_is_no_other() {
     let library = tree().fakedev.join("libnccl.so.2");
     let server = Options::default()

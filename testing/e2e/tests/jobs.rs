@@ -12,13 +12,14 @@ use std::process::Command;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/job.py");
 /// Launchers, by the variables that they set. `accelerate launch` starts `torchrun`.
-const ALL: [&str; 7] = [
+const ALL: [&str; 8] = [
     "torchrun",
     "mpirun",
     "hydra",
     "horovodrun",
     "deepspeed",
     "mvapich",
+    "script",
     "srun",
 ];
 
@@ -122,17 +123,22 @@ fn ranks(s: &Server) -> Vec<(u64, String)> {
 fn a_rank_has_a_session_at_its_own_server_alone() {
     let (a, b) = (server(2, "a"), server(2, "b"));
     let flags = ["-n", "4", "--job", "train"];
-    let args = ["-n", "4", "--follow", "look"];
-    let mut c = run(&[&a, &b], &flags, &args);
-    let mut held = Running::start(c.env("NCCL_IB_DISABLE", "1"));
-    held.line_with("process 3");
-    let named = |ranks: [u64; 2]| ranks.map(|r| (r, "train".to_string())).to_vec();
-    until("two ranks at each server, neighbours", || {
-        let found = (ranks(&a), ranks(&b));
-        (found == (named([0, 1]), named([2, 3]))).then_some(())
-    });
-    assert_eq!(a.sessions()[0]["network"], "socket");
-    held.finish();
+    for style in ALL {
+        let args = ["-n", "4", "--style", style, "--follow", "look"];
+        let mut c = run(&[&a, &b], &flags, &args);
+        let mut held = Running::start(c.env("NCCL_IB_DISABLE", "1"));
+        held.line_with("process 3");
+        let named = |ranks: [u64; 2]| ranks.map(|r| (r, "train".to_string())).to_vec();
+        until(
+            &format!("two ranks of {style} at each server, neighbours"),
+            || {
+                let found = (ranks(&a), ranks(&b));
+                (found == (named([0, 1]), named([2, 3]))).then_some(())
+            },
+        );
+        assert_eq!(a.sessions()[0]["network"], "socket");
+        held.finish();
+    }
 }
 
 #[test]
@@ -255,7 +261,14 @@ fn ranks_of_one_server_need_no_lease() {
 struct Going {
     running: Running,
     processes: Vec<u32>,
-    _store: tempfile::TempDir,
+    store: tempfile::TempDir,
+}
+
+impl Going {
+    /// What is in a file of its store.
+    fn file(&self, name: &str) -> String {
+        std::fs::read_to_string(self.store.path().join(name)).unwrap_or_default()
+    }
 }
 
 fn going(servers: &[&Server], n: u32, mode: &str) -> Going {
@@ -264,7 +277,8 @@ fn going(servers: &[&Server], n: u32, mode: &str) -> Going {
     let args = ["-n", &count, "--follow", "--store", place, mode];
     let mut c = run(servers, &["-n", &count], &args);
     // A server that is gone is soon known to be.
-    let mut running = Running::start(c.env("BUSBAR_RESUME_TIMEOUT", "1"));
+    let c = c.env("BUSBAR_RESUME_TIMEOUT", "1").env("BUSBAR_STALL", "1");
+    let mut running = Running::start(c);
     let pid = |line: String| line.rsplit(' ').next().and_then(|p| p.parse().ok());
     let start = |rank| format!("process {rank} ");
     let processes = (0..n).map(|rank| pid(running.line_with(&start(rank))).expect("a process"));
@@ -278,7 +292,7 @@ fn going(servers: &[&Server], n: u32, mode: &str) -> Going {
     Going {
         running,
         processes,
-        _store: store,
+        store,
     }
 }
 
@@ -352,4 +366,108 @@ fn a_rank_that_asks_nothing_does_not_wait_for_ever() {
     kill(job.processes[1]);
     let said = end(job, &[&a]);
     assert!(said.contains("sync: "), "{said}");
+}
+
+#[test]
+fn what_nccl_says_at_one_server_of_a_lost_network_the_ranks_at_others_hear() {
+    // As where the network between them is cut: NCCL's connections at one end are lost, and ranks
+    // that have none of those hear nothing. The simulated ranks meet at the first server.
+    let cut = options(2, "b").env("FAKENCCL_DEAF", "1");
+    let (a, b) = (
+        deaf(2, "a"),
+        cut.env("FAKENCCL_FAULTS", "ncclAllReduce@5=2").start(),
+    );
+    let job = going(&[&a, &b], 4, "on");
+    let said = end(job, &[&a, &b]);
+    for rank in [2, 3] {
+        assert!(said.contains(&format!("rank {rank}: error 2: ")), "{said}");
+    }
+    let at = format!(" of 4 at {} has lost others: ", name_of(&b));
+    for rank in [0, 1] {
+        let begins = format!("rank {rank}: error 6: rank ");
+        let line = said.lines().find(|l| l.starts_with(&begins));
+        assert!(line.is_some_and(|l| l.contains(&at)), "{said}");
+    }
+}
+
+/// A job of four ranks at two servers of which the last one keeps the others: what each rank is
+/// told.
+fn kept(mode: &str, why: &str) {
+    let audit = tempfile::tempdir().expect("a folder");
+    let file = audit.path().join("audit");
+    let (a, b) = (
+        options(2, "a")
+            .arg("--audit", file.to_str().expect("a path"))
+            .start(),
+        server(2, "b"),
+    );
+    let mut job = going(&[&a, &b], 4, mode);
+    let begins = "busbar: rank 3 of 4 at ";
+    let told = |rank: u32| {
+        let said = job.file(&format!("{rank}.err"));
+        said.lines().find(|l| l.starts_with(begins)).map(Into::into)
+    };
+    for rank in 0..4 {
+        let said: String = until(&format!("a word to rank {rank}"), || told(rank));
+        let server = format!("{begins}{}", name_of(&b));
+        assert!(said.starts_with(&server), "{said}");
+        let call = " s in ncclAllReduce (number 2): ";
+        assert!(said.contains(call) && said.contains(why), "{said}");
+    }
+    let stall = |s: &Value| s["stall"].as_str().unwrap_or_default().contains(why);
+    assert!(a.sessions().iter().all(stall), "{:?}", a.sessions());
+    let noted = std::fs::read_to_string(&file).expect("an audit");
+    assert!(b.sessions().iter().all(stall) && !noted.contains("rank 3 of 4 has waited"));
+    std::fs::write(job.store.path().join("go"), "").expect("a file");
+    for s in [&a, &b] {
+        until("all to go on", || {
+            let still = s.sessions().iter().any(stall);
+            (!still).then_some(())
+        });
+    }
+    job.running.say("end");
+    let (said, status) = job.running.finish();
+    assert!(status.success(), "{said}");
+    assert_eq!(
+        said.matches(": sums again [40.0, 8.0]").count(),
+        4,
+        "{said}"
+    );
+}
+
+/// What a server calls itself.
+fn name_of(s: &Server) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    let port = s.address.rsplit(':').next().expect("a port");
+    format!("{}:{port}", host.trim())
+}
+
+#[test]
+fn who_waits_for_a_rank_that_does_not_come_is_told_for_which() {
+    kept(
+        "late",
+        "it has not called it: its last was number 1, ncclAllReduce",
+    );
+}
+
+#[test]
+fn who_waits_for_a_rank_that_computes_is_told_so_and_that_rank_is_not_said_to_wait() {
+    kept("computes", "its device still computes what comes before");
+}
+
+#[test]
+fn ranks_that_cannot_meet_are_told_why() {
+    let (a, b) = (server(1, "a"), server(1, "b"));
+    let store = tempfile::tempdir().expect("a folder");
+    let place = store.path().to_str().expect("a path");
+    let args = ["-n", "2", "--follow", "--store", place, "sum"];
+    let mut c = run(&[&a, &b], &["--nccl"], &args);
+    let mut job = Running::start(c.env("BUSBAR_STALL", "1"));
+    let said = until("a word to a rank", || {
+        let of = |rank| std::fs::read_to_string(store.path().join(format!("{rank}.err"))).ok();
+        let all: String = (0..2).filter_map(of).collect();
+        all.contains("for the other ranks").then_some(all)
+    });
+    assert!(said.contains("without a lease"), "{said}");
+    job.kill();
 }

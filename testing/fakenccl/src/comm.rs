@@ -31,8 +31,13 @@ pub struct Comm {
     /// Connections that are open: an abort ends them.
     open: Mutex<Vec<TcpStream>>,
     live: Mutex<Option<TcpStream>>,
-    /// Values that operators multiply with, or where they are.
-    pub ops: Mutex<Vec<Scalar>>,
+    /// Values that operators multiply with, or where they are; none where an operator has ended.
+    pub ops: Mutex<Vec<Option<Scalar>>>,
+    /// Buffers that are registered, each by a number.
+    pub registered: Mutex<Vec<usize>>,
+    /// Whether it is finalized, and revoked.
+    pub finalized: AtomicBool,
+    pub revoked: AtomicBool,
 }
 
 /// The value of an operator.
@@ -77,6 +82,9 @@ impl Comm {
             open: Mutex::default(),
             live: Mutex::default(),
             ops: Mutex::default(),
+            registered: Mutex::default(),
+            finalized: AtomicBool::new(false),
+            revoked: AtomicBool::new(false),
         }
     }
 
@@ -203,6 +211,26 @@ impl Comm {
         let places = (place as u64, mates.len() as u64);
         let (hub, device) = (self.hub.clone(), self.device);
         Ok(Some(Self::named(hub, name, places, device, blocking)))
+    }
+
+    /// The child that all are in but these.
+    pub fn shrink(&self, without: &[i32], blocking: bool) -> Self {
+        let n = self.splits.fetch_add(1, Ordering::AcqRel);
+        let stays = |r: &u64| !without.contains(&(*r as i32));
+        let mates = (0..self.ranks).filter(stays).count() as u64;
+        let place = (0..self.rank).filter(stays).count() as u64;
+        let name = format!("{}/{n}", self.name);
+        let (hub, device) = (self.hub.clone(), self.device);
+        Self::named(hub, name, (place, mates), device, blocking)
+    }
+
+    /// Whether it can be used: what the library says first in nearly every function.
+    pub fn ready(&self) -> Result {
+        match self.code.load(Ordering::Acquire) {
+            ncclSuccess => Ok(()),
+            ncclInProgress => Err(ncclInvalidArgument),
+            rc => Err(rc),
+        }
     }
 
     /// This rank leaves in good order. Where the ranks meet in this process, those of others leave

@@ -58,6 +58,7 @@ struct Making(&'static Comm, *mut ncclComm_t);
 #[derive(Default)]
 struct Group {
     depth: u32,
+    error: ncclResult_t,
     making: Vec<Making>,
     blocking: bool,
 }
@@ -109,6 +110,23 @@ fn make(comm: Comm, to: *mut ncclComm_t) -> Result {
     now.map_or(Ok(()), |g| meet(g.making, g.blocking))
 }
 
+/// What is refused of a configuration, as far as that is simulated.
+fn check(config: *const ncclConfig_t) -> Result {
+    // SAFETY: null, or a configuration of the program's.
+    let Some(c) = (unsafe { config.as_ref() }) else {
+        return Ok(());
+    };
+    let flag = |n: i32| matches!(n, 0 | 1 | NCCL_CONFIG_UNDEF_INT);
+    let some = |n: i32| n > 0 || n == NCCL_CONFIG_UNDEF_INT;
+    let good = c.magic == NCCL_CONFIG_MAGIC
+        && [c.blocking, c.splitShare, c.collnetEnable]
+            .into_iter()
+            .all(flag)
+        && [c.shrinkShare, c.nvlinkCentricSched].into_iter().all(flag)
+        && [c.minCTAs, c.maxCTAs, c.nvlsCTAs].into_iter().all(some);
+    refuse_if(!good, ncclInvalidArgument)
+}
+
 fn blocks(config: *const ncclConfig_t) -> bool {
     // SAFETY: null, or a configuration of the program's.
     unsafe { config.as_ref() }.is_none_or(|c| c.blocking != 0)
@@ -152,6 +170,9 @@ pub unsafe extern "C" fn ncclCommInitRankConfig(
     config: *mut ncclConfig_t,
 ) -> ncclResult_t {
     code(fault("ncclCommInitRank").and_then(|()| {
+        check(config)?;
+        let bad = to.is_null() || ranks < 1 || !(0..ranks).contains(&rank);
+        refuse_if(bad, ncclInvalidArgument)?;
         let comm = Comm::new(&id.internal, (rank, ranks), here()?, blocks(config));
         make(comm, to)
     }))
@@ -173,10 +194,13 @@ pub unsafe extern "C" fn ncclCommInitRankScalable(
     to: *mut ncclComm_t,
     ranks: i32,
     rank: i32,
-    _n: i32,
+    n: i32,
     ids: *mut ncclUniqueId,
     config: *mut ncclConfig_t,
 ) -> ncclResult_t {
+    if n <= 0 || n > ranks {
+        return ncclInvalidArgument;
+    }
     // SAFETY: as the caller says: there is one at least.
     unsafe { ncclCommInitRankConfig(to, ranks, ids.read(), rank, config) }
 }
@@ -188,6 +212,12 @@ pub unsafe extern "C" fn ncclCommInitAll(
     devices: *const i32,
 ) -> ncclResult_t {
     let mut id: ncclUniqueId = busbar_abi::zeroed();
+    if n <= 0 {
+        return match n {
+            0 => ncclSuccess,
+            _ => ncclInvalidArgument,
+        };
+    }
     // SAFETY: the program's places and list, as long as it says.
     unsafe {
         let rc = ncclGetUniqueId(&mut id);
@@ -217,6 +247,8 @@ pub unsafe extern "C" fn ncclCommSplit(
 ) -> ncclResult_t {
     code(fault("ncclCommSplit").and_then(|()| {
         let parent = comm(parent)?;
+        parent.ready()?;
+        check(config)?;
         let blocking = match config.is_null() {
             true => parent.blocking,
             false => blocks(config),
@@ -233,17 +265,71 @@ pub unsafe extern "C" fn ncclCommSplit(
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclCommShrink(
+    parent: ncclComm_t,
+    without: *mut i32,
+    n: i32,
+    to: *mut ncclComm_t,
+    config: *mut ncclConfig_t,
+    _flags: i32,
+) -> ncclResult_t {
+    code(comm(parent).and_then(|parent| {
+        refuse_if(
+            to.is_null() || without.is_null() || n <= 0,
+            ncclInvalidArgument,
+        )?;
+        // SAFETY: the program's list, as long as it says.
+        let without = unsafe { std::slice::from_raw_parts(without, n as usize) };
+        refuse_if(without.contains(&(parent.rank as i32)), ncclInvalidArgument)?;
+        parent.ready()?;
+        check(config)?;
+        let blocking = match config.is_null() {
+            true => parent.blocking,
+            false => blocks(config),
+        };
+        make(parent.shrink(without, blocking), to)
+    }))
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclCommFinalize(c: ncclComm_t) -> ncclResult_t {
-    code(comm(c).map(drop))
+    if c.is_null() {
+        return ncclSuccess;
+    }
+    code(comm(c).and_then(|c| {
+        c.ready()?;
+        let again = c.finalized.swap(true, Ordering::AcqRel);
+        refuse_if(again, ncclInvalidArgument)
+    }))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclCommRevoke(c: ncclComm_t, flags: i32) -> ncclResult_t {
+    if c.is_null() {
+        return ncclSuccess;
+    }
+    code(comm(c).and_then(|c| {
+        refuse_if(flags != 0, ncclInvalidArgument)?;
+        let again = c.finalized.swap(true, Ordering::AcqRel);
+        refuse_if(again, ncclInvalidArgument)?;
+        c.revoked.store(true, Ordering::Release);
+        Ok(())
+    }))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclCommDestroy(c: ncclComm_t) -> ncclResult_t {
+    if c.is_null() {
+        return ncclSuccess;
+    }
     code(comm(c).map(Comm::leave))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclCommAbort(c: ncclComm_t) -> ncclResult_t {
+    if c.is_null() {
+        return ncclSuccess;
+    }
     code(comm(c).map(Comm::abort))
 }
 
@@ -258,20 +344,35 @@ pub unsafe extern "C" fn ncclCommGetAsyncError(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclCommCount(c: ncclComm_t, to: *mut i32) -> ncclResult_t {
-    // SAFETY: the program's place.
-    code(comm(c).map(|c| unsafe { to.write(c.ranks as i32) }))
+    code(comm(c).and_then(|c| {
+        refuse_if(to.is_null(), ncclInvalidArgument)?;
+        c.ready()?;
+        // SAFETY: the program's place.
+        unsafe { to.write(c.ranks as i32) };
+        Ok(())
+    }))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclCommCuDevice(c: ncclComm_t, to: *mut i32) -> ncclResult_t {
-    // SAFETY: the program's place.
-    code(comm(c).map(|c| unsafe { to.write(c.device) }))
+    code(comm(c).and_then(|c| {
+        refuse_if(to.is_null(), ncclInvalidArgument)?;
+        c.ready()?;
+        // SAFETY: the program's place.
+        unsafe { to.write(c.device) };
+        Ok(())
+    }))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclCommUserRank(c: ncclComm_t, to: *mut i32) -> ncclResult_t {
-    // SAFETY: the program's place.
-    code(comm(c).map(|c| unsafe { to.write(c.rank as i32) }))
+    code(comm(c).and_then(|c| {
+        refuse_if(to.is_null(), ncclInvalidArgument)?;
+        c.ready()?;
+        // SAFETY: the program's place.
+        unsafe { to.write(c.rank as i32) };
+        Ok(())
+    }))
 }
 
 #[unsafe(no_mangle)]
@@ -281,13 +382,26 @@ pub unsafe extern "C" fn ncclCommRegister(
     _size: usize,
     to: *mut *mut c_void,
 ) -> ncclResult_t {
-    // SAFETY: the program's place.
-    code(comm(c).map(|_| unsafe { to.write(at) }))
+    code(comm(c).and_then(|c| {
+        refuse_if(at.is_null() || to.is_null(), ncclInvalidArgument)?;
+        lock(&c.registered).push(at as usize);
+        // SAFETY: the program's place.
+        unsafe { to.write(at) };
+        Ok(())
+    }))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclCommDeregister(c: ncclComm_t, handle: *mut c_void) -> ncclResult_t {
-    code(comm(c).and_then(|_| refuse_if(handle.is_null(), ncclInvalidArgument)))
+    code(comm(c).and_then(|c| {
+        if handle.is_null() {
+            return Ok(());
+        }
+        let mut all = lock(&c.registered);
+        let at = all.iter().position(|r| *r == handle as usize);
+        all.remove(at.ok_or(ncclInvalidUsage)?);
+        Ok(())
+    }))
 }
 
 #[unsafe(no_mangle)]
@@ -319,7 +433,7 @@ pub unsafe extern "C" fn ncclRedOpCreatePreMulSum(
             _ => Scalar::Value(unsafe { bytes(scalar as u64, size) }.to_vec()),
         };
         let mut ops = lock(&c.ops);
-        ops.push(scalar);
+        ops.push(Some(scalar));
         // SAFETY: the program's place.
         unsafe { op.write(ncclNumOps + ops.len() as i32 - 1) };
         Ok(())
@@ -328,7 +442,14 @@ pub unsafe extern "C" fn ncclRedOpCreatePreMulSum(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclRedOpDestroy(op: ncclRedOp_t, c: ncclComm_t) -> ncclResult_t {
-    code(comm(c).and_then(|_| refuse_if(op < ncclNumOps, ncclInvalidArgument)))
+    code(
+        refuse_if(op < ncclNumOps, ncclInvalidArgument).and_then(|()| {
+            let mut ops = lock(&comm(c)?.ops);
+            let own = ops.get_mut((op - ncclNumOps) as usize);
+            let ended = own.and_then(Option::take);
+            refuse_if(ended.is_none(), ncclInvalidArgument)
+        }),
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -337,14 +458,39 @@ pub unsafe extern "C" fn ncclGroupStart() -> ncclResult_t {
     ncclSuccess
 }
 
+/// A call in a group has failed.
+fn spoil(rc: ncclResult_t) -> ncclResult_t {
+    GROUP.with_borrow_mut(|g| {
+        if g.depth > 0 && g.error == ncclSuccess && rc != ncclInProgress {
+            g.error = rc;
+        }
+    });
+    rc
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclGroupEnd() -> ncclResult_t {
     let ended = GROUP.with_borrow_mut(|g| {
-        g.depth = g.depth.saturating_sub(1);
-        (g.depth == 0).then(|| std::mem::take(g))
+        let depth = g.depth.checked_sub(1)?;
+        g.depth = depth;
+        Some((depth == 0).then(|| std::mem::take(g)))
     });
+    let Some(ended) = ended else {
+        return ncclInvalidUsage;
+    };
+    if let Some(g) = &ended
+        && g.error != ncclSuccess
+    {
+        return g.error;
+    }
     let making = ended.filter(|g| !g.making.is_empty());
     code(making.map_or(Ok(()), |g| meet(g.making, g.blocking)))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclGroupSimulateEnd(_info: *mut c_void) -> ncclResult_t {
+    // SAFETY: a call without arguments. (What is queued in a group is done at once here.)
+    unsafe { ncclGroupEnd() }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -465,13 +611,18 @@ fn queue(
     (datatype, op, peer): (ncclDataType_t, ncclRedOp_t, i32),
     (c, stream): (ncclComm_t, cudaStream_t),
 ) -> ncclResult_t {
-    code(fault(name).and_then(|()| {
+    let done = fault(name).and_then(|()| {
         let comm = comm(c)?;
-        refuse_if(math::size(datatype).is_none(), ncclInvalidArgument)?;
-        let failed = comm.code.load(Ordering::Acquire);
-        refuse_if(failed != ncclSuccess, failed)?;
+        refuse_if(comm.revoked.load(Ordering::Acquire), ncclInvalidUsage)?;
+        comm.ready()?;
+        let peers = 0..comm.ranks as i32;
+        let bad = math::size(datatype).is_none() || !peers.contains(&peer) || op < 0;
+        refuse_if(bad, ncclInvalidArgument)?;
         let scalar = match op - ncclNumOps {
-            i if i >= 0 => Some(lock(&comm.ops)[i as usize].clone()),
+            i if i >= 0 => {
+                let own = lock(&comm.ops).get(i as usize).cloned().flatten();
+                Some(own.ok_or(ncclInvalidArgument)?)
+            }
             _ => None,
         };
         let step = Box::leak(Box::new(Step {
@@ -487,7 +638,8 @@ fn queue(
         }));
         let data = std::ptr::from_mut(step).cast();
         cuda::launch(stream, run, data).ok_or(ncclUnhandledCudaError)
-    }))
+    });
+    spoil(code(done))
 }
 
 macro_rules! collectives {

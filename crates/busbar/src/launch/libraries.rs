@@ -7,6 +7,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// After how many seconds ranks that wait for another say for which.
+const STALL: &str = "60";
+
 /// Where the shims are.
 pub(crate) struct Shims {
     /// The folder with `libcuda.so.1`.
@@ -93,6 +96,9 @@ pub(super) fn show(c: &mut Command, nccl: Option<bool>, ranks: bool) -> Result<(
         (None, Some(true)) => bail!("--nccl: this tree of Busbar has no lib/nccl/libnccl.so.2"),
         (Some(ours), wanted) if wanted.unwrap_or(ranks) => {
             c.env("LD_PRELOAD", preloads(ours)).env("BUSBAR_NCCL", "1");
+            if std::env::var_os("BUSBAR_STALL").is_none() {
+                c.env("BUSBAR_STALL", STALL);
+            }
         }
         _ => {}
     }

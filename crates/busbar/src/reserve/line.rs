@@ -14,7 +14,7 @@ use busbar_pool::queue::Want;
 use busbar_transport::Connection;
 use busbar_transport::tcp::Address;
 use busbar_wire::frame::Kind;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -41,9 +41,9 @@ pub(super) enum End {
     Taken(usize, Vec<String>),
 }
 
-/// Says which rank is gone elsewhere.
-pub fn pass_on(conn: &dyn Connection, text: &str) {
-    let _ = say(conn, &Word::Lost(text.into()));
+/// Says what has become of ranks elsewhere, or what they say.
+pub fn pass_on(conn: &dyn Connection, word: &Word) {
+    let _ = say(conn, word);
 }
 
 /// One try to get all that is wanted of some servers.
@@ -252,6 +252,10 @@ impl<'a> Line<'a> {
                 false => conn.shutdown(),
             }
         }
+        let talks = |i| {
+            let mut all = self.gather.said();
+            all.any(|(n, s)| n == i && s.talk.is_some())
+        };
         let heard = std::mem::replace(&mut self.heard, channel().1);
         // Without this there is an end of what can be heard.
         self.to = channel().0;
@@ -262,6 +266,9 @@ impl<'a> Line<'a> {
             news: News {
                 heard,
                 own: own.iter().map(|(i, _)| *i).collect(),
+                talk: own.iter().map(|(i, _)| talks(*i)).collect(),
+                events: VecDeque::new(),
+                words: vec![0; own.len()],
             },
         })
     }

@@ -1,7 +1,9 @@
 //! What servers say to somebody who stands in line or has a lease.
 
 use busbar_control::lease::Standing;
+use busbar_control::talk::Talk;
 use busbar_transport::Connection;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -18,6 +20,8 @@ pub(super) type Heard = (usize, Said);
 pub enum Event {
     /// A rank of its job is gone there.
     Lost(String),
+    /// One says something.
+    Says(Talk),
     /// The server is.
     Gone(String),
 }
@@ -27,22 +31,37 @@ pub struct News {
     pub(super) heard: Receiver<Heard>,
     /// Their numbers in the line.
     pub(super) own: Vec<usize>,
+    /// Which of those that have the lease can be told what ranks say.
+    pub talk: Vec<bool>,
+    pub(super) events: VecDeque<(usize, Event)>,
+    /// How many words of each have been heard.
+    pub(super) words: Vec<u64>,
 }
 
 impl News {
     /// The next, and of which of the servers that have the lease; nothing once all are gone.
-    pub fn next(&self) -> Option<(usize, Event)> {
+    pub fn next(&mut self) -> Option<(usize, Event)> {
         loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
             let (i, said) = self.heard.recv().ok()?;
             let Some(place) = self.own.iter().position(|n| *n == i) else {
                 continue;
             };
-            match said {
+            let standing = match said {
                 Said::Gone(why) => return Some((place, Event::Gone(why))),
-                Said::Stands(_, s) | Said::Standing(s) if s.lost.is_empty() => {}
-                Said::Stands(_, s) | Said::Standing(s) => {
-                    return Some((place, Event::Lost(s.lost)));
+                Said::Stands(_, s) | Said::Standing(s) => s,
+            };
+            let heard = &mut self.words[place];
+            for (n, talk) in standing.talk.into_iter().flatten() {
+                if n > *heard {
+                    *heard = n;
+                    self.events.push_back((place, Event::Says(talk)));
                 }
+            }
+            if !standing.lost.is_empty() {
+                self.events.push_back((place, Event::Lost(standing.lost)));
             }
         }
     }

@@ -191,12 +191,14 @@ impl Desk<'_> {
                     answers: said.answers,
                     since: said.since,
                     lost: String::new(),
+                    talk: Some(Vec::new()),
                 },
                 State::Has(has) => Standing {
                     has,
                     answers: said.answers,
                     since: said.since,
                     lost: self.server.losses.last(&self.group()),
+                    talk: Some(self.server.talks.last(&self.group())),
                     ..Standing::default()
                 },
                 State::Over => {
@@ -268,6 +270,7 @@ impl Desk<'_> {
                 let _ = server.audit.note("lease ends", json!({ "lease": shown }));
             }
             Word::Lost(text) => jobs::spread(server, &self.group(), text),
+            Word::Talk(talk) => jobs::tell(server, &self.group(), talk.clone()),
             Word::Keep(seconds) => {
                 let lasts = Duration::from_secs(*seconds).min(LONGEST);
                 let who = self.known.who.clone();
@@ -318,6 +321,7 @@ fn replaced() -> Refusal {
 fn note_end(server: &Server, ended: &Ended) {
     lock(&server.kept).remove(&ended.name);
     server.losses.forget(&ended.name);
+    server.talks.forget(&ended.name);
     if let Some(before) = &server.succession.predecessor {
         before.end_lease(&ended.name);
     }

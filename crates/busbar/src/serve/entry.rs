@@ -62,6 +62,8 @@ pub(crate) struct SessionEntry {
     pub joined: bool,
     /// Whether it has heard that one of those is gone, and has not ended its communicators yet.
     pub bereft: bool,
+    /// What was said last of calls of its job that stand still; empty once they have gone on.
+    pub stall: String,
     pub worker: Arc<Worker>,
 }
 

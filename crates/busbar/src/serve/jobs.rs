@@ -1,16 +1,24 @@
 //! Ranks of one job, which are sessions of one lease or of one job's name: when one of them goes
 //! while others may wait for it, they hear so, and so does whoever holds the lease, who tells the
-//! other servers.
+//! other servers. In the same way those who wait for long ask which rank keeps them.
 
 use super::entry::SessionEntry;
 use super::groups::Group;
 use super::state::Server;
 use busbar_control::attach::Order;
+use busbar_control::talk::{Talk, Waits};
 use busbar_control::text::one_line;
 use busbar_transport::lock::lock;
+use serde_json::json;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::thread::Builder;
+use std::time::{Duration, Instant};
 
 /// The longest sentence that is passed on.
 const LONGEST: usize = 400;
+/// How long it takes at most to hear that a rank is gone for which communicators have failed.
+const CAUSE: Duration = Duration::from_secs(3);
 /// How a session ends in good order.
 const BYE: &str = "the program ended";
 
@@ -23,22 +31,157 @@ pub(super) fn ended(server: &Server, gone: &SessionEntry, why: &str) {
     if !gone.joined || gone.bereft || why == BYE {
         return;
     }
-    let job = gone.client.job.as_ref();
-    let rank = job.and_then(|j| Some((j.rank?, j.ranks?)));
-    let who = match rank {
-        Some((rank, ranks)) => format!("rank {rank} of {ranks}"),
-        None => format!(
-            "the rank of process {} at {}",
-            gone.client.pid, gone.client.host
-        ),
+    let text = format!("{} is gone: {why}", who(server, gone));
+    lose(server, group, &text);
+}
+
+/// A communicator of a session has failed, by what NCCL says. Ranks that it is not connected to
+/// hear nothing of that. Where it failed because a rank is gone, that is soon told, and tells more.
+pub(super) fn failed(server: &Arc<Server>, session: &str, why: &str) {
+    let found = {
+        let sessions = lock(&server.sessions);
+        let s = sessions.get(session);
+        s.and_then(|s| Some((s.group.clone()?, who(server, s))))
     };
-    let text = format!("{who} at {} is gone: {why}", name(server));
+    let Some((group, who)) = found else {
+        return;
+    };
+    let text = format!("{who} has lost others: {}", one_line(why, LONGEST));
+    let server = server.clone();
+    let run = move || {
+        std::thread::sleep(CAUSE);
+        let waits = |s: &SessionEntry| s.group.as_ref() == Some(&group) && s.joined && !s.bereft;
+        let known = !server.losses.last(&group).is_empty();
+        if !known && lock(&server.sessions).values().any(waits) {
+            lose(&server, &group, &text);
+        }
+    };
+    let _ = Builder::new().name("failed".into()).spawn(run);
+}
+
+/// A rank is lost, by this sentence.
+fn lose(server: &Server, group: &Group, text: &str) {
     tracing::warn!(text, "a rank is lost");
     // Only a lease has somebody who listens, and an end.
     if lock(&server.pool).has_lease(group.name()) {
-        server.losses.note(group, &text);
+        server.losses.note(group, text);
     }
-    spread(server, group, &text);
+    spread(server, group, text);
+}
+
+/// What a session is called where people read of several.
+fn who(server: &Server, s: &SessionEntry) -> String {
+    let job = s.client.job.as_ref();
+    let rank = job.and_then(|j| Some((j.rank?, j.ranks?)));
+    let who = match rank {
+        Some((rank, ranks)) => format!("rank {rank} of {ranks}"),
+        None => format!("the rank of process {} at {}", s.client.pid, s.client.host),
+    };
+    format!("{who} at {}", name(server))
+}
+
+/// A session waits in a call of several ranks: the others are asked what keeps it. Those that are
+/// to make a communicator with it have none yet, and it hears which of them are here.
+pub(super) fn waits(server: &Server, session: &str, mut waits: Waits) {
+    let (group, text) = {
+        let mut sessions = lock(&server.sessions);
+        let Some(s) = sessions.get(session) else {
+            return;
+        };
+        let (group, who) = (s.group.clone(), who(server, s));
+        if waits.number > 0 {
+            waits.who = who;
+            (group, None)
+        } else {
+            let text = missing(server, &sessions, &who, group.as_ref(), &waits);
+            if let Some(s) = sessions.get_mut(session) {
+                s.stall.clone_from(&text);
+                let text = text.clone();
+                s.worker.tell(&Order::Talk(Talk::Late { text }));
+            }
+            (group, Some(text))
+        }
+    };
+    match (group, text) {
+        (_, Some(text)) => note(server, session, &text),
+        (Some(group), None) => talk(server, &group, Talk::Waits(waits)),
+        // Ranks without a lease or a job's name do not know each other.
+        (None, None) => {}
+    }
+}
+
+/// Who waits for others to make a communicator with, and which of those are here.
+fn missing(
+    server: &Server,
+    sessions: &HashMap<String, SessionEntry>,
+    who: &str,
+    group: Option<&Group>,
+    w: &Waits,
+) -> String {
+    let (seconds, ranks) = (w.seconds, w.ranks);
+    let text = format!(
+        "{who} has waited for {seconds} s for the other ranks of its communicator of {ranks}"
+    );
+    let Some(group) = group else {
+        return format!(
+            "{text}: without a lease ranks at other servers do not reach it (`busbar run -n N` \
+             reserves the devices of all)"
+        );
+    };
+    let here = sessions
+        .values()
+        .filter(|s| s.group.as_ref() == Some(group));
+    let here = here.filter_map(|s| s.client.job.as_ref()?.rank);
+    let here: BTreeSet<_> = here.collect();
+    let here: Vec<_> = here.iter().map(u32::to_string).collect();
+    format!(
+        "{text}; of the job {} has rank {}",
+        name(server),
+        here.join(", ")
+    )
+}
+
+/// What a session lacks, or waits for.
+pub(super) fn late(server: &Server, session: &str, what: &str) {
+    let found = {
+        let sessions = lock(&server.sessions);
+        let s = sessions.get(session);
+        s.map(|s| (s.group.clone(), who(server, s)))
+    };
+    let Some((group, who)) = found else {
+        return;
+    };
+    let text = one_line(&format!("{who} {what}"), LONGEST);
+    note(server, session, &text);
+    if let Some(group) = group {
+        talk(server, &group, Talk::Late { text });
+    }
+}
+
+/// What stands still is in the log and in the audit.
+fn note(server: &Server, session: &str, text: &str) {
+    tracing::warn!(session, text, "ranks wait");
+    let said = json!({ "session": session, "why": text });
+    let _ = server.audit.note("ranks wait", said);
+}
+
+/// Tells all of a job something, here and at other servers.
+fn talk(server: &Server, group: &Group, talk: Talk) {
+    if server.talks.note(group, &talk, Instant::now()) {
+        tell(server, group, talk);
+    }
+}
+
+/// Tells those who are here.
+pub(super) fn tell(server: &Server, group: &Group, talk: Talk) {
+    let mut sessions = lock(&server.sessions);
+    let theirs = sessions.values_mut();
+    for s in theirs.filter(|s| s.group.as_ref() == Some(group) && s.joined) {
+        if let Talk::Late { text } = &talk {
+            s.stall.clone_from(text);
+        }
+        s.worker.tell(&Order::Talk(talk.clone()));
+    }
 }
 
 /// Tells the sessions of a job that have communicators.

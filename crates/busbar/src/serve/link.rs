@@ -5,6 +5,7 @@
 //! [`may_be_dialled`]. What the other one says before it is known to be a Busbar server with the
 //! right key gets to nobody, and one sentence stands for all ways in which it cannot be had.
 
+use super::greeting::Hasty;
 use super::identity::{Known, Who};
 use super::reach::may_be_dialled;
 use super::reception::answer;
@@ -233,13 +234,13 @@ fn knock(to: SocketAddr, hello: &Hello) -> io::Result<Stream> {
     };
     let conn = Route::new(Address::new(&to.to_string()), tls).connect(DIAL_TIME)?;
     conn.send_timeout(Some(ANSWER_TIME))?;
-    conn.recv_timeout(Some(ANSWER_TIME))?;
     let mut ours = Hello::new(Intent::Link);
     ours.session = link.session.clone();
     ours.link.ticket = link.ticket.clone();
     let body = serde_json::to_vec(&ours).unwrap_or_default();
     send_hello(&conn, Kind::Hello, &body)?;
-    let said = recv_hello(&conn, Kind::Welcome)?;
+    // All of it: one byte now and then would hold the place of another link.
+    let said = recv_hello(&Hasty::within(&conn, ANSWER_TIME), Kind::Welcome)?;
     let said: Welcome = busbar_control::read("the other server's answer", &said).map_err(bad)?;
     if let Some(r) = said.refusal {
         return Err(bad(r.message));
@@ -247,4 +248,29 @@ fn knock(to: SocketAddr, hello: &Hello) -> io::Result<Stream> {
     conn.send_timeout(None)?;
     conn.recv_timeout(None)?;
     Ok(conn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use busbar_wire::frame::Header;
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    #[test]
+    fn an_answer_that_comes_byte_by_byte_holds_no_place_for_long() {
+        let l = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = l.local_addr().unwrap();
+        let other = std::thread::spawn(move || {
+            let mut conn = l.accept().unwrap().0;
+            let head = Header::plain(Kind::Welcome, 60_000).to_bytes();
+            // Each receive ends with a byte, for as long as somebody listens.
+            let _ = conn.write_all(&head);
+            while conn.write_all(b" ").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        assert!(knock(to, &Hello::new(Intent::Dial)).is_err());
+        other.join().unwrap();
+    }
 }

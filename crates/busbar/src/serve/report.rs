@@ -107,6 +107,7 @@ fn own_sessions(server: &Server, hello: &Hello, who: &Who) -> Vec<Session> {
                 program: s.client.program.clone(),
                 job: s.client.job.clone(),
                 network: network(&s.client),
+                stall: s.stall.clone(),
                 worker_pid: s.worker.pid,
                 lease: placing.lease,
                 memory_limit: placing.memory,

@@ -181,6 +181,7 @@ pub(super) fn open(
         group: Group::of(&hello, &who.tenant),
         sockets: sockets_of(server, &hello, &who, reached),
         joined: false,
+        stall: String::new(),
         bereft: false,
         api: hello.api,
         secret,
@@ -266,6 +267,14 @@ fn watch(
             Report::Joined { yes } => {
                 if let Some(s) = lock(&server.sessions).get_mut(session) {
                     (s.joined, s.bereft) = (yes, s.bereft && yes);
+                }
+            }
+            Report::Failed { why } => jobs::failed(server, session, &why),
+            Report::Waits(waits) => jobs::waits(server, session, waits),
+            Report::Late { what } => jobs::late(server, session, &what),
+            Report::Moved => {
+                if let Some(s) = lock(&server.sessions).get_mut(session) {
+                    s.stall.clear();
                 }
             }
             Report::Socket(wanted) => {

@@ -368,6 +368,31 @@ mod tests {
         }
     }
 
+    /// A communicator's ranks all dial the one that has made its id. Who is sent away, for so many
+    /// are strangers at once, comes again, as NCCL does.
+    #[test]
+    fn all_ranks_of_a_large_job_reach_one_at_once() {
+        const RANKS: usize = 512;
+        let (root, others) = (of_lease("one", here()), of_lease("one", here()));
+        let (door, at) = listening(&root);
+        let came = std::thread::spawn(move || {
+            let each = (0..RANKS).map(|_| handover::recv(&door).unwrap().unwrap());
+            each.filter(|(_, fd)| fd.is_some()).count()
+        });
+        let start = Instant::now();
+        std::thread::scope(|s| {
+            let dial = || {
+                while let Err(errno) = connect(&others, at) {
+                    assert_eq!(errno, libc::ECONNREFUSED);
+                    std::thread::yield_now();
+                }
+            };
+            (0..RANKS).for_each(|_| drop(s.spawn(dial)));
+        });
+        assert_eq!(came.join().unwrap(), RANKS);
+        println!("{RANKS} ranks: {:?}", start.elapsed());
+    }
+
     #[test]
     fn a_stranger_gets_no_byte_of_whoever_dials_it() {
         let stranger = TcpListener::bind((here(), 0)).unwrap();

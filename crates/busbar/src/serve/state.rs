@@ -4,7 +4,7 @@ use super::config::Config;
 use super::counts::Counts;
 use super::entry::SessionEntry;
 use super::greeting::Greetings;
-use super::groups::Losses;
+use super::groups::{Losses, Talks};
 use super::heritage::Predecessor;
 use super::identity::{Identities, Who};
 use super::monitor::Monitor;
@@ -72,6 +72,8 @@ pub(crate) struct Server {
     pub sockets: Exchange,
     /// Ranks that jobs have lost.
     pub losses: Losses,
+    /// What ranks of jobs say to those at other servers.
+    pub talks: Talks,
     /// What lets links from other servers in.
     pub tickets: Tickets,
     /// Other servers that are being dialled.

@@ -2,8 +2,8 @@
 
 use crate::lock::lock;
 use busbar_abi::nccl::*;
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What stands above the id in a handle: no address, so that nobody can follow it.
@@ -21,8 +21,13 @@ pub struct Comm {
     code: AtomicI32,
     ranks: AtomicI32,
     rank: AtomicI32,
-    /// The next operator, or registration.
+    /// The next operator, or registration, and those that there are.
     next: AtomicU32,
+    made: Mutex<BTreeSet<u32>>,
+    /// Nothing may be finalized twice, or revoked once it is.
+    pub finalized: AtomicBool,
+    /// Nothing more is done with it.
+    pub revoked: AtomicBool,
     said: Mutex<String>,
 }
 
@@ -66,7 +71,19 @@ impl Comm {
 
     /// A number that no other operator or registration of it has had.
     pub fn number(&self) -> u32 {
-        self.next.fetch_add(1, Ordering::Relaxed)
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        lock(&self.made).insert(number);
+        number
+    }
+
+    /// Whether an operator or a registration has this number.
+    pub fn has(&self, number: u32) -> bool {
+        lock(&self.made).contains(&number)
+    }
+
+    /// It has ended; whether there was one.
+    pub fn end(&self, number: u32) -> bool {
+        lock(&self.made).remove(&number)
     }
 }
 
@@ -96,6 +113,9 @@ impl Comms {
             ranks: AtomicI32::new(0),
             rank: AtomicI32::new(0),
             next: AtomicU32::new(ncclNumOps as u32),
+            made: Mutex::default(),
+            finalized: AtomicBool::new(false),
+            revoked: AtomicBool::new(false),
             said: Mutex::default(),
         });
         lock(&self.all).insert(comm.id, comm.clone());

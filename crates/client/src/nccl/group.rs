@@ -153,11 +153,8 @@ unsafe fn forget_unless_made(sent: Result, new: &[New]) -> Result {
     sent
 }
 
-/// A group ends: the outermost one is sent.
-///
-/// # Safety
-/// The places of what was made in it are there still.
-pub unsafe fn end(enter: impl FnOnce() -> Result<Cx>) -> Result {
+/// Leaves a group; what was in it, if it is the outermost one.
+fn leave() -> Result<Option<Group>> {
     let ended = GROUP.with_borrow_mut(|g| match g.depth {
         0 => Err(ncclInvalidUsage),
         1 => Ok(Some(std::mem::take(g))),
@@ -166,7 +163,29 @@ pub unsafe fn end(enter: impl FnOnce() -> Result<Cx>) -> Result {
             Ok(None)
         }
     });
-    let Some(group) = ended.map_err(|rc| fail(rc, "ncclGroupEnd without ncclGroupStart"))? else {
+    ended.map_err(|rc| fail(rc, "ncclGroupEnd without ncclGroupStart"))
+}
+
+/// A group ends, and what was in it is not done.
+///
+/// # Safety
+/// The places of what was to be made in it are there still.
+pub unsafe fn discard() -> Result {
+    if let Some(group) = leave()? {
+        for n in &group.new {
+            // SAFETY: passed on to the caller.
+            unsafe { n.withdraw() };
+        }
+    }
+    Ok(())
+}
+
+/// A group ends: the outermost one is sent.
+///
+/// # Safety
+/// The places of what was made in it are there still.
+pub unsafe fn end(enter: impl FnOnce() -> Result<Cx>) -> Result {
+    let Some(group) = leave()? else {
         return Ok(());
     };
     let sent = match group.error {

@@ -17,6 +17,9 @@ use std::sync::{Mutex, OnceLock};
 /// Bytes of what went wrong last, its NUL included.
 const SAID: usize = 1024;
 
+/// After how many seconds a call that does not end is spoken of.
+const STALL: &str = "BUSBAR_STALL";
+
 /// What a process has once.
 struct Process {
     table: OnceLock<Option<&'static Table>>,
@@ -158,7 +161,7 @@ fn start(cx: Cx) -> Result {
     cuda(unsafe { (cx.table.listen)(hear) })?;
     let mut variables = Vec::new();
     for (name, value) in std::env::vars_os() {
-        if name.as_bytes().starts_with(b"NCCL_") {
+        if name.as_bytes().starts_with(b"NCCL_") || name == STALL {
             variables.extend([name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());
         }
     }

@@ -68,7 +68,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 pub use device::probe;
 pub(crate) use driver::load;
-pub(crate) use session::{Cuda, Visit};
+pub(crate) use session::{Cuda, Mark, Visit};
 
 /// Opens a session's CUDA side.
 pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {

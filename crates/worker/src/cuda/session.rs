@@ -106,6 +106,48 @@ impl Visit {
     pub(crate) fn relax(self) {
         super::driver::relax(self.driver);
     }
+
+    /// Whether what is submitted to a stream of the current context runs now, and is not captured.
+    pub(crate) fn runs(self, stream: u64) -> bool {
+        super::driver::has_no_capture(self.driver, stream as CUstream)
+    }
+
+    /// Puts a mark behind what a stream of the current context has to do: one that was passed, if
+    /// it is of the same context.
+    pub(crate) fn mark(self, stream: u64, passed: Option<Mark>) -> Option<Mark> {
+        let stream = stream as CUstream;
+        let mark = match passed.filter(|m| m.of.context == self.context) {
+            Some(mark) => mark,
+            None => {
+                const DISABLE_TIMING: u32 = 2;
+                let mut event: CUevent = std::ptr::null_mut();
+                // SAFETY: a pointer to a live handle.
+                let rc = unsafe { self.driver.cuEventCreate(&mut event, DISABLE_TIMING) };
+                (rc == CUDA_SUCCESS).then_some(Mark {
+                    of: self,
+                    event: event as u64,
+                })?
+            }
+        };
+        // SAFETY: a live event and stream of the current context.
+        let rc = unsafe { self.driver.cuEventRecord(mark.event as CUevent, stream) };
+        (rc == CUDA_SUCCESS).then_some(mark)
+    }
+}
+
+/// A place in a stream's work. It lives as long as its context.
+pub(crate) struct Mark {
+    of: Visit,
+    event: u64,
+}
+
+impl Mark {
+    /// Whether the device has come there, or never will.
+    pub(crate) fn is_passed(&self) -> bool {
+        // SAFETY: an event that is not destroyed before its context, which the driver says.
+        let rc = unsafe { self.of.driver.cuEventQuery(self.event as CUevent) };
+        rc != CUDA_ERROR_NOT_READY
+    }
 }
 
 /// What a context takes of its device. The driver does not say; this is about what one takes of a

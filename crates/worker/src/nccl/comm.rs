@@ -2,15 +2,18 @@
 //! that is told to the client.
 
 use super::library::Library;
+use super::steps::{self, Steps};
 use crate::lock::lock;
 use crate::outbox::Outbox;
 use crate::peers::Peers;
 use busbar_abi::nccl::*;
+use busbar_control::attach::Report;
+use busbar_control::talk::{Talk, Waits};
 use busbar_wire::codec::Message as _;
 use busbar_wire::generated::collectives::{GroupReply, State};
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -20,6 +23,9 @@ const WATCH: Duration = Duration::from_millis(100);
 /// How long a program has to end its communicators once a rank is gone, before its session is
 /// ended: what its devices wait for does not come, and may never return.
 const GRACE: Duration = Duration::from_secs(15);
+
+/// How long those who are asked what keeps a call may take to answer.
+const ANSWERS: Duration = Duration::from_secs(5);
 
 /// How often it is asked while a call is in progress.
 const STEP: Duration = Duration::from_micros(50);
@@ -44,6 +50,8 @@ pub struct Comm {
     /// Operators and registrations, by the client's ids.
     pub ops: Mutex<HashMap<u32, ncclRedOp_t>>,
     pub registered: Mutex<HashMap<u32, usize>>,
+    /// How far it has come.
+    pub steps: Mutex<Steps>,
 }
 
 impl Comm {
@@ -168,12 +176,49 @@ pub fn hold_soon(comms: &[Arc<Comm>], most: Duration) -> Option<Held<'_>> {
     Some(held)
 }
 
+/// The most threads of a crew: more than a program has that waits for each of its calls.
+const MOST_AT_WORK: usize = 512;
+
+/// Threads for calls that wait, one for each.
+#[derive(Default)]
+pub struct Crew(AtomicUsize);
+
+impl Crew {
+    /// Has a thread do something; whether there is one for it.
+    pub fn begin(self: &Arc<Self>, name: &str, work: impl FnOnce() + Send + 'static) -> bool {
+        struct Place(Arc<Crew>);
+        impl Drop for Place {
+            fn drop(&mut self) {
+                self.0.0.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+        let place = Place(self.clone());
+        if self.0.fetch_add(1, Ordering::AcqRel) >= MOST_AT_WORK {
+            return false;
+        }
+        let thread = std::thread::Builder::new().name(name.into());
+        let work = move || {
+            work();
+            drop(place);
+        };
+        thread.spawn(work).is_ok()
+    }
+}
+
 /// A session's communicators.
 pub struct Comms {
+    /// Who waits for other ranks, and who ends that: there is a thread for these whatever the
+    /// others wait for.
+    pub waiting: Arc<Crew>,
+    ending: Arc<Crew>,
     pub outbox: Outbox,
     all: Mutex<All>,
     watched: AtomicBool,
     peers: Peers,
+    /// After how many ms a call that does not end is spoken of; 0 for never.
+    limit: AtomicU64,
+    /// What others were asked for, until somebody has said what keeps it.
+    asked: Mutex<Option<(Instant, Waits)>>,
 }
 
 #[derive(Default)]
@@ -189,11 +234,26 @@ const MOST_TOO_SOON: usize = 4096;
 impl Comms {
     pub fn new(outbox: Outbox, peers: Peers) -> Arc<Self> {
         Arc::new(Self {
+            waiting: Arc::default(),
+            ending: Arc::default(),
             outbox,
             all: Mutex::default(),
             watched: AtomicBool::new(false),
             peers,
+            limit: AtomicU64::new(0),
+            asked: Mutex::default(),
         })
+    }
+
+    /// From now on calls that do not end for so long are spoken of.
+    pub fn speak_after(&self, time: Duration) {
+        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.limit.store(ms, Ordering::Release);
+    }
+
+    /// Whether they are.
+    pub fn speaks(&self) -> bool {
+        self.limit.load(Ordering::Acquire) > 0
     }
 
     /// One that is being made. It may be aborted already.
@@ -201,6 +261,7 @@ impl Comms {
         self: &Arc<Self>,
         library: &'static Library,
         (id, blocking): (u32, bool),
+        steps: Steps,
     ) -> Arc<Comm> {
         let mut all = lock(&self.all);
         let comm = Arc::new(Comm {
@@ -213,6 +274,7 @@ impl Comms {
             told: AtomicI32::new(ncclInProgress),
             ops: Mutex::default(),
             registered: Mutex::default(),
+            steps: Mutex::new(steps),
         });
         all.comms.insert(id, comm.clone());
         if all.comms.len() == 1 {
@@ -309,6 +371,7 @@ impl Comms {
                     library.ncclCommCount(comm.raw(), &mut ranks);
                     library.ncclCommUserRank(comm.raw(), &mut rank);
                 }
+                lock(&comm.steps).found(rank as u32, ranks as u32);
                 comm.ready.store(true, Ordering::Release);
             }
             first
@@ -323,7 +386,69 @@ impl Comms {
             comm.told.store(before, Ordering::Release);
             return;
         }
-        self.say(comm, code, (ranks, rank), &library.said(code));
+        let said = library.said(code);
+        self.say(comm, code, (ranks, rank), &said);
+        if let ncclSystemError | ncclRemoteError = code {
+            let why = format!("its communicator has failed: {said}");
+            self.peers.say(Report::Failed { why });
+        }
+    }
+
+    /// Looks how far all have come: of a call that does not end the other ranks are asked.
+    fn look(&self, all: &[Arc<Comm>]) {
+        let limit = Duration::from_millis(self.limit.load(Ordering::Acquire));
+        if limit.is_zero() {
+            return;
+        }
+        let now = Instant::now();
+        let mut moved = false;
+        for comm in all {
+            let mut steps = lock(&comm.steps);
+            moved |= steps.look(now);
+            if let Some(waits) = steps.waits(limit, now) {
+                drop(steps);
+                *lock(&self.asked) = (waits.number > 0).then(|| (now, waits.clone()));
+                self.peers.say(Report::Waits(waits));
+            }
+        }
+        let mut asked = lock(&self.asked);
+        if moved {
+            *asked = None;
+            self.peers.say(Report::Moved);
+        }
+        let unanswered = asked.take_if(|(since, _)| now.duration_since(*since) > ANSWERS);
+        if let Some((_, w)) = unanswered {
+            let seconds = w.seconds + ANSWERS.as_secs();
+            let what = format!(
+                "has waited for {seconds} s in {}, and no rank says that it lacks that",
+                steps::named(&w)
+            );
+            self.peers.say(Report::Late { what });
+        }
+    }
+
+    /// What other ranks say.
+    pub fn hear(&self, talk: &Talk) {
+        match talk {
+            Talk::Waits(w) => {
+                let all: Vec<_> = lock(&self.all).comms.values().cloned().collect();
+                let lacks = |c: &Arc<Comm>| lock(&c.steps).lacks(w, Instant::now());
+                for lack in all.iter().filter_map(lacks) {
+                    let what = format!(
+                        "keeps {}, who has waited for {} s in {}: it {lack}",
+                        w.who,
+                        w.seconds,
+                        steps::named(w)
+                    );
+                    self.peers.say(Report::Late { what });
+                }
+            }
+            Talk::Late { text } => {
+                *lock(&self.asked) = None;
+                self.outbox
+                    .complaint(format!("busbar: {text}\n").as_bytes());
+            }
+        }
     }
 
     /// Asks how they are, for as long as the process lives.
@@ -332,6 +457,7 @@ impl Comms {
             std::thread::sleep(WATCH);
             // The client may be slow to read what it is told, and others look for theirs meanwhile.
             let all: Vec<_> = lock(&self.all).comms.values().cloned().collect();
+            self.look(&all);
             for comm in all.iter().filter(|c| c.ready.load(Ordering::Acquire)) {
                 match comm.ask(library) {
                     None | Some(ncclInProgress) => {}
@@ -377,11 +503,10 @@ impl Comms {
             };
             comms.answer(library, call, rc);
         };
-        let thread = std::thread::Builder::new().name("abort".into());
-        let started = thread.spawn(run);
-        started
-            .map(drop)
-            .map_err(|e| format!("cannot start a thread: {e}"))
+        match self.ending.begin("abort", run) {
+            true => Ok(()),
+            false => Err("there is no thread for an abort".into()),
+        }
     }
 
     /// Answers a call that only succeeds or fails.
@@ -409,7 +534,28 @@ mod tests {
             told: AtomicI32::new(ncclSuccess),
             ops: Mutex::default(),
             registered: Mutex::default(),
+            steps: Mutex::new(Steps::new(0, (0, 0))),
         })
+    }
+
+    #[test]
+    fn calls_that_wait_have_so_many_threads_and_no_more() {
+        let crew = Arc::<Crew>::default();
+        let gate = Arc::new(Mutex::new(()));
+        let held = lock(&gate);
+        let mut begun = 0;
+        let one = || {
+            let gate = gate.clone();
+            crew.begin("waits", move || drop(lock(&gate)))
+        };
+        while begun <= MOST_AT_WORK && one() {
+            begun += 1;
+        }
+        assert_eq!(begun, MOST_AT_WORK);
+        drop(held);
+        while !one() {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -10,12 +10,16 @@
 
 mod comm;
 mod library;
+mod parts;
+mod steps;
 
 use crate::cuda::{Cuda, Visit};
 use crate::lock::lock;
+use crate::peers::Heard;
 use crate::staging::Hold;
 use crate::{Api, Beside};
 use busbar_abi::nccl::*;
+use busbar_control::talk::Side;
 use busbar_wire::WireError;
 use busbar_wire::codec::{Message, Reader};
 use busbar_wire::generated::collectives::{self as msg, contract::*, op};
@@ -23,12 +27,14 @@ use busbar_wire::record::{Header, Records};
 use comm::{Comm, Comms, Held};
 use library::Library;
 pub use library::installed;
+use parts::{Part, Parts, part};
 use std::any::Any;
 use std::ffi::{CString, c_void};
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use steps::{HOST, Steps};
 
 /// How long what is only queued waits for a communicator that another call uses: the client may
 /// have heard a moment before the other thread has let go.
@@ -59,9 +65,22 @@ struct Ready {
     ends: Option<Arc<Comm>>,
     /// It waits for other ranks.
     slow: bool,
+    /// What it is to other ranks, if they have to make it, too.
+    part: Option<Part>,
 }
 
 impl Ready {
+    /// Other ranks have a part in it.
+    fn with(self, comm: Arc<Comm>, name: &'static str, side: Option<Side>, stream: u64) -> Self {
+        let part = Some(Part {
+            comm,
+            name,
+            side,
+            stream,
+        });
+        Self { part, ..self }
+    }
+
     /// It takes ranks of another communicator.
     fn taking(self, parent: Arc<Comm>) -> Self {
         let parent = Some(parent);
@@ -236,7 +255,10 @@ impl Nccl {
             all.abort(library, (m.comm, revoke, call))
         });
         let all = comms.clone();
-        with.peers.on_loss(move |text| all.lost(text));
+        with.peers.on_word(move |what| match what {
+            Heard::Lost(text) => all.lost(text),
+            Heard::Says(talk) => all.hear(talk),
+        });
         Self {
             path: with.library,
             library,
@@ -247,6 +269,11 @@ impl Nccl {
     fn start(&mut self, m: &msg::Start<'_>) -> Result<u32, String> {
         let library = library::load(self.path.as_deref(), m.variables)?;
         let _ = self.library.set(library);
+        let after = m.variables.split(|b| *b == 0);
+        let after = after.filter_map(|v| v.strip_prefix(b"BUSBAR_STALL="));
+        let after = after.filter_map(|v| std::str::from_utf8(v).ok()?.parse().ok());
+        let after = after.filter_map(|s| Duration::try_from_secs_f64(s).ok());
+        after.for_each(|time| self.comms.speak_after(time));
         Ok(library.version as u32)
     }
 
@@ -282,8 +309,7 @@ impl Nccl {
                 relaxed.relax();
                 perform(library, &comms, ready, comm::hold(&busy), call);
             };
-            let thread = std::thread::Builder::new().name("ranks".into());
-            if thread.spawn(work).is_err() {
+            if !self.comms.waiting.begin("ranks", work) {
                 for comm in &of {
                     self.comms.tell(library, comm, ncclSystemError);
                 }
@@ -312,6 +338,12 @@ impl Nccl {
     /// What a record's communicator is, unless it is aborted: then nothing is done for it.
     fn comm(&self, id: u32) -> Result<Option<Arc<Comm>>, Fail> {
         Ok(self.comms.get(id).filter(|c| !c.is_aborted()))
+    }
+
+    /// What a child of a communicator is called by all its ranks.
+    fn child_key(&self, parent: u32, color: i32) -> u64 {
+        let parent = self.comms.get(parent);
+        parent.map_or(0, |p| lock(&p.steps).child(color))
     }
 
     /// The communicator that a child is made of; without one the child is told that it has failed.
@@ -343,6 +375,7 @@ impl Nccl {
                 parent: None,
                 ends: None,
                 slow,
+                part: None,
             }))
         };
         match h.op {
@@ -356,11 +389,18 @@ impl Nccl {
                 let buffers = cuda.address(m.send).and_then(|_| cuda.address(m.recv));
                 let stream = buffers.and_then(|_| cuda.stream(m.stream));
                 let of = vec![comm.clone()];
+                let (again, part) = (comm.clone(), part(&m));
                 let run = move |l: &'static Library| match stream {
                     Ok(stream) => collective(l, &comm, &m, stream),
                     Err(_) => ncclInvalidArgument,
                 };
-                one(Box::new(run), of, false)
+                let ready = one(Box::new(run), of, false)?;
+                Ok(match (part, stream) {
+                    (Some((name, side)), Ok(stream)) => {
+                        ready.map(|r| r.with(again, name, Some(side), stream))
+                    }
+                    _ => ready,
+                })
             }
             op::INIT_RANK => {
                 let m: msg::InitRank<'_> = read(body)?;
@@ -377,12 +417,14 @@ impl Nccl {
                     return Err(WireError::BadValue("unique id").into());
                 };
                 let mut config = Config::new(m.config, m.names)?;
-                let comm = self.comms.make(library, (m.comm, Config::blocks(&config)));
+                let steps = Steps::new(steps::key(m.ids), (m.rank, m.ranks));
+                let blocks = Config::blocks(&config);
+                let comm = self.comms.make(library, (m.comm, blocks), steps);
                 if comm.is_aborted() {
                     return Ok(None);
                 }
                 let (of, ranks, rank) = (vec![comm.clone()], m.ranks as i32, m.rank as i32);
-                let mut ids = ids;
+                let (mut ids, again) = (ids, comm.clone());
                 // SAFETY: a place that lives as long as the communicator, and what the library
                 // reads before the group has ended, which keeps all of this.
                 let run = move |l: &'static Library| unsafe {
@@ -395,14 +437,16 @@ impl Nccl {
                         }
                     }
                 };
-                one(Box::new(run), of, true)
+                let ready = one(Box::new(run), of, true)?;
+                Ok(ready.map(|r| r.with(again, "ncclCommInitRank", None, HOST)))
             }
             op::INIT_ALL => {
                 let m: msg::InitAll = read(body)?;
                 let devices: Result<Vec<_>, _> =
                     m.devices.iter().map(|d| cuda.device(*d as i32)).collect();
                 let devices = devices.map_err(|_| Fail::Code(ncclInvalidArgument))?;
-                let make = |id: &u32| self.comms.make(library, (*id, true));
+                let steps = || Steps::new(0, (0, 0));
+                let make = |id: &u32| self.comms.make(library, (*id, true), steps());
                 let made: Vec<_> = m.comms.iter().map(make).collect();
                 if made.len() != devices.len() {
                     return Err(WireError::BadValue("count of a list").into());
@@ -427,15 +471,18 @@ impl Nccl {
                     parent: None,
                     ends: None,
                     slow: true,
+                    part: None,
                 }))
             }
             op::SPLIT => {
                 let m: msg::Split<'_> = read(body)?;
                 let mut config = Config::new(m.config, m.names)?;
                 // A rank without a colour gets none.
+                let key = self.child_key(m.parent, m.color as i32);
                 let child = (m.comm != 0).then(|| {
                     let blocking = Config::blocks(&config);
-                    self.comms.make(library, (m.comm, blocking))
+                    let steps = Steps::new(key, (0, 0));
+                    self.comms.make(library, (m.comm, blocking), steps)
                 });
                 let parent = self.parent(library, m.parent, child.as_ref())?;
                 parent.begins();
@@ -449,12 +496,15 @@ impl Nccl {
                     // SAFETY: a live communicator, and places as above.
                     unsafe { l.ncclCommSplit(parent.raw(), color, key, to, config) }
                 };
-                Ok(one(Box::new(run), of, true)?.map(|r| r.taking(again)))
+                let ready = one(Box::new(run), of, true)?.map(|r| r.taking(again.clone()));
+                Ok(ready.map(|r| r.with(again, "ncclCommSplit", Some(Side::All), HOST)))
             }
             op::SHRINK => {
                 let m: msg::Shrink<'_> = read(body)?;
                 let mut config = Config::new(m.config, m.names)?;
-                let child = self.comms.make(library, (m.comm, Config::blocks(&config)));
+                let steps = Steps::new(self.child_key(m.parent, -1), (0, 0));
+                let blocks = Config::blocks(&config);
+                let child = self.comms.make(library, (m.comm, blocks), steps);
                 let parent = self.parent(library, m.parent, Some(&child))?;
                 parent.begins();
                 let again = parent.clone();
@@ -475,10 +525,11 @@ impl Nccl {
                     return Ok(None);
                 };
                 comm.begins();
-                let of = vec![comm.clone()];
+                let (of, again) = (vec![comm.clone()], comm.clone());
                 // SAFETY: a live communicator.
                 let run = move |l: &'static Library| unsafe { l.ncclCommFinalize(comm.raw()) };
-                one(Box::new(run), of, true)
+                let ready = one(Box::new(run), of, true)?;
+                Ok(ready.map(|r| r.with(again, "ncclCommFinalize", Some(Side::All), HOST)))
             }
             op::DESTROY => {
                 let m: msg::Destroy = read(body)?;
@@ -615,8 +666,22 @@ fn collective(l: &Library, comm: &Comm, m: &msg::Collective, stream: u64) -> ncc
 }
 
 /// Makes the calls, lets go of the communicators, tells of them, and answers.
-fn perform(library: &'static Library, comms: &Comms, ready: Vec<Ready>, held: Held<'_>, call: u32) {
+fn perform(
+    library: &'static Library,
+    comms: &Comms,
+    mut ready: Vec<Ready>,
+    held: Held<'_>,
+    call: u32,
+) {
+    let parts = match comms.speaks() {
+        true => {
+            let of = |r: &mut Ready| Some((r.part.take()?, r.visit));
+            Parts::of(ready.iter_mut().filter_map(of))
+        }
+        false => Vec::new(),
+    };
     let group = ready.len() > 1;
+    parts.iter().for_each(Parts::begin);
     let (mut of, mut after, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     let mut parents = Vec::new();
     let mut rc = ncclSuccess;
@@ -642,11 +707,14 @@ fn perform(library: &'static Library, comms: &Comms, ready: Vec<Ready>, held: He
             rc = ended;
         }
     }
+    let (waited, queued): (Vec<_>, Vec<_>) = parts.into_iter().partition(Parts::are_waited_for);
+    queued.iter().for_each(Parts::end);
     after.into_iter().for_each(|f| f());
     let of = of.into_iter().map(|comm| (comm, rc));
     let parents = parents.into_iter().map(|comm| (comm, ncclInProgress));
     let settle = |(comm, rc): (Arc<Comm>, _)| (comm.settle(library, rc), comm);
     let settled: Vec<_> = of.chain(parents).map(settle).collect();
+    waited.iter().for_each(Parts::end);
     // Whoever hears that a call is done may make the next one.
     drop(held);
     for (own, comm) in settled {

@@ -8,6 +8,7 @@ use busbar_wire::codec::Request;
 use busbar_wire::generated::collectives::{self as msg, contract::*};
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Bytes of each type's values, by its number.
 const SIZES: [usize; ncclNumTypes as usize] = [1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1];
@@ -85,8 +86,12 @@ fn collective(
         if !(0..comm.place().0).contains(&of.peer) {
             return no("rank");
         }
-        if of.op < 0 {
+        // One of NCCL's own, or one of this communicator.
+        if of.op < 0 || (of.op >= ncclNumOps && !comm.has(of.op as u32)) {
             return no("operator");
+        }
+        if comm.revoked.load(Ordering::Acquire) {
+            return Err(fail(ncclInvalidUsage, "the communicator was revoked"));
         }
         let cx = enter()?;
         let m = msg::Collective {
@@ -213,8 +218,9 @@ pub unsafe fn ncclRedOpCreatePreMulSum(
 
 pub unsafe fn ncclRedOpDestroy(op: ncclRedOp_t, comm: ncclComm_t) -> ncclResult_t {
     guard(|| {
-        let comm = ready(comm)?;
         refuse_if(op < ncclNumOps, ncclInvalidArgument)?;
+        let comm = known(comm)?;
+        refuse_if(!comm.end(op as u32), ncclInvalidArgument)?;
         let m = msg::DestroyOp {
             comm: comm.id,
             op: op as u32,
@@ -233,4 +239,15 @@ pub unsafe fn ncclGroupStart() -> ncclResult_t {
 pub unsafe fn ncclGroupEnd() -> ncclResult_t {
     // SAFETY: the program keeps the places of handles that a group makes until it has ended.
     guard(|| unsafe { group::end(enter) })
+}
+
+/// A group ends of which nothing is done. What it would take is not known here.
+pub unsafe fn ncclGroupSimulateEnd(_info: *mut ncclSimInfo_t) -> ncclResult_t {
+    guard(|| {
+        // SAFETY: as for its other end.
+        unsafe { group::discard() }?;
+        let why = "ncclGroupSimulateEnd: what a group would take is estimated of the GPUs that it \
+                   runs on";
+        Err(fail(ncclInvalidUsage, why))
+    })
 }

@@ -11,6 +11,7 @@ use busbar_wire::record::OP_AT_ONCE;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::{offset_of, size_of};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The longest configuration, of whatever version.
 const LONGEST: usize = 4096;
@@ -65,12 +66,43 @@ impl Config {
             c.names.push(0);
         }
         let at = offset_of!(ncclConfig_t, blocking);
-        let blocking = c.bytes[at..at + 4].try_into().unwrap_or_default();
-        c.blocking = match i32::from_ne_bytes(blocking) {
-            NCCL_CONFIG_UNDEF_INT => None,
-            n => Some(n != 0),
-        };
+        c.blocking = c.number(at).map(|n| n != 0);
+        c.check()?;
         Ok(c)
+    }
+
+    /// The number at a place; none where the program leaves it to the library.
+    fn number(&self, at: usize) -> Option<i32> {
+        let bytes = self.bytes.get(at..at + 4)?.try_into().ok()?;
+        Some(i32::from_ne_bytes(bytes)).filter(|n| *n != NCCL_CONFIG_UNDEF_INT)
+    }
+
+    /// Refuses what the library would, before anybody waits for it.
+    fn check(&self) -> Result {
+        macro_rules! good {
+            ($($field:ident $range:expr;)*) => {
+                [$((stringify!($field), offset_of!(ncclConfig_t, $field), $range)),*]
+            };
+        }
+        let flag = 0..=1;
+        let good = good! {
+            blocking flag.clone();
+            cgaClusterSize 0..=i32::MAX;
+            minCTAs 1..=i32::MAX;
+            maxCTAs 1..=i32::MAX;
+            splitShare flag.clone();
+            collnetEnable flag.clone();
+            shrinkShare flag.clone();
+            nvlsCTAs 1..=i32::MAX;
+            nvlinkCentricSched flag;
+        };
+        for (name, at, range) in good {
+            if let Some(n) = self.number(at).filter(|n| !range.contains(n)) {
+                let why = format!("ncclConfig_t: {name} cannot be {n}");
+                return Err(fail(ncclInvalidArgument, &why));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -155,7 +187,8 @@ pub unsafe fn ncclCommInitRankScalable(
 ) -> ncclResult_t {
     grouped(|| {
         let n = usize::try_from(n).unwrap_or(0);
-        refuse_if(ids.is_null() || n == 0 || n > 4096, ncclInvalidArgument)?;
+        let most = usize::try_from(ranks).unwrap_or(0);
+        refuse_if(ids.is_null() || n == 0 || n > most, ncclInvalidArgument)?;
         // SAFETY: the program's arguments.
         unsafe {
             let ids = std::slice::from_raw_parts(ids.cast(), n * size_of::<ncclUniqueId>());
@@ -166,8 +199,11 @@ pub unsafe fn ncclCommInitRankScalable(
 
 pub unsafe fn ncclCommInitAll(to: *mut ncclComm_t, n: i32, devices: *const i32) -> ncclResult_t {
     grouped(|| {
-        let n = usize::try_from(n).unwrap_or(0);
-        refuse_if(to.is_null() || n == 0 || n > 1024, ncclInvalidArgument)?;
+        let n = usize::try_from(n).map_err(|_| ncclInvalidArgument)?;
+        refuse_if(to.is_null() || n > 1024, ncclInvalidArgument)?;
+        if n == 0 {
+            return Ok(());
+        }
         let device = |i: usize| match devices.is_null() {
             true => i as i32,
             // SAFETY: the program's list, as long as it says.
@@ -241,6 +277,8 @@ pub unsafe fn ncclCommShrink(
             let without = std::slice::from_raw_parts(without, n);
             (Config::read(config)?, without)
         };
+        // Who is left out does not call this.
+        refuse_if(without.contains(&parent.place().1), ncclInvalidArgument)?;
         let blocking = config.blocking.unwrap_or(parent.blocking);
         let cx = enter()?;
         let child = comms().make(parent.device, blocking);
@@ -262,7 +300,13 @@ pub unsafe fn ncclCommShrink(
 
 pub unsafe fn ncclCommFinalize(comm: ncclComm_t) -> ncclResult_t {
     grouped(|| {
+        // As the API has it, of none at all.
+        if comm.is_null() {
+            return Ok(());
+        }
         let comm = ready(comm)?;
+        let again = comm.finalized.swap(true, Ordering::AcqRel);
+        refuse_if(again, ncclInvalidArgument)?;
         if !comm.blocking {
             comm.tell(ncclInProgress, "");
         }
@@ -310,14 +354,31 @@ pub unsafe fn ncclCommAbort(comm: ncclComm_t) -> ncclResult_t {
 }
 
 pub unsafe fn ncclCommRevoke(comm: ncclComm_t, flags: i32) -> ncclResult_t {
-    guard(|| abort(&*known(comm)?, 1, flags))
+    guard(|| {
+        if comm.is_null() {
+            return Ok(());
+        }
+        let comm = known(comm)?;
+        refuse_if(flags != 0, ncclInvalidArgument)?;
+        // What is revoked is final, too.
+        let again = comm.finalized.swap(true, Ordering::AcqRel);
+        refuse_if(again, ncclInvalidArgument)?;
+        abort(&comm, 1, flags)?;
+        comm.revoked.store(true, Ordering::Release);
+        Ok(())
+    })
 }
 
-/// Hands the program a number of a communicator's.
-fn tell(comm: ncclComm_t, to: *mut i32, what: impl FnOnce(&Comm) -> i32) -> ncclResult_t {
+/// Hands the program a number of a communicator's, which `find` finds.
+fn tell(
+    comm: ncclComm_t,
+    to: *mut i32,
+    find: fn(ncclComm_t) -> Result<Arc<Comm>>,
+    what: impl FnOnce(&Comm) -> i32,
+) -> ncclResult_t {
     guard(|| {
         refuse_if(to.is_null(), ncclInvalidArgument)?;
-        let number = what(&*known(comm)?);
+        let number = what(&*find(comm)?);
         // SAFETY: checked for null above; the program's pointer.
         unsafe { to.write(number) };
         Ok(())
@@ -325,19 +386,19 @@ fn tell(comm: ncclComm_t, to: *mut i32, what: impl FnOnce(&Comm) -> i32) -> nccl
 }
 
 pub unsafe fn ncclCommGetAsyncError(comm: ncclComm_t, to: *mut ncclResult_t) -> ncclResult_t {
-    tell(comm, to, Comm::code)
+    tell(comm, to, known, Comm::code)
 }
 
 pub unsafe fn ncclCommCount(comm: ncclComm_t, to: *mut i32) -> ncclResult_t {
-    tell(comm, to, |c| c.place().0)
+    tell(comm, to, ready, |c| c.place().0)
 }
 
 pub unsafe fn ncclCommCuDevice(comm: ncclComm_t, to: *mut i32) -> ncclResult_t {
-    tell(comm, to, |c| c.device)
+    tell(comm, to, ready, |c| c.device)
 }
 
 pub unsafe fn ncclCommUserRank(comm: ncclComm_t, to: *mut i32) -> ncclResult_t {
-    tell(comm, to, |c| c.place().1)
+    tell(comm, to, ready, |c| c.place().1)
 }
 
 pub unsafe fn ncclCommRegister(
@@ -365,9 +426,17 @@ pub unsafe fn ncclCommRegister(
 
 pub unsafe fn ncclCommDeregister(comm: ncclComm_t, handle: *mut c_void) -> ncclResult_t {
     guard(|| {
+        let comm = known(comm)?;
+        if handle.is_null() {
+            return Ok(());
+        }
+        let given = u32::try_from(handle as usize).ok();
+        let Some(handle) = given.filter(|h| comm.end(*h)) else {
+            return Err(fail(ncclInvalidUsage, "no registration has this handle"));
+        };
         let m = msg::Deregister {
-            comm: known(comm)?.id,
-            handle: handle as usize as u32,
+            comm: comm.id,
+            handle,
         };
         enter()?.queue(msg::op::DEREGISTER, &fields(&m))
     })

@@ -226,10 +226,8 @@ pub unsafe extern "C" fn ncclGroupEnd() -> ncclResult_t {
     unsafe { crate::nccl::entry::collective::ncclGroupEnd() }
 }
 
-/// `ncclGroupSimulateEnd`: refused.
-pub unsafe extern "C" fn ncclGroupSimulateEnd(_simInfo: *mut ncclSimInfo_t) -> ncclResult_t {
-    life::unsupported(
-        "ncclGroupSimulateEnd",
-        "what a group would take is estimated of the GPUs that it runs on",
-    )
+/// `ncclGroupSimulateEnd`.
+pub unsafe extern "C" fn ncclGroupSimulateEnd(simInfo: *mut ncclSimInfo_t) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { crate::nccl::entry::collective::ncclGroupSimulateEnd(simInfo) }
 }

@@ -110,6 +110,7 @@ pub type PFN_ncclRedOpCreatePreMulSum = unsafe extern "C" fn(
 pub type PFN_ncclRedOpDestroy = unsafe extern "C" fn(ncclRedOp_t, ncclComm_t) -> ncclResult_t;
 pub type PFN_ncclGroupStart = unsafe extern "C" fn() -> ncclResult_t;
 pub type PFN_ncclGroupEnd = unsafe extern "C" fn() -> ncclResult_t;
+pub type PFN_ncclGroupSimulateEnd = unsafe extern "C" fn(*mut ncclSimInfo_t) -> ncclResult_t;
 
 impl Driver {
     /// `ncclAllReduce`.
@@ -362,5 +363,15 @@ impl Driver {
         };
         // SAFETY: the caller keeps the function's contract.
         unsafe { call() }
+    }
+
+    /// `ncclGroupSimulateEnd`.
+    #[inline]
+    pub unsafe fn ncclGroupSimulateEnd(&self, simInfo: *mut ncclSimInfo_t) -> ncclResult_t {
+        let Some(call) = self.ncclGroupSimulateEnd else {
+            return ncclInvalidUsage;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe { call(simInfo) }
     }
 }

@@ -1,0 +1,51 @@
+//! What ranks of a job say to each other, when a call of several of them does not end.
+
+use serde::{Deserialize, Serialize};
+
+/// What ranks of a job say to each other, by their servers, when a call of several of them does not
+/// end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "says", rename_all = "snake_case")]
+pub enum Talk {
+    /// One waits: whoever lacks its side of the call is to say so.
+    Waits(Waits),
+    /// What keeps those who wait, in words.
+    Late {
+        /// The sentence.
+        text: String,
+    },
+}
+
+/// A call of a communicator that a rank waits in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waits {
+    /// The communicator, by a number that all its ranks have for it.
+    pub comm: u64,
+    /// Which rank of it waits.
+    pub rank: u32,
+    /// Of how many.
+    pub ranks: u32,
+    /// The call, as NCCL names it.
+    pub call: String,
+    /// Who has to make it, too.
+    pub side: Side,
+    /// Which call of that kind it is in this communicator; 0 for the one that makes it.
+    pub number: u64,
+    /// For how long it has waited.
+    pub seconds: u64,
+    /// Who it is, once its server has passed it on.
+    #[serde(default)]
+    pub who: String,
+}
+
+/// Whose part a call takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// All ranks'.
+    All,
+    /// This rank's, which sends.
+    From(u32),
+    /// This rank's, which receives.
+    To(u32),
+}
