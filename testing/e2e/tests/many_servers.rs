@@ -106,7 +106,7 @@ fn between_servers_there_is_what_cuda_has_for_devices_apart() {
     let (_servers, both) = two();
     let mut c = remote_at(&both, Path::new(PROGRAM));
     let got = printed(c.arg("apart"));
-    let wanted = "devices 4\nplaces differ: true\nfound by place: true\n\
+    let wanted = "devices 4\nNVML: 4\nplaces differ: true\nfound by place: true\n\
         peers: 0-1 1 0-2 0 2-3 1 3-1 0\nenable: 217\nelapsed: 400\nrecord: 400\n\
         pointer: 2 3\nnamed: 0 0 0\nstack: 3 0 2\n";
     assert_eq!(got, wanted);

@@ -74,11 +74,12 @@ pub unsafe fn ask(of: Option<&Gpu>, function: &str, args: &[Arg]) -> Result {
         Arg::Value(n) => gpu::Arg::Value(*n),
         Arg::Place(_, bytes) => gpu::Arg::Bytes(bytes.as_deref().map(to_hex)),
     };
-    let said = machine::ask(Question {
+    let question = Question {
         function: function.into(),
         gpu: of.map(|g| g.facts.uuid.clone()).unwrap_or_default(),
         args: args.iter().map(told).collect(),
-    })?;
+    };
+    let said = machine::ask(of.map_or(0, |g| g.facts.server), question)?;
     let places = args.iter().filter_map(|a| match a {
         Arg::Place(p, Some(bytes)) => Some((*p, bytes.len())),
         _ => None,

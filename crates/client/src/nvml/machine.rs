@@ -1,4 +1,4 @@
-//! What the server said of its GPUs, kept for the calls.
+//! What the servers said of their GPUs, kept for the calls.
 //!
 //! Everything is in atomics and in memory that is never freed: there is no lock that a fork could
 //! catch in another thread's hands, and a handle stays good after `nvmlShutdown`, as programs
@@ -25,6 +25,8 @@ const UNKNOWN: u64 = u64::MAX;
 /// What never changes about a GPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
+    /// Which of the program's servers has it.
+    pub server: usize,
     /// What its vendor calls it.
     pub name: String,
     /// 32 hexadecimal digits.
@@ -43,20 +45,23 @@ pub struct Facts {
     pub links: BTreeMap<String, Link>,
 }
 
-/// A GPU of the server. Programs hold pointers to these as handles.
+/// A GPU of a server. Programs hold pointers to these as handles.
 pub struct Gpu {
     pub facts: Facts,
     numbers: [AtomicU64; Number::ALL.len()],
+    /// Its server did not answer when it was last asked.
+    lost: AtomicBool,
 }
 
-/// The server's GPUs that this program may use, in CUDA's order.
+/// The servers' GPUs that this program may use, in CUDA's order: it sees one machine.
+#[derive(Default)]
 pub struct Machine {
     pub gpus: Vec<Gpu>,
-    /// The NVIDIA driver's version; empty when unknown.
+    /// The first server's NVIDIA driver's version; empty when unknown.
     pub driver: String,
     /// NVML's version there; empty when unknown.
     pub nvml: String,
-    /// The CUDA driver's version.
+    /// The CUDA driver's version there.
     pub cuda: u32,
 }
 
@@ -66,17 +71,14 @@ struct Process {
     machine: AtomicPtr<Machine>,
     /// Calls of `nvmlInit` without their `nvmlShutdown`.
     users: AtomicU32,
-    /// When the server was last asked, or will be given up on, in milliseconds as [`now`] counts.
+    /// When the servers were last asked, or will be given up on, in milliseconds as [`now`] counts.
     asked: AtomicU64,
-    /// The server did not answer when it was last asked.
-    lost: AtomicBool,
 }
 
 static PROCESS: Process = Process {
     machine: AtomicPtr::new(null_mut()),
     users: AtomicU32::new(0),
     asked: AtomicU64::new(0),
-    lost: AtomicBool::new(false),
 };
 
 fn now() -> u64 {
@@ -90,38 +92,45 @@ fn now() -> u64 {
     t.tv_sec as u64 * 1000 + t.tv_nsec as u64 / 1_000_000
 }
 
-/// What the server says, or why it says nothing.
-fn tell(hello: Hello) -> Result<Status, String> {
-    let config = Config::from_env();
-    let server = config.servers.first();
+/// What a server says, or why it says nothing.
+fn tell(config: &Config, server: usize, hello: Hello) -> Result<Status, String> {
+    let server = config.servers.get(server);
     let server = server.ok_or("BUSBAR_SERVER names no server")?;
-    hello::tell(&config, server, hello)
+    hello::tell(config, server, hello)
 }
 
-/// The sessions that this program may see, and what they hold.
-pub fn sessions() -> Result<Vec<Session>> {
+/// What one server says to a call that needs its answer.
+fn answer(server: usize, hello: Hello) -> Result<Status> {
+    tell(&Config::from_env(), server, hello).map_err(|why| {
+        crate::log!(Warn, "NVML: {why}");
+        NVML_ERROR_GPU_IS_LOST
+    })
+}
+
+/// The sessions at a server that this program may see, and what they hold.
+pub fn sessions(server: usize) -> Result<Vec<Session>> {
     let mut hello = Hello::new(Intent::Status);
     hello.features = vec![HOLDINGS.into(), LAST_READINGS.into()];
-    let status = tell(hello).map_err(|why| {
-        crate::log!(Warn, "NVML: {why}");
-        NVML_ERROR_GPU_IS_LOST
-    })?;
-    Ok(status.sessions)
+    Ok(answer(server, hello)?.sessions)
 }
 
-/// Has the server's NVML answer a question. An older server does not know how.
-pub fn ask(question: Question) -> Result<Said> {
+/// Has a server's NVML answer a question. An older server does not know how.
+pub fn ask(server: usize, question: Question) -> Result<Said> {
     let mut hello = Hello::new(Intent::Status);
     hello.ask = Some(question);
-    let status = tell(hello).map_err(|why| {
-        crate::log!(Warn, "NVML: {why}");
-        NVML_ERROR_GPU_IS_LOST
-    })?;
-    status.said.ok_or(NVML_ERROR_NOT_SUPPORTED)
+    answer(server, hello)?.said.ok_or(NVML_ERROR_NOT_SUPPORTED)
+}
+
+/// What all servers say of this program's GPUs.
+fn machines(all: impl IntoIterator<Item = Machine>) -> Machine {
+    let mut all = all.into_iter();
+    let mut first = all.next().unwrap_or_default();
+    first.gpus.extend(all.flat_map(|m| m.gpus));
+    first
 }
 
 /// What a server says of this program's GPUs.
-fn machine(status: Status) -> Machine {
+fn machine(server: usize, status: Status) -> Machine {
     let Gpus {
         driver,
         nvml,
@@ -136,6 +145,7 @@ fn machine(status: Status) -> Machine {
         let read = known.remove(&uuid).unwrap_or_default();
         let g = Gpu {
             facts: Facts {
+                server,
                 name: d.name,
                 pci: d.pci,
                 ordinal: d.ordinal,
@@ -146,6 +156,7 @@ fn machine(status: Status) -> Machine {
                 links: read.links,
             },
             numbers: [const { AtomicU64::new(UNKNOWN) }; Number::ALL.len()],
+            lost: AtomicBool::new(false),
         };
         g.update(&read.numbers);
         g
@@ -202,17 +213,17 @@ impl Gpu {
     /// A number of now, or of a second ago at most.
     pub fn live(&self, n: Number) -> Result<u64> {
         refresh();
-        refuse_if(PROCESS.lost.load(Ordering::Acquire), NVML_ERROR_GPU_IS_LOST)?;
+        refuse_if(self.lost.load(Ordering::Acquire), NVML_ERROR_GPU_IS_LOST)?;
         self.fixed(n)
     }
 }
 
-/// What the server said is old from now on.
+/// What the servers said is old from now on.
 pub fn refresh_now() {
     PROCESS.asked.store(0, Ordering::Release);
 }
 
-/// Asks the server again when what it said is old. One thread asks; the others go on with what
+/// Asks the servers again when what they said is old. One thread asks; the others go on with what
 /// there is. The claim is the time itself, so that one who is gone, as after a fork, holds nobody
 /// up for long.
 fn refresh() {
@@ -227,18 +238,19 @@ fn refresh() {
     let Some(m) = current().filter(|_| claim.is_ok()) else {
         return;
     };
-    match tell(Hello::new(Intent::Status)) {
-        Ok(status) => {
-            let known = status.gpus;
-            let none = BTreeMap::new();
-            for g in &m.gpus {
-                g.update(known.gpus.get(&g.facts.uuid).map_or(&none, |k| &k.numbers));
-            }
-            PROCESS.lost.store(false, Ordering::Release);
-        }
-        Err(why) => {
+    let config = Config::from_env();
+    let none = BTreeMap::new();
+    for there in m.gpus.chunk_by(|a, b| a.facts.server == b.facts.server) {
+        let said = tell(&config, there[0].facts.server, Hello::new(Intent::Status));
+        if let Err(why) = &said {
             crate::log!(Warn, "NVML: {why}");
-            PROCESS.lost.store(true, Ordering::Release);
+        }
+        for g in there {
+            if let Ok(status) = &said {
+                let known = status.gpus.gpus.get(&g.facts.uuid);
+                g.update(known.map_or(&none, |k| &k.numbers));
+            }
+            g.lost.store(said.is_err(), Ordering::Release);
         }
     }
     PROCESS.asked.store(now(), Ordering::Release);
@@ -257,27 +269,31 @@ pub fn get() -> Result<&'static Machine> {
     current().ok_or(NVML_ERROR_UNINITIALIZED)
 }
 
-/// `nvmlInit`: asks the server what it has, unless that is known. What its GPUs do is asked by the
-/// first call that wants to know.
+/// `nvmlInit`: asks the servers what they have, unless that is known. What their GPUs do is asked by
+/// the first call that wants to know.
 pub fn init(without_gpus: bool) -> Result {
     let one_more = |n: u32| (n > 0).then_some(n + 1);
     let (order, fetch) = (Ordering::AcqRel, Ordering::Acquire);
     if PROCESS.users.fetch_update(order, fetch, one_more).is_ok() {
         return Ok(());
     }
-    let mut hello = Hello::new(Intent::Status);
-    hello.features.push(LAST_READINGS.into());
-    let status = tell(hello).map_err(|why| {
+    let config = Config::from_env();
+    let one = |server| {
+        let mut hello = Hello::new(Intent::Status);
+        hello.features.push(LAST_READINGS.into());
+        Ok(machine(server, tell(&config, server, hello)?))
+    };
+    // None at all is an error, too.
+    let all: Result<Vec<_>, String> = (0..config.servers.len().max(1)).map(one).collect();
+    let new = machines(all.map_err(|why| {
         crate::log!(Warn, "NVML: {why}");
         NVML_ERROR_DRIVER_NOT_LOADED
-    })?;
-    let new = machine(status);
+    })?);
     if new.gpus.is_empty() && !without_gpus {
-        crate::log!(Warn, "NVML: the server has no GPU for this program");
+        crate::log!(Warn, "NVML: no server has a GPU for this program");
         return Err(NVML_ERROR_DRIVER_NOT_LOADED);
     }
     PROCESS.asked.store(0, Ordering::Release);
-    PROCESS.lost.store(false, Ordering::Release);
     publish(new);
     PROCESS.users.fetch_add(1, Ordering::AcqRel);
     Ok(())
@@ -322,7 +338,22 @@ mod tests {
     use serde_json::json;
 
     fn of(document: &serde_json::Value) -> Machine {
-        machine(busbar_control::read("it", document.to_string().as_bytes()).unwrap())
+        machine(
+            0,
+            busbar_control::read("it", document.to_string().as_bytes()).unwrap(),
+        )
+    }
+
+    #[test]
+    fn gpus_of_all_servers_are_those_of_one_machine() {
+        let device = |name| json!({ "api": "cuda", "ordinal": 0, "name": name, "yours": true });
+        let status = |name| json!({ "devices": [device(name)], "gpus": { "driver": name } });
+        let read = |s: serde_json::Value| busbar_control::read("it", s.to_string().as_bytes());
+        let [a, b] = ["a", "b"].map(|name| read(status(name)).unwrap());
+        let m = machines([machine(0, a), machine(1, b)]);
+        let found = m.gpus.iter().map(|g| (g.facts.server, &*g.facts.name));
+        assert_eq!(found.collect::<Vec<_>>(), [(0, "a"), (1, "b")]);
+        assert_eq!(m.driver, "a");
     }
 
     #[test]

@@ -16,6 +16,20 @@ fn contexts(d: &Driver) -> Vec<usize> {
     (0..n).map(retained).collect()
 }
 
+/// How many devices NVML counts, which is how PyTorch does it.
+fn counted_by_nvml() -> u32 {
+    let mut n = 0;
+    // SAFETY: the library's own functions, with their own types.
+    unsafe {
+        let nvml = libloading::Library::new("libnvidia-ml.so.1").expect("NVML");
+        let init = nvml.get::<unsafe extern "C" fn() -> i32>(b"nvmlInit_v2");
+        assert_eq!(init.expect("a function")(), 0);
+        let count = nvml.get::<unsafe extern "C" fn(&mut u32) -> i32>(b"nvmlDeviceGetCount_v2");
+        assert_eq!(count.expect("a function")(&mut n), 0);
+    }
+    n
+}
+
 /// Prints what holds between devices.
 pub fn run(d: &Driver) {
     /// A structure with pointers inside.
@@ -23,6 +37,7 @@ pub fn run(d: &Driver) {
     struct Aligned([u32; 8]);
 
     let contexts = contexts(d);
+    println!("NVML: {}", counted_by_nvml());
     let places: Vec<_> = (0..4)
         .map(|device| {
             let mut text = [0u8; 16];

@@ -21,7 +21,7 @@ pub unsafe fn running<const WORDS: usize>(
     count: *mut u32,
     out: *mut [u64; WORDS],
 ) -> Result {
-    let mut all = machine::sessions()?;
+    let mut all = machine::sessions(g.facts.server)?;
     all.retain(|s| s.here && s.api == "cuda" && s.devices.contains(&g.facts.ordinal));
     let row = |s: &busbar_control::status::Session| {
         let bytes = match s.devices[..] {
