@@ -343,13 +343,14 @@ def sharing_figure(make, result):
         return None
     columns = min(3, len(scenes))
     lines = -(-len(scenes) // columns)
-    drawn = make(figsize=(3.6 * columns, 0.6 + 2.2 * lines), layout="constrained")
+    # One plot alone has a legend to make room for.
+    drawn = make(figsize=(max(3.6 * columns, 6), 0.6 + 2.2 * lines), layout="constrained")
     axes = drawn.subplots(lines, columns, squeeze=False).ravel()
     for ax, scene in zip(axes, scenes):
         draw_shares(ax, scene, result["settings"]["point_s"])
     for ax in axes[len(scenes) :]:
         ax.set_axis_off()
-    legend(drawn, 5)
+    legend(drawn, 5 if columns > 1 else 3)
     return drawn
 
 
