@@ -456,18 +456,32 @@ fn who_waits_for_a_rank_that_computes_is_told_so_and_that_rank_is_not_said_to_wa
 }
 
 #[test]
-fn ranks_that_cannot_meet_are_told_why() {
+fn ranks_whose_others_do_not_come_are_told_who_is_there() {
     let (a, b) = (server(1, "a"), server(1, "b"));
     let store = tempfile::tempdir().expect("a folder");
     let place = store.path().to_str().expect("a path");
-    let args = ["-n", "2", "--follow", "--store", place, "sum"];
-    let mut c = run(&[&a, &b], &["--nccl"], &args);
+    // Two of four: the others' machine never starts.
+    let args = [
+        "-n", "2", "--nodes", "2", "--follow", "--store", place, "sum",
+    ];
+    let mut c = run(&[&a, &b], &["-n", "2"], &args);
     let mut job = Running::start(c.env("BUSBAR_STALL", "1"));
-    let said = until("a word to a rank", || {
-        let of = |rank| std::fs::read_to_string(store.path().join(format!("{rank}.err"))).ok();
-        let all: String = (0..2).filter_map(of).collect();
-        all.contains("for the other ranks").then_some(all)
-    });
-    assert!(said.contains("without a lease"), "{said}");
+    for (rank, server) in [(0, &a), (1, &b)] {
+        let begins = format!("busbar: rank {rank} of 4 at {} has waited", name_of(server));
+        let said = until(&format!("a word to rank {rank}"), || {
+            let said = std::fs::read_to_string(store.path().join(format!("{rank}.err"))).ok()?;
+            said.lines()
+                .find(|l| l.starts_with(&begins))
+                .map(String::from)
+        });
+        assert!(
+            said.contains("for the other ranks of its communicator of 4"),
+            "{said}"
+        );
+        assert!(
+            said.ends_with(&format!("{} has rank {rank}", name_of(server))),
+            "{said}"
+        );
+    }
     job.kill();
 }
