@@ -269,8 +269,8 @@ pub fn get() -> Result<&'static Machine> {
     current().ok_or(NVML_ERROR_UNINITIALIZED)
 }
 
-/// `nvmlInit`: asks the servers what they have, unless that is known. What their GPUs do is asked by
-/// the first call that wants to know.
+/// `nvmlInit`: asks the servers what they have, unless that is known. What their GPUs do is asked
+/// by the first call that wants to know.
 pub fn init(without_gpus: bool) -> Result {
     let one_more = |n: u32| (n > 0).then_some(n + 1);
     let (order, fetch) = (Ordering::AcqRel, Ordering::Acquire);
