@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 
+# These count what a server holds: they have the machine to themselves.
+ALONE = ("soak", "opencl_clients", "opencl_random")
 # These take longest; begun last, they would be waited for alone.
 FIRST = ("cuda_memory", "cuda_semantics", "formats", "opencl", "opencl_clients", "opencl_random")
 
@@ -68,32 +70,44 @@ def run(name, argv, folder, limit):
     return name, status, output, time.monotonic() - began
 
 
+def short(program):
+    """A program's name as cargo's `--test` has it."""
+    return program[0].split(": ")[-1].split(" (")[0]
+
+
 def rank(program):
     """Where a program comes in the order of all."""
-    name = program[0].split(": ")[-1].split(" (")[0]
-    return FIRST.index(name) if name in FIRST else len(FIRST)
+    return FIRST.index(short(program)) if short(program) in FIRST else len(FIRST)
+
+
+def results(programs, jobs, limit):
+    """What becomes of the programs, as they end: side by side, and those after all that want
+    to be alone."""
+    for alone, workers in ((False, jobs), (True, 1)):
+        some = [program for program in programs if (short(program) in ALONE) == alone]
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+            todo = [pool.submit(run, *program, limit) for program in some]
+            yield from concurrent.futures.as_completed(todo)
 
 
 def main():
     """Builds, runs, and says how each program ended."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--jobs", type=int, default=(os.cpu_count() or 1) + 2)
+    parser.add_argument("--jobs", type=int, default=(os.cpu_count() or 1) + 1)
     parser.add_argument("--limit", type=int, default=900, help="seconds for a program")
     options, arguments = parser.parse_known_args()
     began = time.monotonic()
     programs = sorted(built(arguments), key=rank)
     print(f"{len(programs)} test programs built in {time.monotonic() - began:.0f} s", flush=True)
     ended, failed = [], []
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        todo = [pool.submit(run, *program, options.limit) for program in programs]
-        for one in concurrent.futures.as_completed(todo):
-            name, status, output, seconds = one.result()
-            ended.append((seconds, name))
-            counts = [line for line in output.splitlines() if line.startswith("test result: ")]
-            said = counts[-1].removeprefix("test result: ") if counts else "no result"
-            print(f"{seconds:6.1f} s  {name}: {said.split(';')[0]}", flush=True)
-            if status:
-                failed.append((name, status, output))
+    for one in results(programs, options.jobs, options.limit):
+        name, status, output, seconds = one.result()
+        ended.append((seconds, name))
+        counts = [line for line in output.splitlines() if line.startswith("test result: ")]
+        said = counts[-1].removeprefix("test result: ") if counts else "no result"
+        print(f"{seconds:6.1f} s  {name}: {said.split(';')[0]}", flush=True)
+        if status:
+            failed.append((name, status, output))
     for name, status, output in failed:
         print(f"\n==== {name} ended with {status}\n{output}")
     print("\nthe longest:")

@@ -58,10 +58,10 @@ fn cuDeviceGetTexture1DLinearMaxWidth(
     dev: CUdevice,
 ) -> CUresult;
 
-#[id(0x020a)] #[cached] #[get_proc("cuDeviceGetUuid", 9020)]
+#[id(0x020a)] #[cached] #[by_hand(client)] #[cx] #[get_proc("cuDeviceGetUuid", 9020)]
 fn cuDeviceGetUuid(#[out] uuid: *mut CUuuid, dev: CUdevice) -> CUresult;
 
-#[id(0x020b)] #[cached] #[get_proc("cuDeviceGetUuid", 11040)]
+#[id(0x020b)] #[cached] #[by_hand(client)] #[cx] #[get_proc("cuDeviceGetUuid", 11040)]
 fn cuDeviceGetUuid_v2(#[out] uuid: *mut CUuuid, dev: CUdevice) -> CUresult;
 
 #[unsupported("notices of memory pressure are not forwarded")]

@@ -22,6 +22,28 @@ pub unsafe fn cuDeviceGetName(cx: Cx, name: *mut c_char, len: i32, dev: CUdevice
     }
 }
 
+/// What stands for another rank's device has a name that no server knows: a runtime holds the names
+/// of all devices against the driver's.
+fn name(cx: Cx, dev: CUdevice, ask: impl FnOnce() -> Result<[u8; 16]>) -> Result<CUuuid> {
+    let d = cx.device(dev)?;
+    let bytes = if d.stand_in { d.uuid } else { ask()? };
+    Ok(busbar_abi::member(&bytes))
+}
+
+pub fn cuDeviceGetUuid(cx: Cx, dev: CUdevice) -> Result<CUuuid> {
+    name(cx, dev, || {
+        let reply = cx.cached(&msg::CuDeviceGetUuid { dev })?;
+        Ok(decode::<msg::CuDeviceGetUuidReply>(&reply)?.uuid)
+    })
+}
+
+pub fn cuDeviceGetUuid_v2(cx: Cx, dev: CUdevice) -> Result<CUuuid> {
+    name(cx, dev, || {
+        let reply = cx.cached(&msg::CuDeviceGetUuidV2 { dev })?;
+        Ok(decode::<msg::CuDeviceGetUuidV2Reply>(&reply)?.uuid)
+    })
+}
+
 pub fn cuDeviceGetAttribute(cx: Cx, attrib: CUdevice_attribute, dev: CUdevice) -> Result<i32> {
     let d = cx.device(dev)?;
     let v = d

@@ -213,11 +213,10 @@ pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CU
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         not_null(uuid)?;
-        let v_req = wire::CuDeviceGetUuid { dev };
-        let v_bytes = cx.cached(&v_req)?;
-        let v_reply: wire::CuDeviceGetUuidReply = decode(&v_bytes)?;
+        // SAFETY: the arguments are the program's.
+        let v_uuid = unsafe { crate::cuda::entry::device::cuDeviceGetUuid(cx, dev) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { put(uuid, v_reply.uuid) };
+        unsafe { uuid.write_unaligned(v_uuid) };
         Ok(())
     })
 }
@@ -228,11 +227,10 @@ pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, dev: CUdevice) ->
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         not_null(uuid)?;
-        let v_req = wire::CuDeviceGetUuidV2 { dev };
-        let v_bytes = cx.cached(&v_req)?;
-        let v_reply: wire::CuDeviceGetUuidV2Reply = decode(&v_bytes)?;
+        // SAFETY: the arguments are the program's.
+        let v_uuid = unsafe { crate::cuda::entry::device::cuDeviceGetUuid_v2(cx, dev) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { put(uuid, v_reply.uuid) };
+        unsafe { uuid.write_unaligned(v_uuid) };
         Ok(())
     })
 }
