@@ -5,7 +5,9 @@
 or a limit. What a program prints is kept apart and shown if it fails; a table says how long each
 took.
 
-    tests.py [--jobs N] [--limit SECONDS] [ARGUMENT of cargo test ...]
+    tests.py [--jobs N] [--limit SECONDS] [--built FILE] [ARGUMENT of cargo test ...]
+
+FILE has what a build has said with `--no-run --message-format=json`: then nothing is built.
 """
 
 import argparse
@@ -13,25 +15,31 @@ import concurrent.futures
 import contextlib
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 
-# These count what a server holds: they have the machine to themselves.
+# Beside others these have failed: they have the machine to themselves.
 ALONE = ("soak", "opencl_clients", "opencl_random")
 # These take longest; begun last, they would be waited for alone.
-FIRST = ("cuda_memory", "cuda_semantics", "formats", "opencl", "opencl_clients", "opencl_random")
+FIRST = ("cuda_memory", "cuda_semantics", "formats", "opencl")
 
 
-def built(arguments):
-    """Builds the tests; yields a name, a command line and a folder for each program of them."""
+def build(arguments):
+    """Builds the tests: what cargo says of them."""
     argv = ["cargo", "test", "--no-run", "--message-format=json-render-diagnostics", *arguments]
     cargo = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
     if cargo.returncode:
         sys.exit(f"tests: {' '.join(argv)} ended with {cargo.returncode}")
-    for line in cargo.stdout.splitlines():
+    return cargo.stdout
+
+
+def programs_of(said, arguments):
+    """A name, a command line and a folder for each program of a build."""
+    for line in said.splitlines():
         message = json.loads(line)
         if message["reason"] != "compiler-artifact" or not message.get("executable"):
             continue
@@ -42,6 +50,12 @@ def built(arguments):
             yield name, [message["executable"]], folder
     if all(a == "--workspace" for a in arguments):
         yield "examples in comments", ["cargo", "test", "--doc", *arguments], os.getcwd()
+
+
+def packets():
+    """How many packets this machine's RDMA devices of software have sent."""
+    counters = pathlib.Path("/sys/class/infiniband").glob("*/ports/*/hw_counters/sent_pkts")
+    return sum(int(counter.read_text()) for counter in counters)
 
 
 def run(name, argv, folder, limit):
@@ -95,17 +109,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--jobs", type=int, default=(os.cpu_count() or 1) + 1)
     parser.add_argument("--limit", type=int, default=900, help="seconds for a program")
+    parser.add_argument("--built", type=pathlib.Path, help="what cargo has said of a build")
     options, arguments = parser.parse_known_args()
     began = time.monotonic()
-    programs = sorted(built(arguments), key=rank)
+    said = options.built.read_text() if options.built else build(arguments)
+    programs = sorted(programs_of(said, arguments), key=rank)
     print(f"{len(programs)} test programs built in {time.monotonic() - began:.0f} s", flush=True)
-    ended, failed = [], []
+    ended, failed, sent = [], [], packets()
     for one in results(programs, options.jobs, options.limit):
         name, status, output, seconds = one.result()
         ended.append((seconds, name))
         counts = [line for line in output.splitlines() if line.startswith("test result: ")]
         said = counts[-1].removeprefix("test result: ") if counts else "no result"
-        print(f"{seconds:6.1f} s  {name}: {said.split(';')[0]}", flush=True)
+        said, before, sent = said.split(";")[0], sent, packets()
+        if sent > before:
+            said += f"; {sent - before} packets over RDMA"
+        print(f"{seconds:6.1f} s  {name}: {said}", flush=True)
         if status:
             failed.append((name, status, output))
     for name, status, output in failed:

@@ -65,9 +65,17 @@ class Part:
     every: float | None = None
     # It begins when this part of the time is over; 1: it has a session, and only works after that.
     late: float = 0.0
+    # Its kernels run beside those of others that are dense, too.
+    dense: bool = False
+
+    @property
+    def asks(self):
+        """The flags of `busbar run` by which it asks for its part."""
+        flags = [] if self.share is None else ["-p", f"{self.share:g}"]
+        return [*flags, "--mode", "dense"] if self.dense else flags
 
     def __str__(self):
-        text = self.spec if self.share is None else f"{self.spec} -p {self.share:g}"
+        text = " ".join([self.spec, *self.asks])
         return text + (f", a step each {self.every * 1e3:g} ms" if self.every else "")
 
 
@@ -111,6 +119,8 @@ SCENES = (
     Scene("two saturating", evenly(TRAIN, 2), (Bar("sum", 0.985), Bar("off"))),
     Scene("four saturating", evenly(GEMM, 4), (Bar("sum", 0.975), Bar("filled"))),
     Scene("four launch-bound", evenly(SMALL, 4), (Bar("sum", 2.8),)),
+    Scene("two dense", (Part(TRAIN, dense=True),) * 2, (Bar("sum", 1.25),)),
+    Scene("four dense, launch-bound", (Part(SMALL, dense=True),) * 4, (Bar("sum", 3.7),)),
     Scene("idle time lent", (Part(GEMM, 0.25),), (Bar("sum", 0.99),)),
     Scene(
         "neighbour comes back",
@@ -322,12 +332,10 @@ MEASURES = {
 }
 
 
-def with_share(prefix, share):
-    """A remote prefix that asks for a share: `-p` before the `--` at its end."""
+def with_flags(prefix, flags):
+    """A remote prefix that asks for a part: flags before the `--` at its end."""
     words = shlex.split(prefix)
-    if share is None:
-        return prefix
-    return shlex.join([*words[:-1], "-p", f"{share:g}", words[-1]])
+    return shlex.join([*words[:-1], *flags, words[-1]]) if flags else prefix
 
 
 class Failed(Exception):
@@ -398,7 +406,7 @@ def run_parts(parts, seconds, args):
     with contextlib.ExitStack() as stack:
         running = []
         for part in parts:
-            prefix = with_share(args.remote_prefix, part.share)
+            prefix = with_flags(args.remote_prefix, part.asks)
             running.append(stack.enter_context(Steady(part.spec, prefix, args)))
         said = [each.answer(args.timeout) for each in running]
         watch = stack.enter_context(account.Watch(args.remote_prefix, args.server))

@@ -158,8 +158,10 @@ def test_every_round_is_held_to_the_bar():
 
 def test_a_share_is_asked_before_the_program():
     prefix = "busbar run --server {server} --"
-    assert sharing.with_share(prefix, 0.25) == "busbar run --server '{server}' -p 0.25 --"
-    assert sharing.with_share(prefix, None) == prefix
+    quarter = sharing.Part("gemm", 0.25, dense=True)
+    asked = "busbar run --server '{server}' -p 0.25 --mode dense --"
+    assert sharing.with_flags(prefix, quarter.asks) == asked
+    assert sharing.with_flags(prefix, sharing.Part("gemm").asks) == prefix
 
 
 def test_every_scene_has_measures_that_fit_it():

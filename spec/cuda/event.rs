@@ -6,10 +6,10 @@ fn cuEventCreate(#[new] phEvent: *mut CUevent, Flags: u32) -> CUresult;
 #[is(cuEventDestroy_v2)] #[get_proc("cuEventDestroy", 2000)]
 fn cuEventDestroy(hEvent: CUevent) -> CUresult;
 
-#[id(0x0d02)] #[queued] #[get_proc("cuEventDestroy", 4000)]
+#[id(0x0d02)] #[queued] #[by_hand(worker)] #[get_proc("cuEventDestroy", 4000)]
 fn cuEventDestroy_v2(#[del] hEvent: CUevent) -> CUresult;
 
-#[id(0x0d03)] #[waits] #[get_proc("cuEventElapsedTime", 2000)]
+#[id(0x0d03)] #[waits] #[by_hand(client)] #[cx] #[get_proc("cuEventElapsedTime", 2000)]
 fn cuEventElapsedTime(
     #[out] pMilliseconds: *mut f32,
     #[handle] hStart: CUevent,

@@ -30,6 +30,11 @@ fn HostFunction(stream: u32, kind: u32, token: u64);
 #[id(0x8007)] #[message] #[waits] #[family(event)]
 fn Reached(stream: u32);
 
+/// Answers, by itself, with the time between two events of the stream once everything is done that
+/// it holds now.
+#[id(0x8009)] #[message] #[waits] #[family(event)]
+fn TimeBetween(start: u32, stop: u32, stream: u32) -> (ms: f32);
+
 /// Gives a primary context back; `reset` destroys all that lives in it.
 #[id(0x8011)] #[message] #[queued] #[family(context)]
 #[destroys(Context)]

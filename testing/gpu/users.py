@@ -112,16 +112,18 @@ def judge(natives, remotes):
 
 def stats_of(result):
     """The sums of what the client says of itself in each process of a program."""
-    total = {"round_trips": 0, "bytes_sent": 0, "bytes_received": 0, "calls": 0}
+    keys = ("round_trips", "program_round_trips", "bytes_sent", "bytes_received", "calls")
+    total = dict.fromkeys(keys, 0)
     waits = {}
     for line in result["err"].splitlines():
         if line.startswith("busbar-stats: "):
             said = json.loads(line.split(" ", 1)[1])
             for key in total:
                 total[key] += said[key]
-            for call in said["by_call"]:
-                trips, waited = waits.get(call["call"], (0, 0))
-                waits[call["call"]] = trips + call["round_trips"], waited + call["waited_ms"]
+            for w in said["by_function"]:
+                name = f"{w['function']}: {w['call']}"
+                trips, waited = waits.get(name, (0, 0))
+                waits[name] = trips + w["round_trips"], waited + w["waited_ms"]
     most = sorted(waits.items(), key=lambda item: -item[1][1])[:8]
     return {**total, "waits": [[name, trips, round(ms)] for name, (trips, ms) in most]}
 

@@ -1,11 +1,14 @@
 """Runs a command in a small virtual machine that has a real RDMA device, of software.
 
-    vm.py [--cache DIR] [--limit SECONDS] [--memory MIB] -- COMMAND [ARG ...]
+    vm.py [--cache DIR] [--limit SECONDS] [--memory MIB] [--wire PORT:N] -- COMMAND [ARG ...]
 
 The machine runs Debian's own kernel without any acceleration of this one's, and sees this machine's
 files: it may change them, and nobody sees that. Its device is `rxe0` on a pair of virtual cables of
 which one end, `v0`, is 10.9.0.1. The command's exit status is the script's. Nothing of it may be
 taken for a measurement of time.
+
+With `--wire` it is machine N, 1 or 2, of two: `eth0` is 10.8.0.N on a network, and `v0` 10.9.0.N on
+a second one, which `rxe0` has. Between the two they are connections to PORT and the next one.
 
 Where a program or the kernel is missing, Debian's packages are named that have it.
 """
@@ -16,6 +19,7 @@ import os
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -52,10 +56,8 @@ mount -t tmpfs tmpfs /run
 ip link set lo up
 ln -sfn {kernel} /lib/modules/{release}
 modprobe -a {modules} || echo "vm: a module is missing"
-ip link add v0 type veth peer name v1
-ip address add 10.9.0.1/24 dev v0
+{cable}
 ip link set v0 mtu 4200 up
-ip link set v1 mtu 4200 up
 rdma link add rxe0 type rxe netdev v0
 ulimit -l unlimited
 cd {folder}
@@ -67,6 +69,28 @@ sync
 echo o > /proc/sysrq-trigger
 sleep 60
 """
+
+
+# The cable of a machine that is alone, and those of one of two.
+ALONE = """ip link add v0 type veth peer name v1
+ip address add 10.9.0.1/24 dev v0
+ip link set v1 mtu 4200 up"""
+OF_TWO = """modprobe virtio_net
+ip address add 10.8.0.{n}/24 dev eth0
+ip link set eth0 up
+ip link set eth1 name v0
+ip address add 10.9.0.{n}/24 dev v0"""
+
+
+def wires(port, n):
+    """What the emulator is told of the two networks between two machines."""
+    out = []
+    for wire in range(2):
+        way = "listen" if n == 1 else "connect"
+        out += ["-netdev", f"socket,id=n{wire},{way}=127.0.0.1:{port + wire}"]
+        mac = f"52:54:00:00:{wire:02x}:{n:02x}"
+        out += ["-device", f"virtio-net-pci,netdev=n{wire},mac={mac},host_mtu=4200"]
+    return out
 
 
 def need(program):
@@ -139,9 +163,13 @@ def main():
     parser.add_argument("--cache", type=pathlib.Path, default=pathlib.Path("target/vm"))
     parser.add_argument("--limit", type=int, default=600)
     parser.add_argument("--memory", type=int, default=4096)
+    parser.add_argument("--wire", metavar="PORT:N", help="one of two machines on two networks")
     parser.add_argument("command", nargs="+")
     args = parser.parse_args()
     need("rdma")
+    # Whoever ends this ends the machine.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("vm: it was told to end"))
+    port, n = map(int, args.wire.split(":")) if args.wire else (0, 0)
     cache = args.cache.resolve()
     folder, release = kernel(cache)
     with tempfile.TemporaryDirectory(dir=cache, prefix="run-") as scratch:
@@ -151,9 +179,10 @@ def main():
             kernel=folder / "lib/modules" / release,
             release=release,
             modules=MODULES,
+            cable=OF_TWO.format(n=n) if n else ALONE,
             folder=shlex.quote(os.getcwd()),
             environment=" ".join(f"{k}={shlex.quote(v)}" for k, v in kept.items()),
-            command=shlex.join(args.command),
+            command=shlex.join(map(str, args.command)),
         )
         (scratch / "start").write_text(start)
         initrd(folder, release, scratch / "start", scratch / "initrd.gz")
@@ -167,6 +196,7 @@ def main():
             "console=ttyS0 quiet panic=-1 no_timer_check",
             *["-fsdev", "local,id=r,path=/,security_model=none,readonly=on,multidevs=remap"],
             *["-device", "virtio-9p-pci,fsdev=r,mount_tag=root"],
+            *(wires(port, n) if n else []),
         ]
         machine = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace"

@@ -107,7 +107,7 @@ impl Flags {
         let until = Instant::now() + most;
         let (of, all) = (self.node.map_or(1, |n| n.of), self.of_all(Some(n)));
         loop {
-            let has = leases::counts(config);
+            let (has, _) = leases::counts(config);
             let there: usize = has.iter().map(|(_, n)| n).sum();
             if Some(there as u32) == all {
                 return Ok(has.into_iter().map(|(server, _)| server).collect());

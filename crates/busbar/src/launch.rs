@@ -58,8 +58,16 @@ fn command(a: &Args, config: &Config, devices: &Devices) -> Result<Command> {
         c.env("BUSBAR_PROGRESS", "1");
     }
     c.env("BUSBAR_SERVER", devices.servers(config));
-    if let Some(own) = &devices.own {
-        c.env("BUSBAR_DEVICES", own);
+    // What a run around this one has said is of other devices.
+    for (name, value) in [
+        ("BUSBAR_DEVICES", devices.own.clone()),
+        ("BUSBAR_DRAWN", devices.drawn.then(|| "1".into())),
+    ] {
+        match value {
+            Some(value) => c.env(name, value),
+            None if devices.reserved.is_some() || a.leased() => c.env_remove(name),
+            None => &mut c,
+        };
     }
     if let Some(job) = &a.job.job {
         c.env("BUSBAR_JOB", job);

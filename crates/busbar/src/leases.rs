@@ -297,13 +297,16 @@ pub fn servers_of(config: &Config, lease: &str) -> Result<Vec<String>> {
     Ok(at)
 }
 
-/// How many devices the lease that the configuration names has at each server, if it has whole
-/// ones.
-pub fn counts(config: &Config) -> Vec<(String, usize)> {
+/// How many devices the lease that the configuration names has at each server, if it does not just
+/// share them; and whether it has parts of them.
+pub fn counts(config: &Config) -> (Vec<(String, usize)>, bool) {
     let said = reserve::survey(config).into_iter();
+    let mut parts = false;
     let has = |(server, said): (String, Result<Status, String>)| {
-        let lease = said.ok()?.leases.into_iter().find(|l| l.yours && l.whole)?;
-        Some((server, lease.devices.len()))
+        let lease = said.ok()?.leases.into_iter().find(|l| l.yours)?;
+        let part = (lease.memory, lease.share) != (0, 0);
+        parts |= part;
+        (lease.whole || part).then_some((server, lease.devices.len()))
     };
-    said.filter_map(has).collect()
+    (said.filter_map(has).collect(), parts)
 }

@@ -14,6 +14,7 @@ mod launch;
 mod leases;
 mod login;
 mod manual;
+mod mps;
 mod opencl;
 mod policy;
 mod program;

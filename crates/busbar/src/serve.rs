@@ -8,7 +8,9 @@ mod change;
 mod config;
 mod connection;
 mod counts;
+mod dense;
 mod desk;
+mod dials;
 mod door;
 mod drain;
 mod entry;
@@ -18,11 +20,13 @@ mod groups;
 mod heritage;
 mod http;
 mod identity;
+mod idle;
 mod jobs;
 mod keeper;
 mod link;
 mod lobby;
 mod monitor;
+mod neighbours;
 mod notify;
 mod reach;
 mod reception;
@@ -56,6 +60,7 @@ use busbar_pool::Pool;
 use busbar_transport::lock::lock;
 use busbar_transport::tls::Fingerprint;
 use config::Config;
+use dials::Dials;
 use heritage::Heritage;
 use identity::Identities;
 use lobby::Lobby;
@@ -65,8 +70,8 @@ use signals::Signals;
 use state::Server;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Condvar, Mutex, Once};
 use std::time::{Duration, Instant};
 use succession::Succession;
 use turns::Turns;
@@ -350,7 +355,8 @@ pub fn run(args: Args) -> Result<()> {
         talks: groups::Talks::default(),
         sockets: sockets::Exchange::new(strangers)?,
         tickets: tickets::Tickets::default(),
-        dialling: AtomicUsize::new(0),
+        dials: Dials::default(),
+        idle: Once::new(),
         measuring: AtomicBool::new(false),
         silent: silent::Silent::default(),
         told_to_end: AtomicU32::new(0),

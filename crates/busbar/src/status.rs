@@ -197,6 +197,17 @@ pub fn devices(a: &Args) -> Result<()> {
     })
 }
 
+/// What is promised to a session of its devices' time, and how it has them.
+fn promised(s: &Session) -> String {
+    let share = s.share.map_or("-".into(), share::show);
+    match (s.dense, s.lent) {
+        (true, _) if s.share.is_none() => "dense".into(),
+        (true, _) => format!("{share} dense"),
+        (false, true) => format!("{share} lent"),
+        (false, false) => share,
+    }
+}
+
 /// What a session has had of its devices' time, in hundredths: of the last second and minute.
 fn had(s: &Session) -> String {
     let of = |time: &Option<Time>| match time {
@@ -365,7 +376,7 @@ pub fn ps(a: &PsArgs) -> Result<()> {
                 table::age(s.seconds),
                 size::show(s.holding.bytes()),
                 s.memory_limit.map_or("-".into(), size::show),
-                s.share.map_or("-".into(), share::show),
+                promised(s),
                 had(s),
                 waited(s),
                 s.job.as_ref().map_or("-".into(), Job::shown),

@@ -53,6 +53,11 @@ impl Mood {
     }
 }
 
+/// What a server says as one line, which no terminal obeys.
+fn plain(text: &str) -> String {
+    text.replace(|c| !is_plain(c), " ")
+}
+
 /// A table.
 pub struct Table {
     rows: comfy_table::Table,
@@ -83,16 +88,14 @@ impl Table {
 
     /// Adds a row.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>, mood: Mood) {
-        // What a server says is one line in each cell.
-        let one_line = |c: String| Cell::new(c.replace(|c| !is_plain(c), " "));
-        let cells: Vec<_> = cells.into_iter().map(one_line).collect();
+        let cells: Vec<_> = cells.into_iter().map(|c| Cell::new(plain(&c))).collect();
         self.rows.add_row(cells);
         self.moods.push(mood);
     }
 
     /// Adds a line that is in no column.
     pub fn note(&mut self, line: String) {
-        self.notes.push((self.moods.len(), line));
+        self.notes.push((self.moods.len(), plain(&line)));
     }
 
     /// The whole, with colours.
@@ -153,7 +156,7 @@ pub fn age(seconds: u64) -> String {
 mod tests {
     use super::*;
 
-    fn plain(t: &Table) -> String {
+    fn shown(t: &Table) -> String {
         anstream::adapter::strip_str(&t.text()).to_string()
     }
 
@@ -165,24 +168,24 @@ mod tests {
             Column::text("REST"),
         ];
         let mut t = Table::new(&columns);
-        assert_eq!(plain(&t), "NAME  #  REST\n");
+        assert_eq!(shown(&t), "NAME  #  REST\n");
         let row = |a: &str, b: &str, c: &str| [a, b, c].map(String::from);
         t.row(
             row("a name that is longer than any other", "7", "x"),
             Mood::Good,
         );
-        t.note("    a note".into());
+        t.note("    a\u{1b}[2J\nnote".into());
         // Two columns of a terminal each, and none.
         t.row(row("\u{52a0}\u{901f}\u{5668}", "12345", "y"), Mood::Bad);
         t.row(row("e\u{301}\n", "1", "z"), Mood::Plain);
         let wanted = "\
 NAME                                      #  REST
 a name that is longer than any other      7  x
-    a note
+    a [2J note
 \u{52a0}\u{901f}\u{5668}                                12345  y
 e\u{301}                                         1  z
 ";
-        assert_eq!(plain(&t), wanted);
+        assert_eq!(shown(&t), wanted);
         let green = AnsiColor::Green.on_default();
         assert!(t.text().contains(&format!("{green}a name")));
         assert!(t.text().contains(&format!("{green:#}\n")));

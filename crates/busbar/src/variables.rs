@@ -4,15 +4,17 @@
 use std::ffi::OsString;
 
 /// All that there are; docs/reference.md explains them.
-const KNOWN: [&str; 44] = [
+const KNOWN: [&str; 48] = [
     "BUSBAR_CONFIG",
     "BUSBAR_CONNECT_TIMEOUT",
     "BUSBAR_CUT",
     "BUSBAR_DEVICES",
     "BUSBAR_DEVICE_NAMES",
     "BUSBAR_DNS",
+    "BUSBAR_DRAWN",
     "BUSBAR_FUZZ",
     "BUSBAR_IDLE",
+    "BUSBAR_IDLE_TIMEOUT",
     "BUSBAR_IN_WORKER",
     "BUSBAR_JOB",
     "BUSBAR_LEASE",
@@ -21,6 +23,7 @@ const KNOWN: [&str; 44] = [
     "BUSBAR_LOCAL",
     "BUSBAR_LOG",
     "BUSBAR_MEMORY",
+    "BUSBAR_MODE",
     "BUSBAR_NCCL",
     "BUSBAR_PARTS",
     "BUSBAR_PLAINTEXT",
@@ -46,6 +49,7 @@ const KNOWN: [&str; 44] = [
     "BUSBAR_SUITE_TASK",
     "BUSBAR_TEST_CONFINED",
     "BUSBAR_TEST_RDMA",
+    "BUSBAR_TEST_VERBS",
     "BUSBAR_TOKEN",
     "BUSBAR_TOKEN_FILE",
     "BUSBAR_TREE",
@@ -71,8 +75,9 @@ fn mistaken(name: &str) -> Option<String> {
 }
 
 /// Those that are numbers of seconds.
-const SECONDS: [&str; 4] = [
+const SECONDS: [&str; 5] = [
     "BUSBAR_CONNECT_TIMEOUT",
+    "BUSBAR_IDLE_TIMEOUT",
     "BUSBAR_RESUME_TIMEOUT",
     "BUSBAR_SILENCE_TIMEOUT",
     "BUSBAR_STALL",

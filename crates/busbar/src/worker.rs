@@ -3,7 +3,7 @@
 use crate::fabric::end;
 use crate::isolation::Part;
 use crate::isolation::cell::{self, Entry, Plan};
-use crate::{confine, filter};
+use crate::{confine, filter, mps};
 use anyhow::{Result, anyhow, bail};
 use busbar_control::store::Answer;
 use busbar_store::Store;
@@ -59,6 +59,15 @@ pub struct Args {
     /// In clear
     #[arg(long)]
     rdma_plaintext: bool,
+    /// Where the sockets of NVIDIA's MPS are
+    #[arg(long)]
+    mps: Option<PathBuf>,
+    /// The most of a device's processors to use with it, in hundredths
+    #[arg(long)]
+    mps_part: Option<u32>,
+    /// Start it with this, and keep it
+    #[arg(long)]
+    keep_mps: Option<PathBuf>,
     /// Print readings of the GPUs as JSON for each line on stdin
     #[arg(long)]
     readings: bool,
@@ -86,33 +95,50 @@ pub fn run(a: Args) -> Result<()> {
         let plan: Plan = serde_json::from_str(plan)?;
         return Ok(cell::keep(&plan, &ours(control))?);
     }
-    let entry: Option<Entry> = a.enter.as_deref().map(serde_json::from_str).transpose()?;
+    let mut entry: Option<Entry> = a.enter.as_deref().map(serde_json::from_str).transpose()?;
     let mut options = Options {
         confined: entry.as_ref().is_some_and(|e| e.have.confines()),
         cuda_library: a.cuda_library,
         opencl_library: a.opencl_library,
         nccl_library: a.nccl_library,
         lent_sockets: false,
+        withdraw: (a.mps.is_some() && a.keep_mps.is_none()).then(|| Arc::new(mps::withdraw) as _),
         rdma: Settings {
             wish: a.rdma,
             choice: a.rdma_device,
             plain: a.rdma_plaintext,
         },
     };
+    if let (Some(folder), None) = (&a.mps, &a.keep_mps) {
+        // SAFETY: there is no other thread yet.
+        unsafe {
+            std::env::set_var(mps::PIPES, folder);
+            std::env::set_var(mps::LOGS, folder);
+            if let Some(part) = a.mps_part {
+                std::env::set_var(mps::THREADS, part.to_string());
+            }
+        }
+    }
     let control = a.control_fd.map(ours);
     if let (Some(folder), Some(control)) = (&a.store, &control) {
         return keep_store(folder, a.store_limit, entry.as_ref(), control);
     }
     // A driver's helper may have to make device files, with rights that nothing started from here
     // can get any more: the server has seen to that.
+    if let (Some(_), Some(entry)) = (&a.keep_mps, &mut entry) {
+        // Under these rules NVIDIA's daemon takes no client. It is bound by the cell's folders.
+        entry.have.parts.retain(|p| *p != Part::Landlock);
+    }
     match &entry {
         Some(entry) => {
             let ways: Vec<_> = entry.ways.iter().map(|fd| ours(*fd)).collect();
+            let mps = a.keep_mps.as_ref().map(|p| p.display().to_string());
             let libraries = [
                 &options.cuda_library,
                 &options.opencl_library,
                 &options.nccl_library,
                 &a.nvml_library,
+                &mps,
             ];
             let libraries = libraries.map(Option::as_deref);
             let entered = entry.enter(&ways, &libraries, options.nccl_library.is_some());
@@ -121,6 +147,10 @@ pub fn run(a: Args) -> Result<()> {
         }
         None if a.probe.is_empty() => confine::harden(),
         None => {}
+    }
+    if let (Some(folder), Some(program)) = (&a.mps, &a.keep_mps) {
+        let server = control.ok_or_else(by_serve)?;
+        return Ok(mps::keep(server, program, folder)?);
     }
     if a.readings {
         busbar_worker::nvml::serve(a.nvml_library.as_deref());
@@ -134,9 +164,7 @@ pub fn run(a: Args) -> Result<()> {
         println!("{}", busbar_worker::apis::probe(&a.probe, &options));
         return Ok(());
     }
-    let Some(control) = control else {
-        bail!("`busbar worker` is started by `busbar serve`")
-    };
+    let control = control.ok_or_else(by_serve)?;
     let given = Given {
         store: a.store_fd.map(ours),
         door: a.door_fd.map(ours),
@@ -148,6 +176,11 @@ pub fn run(a: Args) -> Result<()> {
     // Exit handlers of a vendor's library may take long or hang, and the kernel frees all there is.
     // SAFETY: _exit has no preconditions; nothing is buffered.
     unsafe { libc::_exit(0) }
+}
+
+/// Nobody starts a worker by hand.
+fn by_serve() -> anyhow::Error {
+    anyhow!("`busbar worker` is started by `busbar serve`")
 }
 
 /// A descriptor that the server has given us.

@@ -46,6 +46,12 @@ impl Frame {
     pub(crate) fn len(&self) -> usize {
         self.body.len() + self.borrowed.map_or(0, |b| b.1)
     }
+
+    /// Whether some of `len` bytes at `p` are sent from where they lie.
+    pub(crate) fn borrows(&self, p: u64, len: u64) -> bool {
+        self.borrowed
+            .is_some_and(|(at, n)| (at as u64) < p + len && p < at as u64 + n as u64)
+    }
 }
 
 /// Frames that the peer has, and that are still to be made ready for use again.

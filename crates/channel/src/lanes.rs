@@ -53,14 +53,15 @@ impl Batch {
 #[repr(align(128))]
 pub(crate) struct Lane {
     batch: Mutex<Batch>,
-    /// Records ever put here. Written under the lock.
+    /// Records ever put here that wait for their turn at the peer. Written under the lock.
     records: AtomicU64,
 }
 
 impl Lane {
-    /// Appends a record, which `write` appends to the bytes. Returns how many bytes are here.
+    /// Appends a record, which `write` appends to the bytes, and which is `counted` or not. Returns
+    /// how many bytes are here.
     #[inline]
-    fn put(&self, write: impl FnOnce(&mut Vec<u8>)) -> usize {
+    fn put(&self, counted: bool, write: impl FnOnce(&mut Vec<u8>)) -> usize {
         let mut batch = soon(&self.batch);
         let time = now();
         let batch = &mut *batch;
@@ -68,7 +69,8 @@ impl Lane {
         let end = batch.bytes.len();
         batch.marks.push(Mark { time, end });
         let n = self.records.load(Ordering::Relaxed);
-        self.records.store(n + 1, Ordering::Relaxed);
+        self.records
+            .store(n + u64::from(counted), Ordering::Relaxed);
         end
     }
 
@@ -161,10 +163,10 @@ impl Lanes {
         }
     }
 
-    /// Puts a record, which `write` appends, into the calling thread's lane. Returns how many bytes
-    /// are in it now.
+    /// Puts a record, which `write` appends, into the calling thread's lane; [`Lanes::records`]
+    /// counts it or not. Returns how many bytes are in it now.
     #[inline]
-    pub(crate) fn put(&self, write: impl FnOnce(&mut Vec<u8>)) -> usize {
+    pub(crate) fn put(&self, counted: bool, write: impl FnOnce(&mut Vec<u8>)) -> usize {
         let mut write = Some(write);
         if Switch::Lanes.on()
             && let Ok(Some(n)) = MINE.try_with(|mine| {
@@ -172,12 +174,12 @@ impl Lanes {
                 if mine.first().is_none_or(|(id, _)| *id != self.id) {
                     self.bring_forward(&mut mine);
                 }
-                Some(mine.first()?.1.put(write.take()?))
+                Some(mine.first()?.1.put(counted, write.take()?))
             })
         {
             return n;
         }
-        write.map_or(0, |w| self.common.put(w))
+        write.map_or(0, |w| self.common.put(counted, w))
     }
 
     /// Makes the thread's lane of this channel the first of its list.
@@ -229,7 +231,7 @@ impl Lanes {
         left
     }
 
-    /// How many records have been put down so far, by all threads.
+    /// How many counted records have been put down so far, by all threads.
     pub(crate) fn records(&self) -> u64 {
         let list = lock(&self.list);
         let each = list.lanes.iter().map(|l| l.records.load(Ordering::Relaxed));
@@ -387,13 +389,15 @@ mod tests {
     fn what_one_thread_puts_down_comes_out_as_it_went_in() {
         let lanes = Lanes::new();
         for i in 0..1000u64 {
-            lanes.put(|b| b.extend_from_slice(&i.to_le_bytes()));
+            lanes.put(true, |b| b.extend_from_slice(&i.to_le_bytes()));
         }
         assert_eq!(lanes.records(), 1000);
         assert_eq!(lanes.len(), 8000);
         assert_eq!(numbers(&lanes), (0..1000).collect::<Vec<_>>());
         assert_eq!(lanes.len(), 0);
         assert!(numbers(&lanes).is_empty());
+        lanes.put(false, |b| b.extend_from_slice(&7u64.to_le_bytes()));
+        assert_eq!((numbers(&lanes), lanes.records()), (vec![7], 1000));
     }
 
     /// Each thread draws a number and puts it down under one lock: numbers must come out ascending,
@@ -410,7 +414,7 @@ mod tests {
                 std::thread::spawn(move || {
                     for _ in 0..each {
                         let mut next = soon(&turn);
-                        lanes.put(|b| b.extend_from_slice(&next.to_le_bytes()));
+                        lanes.put(true, |b| b.extend_from_slice(&next.to_le_bytes()));
                         *next += 1;
                     }
                 })
@@ -445,7 +449,7 @@ mod tests {
         let lanes = Arc::new(Lanes::new());
         for i in 0..10u64 {
             let lanes = lanes.clone();
-            let put = move || lanes.put(|b| b.extend_from_slice(&i.to_le_bytes()));
+            let put = move || lanes.put(true, |b| b.extend_from_slice(&i.to_le_bytes()));
             std::thread::spawn(put).join().unwrap();
         }
         assert_eq!(numbers(&lanes), (0..10).collect::<Vec<_>>());

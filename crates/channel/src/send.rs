@@ -60,6 +60,13 @@ fn head(record: &mut [u8], len: usize, op: u32, call: u32, aux: u32) {
     record[..record::HEADER].copy_from_slice(&h.to_bytes());
 }
 
+/// Whether the peer executes a record in its turn: those of the session itself go ahead of the
+/// queue, and change nothing of what is known of that.
+#[inline]
+const fn is_counted(op: u16) -> bool {
+    op < record::RESERVED
+}
+
 impl Channel {
     /// Queues one record, which is sent soon. `fields` appends the payload. Returns once the record
     /// is queued, which waits only while more than the window's worth of bytes is not acknowledged,
@@ -89,7 +96,7 @@ impl Channel {
     ) -> Result<(), Closed> {
         let (inner, op) = (&*self.inner, op.into());
         inner.check()?;
-        let staged = inner.lanes.put(|buf| {
+        let staged = inner.lanes.put(is_counted(op as u16), |buf| {
             let start = buf.len();
             buf.extend_from_slice(&[0; record::HEADER]);
             fields(buf);
@@ -176,13 +183,13 @@ impl Channel {
         let mut out = inner.wait_for_room(lock(&inner.outgoing))?;
         inner.collect_into(&mut out);
         out.seal();
-        out.bulky += 1;
+        out.bulky += u64::from(is_counted(op));
         out.session.push(frame, len, split);
         Ok(())
     }
 
-    /// How many records have been queued so far. A record is counted in the same step in which it
-    /// gets its place in the order.
+    /// How many records have been queued so far that the peer executes in their turn. A record is
+    /// counted in the same step in which it gets its place in the order.
     pub fn records(&self) -> u64 {
         let out = soon(&self.inner.outgoing);
         out.bulky + self.inner.lanes.records()
@@ -196,11 +203,6 @@ impl Channel {
         }
     }
 
-    /// Waits until the peer has everything that was queued before the call.
-    pub fn drain(&self) -> Result<(), Closed> {
-        self.received(self.mark())
-    }
-
     /// What has been queued so far, for [`Channel::received`].
     pub fn mark(&self) -> Mark {
         let inner = &*self.inner;
@@ -212,6 +214,19 @@ impl Channel {
         // The sending thread, or whoever is at it, may have found nothing before.
         inner.notify();
         Mark(seq)
+    }
+
+    /// Up to where the peer must have received before it has all that is sent from where it lies of
+    /// `len` bytes at `p`; none when it has.
+    pub fn lent(&self, p: u64, len: u64) -> Option<Mark> {
+        let out = lock(&self.inner.outgoing);
+        let last = out.session.last_of(|f| f.borrows(p, len));
+        last.map(Mark)
+    }
+
+    /// Whether the peer is known to have everything up to a mark.
+    pub fn has_received(&self, Mark(seq): Mark) -> bool {
+        self.inner.board.acked() >= seq
     }
 
     /// Waits until the peer has everything up to a mark.

@@ -8,6 +8,7 @@ pub use crate::env::var;
 use crate::ranks::{self, Spot};
 use crate::servers::{Server, Servers};
 pub use crate::shared::Sharing;
+use busbar_control::hello::Mode;
 use busbar_control::{share, size};
 use busbar_transport::Dialer;
 use busbar_transport::rdma::Settings;
@@ -47,8 +48,16 @@ pub struct Config {
     pub share: u32,
     /// `BUSBAR_PRIORITY`: who goes first, the higher.
     pub priority: i32,
+    /// `BUSBAR_IDLE_TIMEOUT` in seconds: for how long a session may do nothing until its share of
+    /// time is others'; 0 for ever.
+    pub idle: u32,
+    /// `BUSBAR_MODE`: `isolated` or `dense`: how a session has its devices beside others.
+    pub mode: Mode,
     /// `BUSBAR_PARTS`: on how many devices a session is to have its part; 0 for one.
     pub parts: u32,
+    /// `BUSBAR_DRAWN`: 1 where the program's lease has parts of its devices, of which each session
+    /// has those that its process uses.
+    pub drawn: bool,
     /// `BUSBAR_DEVICES`: the devices of the program, in its order, where it has not just all of
     /// each of its servers.
     pub devices: Vec<Spot>,
@@ -122,6 +131,10 @@ impl Config {
                 0
             }),
         };
+        let mode = var("BUSBAR_MODE").parse().unwrap_or_else(|e| {
+            mistake = Some(format!("BUSBAR_MODE: {e}"));
+            Mode::default()
+        });
         let mut rdma = Settings::default();
         match (
             var("BUSBAR_RDMA").parse(),
@@ -136,7 +149,10 @@ impl Config {
             rdma,
             memory,
             share,
+            mode,
             devices,
+            drawn: var("BUSBAR_DRAWN") == "1",
+            idle: seconds("BUSBAR_IDLE_TIMEOUT", 0).as_secs() as u32,
             priority,
             parts: parts.clamp(0, 64) as u32,
             servers: lines.iter().map(|s| s.address.clone()).collect(),

@@ -164,7 +164,9 @@ pub fn introduce(config: &Config, server: &str, mut hello: Hello) -> Result<Hell
     hello.memory = config.memory;
     hello.share = config.share;
     hello.priority = config.priority;
+    hello.mode = config.mode;
     hello.devices = config.parts;
+    hello.idle = config.idle;
     hello.off = config.off.clone();
     hello.features.extend([PATIENCE, NEWS].map(String::from));
     hello.client = whoami();

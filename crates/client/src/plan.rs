@@ -7,16 +7,19 @@ use crate::ranks::{Spot, used};
 /// A device that a program sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The device.
+    /// The device that does its work, at one of the process's servers.
     pub spot: Spot,
-    /// It stands for one at a server that the process has no session at.
-    pub stand_in: bool,
+    /// It stands for this one of the program's, at a server that the process has no session at.
+    pub stands_for: Option<Spot>,
 }
 
 /// The servers of a configuration that a process has sessions at, and its program's devices.
 pub struct Plan {
     /// With those servers alone.
     pub config: Config,
+    /// Which of the program's servers they are, and on how many parts of devices a session draws
+    /// there.
+    pub at: Vec<(usize, u32)>,
     /// The devices that the program sees, with their servers' places in that configuration. Empty
     /// where all there is is the program's.
     pub seen: Vec<Seen>,
@@ -27,6 +30,9 @@ impl Plan {
     pub fn new(config: &Config, var: impl Fn(&str) -> Option<String>) -> Self {
         let all = || Self {
             config: config.clone(),
+            at: (0..config.servers.len())
+                .map(|n| (n, config.parts))
+                .collect(),
             seen: Vec::new(),
         };
         let there = |s: &Spot| s.server < config.servers.len();
@@ -44,24 +50,34 @@ impl Plan {
         let Some(own) = used.first() else {
             return all();
         };
-        let place = |s: &Spot| servers.iter().position(|n| *n == s.server);
+        // A session that draws has the devices that are used, from the first on, and no others.
+        let drawn = |server: usize| used.iter().filter(move |s| s.server == server);
+        let place = |s: &Spot| {
+            let server = servers.iter().position(|n| *n == s.server)?;
+            let position = match config.drawn {
+                true => drawn(s.server).position(|other| other == s)? as u32,
+                false => s.position,
+            };
+            Some(Spot { server, position })
+        };
         let see = |s: &Spot| {
-            let server = place(s);
-            let spot = if server.is_some() { s } else { own };
-            Seen {
-                spot: Spot {
-                    server: place(spot).unwrap_or(0),
-                    position: spot.position,
-                },
-                stand_in: server.is_none(),
-            }
+            let found = place(s);
+            Some(Seen {
+                spot: found.or_else(|| place(own))?,
+                stands_for: found.is_none().then_some(*s),
+            })
+        };
+        let parts = |server: usize| match config.drawn {
+            true => drawn(server).count() as u32,
+            false => config.parts,
         };
         Self {
-            seen: config.devices.iter().map(see).collect(),
+            seen: config.devices.iter().filter_map(see).collect(),
             config: Config {
                 servers: servers.iter().map(|n| config.servers[*n].clone()).collect(),
                 ..config.clone()
             },
+            at: servers.iter().map(|n| (*n, parts(*n))).collect(),
         }
     }
 }
@@ -102,6 +118,24 @@ mod tests {
         // By such a name nobody knows beforehand where it is.
         let by_name = [("CUDA_VISIBLE_DEVICES", "GPU-12")];
         assert_eq!(servers(&by_name), ("a,b".into(), both.clone()));
+        // Of a lease of parts it draws on its own alone: all others are stand-ins.
+        let drawn = |env: &[(&str, &str)]| {
+            let config = Config {
+                servers: vec!["a".into(), "b".into()],
+                devices: spots.clone(),
+                drawn: true,
+                ..Config::from_env()
+            };
+            let plan = Plan::new(&config, says(env));
+            let spots: Vec<_> = plan.seen.iter().map(|s| s.spot).collect();
+            let own = plan.seen.iter().map(|s| s.stands_for.is_none());
+            (plan.at, show(&spots), own.collect::<Vec<_>>())
+        };
+        let fourth = "0:0,0:0,0:0,0:0".to_string();
+        let own = vec![false, false, false, true];
+        assert_eq!(drawn(&rank("3")), (vec![(1, 1)], fourth, own));
+        let all = vec![(0, 2), (1, 2)];
+        assert_eq!(drawn(&[]), (all, both.clone(), vec![true; 4]));
         let mut off = rank("2").to_vec();
         off.push(("BUSBAR_RANKS", "0"));
         assert_eq!(servers(&off), ("a,b".into(), both));

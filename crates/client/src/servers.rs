@@ -171,10 +171,11 @@ impl Server {
 /// The most servers that a program has CUDA devices of.
 pub const MOST_SERVERS: usize = 16;
 
-/// The PCI domain of a device of so manieth a server, as a program sees it: libraries know a device
-/// by where it is on the bus. Domains are numbers of a machine's firmware, and small.
+/// The PCI domain of a device of so manieth a server of its program, as all of the program's
+/// processes see it: libraries know a device by where it is on the bus, and servers of one kind
+/// have theirs at the same places. Domains have 16 bits, and a machine's own are small numbers.
 pub fn domain(server: usize, own: u32) -> u32 {
-    own | (server << 12) as u32
+    own ^ (server as u32 & 0xff) << 8
 }
 
 /// The list.

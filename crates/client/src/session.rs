@@ -10,7 +10,7 @@ use crate::rdma;
 use crate::shared::{Neighbour, Sharing};
 use crate::side;
 use crate::socket;
-use crate::stats::Stats;
+use crate::stats::{ARRIVAL, Stats};
 use busbar_channel::gate::LongWait;
 use busbar_channel::switches::Switch;
 use busbar_channel::{Bulk, Channel, Closed, Counters, Keeper, Lost, Mark, PEEK, Sink, Verdict};
@@ -19,8 +19,8 @@ use busbar_transport::Memory;
 use busbar_transport::{Connection, Dialer};
 use busbar_wire::codec::{Request, Writer};
 use busbar_wire::record::{
-    Header, Heard, Notice, OP_GOODBYE, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_OUT,
-    OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT, Records,
+    Header, Heard, Notice, OP_GOODBYE, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK,
+    OP_MEMORY_OPEN, OP_MEMORY_OUT, OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT, Records,
 };
 use busbar_wire::{limits, record};
 use std::io::Write;
@@ -408,6 +408,11 @@ impl Session {
         }
     }
 
+    /// Has the worker tell of changes of the device's memory no longer.
+    pub fn memory_close(&self, at: u64, len: u64) -> Result<(), Closed> {
+        self.ahead(OP_MEMORY_CLOSE, 0, &[], piece(at, len as usize))
+    }
+
     /// Asks what devices have changed, of `all` or of what is watched: the word comes first.
     pub fn memory_look(&self, all: bool) -> Result<Answer, Closed> {
         let op = if all { OP_MEMORY_LOOK } else { OP_MEMORY_WATCH };
@@ -452,10 +457,16 @@ impl Session {
         }
     }
 
-    /// Waits until the worker has received everything queued so far, so that borrowed memory may
-    /// be freed.
+    /// Waits until the worker has received everything queued so far.
     pub fn drain(&self) -> Result<(), Closed> {
-        self.channel.drain()
+        self.received(self.mark())
+    }
+
+    /// Waits until nothing of `len` bytes of the program's at `p` is sent from where it lies.
+    pub fn has_back(&self, p: u64, len: u64) -> Result<(), Closed> {
+        self.channel
+            .lent(p, len)
+            .map_or(Ok(()), |mark| self.received(mark))
     }
 
     /// The session's pipe.
@@ -470,7 +481,15 @@ impl Session {
 
     /// Waits until the worker has everything up to a mark.
     pub fn received(&self, mark: Mark) -> Result<(), Closed> {
-        self.channel.received(mark)
+        if self.channel.has_received(mark) {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let received = self.channel.received(mark);
+        if let Some(s) = &self.stats {
+            s.waited(ARRIVAL, start.elapsed());
+        }
+        received
     }
 
     /// Counters of the session's bytes and connections.
@@ -488,7 +507,7 @@ impl Session {
         self.channel.unacknowledged()
     }
 
-    /// How many records have been queued so far.
+    /// How many records have been queued so far that the worker executes in their turn.
     pub fn records(&self) -> u64 {
         self.channel.records()
     }
@@ -691,7 +710,10 @@ impl Receiver {
             }
             Notice::News => {
                 let text = busbar_control::text::one_line(&String::from_utf8_lossy(payload), 300);
-                crate::log!(Warn, "{text}");
+                match status {
+                    0 => crate::log!(Warn, "{text}"),
+                    _ => crate::log!(Lost, "{text}"),
+                }
             }
             Notice::Word => self.shared.handler.word(payload),
             Notice::Goodbye => return Err(String::from_utf8_lossy(payload).into_owned()),

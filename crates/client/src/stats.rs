@@ -1,9 +1,50 @@
-//! `BUSBAR_STATS=1`: calls, round trips, bytes and time waited, by call, printed at exit for each
-//! session.
+//! `BUSBAR_STATS=1`: calls, round trips, bytes and time waited, by call, and which functions of the
+//! API the program waited in, printed at exit for each session.
 
 use crate::prelude::*;
+use busbar_wire::record;
+use std::cell::Cell;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
+
+thread_local! {
+    /// What runs the API's function that the thread is in, as the compiler names it.
+    static RUNS: Cell<&'static str> = const { Cell::new("") };
+}
+
+/// Whether the user asked for counters.
+pub fn asked() -> bool {
+    crate::config::var("BUSBAR_STATS").is_some_and(|v| !v.is_empty() && v != "0")
+}
+
+/// The thread is in the function of an API that runs `f`: what it waits for is counted there.
+pub fn runs<F>(_f: &F) {
+    let _ = RUNS.try_with(|r| r.set(std::any::type_name::<F>()));
+}
+
+/// Who waits: a thread of ours, or the function that the program has called.
+fn who() -> String {
+    let thread = std::thread::current();
+    if let Some(ours) = thread.name().filter(|n| n.starts_with(OURS)) {
+        return ours.into();
+    }
+    let runs = RUNS.try_with(Cell::get).unwrap_or_default();
+    let named = |s: &&str| !s.is_empty() && !s.starts_with('{');
+    let function = runs.rsplit("::").find(named);
+    function.unwrap_or("(the session opens)").into()
+}
+
+/// Names of our own threads begin so.
+const OURS: &str = "busbar-";
+/// How many functions people are shown.
+const MOST: usize = 10;
+
+/// What is waited for in one function: how often, and how long.
+#[derive(Default)]
+struct Waits {
+    count: u64,
+    nanos: u64,
+}
 
 /// Counters of one kind of call.
 #[derive(Default)]
@@ -17,20 +58,31 @@ struct Row {
 /// Counters by op, in a flat table: some megabytes, for those who ask.
 pub struct Stats {
     rows: Vec<Row>,
+    /// By who waits, and for which op.
+    waits: Mutex<HashMap<(String, u16), Waits>>,
     name: fn(u16) -> &'static str,
 }
 
 const OPS: usize = 0x1_0000;
 
+/// In the place of an op: a thread waits until the server has received what was sent.
+pub const ARRIVAL: u16 = record::RESERVED;
+
 impl Stats {
     /// Counters of one session, when the user asked for them. `name` tells an op's name.
     pub fn if_asked(name: fn(u16) -> &'static str) -> Option<Self> {
-        crate::config::var("BUSBAR_STATS")
-            .is_some_and(|v| !v.is_empty() && v != "0")
-            .then(|| Self {
-                rows: (0..OPS).map(|_| Row::default()).collect(),
-                name,
-            })
+        asked().then(|| Self {
+            rows: (0..OPS).map(|_| Row::default()).collect(),
+            waits: Mutex::default(),
+            name,
+        })
+    }
+
+    fn name(&self, op: u16) -> &'static str {
+        match op {
+            ARRIVAL => "(what was sent arrives)",
+            op => (self.name)(op),
+        }
     }
 
     /// A record of `bytes` was queued.
@@ -48,6 +100,32 @@ impl Stats {
             r.waits.fetch_add(1, Relaxed);
             r.nanos.fetch_add(time.as_nanos() as u64, Relaxed);
         }
+        let mut waits = lock(&self.waits);
+        let w = waits.entry((who(), op)).or_default();
+        w.count += 1;
+        w.nanos += time.as_nanos() as u64;
+    }
+
+    /// Who has waited for what, most round trips first: a table of the first few for people, and
+    /// JSON. How many of the round trips were the program's own threads'.
+    fn by_function(&self, out: &mut String) -> (Vec<serde_json::Value>, u64) {
+        let waits = lock(&self.waits);
+        let mut rows: Vec<_> = waits.iter().collect();
+        rows.sort_by_key(|((who, op), w)| (std::cmp::Reverse(w.count), who, *op));
+        let mut own = 0;
+        let mut json = Vec::new();
+        for (i, ((who, op), w)) in rows.into_iter().enumerate() {
+            let (call, ms) = (self.name(*op), w.nanos as f64 / 1e6);
+            if i < MOST {
+                let n = w.count;
+                let _ = writeln!(out, "busbar: {who:<33} {call:<33} {n:>12} {ms:>10.2}");
+            }
+            own += if who.starts_with(OURS) { 0 } else { w.count };
+            json.push(serde_json::json!({
+                "function": who, "call": call, "round_trips": w.count, "waited_ms": ms
+            }));
+        }
+        (json, own)
     }
 
     /// A table for people, and one line of JSON after `busbar-stats: ` for programs.
@@ -72,7 +150,7 @@ impl Stats {
                     get(&r.nanos),
                 )
             })
-            .filter(|r| r.1 > 0)
+            .filter(|r| r.1 + r.2 > 0)
             .collect();
         rows.sort_by_key(|r| std::cmp::Reverse((r.2, r.1)));
         let mut out = String::new();
@@ -84,7 +162,7 @@ impl Stats {
         let mut json = Vec::new();
         let (mut calls, mut waits) = (0, 0);
         for (op, c, w, b, n) in rows {
-            let name = (self.name)(op);
+            let name = self.name(op);
             let ms = n as f64 / 1e6;
             let _ = writeln!(out, "busbar: {name:<44} {c:>10} {w:>11} {b:>13} {ms:>10.2}");
             calls += c;
@@ -93,16 +171,24 @@ impl Stats {
                 "call": name, "calls": c, "round_trips": w, "bytes": b, "waited_ms": ms
             }));
         }
+        let _ = writeln!(
+            out,
+            "busbar: {:<33} {:<33} {:>12} {:>10}",
+            "waited in", "for", "round trips", "waited ms"
+        );
+        let (by_function, own) = self.by_function(&mut out);
         let total = serde_json::json!({
-            "calls": calls, "round_trips": waits, "bytes_sent": sent, "bytes_received": received,
+            "calls": calls, "round_trips": waits, "program_round_trips": own,
+            "bytes_sent": sent, "bytes_received": received,
             "bytes_shared": shared, "resumed": resumed, "rdma_bytes_sent": rdma_sent,
             "rdma_bytes_received": rdma_received, "in_place_bytes_sent": in_place_sent,
-            "in_place_bytes_received": in_place_received, "server": server, "by_call": json
+            "in_place_bytes_received": in_place_received, "server": server, "by_call": json,
+            "by_function": by_function
         });
         let _ = writeln!(
             out,
-            "busbar: with {server}: {calls} calls, {waits} round trips, {sent} bytes sent, \
-             {received} received, {shared} through shared memory"
+            "busbar: with {server}: {calls} calls, {waits} round trips ({own} of the program's \
+             threads), {sent} bytes sent, {received} received, {shared} through shared memory"
         );
         if rdma_sent + rdma_received > 0 {
             let _ = writeln!(

@@ -3,6 +3,7 @@
 use crate::hello::{Hello, Road};
 use crate::holding::Holding;
 use crate::talk::{Talk, Waits};
+use crate::text::tidy;
 use core::net::SocketAddr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -28,6 +29,8 @@ pub enum Order {
     News {
         /// The sentence.
         text: String,
+        /// Whether the client's user is to read it, whatever else is logged.
+        loss: bool,
     },
     /// On what the session's turns are said, which comes along; before its first connection.
     Board,
@@ -46,6 +49,9 @@ pub enum Order {
     Memory {
         /// `None` for as many as there are.
         most: Option<u64>,
+        /// Of each of its devices, and not of all together.
+        #[serde(default)]
+        of_each: bool,
     },
     /// What the session's bytes are to pass from now on.
     Path {
@@ -81,6 +87,9 @@ pub struct Attach {
     /// The most bytes of device memory that it may have.
     #[serde(default)]
     pub memory: Option<u64>,
+    /// Of each of them, and not of all together.
+    #[serde(default)]
+    pub of_each: bool,
     /// How long to keep the session without a connection, in seconds.
     pub resume_seconds: u64,
     /// What it takes to go on with the connection, where it is encrypted.
@@ -194,6 +203,8 @@ pub enum Report {
         /// Whether it has.
         yes: bool,
     },
+    /// Work of the session's has had a fault that has lost a context.
+    Faulted,
     /// A communicator of the session's has failed by itself: ranks that NCCL does not tell are to
     /// hear of it.
     Failed {
@@ -235,10 +246,30 @@ impl Lent {
     }
 }
 
+/// The longest text of a report, and the longest name of a path.
+const MOST_TEXT: usize = 1000;
+const MOST_PATH: usize = 16;
+
 impl Report {
     /// As it travels.
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Makes of what a worker says what can be kept and shown: a client's code may run there.
+    pub fn tame(&mut self) {
+        match self {
+            Self::Attached { path, why } => {
+                tidy(path, MOST_PATH);
+                why.iter_mut().for_each(|w| tidy(w, MOST_TEXT));
+            }
+            Self::Failed { why } | Self::Ended { why } => tidy(why, MOST_TEXT),
+            Self::Late { what } => tidy(what, MOST_TEXT),
+            Self::Waits(waits) => waits.tame(),
+            Self::Holds(holding) => holding.tame(),
+            Self::Ready | Self::Detached | Self::Joined { .. } | Self::Moved => {}
+            Self::Faulted | Self::Socket(_) => {}
+        }
     }
 }
 
@@ -251,6 +282,7 @@ pub fn scratch_prefix(process: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::holding::Memory;
 
     #[test]
     fn keys_travel_and_are_not_shown() {
@@ -261,6 +293,61 @@ mod tests {
         assert_eq!(serde_json::from_str::<Hidden>(&text).unwrap(), keys);
         for bad in ["\"0\"", "\"0x\"", "7"] {
             assert!(serde_json::from_str::<Hidden>(bad).is_err());
+        }
+    }
+    #[test]
+    fn what_a_worker_says_can_be_kept_added_up_and_shown() {
+        let evil = "\u{1b}[2J".to_string() + &"x".repeat(10_000);
+        let plain = |t: &str| t.len() <= MOST_TEXT && t.starts_with("?[2J");
+        let tamed = |mut r: Report| {
+            r.tame();
+            r
+        };
+        let text = || evil.clone();
+        let (path, why) = (text(), Some(text()));
+        match tamed(Report::Attached { path, why }) {
+            Report::Attached { path, why } => {
+                assert!(path.len() <= MOST_PATH && plain(&why.unwrap()), "{path}");
+            }
+            other => panic!("{other:?}"),
+        }
+        for said in [
+            Report::Failed { why: text() },
+            Report::Ended { why: text() },
+            Report::Late { what: text() },
+        ] {
+            match tamed(said) {
+                Report::Failed { why: t } | Report::Ended { why: t } | Report::Late { what: t } => {
+                    assert!(plain(&t), "{t}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        let mut holding = Holding::default();
+        let much = Memory {
+            pieces: u64::MAX,
+            bytes: u64::MAX,
+            most: u64::MAX,
+        };
+        holding.objects.insert(text(), 1);
+        for i in 0..1000 {
+            holding.objects.insert(format!("o{i}"), u64::MAX);
+            holding.memory.insert(format!("m{i}"), much);
+        }
+        holding.traffic.bytes_in = u64::MAX;
+        holding.traffic.bytes_out = u64::MAX;
+        match tamed(Report::Holds(holding)) {
+            Report::Holds(h) => {
+                assert!(h.objects.len() <= 64 && !h.objects.contains_key(&evil));
+                // Of as many sessions as a server may have.
+                assert!(
+                    (0..1024)
+                        .try_fold(0u64, |n, _| n.checked_add(h.bytes()))
+                        .is_some()
+                );
+                assert!(h.traffic.bytes().0 < u64::MAX);
+            }
+            other => panic!("{other:?}"),
         }
     }
 }

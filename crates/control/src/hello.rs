@@ -128,6 +128,39 @@ impl std::str::FromStr for Road {
     }
 }
 
+/// How a session has its devices beside others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Its work is apart from others', and a fault in theirs is theirs alone.
+    #[default]
+    Isolated,
+    /// Its kernels run at the same time as those of the same login's other dense sessions, and a
+    /// fault in one ends them all.
+    Dense,
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Isolated => "isolated",
+            Self::Dense => "dense",
+        })
+    }
+}
+
+impl std::str::FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "" | "isolated" => Ok(Self::Isolated),
+            "dense" => Ok(Self::Dense),
+            other => Err(format!("`{other}` is neither isolated nor dense")),
+        }
+    }
+}
+
 /// Who asks. Shown to people; the process fields also let a server on the same host see at once
 /// that a client has died.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
@@ -219,8 +252,14 @@ pub struct Hello {
     pub share: u32,
     /// Likewise, who goes first, the higher.
     pub priority: i32,
-    /// Open: on how many devices the session is to have its part; 0 for one.
+    /// Open: how the session has its devices beside others.
+    pub mode: Mode,
+    /// Open: on how many devices the session is to have its part; 0 for one, or for all that its
+    /// lease has.
     pub devices: u32,
+    /// Open: after how many seconds in which it does nothing the session's share of time is others'
+    /// until it works again; 0 for never.
+    pub idle: u32,
     /// Lease: what to reserve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserve: Option<Reserve>,
@@ -245,8 +284,8 @@ pub const BUSY: &str = "busy";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// One word a program can match: `hello`, `version`, `token`, `tls`, `no_device`, `taken`,
-    /// `lease`, `api`, `session`, `limit`, `memory`, `share`, `policy`, `link`, `rdma`, `internal`,
-    /// [`BUSY`].
+    /// `lease`, `api`, `session`, `limit`, `memory`, `share`, `mode`, `policy`, `link`, `rdma`,
+    /// `internal`, [`BUSY`].
     pub code: String,
     /// One sentence that says what to do. What a server says is a line of text when it is read.
     #[serde(deserialize_with = "line")]

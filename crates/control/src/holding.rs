@@ -1,7 +1,16 @@
 //! What a session holds at its worker.
 
+use crate::text::is_plain;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// The most kinds of anything, the longest name of one, and the most bytes or pieces of one: of
+/// that many kinds and sessions the sum is a number still.
+const MOST_KINDS: usize = 64;
+const MOST_NAME: usize = 64;
+const MOST: u64 = 1 << 47;
+/// The most that connections carry.
+const MOST_CARRIED: u64 = 1 << 53;
 
 /// How many objects of each kind live, and how much device memory there is by kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,13 +45,10 @@ pub struct Traffic {
 }
 
 impl std::ops::AddAssign for Traffic {
-    fn add_assign(&mut self, o: Self) {
-        self.records += o.records;
-        self.round_trips += o.round_trips;
-        self.bytes_in += o.bytes_in;
-        self.bytes_out += o.bytes_out;
-        self.rdma_in += o.rdma_in;
-        self.rdma_out += o.rdma_out;
+    fn add_assign(&mut self, mut o: Self) {
+        for (mine, theirs) in self.each().into_iter().zip(o.each()) {
+            *mine = mine.saturating_add(*theirs);
+        }
     }
 }
 
@@ -59,16 +65,56 @@ pub struct Memory {
 }
 
 impl Traffic {
+    fn each(&mut self) -> [&mut u64; 6] {
+        [
+            &mut self.records,
+            &mut self.round_trips,
+            &mut self.bytes_in,
+            &mut self.bytes_out,
+            &mut self.rdma_in,
+            &mut self.rdma_out,
+        ]
+    }
+
     /// Bytes that came and went, over everything and over queue pairs.
     pub fn bytes(&self) -> (u64, u64) {
-        (self.bytes_in + self.bytes_out, self.rdma_in + self.rdma_out)
+        let both = |a: u64, b| a.saturating_add(b);
+        (
+            both(self.bytes_in, self.bytes_out),
+            both(self.rdma_in, self.rdma_out),
+        )
     }
+}
+
+/// Leaves so many kinds whose names can be shown.
+fn tame<T>(kinds: &mut BTreeMap<String, T>, mut number: impl FnMut(&mut T)) {
+    kinds.retain(|name, _| name.len() <= MOST_NAME && name.chars().all(is_plain));
+    while kinds.len() > MOST_KINDS {
+        kinds.pop_last();
+    }
+    kinds.values_mut().for_each(&mut number);
 }
 
 impl Holding {
     /// Bytes of all kinds.
     pub fn bytes(&self) -> u64 {
-        self.memory.values().map(|m| m.bytes).sum()
+        let all = self.memory.values().map(|m| m.bytes);
+        all.fold(0, u64::saturating_add)
+    }
+
+    /// Makes of what somebody says what can be kept, added up and shown.
+    pub(crate) fn tame(&mut self) {
+        let memory = |m: &mut Memory| {
+            for n in [&mut m.pieces, &mut m.bytes, &mut m.most] {
+                *n = MOST.min(*n);
+            }
+        };
+        tame(&mut self.objects, |n| *n = MOST.min(*n));
+        tame(&mut self.memory, memory);
+        tame(&mut self.host_memory, memory);
+        for n in self.traffic.each() {
+            *n = MOST_CARRIED.min(*n);
+        }
     }
 }
 

@@ -141,9 +141,15 @@ pub struct Session {
     /// The thousandths of its devices' time that are promised to it, if any are.
     #[serde(default)]
     pub share: Option<u32>,
+    /// That is others' at the moment: it has done nothing for long.
+    #[serde(default)]
+    pub lent: bool,
     /// Who goes first, the higher.
     #[serde(default)]
     pub priority: i32,
+    /// Whether its kernels run beside those of its login's other dense sessions.
+    #[serde(default)]
+    pub dense: bool,
     /// What it has had of the time of each of its devices; `None` of one without turns.
     #[serde(default)]
     pub time: Vec<Option<Time>>,

@@ -1,6 +1,10 @@
 //! What ranks of a job say to each other, when a call of several of them does not end.
 
+use crate::text::tidy;
 use serde::{Deserialize, Serialize};
+
+/// The longest text.
+const MOST: usize = 400;
 
 /// What ranks of a job say to each other, by their servers, when a call of several of them does not
 /// end.
@@ -36,6 +40,24 @@ pub struct Waits {
     /// Who it is, once its server has passed it on.
     #[serde(default)]
     pub who: String,
+}
+
+impl Talk {
+    /// Makes of what somebody says what can be kept and shown.
+    pub fn tame(&mut self) {
+        match self {
+            Self::Waits(waits) => waits.tame(),
+            Self::Late { text } => tidy(text, MOST),
+        }
+    }
+}
+
+impl Waits {
+    /// See [`Talk::tame`].
+    pub fn tame(&mut self) {
+        tidy(&mut self.call, MOST);
+        tidy(&mut self.who, MOST);
+    }
 }
 
 /// Whose part a call takes.

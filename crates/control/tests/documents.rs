@@ -167,6 +167,7 @@ fn a_field_that_one_cannot_do_without_is_missed_in_one_sentence() {
         protocol: 1,
         devices: vec![0],
         memory: None,
+        of_each: false,
         resume_seconds: 60,
         keys: Hidden::default(),
         place: Place::default(),

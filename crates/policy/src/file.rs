@@ -191,6 +191,7 @@ struct Entry {
     share: Option<Limit<Share>>,
     priority: Option<Limit<i32>>,
     links: Option<bool>,
+    dense: Option<bool>,
 }
 
 impl Entry {
@@ -222,6 +223,7 @@ impl Entry {
             priority: or(self.priority, &others.priority),
             opens: or(self.opens_per_minute, &others.opens),
             links: self.links.unwrap_or(others.links),
+            dense: self.dense.unwrap_or(others.dense),
         }
     }
 }

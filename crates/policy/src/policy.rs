@@ -29,6 +29,8 @@ pub struct Rules {
     pub opens: Option<u64>,
     /// Have this server dial others, or be dialled, for copies between its sessions.
     pub links: bool,
+    /// Have sessions that share their devices densely.
+    pub dense: bool,
 }
 
 impl Default for Rules {
@@ -46,6 +48,7 @@ impl Default for Rules {
             priority: None,
             opens: None,
             links: true,
+            dense: true,
         }
     }
 }
@@ -87,6 +90,8 @@ pub enum What {
     Opens(u64, u64),
     /// Have links between servers.
     Links,
+    /// Have dense sessions.
+    Dense,
 }
 
 impl Forbidden {
@@ -100,7 +105,8 @@ impl Forbidden {
             | What::Share(_)
             | What::Priority(_)
             | What::Opens(..)
-            | What::Links => false,
+            | What::Links
+            | What::Dense => false,
         }
     }
 }
@@ -145,6 +151,10 @@ impl fmt::Display for Forbidden {
                 "may have priority {most} at most: ask for less with --priority (BUSBAR_PRIORITY)"
             ),
             What::Links => write!(f, "may have no links between servers: {ASK} if it should"),
+            What::Dense => write!(
+                f,
+                "may have no dense sessions: leave --mode (BUSBAR_MODE) away, or {ASK}"
+            ),
             What::Opens(0, _) => write!(f, "may open nothing: {ASK} if it should"),
             What::Opens(n, again) => write!(
                 f,
@@ -248,6 +258,14 @@ impl Policy {
         match self.of(tenant).links {
             true => Ok(()),
             false => Err(Self::no(tenant, What::Links)),
+        }
+    }
+
+    /// Whether a tenant's sessions may share their devices densely.
+    pub fn may_be_dense(&self, tenant: &str) -> Result<(), Forbidden> {
+        match self.of(tenant).dense {
+            true => Ok(()),
+            false => Err(Self::no(tenant, What::Dense)),
         }
     }
 

@@ -8,6 +8,9 @@ use busbar_control::status;
 use busbar_policy::Policy;
 use std::time::Duration;
 
+/// The most leases: one that is kept needs nobody who is there, and each costs all that is asked of
+/// the pool a little.
+const MOST: usize = 1024;
 /// How many of those who stand in line are shown at a time.
 const SHOWN: usize = 100;
 /// And how many names of those for whom one of them waits.
@@ -164,6 +167,9 @@ impl Pool {
         devices.dedup();
         if devices.is_empty() {
             return Ok(self.state(name));
+        }
+        if self.leases.len() >= MOST {
+            return Err(Refused::TooManyLeases(MOST));
         }
         let has = self.reserved(&claim.tenant);
         self.policy

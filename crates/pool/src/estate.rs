@@ -50,6 +50,7 @@ impl Pool {
                 priority: s.priority,
             },
             drawn: s.drawn,
+            lent: false,
         };
         self.sessions.insert(s.session.clone(), placed);
         self.settle();

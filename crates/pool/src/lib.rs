@@ -14,6 +14,7 @@ pub mod choose;
 mod claims;
 mod estate;
 pub mod gather;
+pub mod idle;
 mod lease;
 pub mod queue;
 pub mod quota;
@@ -49,8 +50,11 @@ pub struct Asker<'a> {
     pub share: Option<Share>,
     /// Who goes first, the higher.
     pub priority: i32,
-    /// On how many devices, if the session is to have a part.
+    /// On how many devices, if the session is to have a part; 0 for one, or for all that its lease
+    /// has.
     pub parts: usize,
+    /// Its process has a session here: what it asks for is there.
+    pub served: bool,
 }
 
 impl Asker<'_> {
@@ -71,6 +75,8 @@ pub struct Placing {
     pub promised: bool,
     /// What it has of their time.
     pub part: Part,
+    /// The share of it that is promised to it, and others' as long as it does nothing.
+    pub lent: Option<Share>,
     /// Whose turns its own are among, for each device: a number, and whether it is a processor.
     pub places: Vec<(usize, bool)>,
     /// Its lease, as others see it.
@@ -90,12 +96,24 @@ struct Placed {
     devices: Vec<usize>,
     /// The most memory that it may have.
     memory: Option<u64>,
-    /// Whether that is promised to it, of its one device.
+    /// Whether that is promised to it, of each of its devices.
     promised: bool,
     /// What it has of its devices' time.
     part: Part,
     /// Whether what is promised to it is of what its lease has.
     drawn: bool,
+    /// Whether its share is others' meanwhile: it has done nothing for long.
+    lent: bool,
+}
+
+impl Placed {
+    /// What it has of its devices' time now.
+    fn part(&self) -> Part {
+        Part {
+            share: self.part.share.filter(|_| !self.lent),
+            ..self.part
+        }
+    }
 }
 
 /// A device of the pool.
@@ -192,6 +210,11 @@ impl Pool {
     /// Counts that a tenant opens something, if it may do so as often.
     pub fn arrives(&mut self, tenant: &str, now: Duration) -> Result<(), Refused> {
         Ok(self.rates.open(&self.policy, tenant, now)?)
+    }
+
+    /// Whether a tenant's sessions may share their devices densely.
+    pub fn may_be_dense(&self, tenant: &str) -> Result<(), Refused> {
+        Ok(self.policy.may_be_dense(tenant)?)
     }
 
     /// Whether a tenant's sessions may be linked to others at another server.
@@ -293,18 +316,28 @@ impl Pool {
         s.drawn && lease.is_some_and(|l| self.leases.contains_key(l))
     }
 
+    /// What a lease keeps from others: its share is theirs while all of its sessions are idle.
+    fn kept(&self, name: &str, lease: &Lease) -> Want {
+        let drawn = self.sessions.values();
+        let mut drawn = drawn.filter(|s| s.drawn && s.lease.as_deref() == Some(name));
+        let (some, lent) = (drawn.clone().next().is_some(), drawn.all(|s| s.lent));
+        match lease.claim.want {
+            Want::Part { memory, .. } if some && lent => Want::Part { memory, share: 0 },
+            want => want,
+        }
+    }
+
     /// The parts of a device that leases have, and those that are on offer.
     fn parts(&self, place: usize) -> impl Iterator<Item = (u64, Share)> {
         let of = self.clock(place);
-        let leases = self
-            .leases
-            .values()
-            .filter(move |l| l.devices.contains(&of));
+        let leases = self.leases.iter();
+        let leases = leases.filter(move |(_, l)| l.devices.contains(&of));
         let offers = self.queue.iter().filter(move |c| {
             let offer = self.offers.get(&c.name);
             offer.is_some_and(|o| o.contains(&of))
         });
-        let all = leases.map(|l| l.claim.want).chain(offers.map(|c| c.want));
+        let leases = leases.map(|(name, l)| self.kept(name, l));
+        let all = leases.chain(offers.map(|c| c.want));
         all.filter_map(|want| match want {
             Want::Part { memory, share } => Some((memory, share)),
             Want::Whole => None,
@@ -322,7 +355,7 @@ impl Pool {
     /// What of its time is, in thousandths.
     fn promised_share(&self, place: usize, but: &str) -> Share {
         let all = self.on(place, but).filter(|s| !self.counted(s));
-        let own: Share = all.filter_map(|s| s.part.share).sum();
+        let own: Share = all.filter_map(|s| s.part().share).sum();
         own + self.parts(place).map(|(_, share)| share).sum::<Share>()
     }
 
@@ -403,17 +436,19 @@ impl Pool {
             if self.places[i].leader != Some(i) {
                 return Room::default();
             }
-            let of = |l: &&Lease| l.devices.contains(&i);
-            let leases: Vec<_> = self.leases.values().filter(of).collect();
+            let leases = self.leases.iter();
+            let leases: Vec<_> = leases.filter(|(_, l)| l.devices.contains(&i)).collect();
             let sessions = self.on(i, "").filter(|s| !self.counted(s));
             let (mut memory, mut share) = (0, 0);
             for s in sessions {
                 memory += s.memory.filter(|_| s.promised).unwrap_or(0);
-                share += s.part.share.unwrap_or(0);
+                share += s.part().share.unwrap_or(0);
             }
             let mut room = Room::of(self.places[i].device.memory);
             room.take(&Want::Part { memory, share });
-            leases.iter().for_each(|l| room.take(&l.claim.want));
+            for (name, l) in &leases {
+                room.take(&self.kept(name, l));
+            }
             room.idle = leases.is_empty() && !self.used(i);
             room
         };
@@ -468,9 +503,9 @@ impl Pool {
         }
     }
 
-    /// What a session gets of what its lease has: the part that others of the lease have left, of
-    /// one device if that is memory. Nothing where the lease has no part, or where the session
-    /// asks for more than is left, which has to be found beside the lease.
+    /// What a session gets of what its lease has: what others of it have left of each device, or of
+    /// as many as it asks for, of which most is left. Nothing where the lease has no part, or where
+    /// the session asks for more than is left, which has to be found beside the lease.
     fn draw(&self, seen: &[usize], asker: &Asker<'_>) -> Result<Option<Drawn>, Refused> {
         let lease = self.leases.get(asker.lease);
         let Some((lease, Want::Part { memory, share })) = lease.map(|l| (l, l.claim.want)) else {
@@ -495,44 +530,33 @@ impl Pool {
             }
             (m, t)
         };
-        let fits =
-            |(m, t): (u64, Share)| m >= asker.memory.unwrap_or(0) && t >= asker.share.unwrap_or(0);
-        let of = |(m, t): (u64, Share)| {
-            let memory = asker.memory.unwrap_or(m);
-            let share = asker.share.unwrap_or(t);
-            (
-                Some(memory).filter(|n| *n > 0),
-                Some(share).filter(|n| *n > 0),
-            )
+        let fits = |(m, t): (u64, Share)| {
+            let some = memory == 0 || m > 0;
+            some && m >= asker.memory.unwrap_or(0) && t >= asker.share.unwrap_or(0)
         };
-        if memory > 0 {
-            let fit = ours.iter().copied().filter(|d| {
-                let left = left(*d);
-                left.0 > 0 && fits(left)
-            });
-            // The one with most left, the first of those.
-            let best = fit.max_by_key(|d| (left(*d).0, std::cmp::Reverse(*d)));
-            return match best {
-                Some(d) => {
-                    let (memory, share) = of(left(d));
-                    Ok(Some(Drawn {
-                        devices: vec![d],
-                        memory,
-                        share,
-                    }))
-                }
-                None if asker.memory.is_some() => Ok(None),
-                None => Err(Refused::Drawn(memory)),
-            };
+        let mut devices: Vec<_> = ours.into_iter().filter(|d| fits(left(*d))).collect();
+        devices.sort_by_key(|d| std::cmp::Reverse(left(*d)));
+        if asker.parts > 0 {
+            devices.truncate(asker.parts);
         }
-        let least = ours.iter().map(|d| left(*d)).min_by_key(|l| l.1);
-        Ok(least.filter(|l| fits(*l)).map(|l| {
-            let (memory, share) = of(l);
-            Drawn {
-                devices: ours,
-                memory,
-                share,
-            }
+        let least = |of: fn((u64, Share)) -> u64| devices.iter().map(|d| of(left(*d))).min();
+        let Some(all) = least(|l| l.0) else {
+            return match asker.memory {
+                None if memory > 0 => Err(Refused::Drawn(memory)),
+                _ => Ok(None),
+            };
+        };
+        let share = asker.share.or(least(|l| l.1.into()).map(|n| n as Share));
+        let memory = Some(asker.memory.unwrap_or(all)).filter(|n| *n > 0);
+        // What the tenant may have is of all devices of a session together.
+        if let (Some(each), Ok(Some(most))) = (memory, self.policy.memory(asker.tenant, None)) {
+            devices.truncate((most / each).max(1) as usize);
+        }
+        devices.sort_unstable();
+        Ok(Some(Drawn {
+            devices,
+            memory,
+            share: share.filter(|n| *n > 0),
         }))
     }
 
@@ -568,6 +592,7 @@ impl Pool {
                 },
                 devices: of.devices,
                 drawn: true,
+                lent: false,
             },
             None => {
                 if asker.asks() {
@@ -581,6 +606,7 @@ impl Pool {
                     promised: asker.memory.is_some(),
                     part,
                     drawn: false,
+                    lent: false,
                 }
             }
         };
@@ -607,6 +633,9 @@ impl Pool {
         };
         if let Err(no) = may.and_then(|()| memory()).and_then(time) {
             return Some(no.into());
+        }
+        if asker.served {
+            return None;
         }
         let mut why = None;
         for api in ["cuda", "opencl"] {
@@ -669,10 +698,30 @@ impl Pool {
         if let Some(p) = self.sessions.get_mut(session) {
             (p.part, p.memory, p.promised) = (part, most, memory.is_some());
             // From now on it has what it has by itself.
-            p.drawn = false;
+            (p.drawn, p.lent) = (false, false);
         }
         self.settle();
         Ok(self.placed(session))
+    }
+
+    /// A session has done nothing for long, and its share is others' from now on; or it works
+    /// again, and has its share back as soon as there is room. Whether anything changes.
+    pub fn lend(&mut self, session: &str, idle: bool) -> bool {
+        let Some(p) = self.sessions.get_mut(session) else {
+            return false;
+        };
+        if p.part.share.is_none() || p.lent == idle {
+            return false;
+        }
+        p.lent = idle;
+        let devices = p.devices.clone();
+        let fits = |d: &usize| self.promised_share(*d, "") <= share::WHOLE;
+        let fits = idle || devices.iter().all(fits);
+        if let Some(p) = self.sessions.get_mut(session).filter(|_| !fits) {
+            p.lent = true;
+        }
+        self.settle();
+        fits
     }
 
     /// A session is over.
@@ -712,7 +761,8 @@ impl Pool {
             devices: self.ordinals(&p.devices),
             memory: p.memory,
             promised: p.promised,
-            part: p.part,
+            part: p.part(),
+            lent: p.part.share.filter(|_| p.lent),
             places: p
                 .devices
                 .iter()

@@ -35,6 +35,8 @@ pub enum Refused {
     Drawn(u64),
     /// The server has as many sessions as it takes.
     TooManySessions(usize),
+    /// Likewise of leases.
+    TooManyLeases(usize),
     /// No device has as much memory that is not promised.
     Full {
         /// What was asked for.
@@ -79,6 +81,7 @@ impl Refused {
             | Self::UnknownLease
             | Self::NoLease(_)
             | Self::TooManySessions(_)
+            | Self::TooManyLeases(_)
             | Self::NoSession(_) => false,
         }
     }
@@ -146,6 +149,11 @@ impl fmt::Display for Refused {
                     "the server already has {n} sessions, as many as it takes; try later"
                 )
             }
+            Self::TooManyLeases(n) => write!(
+                f,
+                "the server already has {n} leases, as many as it takes; try later, or end some \
+                  with `busbar release`"
+            ),
             Self::Full { wanted, free, all } => {
                 let then = match wanted > all {
                     true => "as that is all that there is, ask for less with -m (BUSBAR_MEMORY)",
@@ -193,7 +201,7 @@ impl From<Refused> for Refusal {
             Refused::NoDevice { .. } => "no_device",
             Refused::Taken { .. } => "taken",
             Refused::UnknownLease | Refused::NameTaken | Refused::NoLease(_) => "lease",
-            Refused::TooManySessions(_) => "limit",
+            Refused::TooManySessions(_) | Refused::TooManyLeases(_) => "limit",
             Refused::Full { .. } | Refused::Drawn(_) => "memory",
             Refused::Late { .. } | Refused::Few { .. } => "share",
             Refused::NoSession(_) => "session",

@@ -448,6 +448,28 @@ fn take(p: &mut Pool, name: &'static str, n: usize, want: Want) -> Vec<u32> {
 }
 
 #[test]
+fn there_are_only_so_many_leases_however_little_each_of_them_has() {
+    let mut p = pool(1);
+    let kept = |p: &mut Pool, name: &str| {
+        let nothing = ask("", 1, part(0, 0));
+        p.stand(&of(""), &Ask { name, ..nothing })?;
+        let taken = p.take(name, &[0]);
+        p.keep(name, Duration::MAX);
+        taken.inspect_err(|_| p.leave(name))
+    };
+    let names = (0..2000).map(|n| format!("lease{n}"));
+    let had = names.map(|n| kept(&mut p, &n)).take_while(Result::is_ok);
+    assert_eq!(had.count(), 1024);
+    let full = kept(&mut p, "another").unwrap_err();
+    assert!(
+        full.to_string().contains("already has 1024 leases"),
+        "{full}"
+    );
+    p.end_lease("lease7").unwrap();
+    assert_eq!(kept(&mut p, "another"), Ok(State::Has(vec![0])));
+}
+
+#[test]
 fn the_line_is_shown_to_those_whom_it_concerns() {
     let mut p = pool(2);
     take(&mut p, "first", 1, Want::Whole);
@@ -597,7 +619,29 @@ fn a_lease_of_parts_is_promised_to_its_sessions_and_to_nobody_else() {
     p.stand(&of(""), &ask("whole", 1, Want::Whole)).unwrap();
     assert!(standing(&p, "whole").offer.is_empty(), "nobody is idle");
     p.leave("whole");
-    // Each session of the lease has one device's part, the next what is left.
+    // A session of the lease has its part of each device, the next nothing.
+    let all = p.open("all", "cuda", &of("a")).unwrap();
+    assert_eq!(
+        (all.devices, all.memory, all.part.share),
+        (vec![0, 1], Some(60), Some(500))
+    );
+    assert_eq!(
+        p.open("s1", "cuda", &of("a")).unwrap_err(),
+        Refused::Drawn(60)
+    );
+    // To whoever has it the devices are shown as before.
+    let shown = |served| p.devices(&Asker { served, ..of("a") })[0].yours;
+    assert_eq!([shown(false), shown(true)], [false, true]);
+    p.close("all");
+    // One that is a rank has one device's, the next what is left.
+    let of = |lease| Asker {
+        parts: 1,
+        ..of(lease)
+    };
+    let with = |memory, lease| Asker {
+        memory: Some(memory),
+        ..of(lease)
+    };
     let s1 = p.open("s1", "cuda", &of("a")).unwrap();
     assert_eq!(
         (s1.devices, s1.memory, s1.part.share),
@@ -638,10 +682,64 @@ fn a_lease_of_parts_is_promised_to_its_sessions_and_to_nobody_else() {
     assert_eq!(p.open("s2", "cuda", &of("")).unwrap().devices, [0, 1]);
     // Time alone is had of all devices at once.
     assert_eq!(take(&mut p, "time", 2, part(0, 250)), [0, 1]);
-    let s3 = p.open("s3", "cuda", &of("time")).unwrap();
+    let all = Asker {
+        parts: 0,
+        ..of("time")
+    };
+    let s3 = p.open("s3", "cuda", &all).unwrap();
     assert_eq!((s3.devices, s3.part.share), (vec![0, 1], Some(250)));
     let e = p.stand(&of(""), &ask("big", 1, part(101, 0))).unwrap_err();
     assert!(!e.may_pass(), "{e}");
+}
+
+#[test]
+fn the_share_of_an_idle_session_is_others_until_it_works_again_and_there_is_room() {
+    let mut p = of_100(1);
+    let with = |share, lease| Asker {
+        share: Some(share),
+        ..of(lease)
+    };
+    let share = |p: &Pool, s: &str| (p.placed(s).part.share, p.placed(s).lent);
+    p.open("a", "cuda", &with(700, "")).unwrap();
+    let late = p.open("b", "cuda", &with(500, "")).unwrap_err();
+    assert!(matches!(late, Refused::Late { free: 300, .. }), "{late}");
+    assert!(p.lend("a", true) && !p.lend("a", true));
+    assert_eq!(share(&p, "a"), (None, Some(700)));
+    // Whoever stands in line is offered it, too.
+    p.stand(&of(""), &ask("line", 1, part(0, 900))).unwrap();
+    assert_eq!(standing(&p, "line").offer, [0]);
+    p.leave("line");
+    p.open("b", "cuda", &with(500, "")).unwrap();
+    assert_eq!(p.devices(&of(""))[0].promised_share, 500);
+    // It works as one without a promise until there is room.
+    assert!(!p.lend("a", false));
+    assert_eq!(share(&p, "a"), (None, Some(700)));
+    p.close("b");
+    assert!(p.lend("a", false));
+    assert_eq!(share(&p, "a"), (Some(700), None));
+    assert_eq!(p.devices(&of(""))[0].promised_share, 700);
+    p.close("a");
+    // What a lease has is lent when all of its sessions are idle, and memory is not.
+    assert_eq!(take(&mut p, "l", 1, part(60, 800)), [0]);
+    let half = Asker {
+        memory: Some(20),
+        ..with(400, "l")
+    };
+    p.open("l1", "cuda", &half).unwrap();
+    p.open("l2", "cuda", &half).unwrap();
+    let promised = |p: &Pool| {
+        let d = &p.devices(&of(""))[0];
+        (d.promised, d.promised_share)
+    };
+    p.lend("l1", true);
+    assert_eq!(promised(&p), (60, 800));
+    p.lend("l2", true);
+    assert_eq!(promised(&p), (60, 0));
+    assert!(p.lend("l1", false));
+    assert_eq!(promised(&p), (60, 800));
+    // Who has no share has none to lend.
+    p.open("c", "cuda", &of("")).unwrap();
+    assert!(!p.lend("c", true) && !p.lend("nobody", true));
 }
 
 #[test]

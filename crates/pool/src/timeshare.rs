@@ -236,6 +236,16 @@ impl Timeshare {
         self.turn.take_if(|t| t.of.remove(&of) && t.of.is_empty());
     }
 
+    /// Whether a session is there.
+    pub fn has_joined(&self, of: u64) -> bool {
+        self.members.contains_key(&of)
+    }
+
+    /// What a session was told last.
+    pub fn said(&self, of: u64) -> Option<Word> {
+        self.members.get(&of).map(|m| m.said)
+    }
+
     /// A session's part changes.
     pub fn set(&mut self, of: u64, part: Part) {
         if let Some(m) = self.members.get_mut(&of) {

@@ -1,4 +1,5 @@
-//! How fast a connection over RDMA is: `rdma_rate DEVICE [MEGABYTES]`.
+//! How fast a connection over RDMA is: `rdma_rate DEVICE rate MEGABYTES` or `rdma_rate DEVICE
+//! latency`.
 //!
 //! Both ends are in this process. Prints, a line of JSON each, the rate of long slices that are
 //! moved in place and of such as take the ring, and half of a round trip of 8 bytes, of ends that
@@ -112,19 +113,27 @@ fn latency(device: &str, times: usize, wait: Wait) -> Result<f64, Box<dyn Error>
     Ok(all[times / 2].as_secs_f64() * 1e6 / 2.0)
 }
 
+fn latencies(device: &str) -> Result<(), Box<dyn Error>> {
+    let looking = latency(device, 1000, Wait::Look)?;
+    let asleep = latency(device, 1000, Wait::Sleep)?;
+    println!(
+        r#"{{"bytes": 8, "half_round_trip_us": {looking:.1}, "half_asleep_us": {asleep:.1}}}"#
+    );
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let device = args.next().ok_or("rdma_rate DEVICE [MEGABYTES]")?;
-    let total = args.next().map_or(Ok(64), |n| n.parse::<usize>())? << 20;
+    let usage = "rdma_rate DEVICE (rate MEGABYTES | latency)";
+    let (device, what) = args.next().zip(args.next()).ok_or(usage)?;
+    if what == "latency" {
+        return latencies(&device);
+    }
+    let total = args.next().ok_or(usage)?.parse::<usize>()? << 20;
     for len in [64 << 10, 256 << 10, 1 << 20, 4 << 20] {
         let direct = rate(&device, len, total, true)?;
         let ring = rate(&device, len, total, false)?;
         println!(r#"{{"bytes": {len}, "in_place_mb_s": {direct:.1}, "ring_mb_s": {ring:.1}}}"#);
     }
-    let looking = latency(&device, 1000, Wait::Look)?;
-    let asleep = latency(&device, 1000, Wait::Sleep)?;
-    println!(
-        r#"{{"bytes": 8, "half_round_trip_us": {looking:.1}, "half_asleep_us": {asleep:.1}}}"#
-    );
     Ok(())
 }

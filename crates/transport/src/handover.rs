@@ -145,8 +145,9 @@ fn receive(from: &OwnedFd, most: usize) -> io::Result<Option<(Vec<u8>, Vec<Owned
         let e = io::Error::last_os_error();
         match e.kind() {
             io::ErrorKind::Interrupted => {}
-            // The other side went with something of ours unread: an end as any other.
-            io::ErrorKind::ConnectionReset => return Ok(None),
+            // The other side went with something of ours unread. The system says so once, and ahead
+            // of what that side has said, which comes now; then its end, as any other.
+            io::ErrorKind::ConnectionReset => {}
             _ => return Err(e),
         }
     };
@@ -192,6 +193,17 @@ mod tests {
         };
         assert!(files.iter().zip(&came).all(|(x, y)| number(x) == number(y)));
         assert!(send(&a, b"many", std::iter::repeat_n(&files[0], 9)).is_err());
+    }
+
+    #[test]
+    fn last_words_come_from_who_has_gone_with_something_unread() {
+        let (a, b) = pair().unwrap();
+        send(&a, b"unread", None).unwrap();
+        send(&b, b"why", None).unwrap();
+        drop(b);
+        let (said, _) = recv(&a).unwrap().expect("what was said before the end");
+        assert_eq!(said, b"why");
+        assert!(recv(&a).unwrap().is_none());
     }
 
     #[test]

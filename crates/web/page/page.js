@@ -219,7 +219,7 @@ const showSession = (name, now) => {
   fill(p.devices, s.devices.join(', '), s.lease ? `lease ${s.lease}` : '');
   fill(
     p.part,
-    s.share === null ? 'shared' : percent(s.share),
+    s.share === null ? 'shared' : `${percent(s.share)}${s.lent ? ', lent' : ''}`,
     s.priority ? `priority ${s.priority}` : '',
   );
   const most =

@@ -153,8 +153,12 @@ pub struct Session {
     pub lease: Option<String>,
     /// What of its devices' time is promised to it.
     pub share: Option<f64>,
+    /// That is others' at the moment: it has done nothing for long.
+    pub lent: bool,
     /// Who goes first, the higher.
     pub priority: i32,
+    /// Whether its kernels run beside those of its login's other dense sessions.
+    pub dense: bool,
     /// Its device memory.
     pub memory: Memory,
     /// What it has had of each device that is had in turns.
@@ -446,7 +450,9 @@ fn session(s: &status::Session) -> Session {
         opened: s.opened,
         lease: s.lease.clone(),
         share: s.share.map(thousandths),
+        lent: s.lent,
         priority: s.priority,
+        dense: s.dense,
         memory: Memory {
             used: s.holding.bytes(),
             most: s.memory_limit,

@@ -4,19 +4,21 @@ use crate::api::{self, Device, Lease, Quota, Server, Session, Waiting};
 use crate::backend::{Gate, Overview, Row, View};
 use crate::history::{self, Kept};
 use crate::openapi;
+use crate::places::Places;
 use crate::problem::Fault;
 use axum::body::Bytes;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::{Mutex as Turn, Semaphore};
+use tokio::sync::Mutex as Turn;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 /// How old may be what callers are told.
 const FRESH: Duration = Duration::from_secs(1);
-/// The most who are told what changes.
+/// The most who are told what changes, and those of them who have shown the same.
 const LISTENERS: usize = 64;
+const LISTENERS_OF_ONE: usize = 16;
 /// How long it is kept that nobody asks for.
 const KEPT: Duration = Duration::from_secs(30);
 
@@ -74,7 +76,7 @@ pub(crate) struct App {
     /// The last day.
     pub history: Kept,
     /// Places for those who are told what changes.
-    pub listeners: Arc<Semaphore>,
+    pub listeners: Places<String>,
     seen: Mutex<HashMap<String, (Instant, Last)>>,
 }
 
@@ -85,7 +87,7 @@ impl App {
             local,
             document: format!("{:#}\n", openapi::document()).into(),
             history: Kept::default(),
-            listeners: Arc::new(Semaphore::new(LISTENERS)),
+            listeners: Places::new(LISTENERS, LISTENERS_OF_ONE),
             seen: Mutex::default(),
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::app::{App, Seen, ask};
 use crate::backend::View;
+use crate::places::Place;
 use axum::body::Bytes;
 use http_body::{Body, Frame};
 use serde::Serialize;
@@ -13,7 +14,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 
@@ -82,7 +82,7 @@ fn changes<'a>(
 pub(crate) struct Events {
     next: Receiver<Bytes>,
     /// The stream's place.
-    _place: OwnedSemaphorePermit,
+    _place: Place<String>,
 }
 
 impl Body for Events {
@@ -99,7 +99,7 @@ impl Body for Events {
 }
 
 /// Begins to tell somebody what changes.
-pub(crate) fn start(app: Arc<App>, view: Arc<dyn View>, place: OwnedSemaphorePermit) -> Events {
+pub(crate) fn start(app: Arc<App>, view: Arc<dyn View>, place: Place<String>) -> Events {
     // What is not taken yet is not made either.
     let (to, next) = channel(1);
     tokio::spawn(tell(app, view, to));

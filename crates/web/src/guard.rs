@@ -7,16 +7,20 @@
 //! which the same check holds.
 
 use crate::problem::Fault;
+use crate::strangers::Stranger;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, header};
 use rustls_pki_types::CertificateDer;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Who is at the other end.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Peer {
     pub address: String,
     pub certificate: Option<CertificateDer<'static>>,
+    /// It is one until it was let in once.
+    pub stranger: Option<Arc<Stranger>>,
 }
 
 /// The longest token.

@@ -18,8 +18,10 @@ mod listen;
 mod metrics;
 mod openapi;
 mod patient;
+mod places;
 mod problem;
 mod routes;
+mod strangers;
 
 pub use backend::{Gate, Had, Overview, Row, View};
 pub use listen::{Port, Running, start};

@@ -4,21 +4,23 @@ use crate::app::App;
 use crate::backend::Gate;
 use crate::guard::Peer;
 use crate::patient::Patient;
+use crate::places::Places;
 use crate::routes;
+use crate::strangers::{Network, Strangers};
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -50,47 +52,13 @@ pub struct Port {
 }
 
 /// Addresses that count as one: an IPv4 network of 256, an IPv6 site.
-fn network(ip: IpAddr) -> [u8; 6] {
+fn network(ip: IpAddr) -> Network {
     match ip.to_canonical() {
         IpAddr::V4(a) => {
             let [a, b, c, _] = a.octets();
             [0, 0, 0, a, b, c]
         }
         IpAddr::V6(a) => *a.octets().first_chunk().unwrap_or(&[0; 6]),
-    }
-}
-
-/// The connections that there are.
-#[derive(Clone, Default)]
-struct Places(Arc<Mutex<HashMap<[u8; 6], usize>>>);
-
-/// One of them; it ends when this is dropped.
-struct Place(Places, [u8; 6]);
-
-impl Places {
-    /// A place for somebody, if there is one.
-    fn enter(&self, ip: IpAddr) -> Option<Place> {
-        let of = network(ip);
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let there = all.values().sum::<usize>();
-        let theirs = all.get(&of).copied().unwrap_or_default();
-        if there >= MOST || theirs >= MOST_OF_ONE {
-            return None;
-        }
-        all.insert(of, theirs + 1);
-        Some(Place(self.clone(), of))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut all = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(n) = all.get_mut(&self.1) {
-            *n -= 1;
-            if *n == 0 {
-                all.remove(&self.1);
-            }
-        }
     }
 }
 
@@ -144,7 +112,7 @@ pub fn start(port: Port) -> io::Result<Running> {
 }
 
 async fn accept(listener: &TcpListener, tls: Option<TlsAcceptor>, router: &Router) {
-    let places = Places::default();
+    let (places, strangers) = (Places::new(MOST, MOST_OF_ONE), Strangers::default());
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(new) => new,
@@ -155,23 +123,36 @@ async fn accept(listener: &TcpListener, tls: Option<TlsAcceptor>, router: &Route
                 continue;
             }
         };
+        let of = network(from.ip());
+        let place = match places.enter(of) {
+            Some(place) => Some(place),
+            None => {
+                strangers.make_room(places.has_all_of_one(&of).then_some(of));
+                // It goes when its task has its turn.
+                yield_now().await;
+                places.enter(of)
+            }
+        };
         // One that finds no place is closed.
-        if let Some(place) = places.enter(from.ip()) {
+        if let Some(place) = place {
             let (tls, router) = (tls.clone(), router.clone());
-            tokio::spawn(async move {
-                serve(stream, from, tls, router).await;
+            let stranger = strangers.enter(of);
+            let peer = Peer {
+                address: from.to_string(),
+                certificate: None,
+                stranger: Some(stranger.clone()),
+            };
+            let task = tokio::spawn(async move {
+                serve(stream, peer, tls, router).await;
                 drop(place);
             });
+            stranger.is_served_by(task.abort_handle());
         }
     }
 }
 
-async fn serve(mut stream: TcpStream, from: SocketAddr, tls: Option<TlsAcceptor>, router: Router) {
+async fn serve(mut stream: TcpStream, mut peer: Peer, tls: Option<TlsAcceptor>, router: Router) {
     let _ = stream.set_nodelay(true);
-    let mut peer = Peer {
-        address: from.to_string(),
-        certificate: None,
-    };
     let Some(tls) = tls else {
         return talk(stream, peer, router).await;
     };
@@ -213,19 +194,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_network_does_not_take_all_places() {
-        let places = Places::default();
-        let ip = |n: u8, host: u8| IpAddr::from([10, 0, n, host]);
-        let mut held: Vec<_> = (0..=255).filter_map(|h| places.enter(ip(1, h))).collect();
-        assert_eq!(held.len(), MOST_OF_ONE);
-        for n in 2..=9 {
-            held.extend((0..=255).filter_map(|h| places.enter(ip(n, h))));
-        }
-        assert_eq!(held.len(), MOST);
-        assert!(places.enter(ip(99, 1)).is_none());
-        held.pop();
-        assert!(places.enter(ip(99, 1)).is_some());
-        drop(held);
-        assert!(places.0.lock().expect("no panic").is_empty());
+    fn addresses_of_one_network_count_as_one() {
+        let of = |ip: &str| network(ip.parse().expect("an address"));
+        assert_eq!(of("10.0.0.7"), of("::ffff:10.0.0.200"));
+        assert_ne!(of("10.0.0.7"), of("10.0.1.7"));
+        assert_eq!(of("2001:db8:7:1::1"), of("2001:db8:7:2::2"));
+        assert_ne!(of("2001:db8:7::1"), of("2001:db8:8::1"));
     }
 }

@@ -63,6 +63,9 @@ impl FromRequestParts<Arc<App>> for Caller {
         let admitted = move || {
             let certificate = peer.certificate.as_ref();
             let admitted = app.gate.admit(&token, certificate);
+            if let (Ok(_), Some(stranger)) = (&admitted, &peer.stranger) {
+                stranger.is_known();
+            }
             admitted.inspect_err(|r| app.gate.refused(&peer.address, r))
         };
         Ok(Self(ask(admitted).await??))
@@ -140,9 +143,9 @@ async fn history(State(app): Shared, caller: Caller) -> Answer<History> {
 }
 
 async fn told(State(app): Shared, caller: Caller) -> Result<impl IntoResponse, Fault> {
-    let place = app.listeners.clone().try_acquire_owned();
-    let full = |_| Fault::busy("as many listen as the server tells of changes: try later");
-    let events = events::start(app.clone(), caller.0, place.map_err(full)?);
+    let place = app.listeners.enter(caller.0.key());
+    let full = || Fault::busy("as many listen as the server tells of changes: try later");
+    let events = events::start(app.clone(), caller.0, place.ok_or_else(full)?);
     let kind = [(header::CONTENT_TYPE, "text/event-stream")];
     Ok((kind, Body::new(events)))
 }

@@ -287,6 +287,33 @@ fn whoever_says_half_a_request_is_not_waited_for() {
     }
 }
 
+#[test]
+fn silent_connections_make_room_and_one_that_was_let_in_does_not() {
+    let (at, _) = port(false);
+    let mut known = TcpStream::connect(at).expect("it listens");
+    let ask = |s: &mut TcpStream| {
+        let request = format!("GET /v1/leases HTTP/1.1\r\nhost: {at}\r\n\r\n");
+        let _ = s.write_all(request.as_bytes());
+        let mut head = [0; 12];
+        s.read_exact(&mut head).map(|()| head)
+    };
+    assert_eq!(&ask(&mut known).expect("an answer"), b"HTTP/1.1 200");
+    let silent: Vec<_> = (0..200)
+        .filter_map(|_| TcpStream::connect(at).ok())
+        .collect();
+    assert_eq!(get(at, "/v1/server").status, 200);
+    // What was not read of the first answer is there still, and the second one behind it.
+    let mut all = Vec::new();
+    let request = format!("GET /v1/leases HTTP/1.1\r\nhost: {at}\r\nconnection: close\r\n\r\n");
+    known.write_all(request.as_bytes()).expect("it is open");
+    known.read_to_end(&mut all).expect("an answer");
+    let answers = String::from_utf8_lossy(&all)
+        .matches("HTTP/1.1 200")
+        .count();
+    assert_eq!(answers, 1);
+    drop(silent);
+}
+
 /// Two that read a request's length differently, a proxy and this port, must not be had to take a
 /// part of it for another request.
 #[test]

@@ -7,23 +7,33 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 
+/// A request to be told, by somebody who shows this.
+fn request(at: SocketAddr, token: &str) -> String {
+    let head = format!("GET /v1/events HTTP/1.1\r\nhost: {at}\r\n");
+    match token {
+        "" => head + "\r\n",
+        token => format!("{head}authorization: Bearer {token}\r\n\r\n"),
+    }
+}
+
 /// A listener's stream, behind the head, if there is a place for it.
-fn try_listen(at: SocketAddr) -> Option<BufReader<TcpStream>> {
+fn try_listen(at: SocketAddr, token: &str) -> Option<BufReader<TcpStream>> {
     let mut s = TcpStream::connect(at).ok()?;
     s.set_read_timeout(Some(PATIENCE)).ok()?;
-    let head = format!("GET /v1/events HTTP/1.1\r\nhost: {at}\r\n\r\n");
-    s.write_all(head.as_bytes()).ok()?;
+    s.write_all(request(at, token).as_bytes()).ok()?;
     let mut s = BufReader::new(s);
     let mut line = String::new();
+    s.read_line(&mut line).ok()?;
+    let place = line.starts_with("HTTP/1.1 200");
     while line != "\r\n" {
         line.clear();
         s.read_line(&mut line).ok().filter(|n| *n > 0)?;
     }
-    Some(s)
+    place.then_some(s)
 }
 
 fn listen(at: SocketAddr) -> BufReader<TcpStream> {
-    try_listen(at).expect("there is a place")
+    try_listen(at, "").expect("there is a place")
 }
 
 /// The next change.
@@ -68,7 +78,15 @@ fn a_listener_hears_what_changes_and_nothing_else() {
 fn there_are_places_for_so_many_and_whoever_goes_leaves_its_own() {
     let (at, known) = port(false);
     // As many connections as one network may have, some of them for those who ask.
-    let all: Vec<_> = (0..60).map(|_| listen(at)).collect();
+    let all: Vec<_> = ["", "b", "c"]
+        .iter()
+        .flat_map(|who| (0..20).filter_map(|_| try_listen(at, who)))
+        .collect();
+    assert_eq!(
+        all.len(),
+        3 * 16,
+        "one who listens often leaves places for others"
+    );
     assert_eq!(get(at, "/v1/server").status, 200);
     drop(all);
     for round in 0..3 {
@@ -77,15 +95,14 @@ fn there_are_places_for_so_many_and_whoever_goes_leaves_its_own() {
             .collect();
         for s in &mut again {
             // Nobody reads what is said here.
-            let head = format!("GET /v1/events HTTP/1.1\r\nhost: {at}\r\n\r\n");
-            let _ = s.write_all(head.as_bytes());
+            let _ = s.write_all(request(at, "").as_bytes());
         }
         known.edit(|o| o.status.sessions[0].priority = round);
         drop(again);
     }
     let start = std::time::Instant::now();
     let mut again = loop {
-        if let Some(s) = try_listen(at) {
+        if let Some(s) = try_listen(at, "") {
             break s;
         }
         assert!(start.elapsed() < PATIENCE, "places come back");

@@ -204,6 +204,9 @@ pub const OP_MEMORY_WATCH: u16 = 0xff0a;
 /// Reserved op: as `OP_MEMORY_WATCH`, of all; answered with `CUDA_ERROR_NOT_READY` where that is
 /// too much for once, and the next such call goes on. Empty payload.
 pub const OP_MEMORY_LOOK: u16 = 0xff0b;
+/// Reserved op: the client is told of changes of such bytes no longer. Executed as `OP_MEMORY_IN`
+/// is. Payload: u64 address, u64 length.
+pub const OP_MEMORY_CLOSE: u16 = 0xff0d;
 /// Reserved op: a call of an API beside the session's own that is not for the queue: what it is to
 /// end may hold the queue up. Payload: that API's message.
 pub const OP_AT_ONCE: u16 = 0xff0c;

@@ -159,6 +159,7 @@ mod tests {
             protocol: 2,
             devices: Vec::new(),
             memory: None,
+            of_each: false,
             resume_seconds: 60,
             keys: Hidden::default(),
             place: Place::Elsewhere,

@@ -114,6 +114,10 @@ pub struct Setup {
     pub inventory: inventory::Inventory,
     /// What work for its devices passes.
     pub turn: turn::Turn,
+    /// Who hears of a fault.
+    pub peers: peers::Peers,
+    /// Whether the end of this process while work is under way is a fault of others' work.
+    pub dense: bool,
     /// Physical device ordinals that the session may use; `None` for all.
     pub devices: Option<Vec<u32>>,
     /// The vendor library to load instead of the system's.

@@ -74,13 +74,38 @@ impl Use {
     }
 }
 
+/// Which device memory is of; `None` where that is open, so that it counts for each.
+pub type On = Option<i32>;
+
+/// The most bytes of device memory that a session may have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limit {
+    /// `None` for as many as there are.
+    pub most: Option<u64>,
+    /// Of each of its devices, and not of all together.
+    pub of_each: bool,
+}
+
 #[derive(Default)]
 struct Ledger {
     kinds: BTreeMap<Use, Memory>,
-    /// Bytes of all kinds of device memory.
-    bytes: u64,
-    /// The most of that; `None` for as much as there is.
-    limit: Option<u64>,
+    /// Bytes of all kinds of device memory, by device.
+    bytes: BTreeMap<On, u64>,
+    limit: Limit,
+}
+
+impl Ledger {
+    /// The bytes that the limit is for, where there are to be more on a device.
+    fn bytes(&self, on: On) -> u64 {
+        let each = || self.bytes.iter().filter(|(at, _)| at.is_some());
+        let open = self.bytes.get(&None).copied().unwrap_or(0);
+        let own = match on {
+            _ if !self.limit.of_each => each().map(|(_, n)| n).sum(),
+            Some(_) => self.bytes.get(&on).copied().unwrap_or(0),
+            None => each().map(|(_, n)| *n).max().unwrap_or(0),
+        };
+        open + own
+    }
 }
 
 /// A session's gate. Cheap to clone.
@@ -97,28 +122,29 @@ pub struct Full;
 pub struct Charge {
     gate: Gate,
     kind: Use,
+    on: On,
     bytes: u64,
 }
 
 impl Gate {
     /// Takes device memory, if the session may have that much.
-    pub fn take(&self, kind: Use, bytes: u64) -> Result<Charge, Full> {
+    pub fn take(&self, kind: Use, on: On, bytes: u64) -> Result<Charge, Full> {
         let l = lock(&self.ledger);
-        let all = l.bytes.checked_add(bytes).ok_or(Full)?;
-        match l.limit {
-            Some(limit) if all > limit => Err(Full),
-            _ => Ok(self.note(l, kind, bytes)),
+        let all = l.bytes(on).checked_add(bytes).ok_or(Full)?;
+        match l.limit.most {
+            Some(most) if all > most => Err(Full),
+            _ => Ok(self.note(l, kind, on, bytes)),
         }
     }
 
     /// Counts what is taken already: a driver has done so by itself, or it is the host's.
-    pub fn found(&self, kind: Use, bytes: u64) -> Charge {
-        self.note(lock(&self.ledger), kind, bytes)
+    pub fn found(&self, kind: Use, on: On, bytes: u64) -> Charge {
+        self.note(lock(&self.ledger), kind, on, bytes)
     }
 
-    fn note(&self, mut l: MutexGuard<'_, Ledger>, kind: Use, bytes: u64) -> Charge {
+    fn note(&self, mut l: MutexGuard<'_, Ledger>, kind: Use, on: On, bytes: u64) -> Charge {
         if !kind.of_host() {
-            l.bytes += bytes;
+            *l.bytes.entry(on).or_default() += bytes;
         }
         let m = l.kinds.entry(kind).or_default();
         m.pieces += 1;
@@ -127,26 +153,27 @@ impl Gate {
         Charge {
             gate: self.clone(),
             kind,
+            on,
             bytes,
         }
     }
 
-    /// Limits what the session may have from now on; `None` for as much as there is.
-    pub fn limit(&self, bytes: Option<u64>) {
-        lock(&self.ledger).limit = bytes;
+    /// Limits what the session may have from now on.
+    pub fn limit(&self, limit: Limit) {
+        lock(&self.ledger).limit = limit;
     }
 
     /// What a session sees of so much memory of a device: what it may have.
     pub fn part(&self, total: u64) -> u64 {
-        let limit = lock(&self.ledger).limit;
-        limit.map_or(total, |most| most.min(total))
+        let most = lock(&self.ledger).limit.most;
+        most.map_or(total, |most| most.min(total))
     }
 
-    /// How much more a session may have, if not as much as there is; 0 when what a driver took by
-    /// itself is too much.
-    pub fn left(&self) -> Option<u64> {
+    /// How much more of a device a session may have, if not as much as there is; 0 when what a
+    /// driver took by itself is too much.
+    pub fn left(&self, on: On) -> Option<u64> {
         let l = lock(&self.ledger);
-        Some(l.limit?.saturating_sub(l.bytes))
+        Some(l.limit.most?.saturating_sub(l.bytes(on)))
     }
 
     /// What there is of each kind of device memory.
@@ -176,8 +203,10 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         let mut l = lock(&self.gate.ledger);
-        if !self.kind.of_host() {
-            l.bytes -= self.bytes;
+        if !self.kind.of_host()
+            && let Some(all) = l.bytes.get_mut(&self.on)
+        {
+            *all -= self.bytes;
         }
         if let Some(m) = l.kinds.get_mut(&self.kind) {
             m.pieces -= 1;
@@ -195,15 +224,55 @@ mod tests {
         (m.pieces, m.bytes, m.most)
     }
 
+    fn most(bytes: u64) -> Limit {
+        Limit {
+            most: Some(bytes),
+            of_each: false,
+        }
+    }
+
+    #[test]
+    fn a_part_of_each_of_several_devices_is_no_more_of_any() {
+        let gate = Gate::default();
+        let each = Limit {
+            of_each: true,
+            ..most(100)
+        };
+        gate.limit(each);
+        let a = gate.take(Use::Linear, Some(0), 80).unwrap();
+        let b = gate.take(Use::Linear, Some(1), 100).unwrap();
+        assert_eq!(gate.take(Use::Linear, Some(0), 21).err(), Some(Full));
+        assert_eq!(
+            (gate.left(Some(0)), gate.left(Some(1))),
+            (Some(20), Some(0))
+        );
+        assert_eq!(gate.left(Some(2)), Some(100));
+        // What may be on any has to fit on all of them.
+        assert_eq!(gate.take(Use::Module, None, 1).err(), Some(Full));
+        drop(b);
+        let c = gate.take(Use::Module, None, 20).unwrap();
+        assert_eq!(
+            (gate.left(Some(0)), gate.left(Some(1))),
+            (Some(0), Some(80))
+        );
+        drop((a, c));
+        assert_eq!(gate.left(None), Some(100));
+        // All together are another limit.
+        gate.limit(most(100));
+        let a = gate.take(Use::Linear, Some(0), 80).unwrap();
+        assert_eq!(gate.take(Use::Linear, Some(1), 21).err(), Some(Full));
+        drop(a);
+    }
+
     #[test]
     fn what_is_taken_is_counted_until_it_is_given_back() {
         let gate = Gate::default();
-        let a = gate.take(Use::Linear, 100).unwrap();
-        let b = gate.take(Use::Linear, 50).unwrap();
-        let c = gate.take(Use::Array, 7).unwrap();
+        let a = gate.take(Use::Linear, None, 100).unwrap();
+        let b = gate.take(Use::Linear, None, 50).unwrap();
+        let c = gate.take(Use::Array, None, 7).unwrap();
         assert_eq!(of(&gate, "linear"), (2, 150, 150));
         drop(a);
-        let d = gate.take(Use::Linear, 20).unwrap();
+        let d = gate.take(Use::Linear, None, 20).unwrap();
         assert_eq!(of(&gate, "linear"), (2, 70, 150));
         assert_eq!(of(&gate, "array"), (1, 7, 7));
         drop((b, c, d));
@@ -219,39 +288,39 @@ mod tests {
     #[test]
     fn what_is_over_the_limit_of_all_kinds_is_refused_and_changes_nothing() {
         let gate = Gate::default();
-        let before = gate.take(Use::Context, 1 << 40).unwrap();
-        gate.limit(Some(1000));
+        let before = gate.take(Use::Context, None, 1 << 40).unwrap();
+        gate.limit(most(1000));
         assert_eq!(
-            gate.take(Use::Linear, 0).err(),
+            gate.take(Use::Linear, None, 0).err(),
             Some(Full),
             "over it already"
         );
         drop(before);
-        let a = gate.take(Use::Linear, 600).unwrap();
-        assert_eq!(gate.take(Use::Pool, 401).err(), Some(Full));
-        assert_eq!(gate.take(Use::Pool, u64::MAX).err(), Some(Full));
+        let a = gate.take(Use::Linear, None, 600).unwrap();
+        assert_eq!(gate.take(Use::Pool, None, 401).err(), Some(Full));
+        assert_eq!(gate.take(Use::Pool, None, u64::MAX).err(), Some(Full));
         assert_eq!(of(&gate, "pool"), (0, 0, 0));
-        let b = gate.take(Use::Pool, 400).unwrap();
-        assert_eq!(gate.take(Use::Array, 1).err(), Some(Full));
+        let b = gate.take(Use::Pool, None, 400).unwrap();
+        assert_eq!(gate.take(Use::Array, None, 1).err(), Some(Full));
         drop(a);
-        assert!(gate.take(Use::Array, 600).is_ok());
-        gate.limit(None);
-        assert!(gate.take(Use::Array, 1 << 50).is_ok());
+        assert!(gate.take(Use::Array, None, 600).is_ok());
+        gate.limit(Limit::default());
+        assert!(gate.take(Use::Array, None, 1 << 50).is_ok());
         drop(b);
     }
 
     #[test]
     fn what_a_driver_took_counts_and_what_is_the_hosts_limits_nothing() {
         let gate = Gate::default();
-        gate.limit(Some(100));
-        let host = gate.found(Use::Twin, 1000);
+        gate.limit(most(100));
+        let host = gate.found(Use::Twin, None, 1000);
         assert_eq!(of(&gate, "twin"), (0, 0, 0), "no device's");
         assert_eq!(gate.of_host()["twin"].bytes, 1000);
-        let kept = gate.found(Use::Kept, 90);
+        let kept = gate.found(Use::Kept, None, 90);
         assert_eq!(of(&gate, "kept"), (1, 90, 90));
-        assert_eq!(gate.take(Use::Pool, 11).err(), Some(Full));
+        assert_eq!(gate.take(Use::Pool, None, 11).err(), Some(Full));
         drop(kept);
-        assert!(gate.take(Use::Pool, 100).is_ok());
+        assert!(gate.take(Use::Pool, None, 100).is_ok());
         drop(host);
         assert_eq!(gate.of_host()["twin"].bytes, 0);
     }

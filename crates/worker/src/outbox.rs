@@ -172,8 +172,8 @@ impl Outbox {
     }
 
     /// Says a sentence for the client's log.
-    pub fn news(&self, text: &str) {
-        let _ = self.say(Notice::News, 0, 0, |w| w.raw(text.as_bytes()));
+    pub fn news(&self, text: &str, loss: bool) {
+        let _ = self.say(Notice::News, 0, i32::from(loss), |w| w.raw(text.as_bytes()));
     }
 
     /// Says why the session ends.

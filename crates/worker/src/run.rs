@@ -10,6 +10,7 @@ pub use crate::intake::Ends;
 use crate::intake::{Body, Ended, Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT};
 use crate::inventory::{Inventory, Tally};
 use crate::keeper::{Newest, Wait};
+use crate::memory::Limit;
 use crate::outbox::Outbox;
 use crate::peers::{Heard, Peers};
 use crate::prelude::*;
@@ -34,7 +35,7 @@ use busbar_wire::{WireError, record};
 use std::os::fd::OwnedFd;
 
 /// What the server decides for all its workers.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// Whether this process can do nothing to others.
     pub confined: bool,
@@ -48,7 +49,13 @@ pub struct Options {
     pub lent_sockets: bool,
     /// Whether connections move to a queue pair, and over what.
     pub rdma: Settings,
+    /// What has the device stop whatever this process has under way there, where the end of the
+    /// process would be the end of others' work.
+    pub withdraw: Option<Withdraw>,
 }
+
+/// See [`Options::withdraw`].
+pub type Withdraw = Arc<dyn Fn() + Send + Sync>;
 
 /// What the server gives a worker beside its session.
 #[derive(Debug, Default)]
@@ -147,6 +154,7 @@ pub fn run(
         (ends, way),
         &mut apis,
         (&control, &inventory, turn, peers),
+        &options.withdraw,
     );
     say(&Report::Holds(inventory.holding()));
     let result = served.map_err(|e| format!("the server's worker cannot work ({e}): try later"));
@@ -220,7 +228,10 @@ fn open(
         "cuda" => &options.cuda_library,
         _ => &options.opencl_library,
     };
-    inventory.gate.limit(attach.memory);
+    inventory.gate.limit(Limit {
+        most: attach.memory,
+        of_each: attach.of_each,
+    });
     let api = (offered.open)(Setup {
         shared,
         outbox: outbox.clone(),
@@ -232,6 +243,8 @@ fn open(
         links: ends.links.clone(),
         inventory: inventory.clone(),
         turn: turn.clone(),
+        peers: peers.clone(),
+        dense: options.withdraw.is_some(),
         devices: Some(attach.devices.clone()),
         library: library.clone(),
     })?;
@@ -258,6 +271,7 @@ fn attend(
     (ends, way): (Ends, Arc<Way>),
     apis: &mut [Box<dyn Api>],
     (control, inventory, turn, peers): (&Arc<OwnedFd>, &Inventory, Turn, Peers),
+    withdraw: &Option<Withdraw>,
 ) -> std::io::Result<String> {
     let newest = Arc::new(Newest::default());
     let client = Arc::new(client);
@@ -283,13 +297,14 @@ fn attend(
             channel: channel.clone(),
             outbox,
             links,
+            withdraw: withdraw.clone(),
         };
         std::thread::Builder::new()
             .name("control".into())
             .spawn(move || ears.listen())
             .map(drop)
     };
-    let ended = last_word(control.clone(), inventory.clone());
+    let ended = last_word(control.clone(), inventory.clone(), withdraw.clone());
     let ends = (ends, Some(ended));
     let mut apis: Vec<_> = apis.iter_mut().map(|api| &mut **api).collect();
     serve(conn, Box::new(keeper), ends, &mut apis, listen)
@@ -301,7 +316,7 @@ pub type LastWord = Box<dyn FnOnce(bool, &str, Arc<Progress>) + Send>;
 
 /// Sees to it that a session that is over ends, even if its executor sits in a call of the driver's
 /// that does not return: what the client held must be free again.
-fn last_word(control: Arc<OwnedFd>, inventory: Inventory) -> LastWord {
+fn last_word(control: Arc<OwnedFd>, inventory: Inventory, withdraw: Option<Withdraw>) -> LastWord {
     /// How long the executor may take to say its last word, and to end the process.
     const SAID: Duration = Duration::from_secs(5);
     Box::new(move |goodbye, why, progress| {
@@ -315,6 +330,9 @@ fn last_word(control: Arc<OwnedFd>, inventory: Inventory) -> LastWord {
                 // The executor says its last word itself.
                 Ok(()) => std::thread::sleep(SAID),
                 Err(waited) => {
+                    if let Some(withdraw) = withdraw {
+                        withdraw();
+                    }
                     if goodbye {
                         let ms = waited.as_millis();
                         crate::complain!(
@@ -391,6 +409,7 @@ struct Ears {
     channel: Channel,
     outbox: Outbox,
     links: Links,
+    withdraw: Option<Withdraw>,
 }
 
 impl Ears {
@@ -402,7 +421,7 @@ impl Ears {
                     let holds = Report::Holds(self.inventory.holding());
                     let _ = handover::send(&self.control, &holds.to_json(), None);
                 }
-                Ok(Order::News { text }) if self.news => self.outbox.news(&text),
+                Ok(Order::News { text, loss }) if self.news => self.outbox.news(&text, loss),
                 Ok(Order::News { .. }) => {}
                 Ok(Order::Lost { text }) => self.peers.heard(&Heard::Lost(text)),
                 Ok(Order::Talk(talk)) => self.peers.heard(&Heard::Says(talk)),
@@ -411,10 +430,15 @@ impl Ears {
                     let said = Report::Ended { why: why.clone() };
                     let _ = handover::send(&self.control, &said.to_json(), None);
                     self.turn.end();
+                    if let Some(withdraw) = &self.withdraw {
+                        withdraw();
+                    }
                     self.outbox.leave(&why);
                 }
                 Ok(Order::Board | Order::Bell) => {}
-                Ok(Order::Memory { most }) => self.inventory.gate.limit(most),
+                Ok(Order::Memory { most, of_each }) => {
+                    self.inventory.gate.limit(Limit { most, of_each });
+                }
                 Ok(Order::Path { road }) => {
                     if self.way.take(road, self.channel.path()) {
                         self.channel.disconnect();

@@ -291,6 +291,20 @@ impl Times {
     }
 }
 
+/// How many connections the system has dropped because a server did not take them in: whoever made
+/// them asks again after a second.
+fn dropped() -> u64 {
+    let text = std::fs::read_to_string("/proc/net/netstat").unwrap_or_default();
+    let mut of_tcp = text.lines().filter(|l| l.starts_with("TcpExt:"));
+    let (names, values) = (of_tcp.next(), of_tcp.next());
+    let (Some(names), Some(values)) = (names, values) else {
+        return 0;
+    };
+    let mut all = names.split(' ').zip(values.split(' '));
+    let found = all.find(|(name, _)| *name == "ListenOverflows");
+    found.and_then(|(_, n)| n.parse().ok()).unwrap_or(0)
+}
+
 /// What a server and all that it has started take, in MiB: the first one's own, and their sum.
 fn memory(pid: u32) -> (f64, f64) {
     fn all(pid: u32) -> u64 {
@@ -325,6 +339,7 @@ fn measure(name: &str, flood: Flood, time: Duration) {
     };
     let mut neighbour = Session::open(&t, &t.neighbour, 0).expect("a session");
     neighbour.call().expect("an answer");
+    let before = dropped();
     let (own, all) = memory(t.pid);
     let (end, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let (mut opens, mut calls) = (Times::default(), Times::default());
@@ -374,7 +389,8 @@ fn measure(name: &str, flood: Flood, time: Duration) {
     });
     let rate = done.load(Ordering::Relaxed) as f64 / time.as_secs_f64();
     println!(
-        "{name:<16} {rate:>9.0} {:>7.0} {:>7.0} {} {failed:>6} {}  {over}",
+        "{name:<16} {rate:>9.0} {:>7} {:>7.0} {:>7.0} {} {failed:>6} {}  {over}",
+        dropped() - before,
         most_own - own,
         most_all - all,
         opens.shown(),
@@ -397,13 +413,14 @@ fn main() {
         "ten thousand connections take 20,000 descriptors (`ulimit -Hn`)"
     );
     println!(
-        "{:<16} {:>9} {:>15} {:>29} {:>22}",
+        "{:<16} {:>17} {:>15} {:>29} {:>22}",
         "", "", "MiB more", "honest opens (ms)", "neighbour's calls (ms)"
     );
     println!(
-        "{:<16} {:>9} {:>7} {:>7} {:>6} {:>7} {:>7} {:>6} {:>6} {:>7} {:>7}",
+        "{:<16} {:>9} {:>7} {:>7} {:>7} {:>6} {:>7} {:>7} {:>6} {:>6} {:>7} {:>7}",
         "flood of",
         "a second",
+        "dropped",
         "server",
         "all",
         "all",

@@ -40,6 +40,7 @@ STYLES = {
     ),
     "horovodrun": ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
 }
+MODES = ["sum", "look", "names", "on", "blocked", "late", "computes"]
 SUM, FLOAT = 0, 7
 
 
@@ -130,6 +131,9 @@ class Rank:
 
     def run(self):
         say(f"rank {self.rank} of {self.ranks}: {self.count} devices, mine is {self.device}")
+        if self.mode == "names":
+            self.names()
+            return
         if self.mode == "look":
             sys.stdin.read()
             return
@@ -144,6 +148,33 @@ class Rank:
             must("ncclCommDestroy", nccl.ncclCommDestroy(self.comm))
             return
         self.wait(a, b)
+
+    def names(self):
+        """What devices are told apart by, as CUDA and as NVML have it."""
+        for i in range(self.count):
+            uuid, found = (ctypes.c_ubyte * 16)(), ctypes.c_int(-1)
+            place = ctypes.create_string_buffer(16)
+            must("uuid", cuda.cuDeviceGetUuid_v2(uuid, i))
+            must("place", cuda.cuDeviceGetPCIBusId(place, 16, i))
+            must("by place", cuda.cuDeviceGetByPCIBusId(ctypes.byref(found), place))
+            say(f"rank {self.rank}: cuda {i} {bytes(uuid).hex()} {place.value.decode()}")
+            if found.value != i:
+                say(f"rank {self.rank}: at the place of {i} is {found.value}")
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        must("nvmlInit", nvml.nvmlInit_v2())
+        count, device, found = ctypes.c_uint(), ctypes.c_void_p(), ctypes.c_void_p()
+        must("nvml count", nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)))
+        for i in range(count.value):
+            uuid, info = ctypes.create_string_buffer(96), ctypes.create_string_buffer(68)
+            must("nvml device", nvml.nvmlDeviceGetHandleByIndex_v2(i, ctypes.byref(device)))
+            must("nvml uuid", nvml.nvmlDeviceGetUUID(device, uuid, 96))
+            must("nvml place", nvml.nvmlDeviceGetPciInfo_v3(device, info))
+            name = uuid.value.decode().removeprefix("GPU-").replace("-", "")
+            say(f"rank {self.rank}: nvml {i} {name} {info.value.decode()}")
+            at = nvml.nvmlDeviceGetHandleByPciBusId_v2(info[36:], ctypes.byref(found))
+            must("nvml by place", at)
+            if found.value != device.value:
+                say(f"rank {self.rank}: at NVML's place of {i} is another")
 
     def keep_others(self, a, b):
         """Sums once more; the last rank lets the others wait until there is a file `go`: it does
@@ -229,7 +260,7 @@ def launch(a):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("what", choices=["launch", "rank"])
-    p.add_argument("mode", choices=["sum", "look", "on", "blocked", "late", "computes"])
+    p.add_argument("mode", choices=MODES)
     p.add_argument("-n", type=int, default=2)
     p.add_argument("--style", choices=sorted(STYLES), default="torchrun")
     p.add_argument("--visible", action="store_true", help="each rank sees its device alone")

@@ -33,6 +33,7 @@ functions! {
     cuInit(flags: u32);
     cuDeviceGetCount(out: &mut i32);
     cuDeviceGet(out: &mut i32, ordinal: i32);
+    cuDeviceGetAttribute(out: &mut i32, which: i32, dev: i32);
     cuDeviceGetUuid_v2(out: &mut [u8; 16], device: i32);
     cuDevicePrimaryCtxRetain(out: &mut usize, device: i32);
     cuCtxSetCurrent(context: usize);
@@ -182,6 +183,18 @@ impl Driver {
             0
         );
         f
+    }
+
+    /// Loads code once more, as a module and as a library's, and unloads it.
+    pub fn load_again(&self) {
+        let (mut m, mut l, mut k, none) = (0, 0, 0, std::ptr::null_mut::<c_void>);
+        let image = IMAGE.as_ptr().cast();
+        assert_eq!(self.cuModuleLoadData(&mut m, image), 0);
+        assert_eq!(self.cuModuleUnload(m), 0);
+        let rc = self.cuLibraryLoadData(&mut l, image, none(), none(), 0, none(), none(), 0);
+        assert_eq!(rc, 0);
+        assert_eq!(self.cuLibraryGetKernel(&mut k, l, c"fill_u32".as_ptr()), 0);
+        assert_eq!(self.cuLibraryUnload(l), 0);
     }
 
     /// Unloads the module that [`Driver::function`] has loaded.

@@ -1,6 +1,6 @@
 //! OpenCL programs, natively and through a server, on this machine's own devices.
 
-use crate::tree::{built, tree};
+use crate::tree::{built, over_verbs, tree};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -66,6 +66,9 @@ impl Server {
         change(&mut command);
         if !command.get_args().any(|a| a == "--cache-dir") {
             command.arg("--cache-dir").arg(dir.path().join("cache"));
+        }
+        if over_verbs() && !command.get_args().any(|a| a == "--rdma") {
+            command.args(["--rdma", "auto"]);
         }
         let mut child = command
             .stdout(Stdio::piped())
@@ -152,6 +155,9 @@ pub fn remote(address: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
         // A server that is gone for good need not be waited for.
         .env("BUSBAR_RESUME_TIMEOUT", "2")
         .env("OCL_ICD_VENDORS", vendors);
+    if over_verbs() {
+        c.env("BUSBAR_SHM", "0");
+    }
     c
 }
 

@@ -2,6 +2,7 @@
 //! being told that there is no more.
 
 use crate::driver::{Driver, IMAGE};
+use crate::random::apart::{contexts, counted_by_nvml};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const THREADS: u64 = 16;
@@ -152,4 +153,24 @@ pub fn run(d: &Driver, seed: u64, steps: u64) {
     });
     assert_eq!(d.cuCtxSynchronize(), 0);
     println!("refused {}", refused.into_inner());
+}
+
+/// Takes of each device what there is of it, in several ways: what there was, and how much came.
+pub fn each(d: &Driver) {
+    const PIECE: u64 = 32 << 20;
+    let contexts = contexts(d);
+    println!("NVML: {}", counted_by_nvml());
+    for context in &contexts {
+        let (mut free, mut total, mut taken) = (0, 0, 0);
+        assert_eq!(d.cuCtxSetCurrent(*context), 0);
+        assert_eq!(d.cuMemGetInfo_v2(&mut free, &mut total), 0);
+        while [0, 2, 4]
+            .into_iter()
+            .any(|way| take(d, 0, way, PIECE).is_ok())
+        {
+            taken += PIECE;
+        }
+        let of = [total, free, taken as usize].map(|n| n >> 20);
+        println!("total {} free {} taken {}", of[0], of[1], of[2]);
+    }
 }

@@ -1,12 +1,16 @@
 //! Servers: started on a free port, asked for their sessions, killed at the end.
 
-use crate::tree::{clear, tree};
+use crate::tree::{clear, over_verbs, tree};
 use crate::until;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
+
+/// How many servers this process has started.
+static STARTED: AtomicU32 = AtomicU32::new(0);
 
 /// A running `busbar serve`.
 pub struct Server {
@@ -64,7 +68,13 @@ impl Options {
         unless_told("--api", "cuda".into());
         unless_told("--cuda-library", tree().fakedev_library());
         unless_told("--cache-dir", folder.path().join("cache"));
+        if over_verbs() {
+            unless_told("--rdma", "auto".into());
+        }
         c.args(&self.args);
+        // What a machine's devices have as names no other machine's have.
+        let machine = 1 + STARTED.fetch_add(1, Ordering::Relaxed) % 255;
+        c.env("FAKEDEV_MACHINE", machine.to_string());
         c.envs(self.env.iter().map(|(k, v)| (k, v)));
         let log = std::fs::File::create(folder.path().join("log")).expect("a log");
         c.stdout(Stdio::piped()).stderr(log).stdin(Stdio::null());

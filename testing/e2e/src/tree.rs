@@ -59,6 +59,15 @@ pub fn clear(c: &mut Command) {
     // Whoever runs the tests may have logged in somewhere.
     c.env("BUSBAR_CONFIG", "/nonexistent/busbar/config.toml");
     c.env("BUSBAR_LIB_DIR", &tree().lib);
+    if over_verbs() {
+        c.env("BUSBAR_SHM", "0");
+    }
+}
+
+/// Whether servers are to move their sessions to RDMA, in tests that say nothing of it, and
+/// programs share no memory with their workers: so says `BUSBAR_TEST_VERBS=1`.
+pub fn over_verbs() -> bool {
+    std::env::var_os("BUSBAR_TEST_VERBS").is_some_and(|v| v == "1")
 }
 
 /// The folder that cargo builds into, from where it put this test program.

@@ -123,6 +123,36 @@ fn strangers_cannot_fill_the_log() {
     assert!(log.contains("makes no sense"), "the first ones are there");
 }
 
+/// How nice each thread of a process is that has this name.
+fn niceness(pid: u32, name: &str) -> Vec<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    let of = |stat: String| {
+        let (head, rest) = stat.rsplit_once(')')?;
+        let named = head.split_once('(')?.1 == name;
+        let nice = rest.split_whitespace().nth(16)?.parse().ok()?;
+        named.then_some(nice)
+    };
+    let stats = tasks.filter_map(|t| std::fs::read_to_string(t.ok()?.path().join("stat")).ok());
+    stats.filter_map(of).collect()
+}
+
+#[test]
+fn who_takes_clients_in_goes_first_and_who_serves_them_does_not() {
+    let server = Server::start();
+    // SAFETY: no preconditions.
+    let (usual, root) = unsafe { (libc::getpriority(0, 0), libc::geteuid() == 0) };
+    // A hello that is long enough for a thread, and does not end.
+    let mut to = TcpStream::connect(&server.address).expect("the server listens");
+    let hello = frame_of(Kind::Hello, 0, 0, &[b' '; 60_000]);
+    to.write_all(&hello[..30_000]).expect("it is taken");
+    let serving = until("a thread for it", || {
+        Some(niceness(server.pid(), "hello")).filter(|all| !all.is_empty())
+    });
+    assert_eq!(serving, [usual]);
+    let taking = if root { usual - 10 } else { usual };
+    assert_eq!(niceness(server.pid(), "busbar"), [taking]);
+}
+
 #[test]
 fn whole_names_of_leases_are_not_in_the_log() {
     let server = Server::start();

@@ -37,7 +37,7 @@ const ROWS: &[(&str, Comes)] = &[
         Says(&["`1024` of what", "1024MiB"]),
     ),
     ("run -n 1 -p 1024 -- APP", Says(&["-m 1024MiB"])),
-    ("run -n 2 -m 1024MiB -- APP", Prints("devices 1")),
+    ("run -n 2 -m 1024MiB -- APP", Prints("devices 2")),
     ("run -n 1 \"APP\"", Says(&["without quotes"])),
     ("run -l \"A;B\" -n 4 -- APP", Prints("devices 4")),
     ("run --server_list \"A\" -n 2 -- APP", Prints("devices 2")),

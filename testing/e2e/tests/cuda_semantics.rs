@@ -370,7 +370,10 @@ fn a_capture_is_minded_by_each_call_as_the_driver_does() {
 
 #[test]
 fn the_program_chooses_among_the_devices() {
-    let server = Options::default().env("FAKEDEV_DEVICES", "4").start();
+    let server = Options::default()
+        .env("FAKEDEV_DEVICES", "4")
+        .env("FAKEDEV_MACHINE", "0")
+        .start();
     let seen = |list: &str, order: &str| {
         let mut c = remote(&server, Path::new(PROGRAM));
         let c = c
@@ -439,6 +442,12 @@ fn events_are_known_without_asking() {
     let trips = v["round_trips"].as_u64().expect("a counter");
     // It asks more than 4,000 times.
     assert!(trips < 300, "{v}");
+}
+
+#[test]
+fn the_time_between_two_events_is_that_of_their_last_records() {
+    let text = same_both_ways("times");
+    assert_eq!(text.matches("the pause: true").count(), 3, "{text}");
 }
 
 #[test]
@@ -557,6 +566,16 @@ fn a_flag_for_each_measured_kernel_costs_one_wait() {
     let text = same(&Server::start(), "1", &["timed", "20"]);
     assert!(text.ends_with("written: 20\n"), "{text}");
     waits_for_no_more("timed", &[("cuEventSynchronize", 100)]);
+}
+
+#[test]
+fn a_kernel_that_is_tried_out_costs_its_end_and_its_results() {
+    let waits = [("cuEventSynchronize", 100), ("CopyOut", 200)];
+    for word in ["tuned", "tuned_registered"] {
+        let text = same(&Server::start(), "1", &[word, "20"]);
+        assert!(text.ends_with("tried: 20\n"), "{text}");
+        waits_for_no_more(word, &waits);
+    }
 }
 
 #[test]

@@ -137,6 +137,16 @@ fn counters_are_printed_to_who_asks_for_them() {
     );
     assert_eq!(number("resumed"), 0);
     assert!(v["by_call"].as_array().is_some_and(|a| a.len() > 5), "{v}");
+    // Each round trip is somebody's, and a function of the API waits for the program.
+    let waits = v["by_function"].as_array().expect("a list");
+    let trips = |w: &serde_json::Value| w["round_trips"].as_u64().expect("a counter");
+    let named = |w: &&serde_json::Value| {
+        let name = w["function"].as_str().expect("a name");
+        name == "(the session opens)" || name.starts_with("cu") && !name.contains(':')
+    };
+    assert_eq!(waits.iter().map(trips).sum::<u64>(), number("round_trips"));
+    let own = waits.iter().filter(named).map(trips).sum::<u64>();
+    assert_eq!(own, number("program_round_trips"), "{v}");
     // Who does not ask gets nothing on either output.
     let quiet = remote(&server, program())
         .args(["random", "5", "50"])

@@ -7,6 +7,7 @@ use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
 use busbar_e2e::until;
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -74,6 +75,32 @@ fn ranks_of_each_launcher_compute_as_natively() {
     assert!((0..4).all(|rank| got.contains(&alone(rank))), "{got}");
 }
 
+#[test]
+fn ranks_have_a_part_of_a_device_each() {
+    let (a, b) = (server(2, "a"), server(2, "b"));
+    let expected = launched(4, &["sum"]);
+    // Of one device only one has as much: nobody has another's.
+    let flags = ["-n", "4", "-m", "3GiB"];
+    let got = printed(&mut run(&[&a, &b], &flags, &["-n", "4", "sum"]));
+    assert_eq!(got, expected);
+    let mut held = Running::start(&mut run(
+        &[&a, &b],
+        &flags,
+        &["-n", "4", "--follow", "look"],
+    ));
+    held.line_with("process 3");
+    for s in [&a, &b] {
+        let mut devices: Vec<_> = s
+            .wait_for_sessions(2)
+            .iter()
+            .map(|s| s["devices"].clone())
+            .collect();
+        devices.sort_by_key(Value::to_string);
+        assert_eq!(devices, [serde_json::json!([0]), serde_json::json!([1])]);
+    }
+    held.finish();
+}
+
 /// Whose NCCL a program finds that loads it by name.
 const WHICH: &str = "import ctypes, os
 try: ctypes.CDLL('libnccl.so.2')
@@ -139,6 +166,65 @@ fn a_rank_has_a_session_at_its_own_server_alone() {
         assert_eq!(a.sessions()[0]["network"], "socket");
         held.finish();
     }
+}
+
+/// What ranks say of devices: by rank and `cuda` or `nvml`, each one's name and place, in order.
+type Names = BTreeMap<(u32, String), Vec<(String, String)>>;
+
+fn names(said: &str) -> Names {
+    let mut all = Names::new();
+    for line in said.lines() {
+        let words: Vec<_> = line.split([' ', ':']).filter(|w| !w.is_empty()).collect();
+        if let ["rank", rank, api @ ("cuda" | "nvml"), _, name, ..] = words[..] {
+            let place = line.rsplit(' ').next().expect("a place");
+            let rank = rank.parse().expect("a number");
+            let of = all.entry((rank, api.to_string())).or_default();
+            of.push((name.to_string(), place.to_string()));
+        }
+    }
+    all
+}
+
+/// How many different ones there are.
+fn different<'a>(all: impl Iterator<Item = &'a String>) -> usize {
+    all.collect::<BTreeSet<_>>().len()
+}
+
+/// Servers of one kind have their devices at the same places, and none has another's UUIDs.
+#[test]
+fn ranks_tell_the_devices_of_all_servers_apart() {
+    let (a, b) = (server(2, "a"), server(2, "b"));
+    let args = ["-n", "4", "names"];
+    let said = printed(&mut run(&[&a, &b], &["-n", "4"], &args));
+    assert!(!said.contains("at the place"), "{said}");
+    let all = names(&said);
+    let mut own = Vec::new();
+    for rank in 0..4 {
+        let [cuda, nvml] = ["cuda", "nvml"].map(|api| &all[&(rank, api.to_string())]);
+        for devices in [cuda, nvml] {
+            let (names, places) = (devices.iter().map(|d| &d.0), devices.iter().map(|d| &d.1));
+            assert_eq!((different(names), different(places)), (4, 4), "{said}");
+        }
+        let at = rank as usize;
+        assert_eq!(cuda[at], nvml[at], "{said}");
+        assert_eq!(nvml, &all[&(0, "nvml".to_string())], "{said}");
+        own.push(cuda[at].clone());
+    }
+    assert_eq!(different(own.iter().map(|d| &d.0)), 4, "{said}");
+    assert_eq!(different(own.iter().map(|d| &d.1)), 4, "{said}");
+    // A machine's piece is what NVML shows there, too.
+    let id = printed(Command::new(&tree().busbar).args([
+        "request",
+        "-n",
+        "4",
+        "--server",
+        &format!("{},{}", a.address, b.address),
+    ]));
+    let flags = ["--lease", id.trim(), "--node", "1/2"];
+    let said = printed(&mut run(&[&a, &b], &flags, &["-n", "2", "names"]));
+    let piece = &names(&said)[&(0, "nvml".to_string())];
+    let name = |all: &[(String, String)]| all.iter().map(|d| d.0.clone()).collect::<Vec<_>>();
+    assert_eq!(name(piece), name(&own[2..]), "{said}");
 }
 
 #[test]
@@ -236,6 +322,20 @@ fn ranks_at_two_servers_reach_each_other_and_nobody_else() {
     assert_eq!(tries(None), all(false, false, false));
     // Without isolation each of these ways is open.
     assert_eq!(tries(Some("off")), all(true, true, true));
+}
+
+#[test]
+fn ranks_of_a_tenant_that_may_have_no_links_reach_those_of_their_own_server_alone() {
+    let rules = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(rules.path(), "[default]\nlinks = false\n").expect("a policy");
+    let policy = rules.path().to_str().expect("a path");
+    let alone = |name| options(2, name).arg("--policy", policy).start();
+    let (a, b) = (alone("a"), alone("b"));
+    let args = ["-n", "2", "sum"];
+    let got = printed(&mut run(&[&a], &["-n", "2"], &args));
+    assert_eq!(got, launched(2, &["sum"]));
+    let mut job = run(&[&a, &b], &["-n", "4"], &["-n", "4", "sum"]);
+    assert!(!finished(&mut job).status.success());
 }
 
 #[test]

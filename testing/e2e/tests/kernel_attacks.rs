@@ -2,9 +2,9 @@
 //! what they like, and nothing to the server and to other sessions.
 
 use busbar_e2e::opencl::{self, Server};
-use busbar_e2e::{tree, until};
+use busbar_e2e::{proc, tree, until};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// The results of the system calls that a kernel makes, each `TIMES NUMBER A B C D`.
 fn calls(server: &Server, calls: &[[&str; 6]]) -> Vec<i64> {
@@ -92,6 +92,69 @@ fn a_kernel_has_no_sockets_and_sees_no_other_process() {
     let (may, may_not) = results.split_last().expect("results");
     assert!(may_not.iter().all(|r| *r < 0), "{results:?}");
     assert!(*may >= 0, "{results:?}");
+}
+
+/// By what number the worker that waits for a server's next session knows the socket to the server.
+fn control_of_spare(server: &Server) -> Option<String> {
+    let flag = |pid: u32, flag: &str| {
+        let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+        words
+            .split('\0')
+            .find_map(|w| Some(w.strip_prefix(flag)?.to_string()))
+    };
+    let mut all = vec![server.pid()];
+    let mut at = 0;
+    while let Some(pid) = all.get(at) {
+        all.extend(proc::children(*pid));
+        at += 1;
+    }
+    let mut workers = all.iter().filter(|pid| flag(**pid, "--warm=").is_some());
+    let one = workers.next().filter(|_| workers.next().is_none())?;
+    flag(*one, "--control-fd=")
+}
+
+#[test]
+fn what_a_kernel_says_to_the_server_in_the_workers_place_is_bounded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let server = logging(&log, &[]);
+    calls(&server, &[["1", "39", "0", "0", "0", "0"]]);
+    until("the end of the session", || {
+        server.sessions().is_empty().then_some(())
+    });
+    let control = until("a worker for the next session", || {
+        control_of_spare(&server)
+    });
+    let lie = r#""memory":{"a":{"bytes":18446744073709551615},"b":{"bytes":18446744073709551615}}"#;
+    let names = r#""objects":{"forged":7,"x\nroot@server":1}"#;
+    let says = [
+        ("5000", r#"{"kind":"late","what":"is late"}"#.to_string()),
+        ("5000", r#"{"kind":"failed","why":"it failed"}"#.into()),
+        ("1", r#"{"kind":"attached","path":"x\nroot@server"}"#.into()),
+        ("999999999", format!(r#"{{"kind":"holds",{names},{lie}}}"#)),
+    ];
+    let lengths = says.each_ref().map(|(_, text)| text.len().to_string());
+    // write(control, text, length)
+    let writes = says.iter().zip(&lengths);
+    let writes = writes.map(|((n, text), len)| [*n, "1", &control, text, len, "0"]);
+    let program = opencl::compile("opencl_calls");
+    let mut program = server.command(program);
+    program.args(writes.flatten()).stdout(Stdio::null());
+    let mut running = program.spawn().expect("the program starts");
+    let mut ps = Command::new(&tree::tree().busbar);
+    ps.args(["ps", "--objects", "--server", &server.address]);
+    let shown = until("what the kernel has said", || {
+        let out = opencl::text(&opencl::run(&mut ps));
+        Some(out).filter(|t| t.contains("7 forged"))
+    });
+    let forged = shown.lines().any(|l| l.starts_with("root@server"));
+    let threads = proc::threads(server.pid());
+    let _ = (running.kill(), running.wait());
+    assert!(!forged, "{shown}");
+    assert!(threads < 300, "{threads} threads of the server");
+    let log = std::fs::read_to_string(&log).expect("a log");
+    let lines = log.lines().filter(|l| l.contains("is late")).count();
+    assert!(lines < 300, "{lines} lines of the log");
 }
 
 /// The files in a store.

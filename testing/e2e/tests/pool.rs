@@ -332,6 +332,45 @@ fn a_part_is_of_one_device_at_the_first_server_with_room() {
     }
 }
 
+/// What a program has that is told to take all that there is of each device.
+fn takes(servers: &str, flags: &[&str]) -> String {
+    printed(&mut run(servers, flags, &["quota-each"]))
+}
+
+#[test]
+fn a_program_has_its_part_of_each_device_wherever_they_are() {
+    let servers = [server("2"), server("2")];
+    let both = servers.each_ref().map(|s| s.address.clone()).join(",");
+    // A context takes 512 MiB, and what is left has room for 21 pieces of 32 MiB.
+    let parts = |n: usize| {
+        let each = "total 1200 free 688 taken 672\n".repeat(n);
+        format!("devices {n}\nNVML: {n}\n{each}")
+    };
+    let part = ["-m", "1200MiB", "-n"];
+    let with = |more: &[&str]| takes(&both, &[&part[..], more].concat());
+    for n in [1, 2, 3, 4] {
+        assert_eq!(with(&[&n.to_string()]), parts(n));
+        no_leases(&servers);
+    }
+    assert_eq!(with(&["2", "--spread"]), parts(2));
+    no_leases(&servers);
+    // The neighbour on one of the devices has the rest, and keeps it.
+    let held = holds(&servers[0].address, &["-m", "800MiB"]);
+    assert_eq!(with(&["4", "-p", "0.25"]), parts(4));
+    assert_eq!(with(&["2", "--pack"]), parts(2));
+    held.goes_on_holding();
+    // What is held for later is of each, too.
+    let id = printed(&mut busbar(&[
+        "request", "-n", "3", "-m", "1200MiB", "--server", &both,
+    ]));
+    assert_eq!(takes(&both, &["--lease", id.trim()]), parts(3));
+    let half = takes(&both, &["--lease", id.trim(), "-m", "600MiB"]);
+    let each = "total 600 free 88 taken 64\n".repeat(3);
+    assert_eq!(half, format!("devices 3\nNVML: 3\n{each}"));
+    printed(&mut busbar(&["release", id.trim(), "--server", &both]));
+    no_leases(&servers);
+}
+
 #[test]
 fn what_a_killed_client_had_is_free() {
     let servers = [server("1"), server("1")];
@@ -468,13 +507,13 @@ fn a_lease_of_parts_holds_against_others() {
     assert_eq!(total(&["--lease", id]), 1200);
     assert_eq!(total(&["--lease", id, "-m", "700MiB"]), 700);
     one.wait_for_sessions(0);
+    // All of it is with one program, which needs no more to be shown its devices.
     let held = holds(at, &["--lease", id]);
     let listed = one.sessions().remove(0);
     assert_eq!(
         (&listed["promised"], &listed["share"]),
         (&true.into(), &500.into())
     );
-    let other = holds(at, &["--lease", id]);
     refused(
         &mut run(at, &["--lease", id], &["work", "1"]),
         &["are with other programs of it"],
@@ -486,7 +525,6 @@ fn a_lease_of_parts_holds_against_others() {
         &["no device has more than 848.0 MiB"],
     );
     held.goes_on_holding();
-    other.goes_on_holding();
     no_leases(&[one]);
 }
 

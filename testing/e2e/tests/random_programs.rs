@@ -214,7 +214,11 @@ fn a_link_cut_for_seconds_is_taken_up_again() {
 
 #[test]
 fn several_devices_are_chosen_as_cuda_chooses_them() {
-    let server = Options::default().env("FAKEDEV_DEVICES", "4").start();
+    // The same machine as without a server.
+    let server = Options::default()
+        .env("FAKEDEV_DEVICES", "4")
+        .env("FAKEDEV_MACHINE", "0")
+        .start();
     let program = Path::new(PROGRAM);
     for visible in [
         None,

@@ -1,19 +1,19 @@
 //! Sessions over RDMA: equal to native runs, through a link that goes and comes, and back.
 //!
 //! `BUSBAR_TEST_RDMA` names a device that may be taken away: `./test rdma` has one in a virtual
-//! machine. Tests that need one do nothing without.
+//! machine. Tests that need one do nothing without. `BUSBAR_FUZZ=100` opens a thousand sessions.
 
 use busbar_e2e::guarded::{Guarded, refused};
 use busbar_e2e::program::{Running, clear, finished, native, printed, remote, stats};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
-use busbar_e2e::until;
-use busbar_harness::rng::seeds;
+use busbar_e2e::{opencl, proc, until};
+use busbar_harness::rng::{effort, seeds};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_driver_program");
 
@@ -38,6 +38,15 @@ fn system(line: &str) -> String {
 
 fn is_on(path: &'static str) -> impl Fn(&[Value]) -> Option<()> {
     move |all| all.iter().all(|s| s["path"] == path).then_some(())
+}
+
+/// Has a session take a path, as an operator would.
+fn to_path(server: &str, session: &Value, path: &str) -> Command {
+    let mut c = Command::new(&tree().busbar);
+    clear(&mut c);
+    let session = session["session"].as_str().expect("a name");
+    c.args(["set", session, "--server", server, "--path", path]);
+    c
 }
 
 /// What `busbar fabric check` says of a server, as a command that `wrap` runs; and whether it is
@@ -227,15 +236,9 @@ fn a_session_that_changes_its_path_a_hundred_times_computes_what_it_would() {
     };
     works(&|| ());
     on("rdma");
-    let session = server.sessions()[0]["session"]
-        .as_str()
-        .expect("a name")
-        .to_string();
-    let set = |path: &'static str| {
-        let mut c = Command::new(&tree().busbar);
-        clear(&mut c);
-        c.args(["set", &session, "--server", &server.address, "--path", path]);
-        assert!(finished(&mut c).status.success());
+    let session = server.sessions().remove(0);
+    let set = |path| {
+        printed(&mut to_path(&server.address, &session, path));
         on(path);
     };
     // The kernel's device of software goes once nobody has it open, and tells nobody before: that
@@ -273,18 +276,59 @@ fn a_session_that_changes_its_path_a_hundred_times_computes_what_it_would() {
 }
 
 #[test]
+fn a_training_that_changes_its_path_a_hundred_times_has_the_losses_it_would() {
+    if !has_device() {
+        return;
+    }
+    const CHANGES: usize = 100;
+    let program = opencl::compile("opencl_train");
+    let server = opencl::Server::start_with(|c| {
+        c.args(["--rdma", "auto"]);
+    });
+    let limit = Duration::from_secs(900);
+    let mut here = Running::start_for(&mut opencl::native(&program), limit);
+    let mut there = server.command(&program);
+    there
+        .env("BUSBAR_SHM", "0")
+        .env("BUSBAR_RESUME_TIMEOUT", "60");
+    let mut steps = 0;
+    let mut same = |losses: String| {
+        let n = losses.split(' ').count();
+        here.say(&n.to_string());
+        assert_eq!(here.line(), losses, "after {steps} steps");
+        steps += n;
+    };
+    let mut there = Running::start_for(&mut there, limit);
+    there.say("1");
+    same(there.line());
+    let on = |path| {
+        until(path, || {
+            server.sessions().pop().filter(|s| s["path"] == path)
+        })
+    };
+    let session = on("rdma");
+    for path in ["tcp", "rdma"].repeat(CHANGES / 2) {
+        // It trains until there is more to read.
+        there.say("0");
+        printed(&mut to_path(&server.address, &session, path));
+        on(path);
+        there.say("1");
+        same(there.line());
+        same(there.line());
+    }
+    assert!(steps > 2 * CHANGES + 1, "only {steps} steps");
+    println!("{steps} steps, {CHANGES} changes");
+    there.go_on();
+    assert!(there.wait().success());
+}
+
+#[test]
 fn a_server_without_rdma_sets_no_session_to_it() {
     let server = Server::start();
     let mut program = Running::start(remote(&server, Path::new(PROGRAM)).arg("until-error"));
     program.line_with("calling");
-    let session = server.wait_for_sessions(1)[0]["session"].clone();
-    let session = session.as_str().expect("a name");
-    let set = |path| {
-        let mut c = Command::new(&tree().busbar);
-        clear(&mut c);
-        c.args(["set", session, "--server", &server.address, "--path", path]);
-        c
-    };
+    let session = server.wait_for_sessions(1).remove(0);
+    let set = |path| to_path(&server.address, &session, path);
     refused(&mut set("rdma"), &["--rdma auto"]);
     assert!(finished(&mut set("tcp")).status.success());
     assert_eq!(server.wait_for_sessions(1)[0]["path"], "tcp");
@@ -434,6 +478,88 @@ fn a_session_goes_on_over_tcp_when_the_port_goes_down_and_comes_back() {
     assert_eq!(server.wait_for_sessions(1).len(), 1);
     program.kill();
     server.wait_for_sessions(0);
+}
+
+#[test]
+fn a_port_that_is_down_for_half_a_minute_costs_a_session_nothing_but_its_path() {
+    if !has_device() {
+        return;
+    }
+    const DOWN: Duration = Duration::from_secs(30);
+    let server = server();
+    let program = Path::new(PROGRAM);
+    let limit = Duration::from_secs(500);
+    let mut here = Running::start_for(native(program).arg("random-lines"), limit);
+    let mut there = remote(&server, program);
+    let mut there = Running::start_for(there.arg("random-lines").env("BUSBAR_SHM", "0"), limit);
+    let mut works = |seed: u64| {
+        for p in [&mut here, &mut there] {
+            p.say(&format!("{seed} 60 65536"));
+        }
+        assert_eq!(here.line(), there.line(), "program {seed}");
+    };
+    let on = |path| until(path, || is_on(path)(&server.wait_for_sessions(1)));
+    works(1);
+    on("rdma");
+    system("ip link set v0 down");
+    let since = Instant::now();
+    works(2);
+    on("tcp");
+    // It tries again meanwhile, and each time finds that it cannot.
+    for seed in 3.. {
+        works(seed);
+        if since.elapsed() > DOWN {
+            break;
+        }
+    }
+    on("tcp");
+    system("ip link set v0 up");
+    on("rdma");
+    works(1);
+    there.go_on();
+    assert!(there.wait().success());
+    server.wait_for_sessions(0);
+}
+
+#[test]
+fn sessions_that_end_and_such_that_are_killed_leave_nothing_on_the_device() {
+    if !has_device() {
+        return;
+    }
+    let sessions = effort(10);
+    let server = server();
+    let program = Path::new(PROGRAM);
+    let before = system("rdma resource show");
+    let gone = |what: &str| {
+        server.wait_for_sessions(0);
+        until(what, || {
+            (system("rdma resource show") == before).then_some(())
+        });
+    };
+    let mut on_rdma = 0;
+    for seed in 0..sessions {
+        let mut c = remote(&server, program);
+        c.args(random(seed, 5)).env("BUSBAR_SHM", "0");
+        let out = finished(c.env("BUSBAR_STATS", "1"));
+        assert!(out.status.success(), "{out:?}");
+        on_rdma += u64::from(stats(&out)["rdma_bytes_sent"].as_u64() > Some(0));
+    }
+    assert_eq!(on_rdma, sessions);
+    gone("nothing is left of sessions that ended");
+    for who in ["client", "worker"] {
+        let mut c = remote(&server, program);
+        let mut c = Running::start(c.arg("until-error").env("BUSBAR_SHM", "0"));
+        c.line_with("calling");
+        until("rdma", || is_on("rdma")(&server.wait_for_sessions(1)));
+        assert_ne!(system("rdma resource show"), before);
+        if who == "worker" {
+            let pid = server.sessions()[0]["worker_pid"].as_u64();
+            proc::signal(pid.expect("a process") as u32, libc::SIGKILL);
+            server.wait_for_sessions(0);
+        }
+        c.kill();
+        gone(who);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Shares of a device's time: asked for, promised, kept, changed, and shown.
 
 use busbar_e2e::guarded::refused;
+use busbar_e2e::proc;
 use busbar_e2e::program::{Running, clear, finished, printed};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
@@ -129,6 +130,46 @@ fn a_running_session_is_changed() {
     refused(&mut set(&[&name]), &["say what is to change"]);
     ends(a);
     ends(b);
+}
+
+#[test]
+fn the_share_of_an_idle_program_is_others_until_it_works_again() {
+    let server = Server::start();
+    let lent = |p: &Running| session(&server, p)["lent"].as_bool();
+    let promised = || server.status()["devices"][0]["promised_share"].as_u64();
+    let a = turning(&server, &["-p", "0.75", "--idle-timeout", "1s"]);
+    let half = ["-p", "0.5"];
+    refused(
+        &mut run(&server, &half, &["work", "1"]),
+        &["more than 0.25"],
+    );
+    proc::signal(a.pid(), libc::SIGSTOP);
+    until("the idle program's share to be lent", || {
+        (lent(&a) == Some(true)).then_some(())
+    });
+    assert_eq!(
+        (promised(), &session(&server, &a)["share"]),
+        (Some(0), &750.into())
+    );
+    let listed = printed(Command::new(&tree().busbar).args(["ps", "--server", &server.address]));
+    assert!(listed.contains("0.75 lent"), "{listed}");
+    let b = turning(&server, &half);
+    // What is promised to the other stays that one's.
+    proc::signal(a.pid(), libc::SIGCONT);
+    both_have_turns(&server, &a, &b);
+    assert_eq!((promised(), lent(&a)), (Some(500), Some(true)));
+    assert!(ends(b) > 0);
+    until("the share to be the program's again", || {
+        (lent(&a) == Some(false) && promised() == Some(750)).then_some(())
+    });
+    assert!(ends(a) > 0);
+    let says = |flags: &[&str]| {
+        let out = finished(&mut run(&server, flags, &["work", "1"]));
+        String::from_utf8_lossy(&out.stderr).into_owned()
+    };
+    assert!(says(&["--idle-timeout", "10m"]).contains("say which with -p"));
+    assert!(says(&["-p", "0.5", "--idle-timeout", "1.5h"]).contains("say 90s, 10m, 2h or 7d"));
+    assert!(says(&["-p", "0.5", "--idle-timeout", "0s"]).contains("say 10m or 2h"));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! A simulated NVML for the devices of `libfakedev.so`: what a server's monitoring process loads in
 //! tests (`--nvml-library PATH`), and what the same questions are asked of natively.
 //!
-//! `FAKEDEV_DEVICES` is the number of devices (1); with `FAKENVML_GROWS` there is a byte more in
-//! use each time somebody looks. Live values differ between devices and are the
-//! same at every question, so that a native and a remote run can be compared; only the energy
-//! grows.
+//! `FAKEDEV_DEVICES` is the number of devices (1), `FAKEDEV_MACHINE` that of the machine, which is
+//! in their UUIDs (0); with `FAKENVML_GROWS` there is a byte more in use each time somebody looks.
+//! Live values differ between devices and are the same at every question, so that a native and a
+//! remote run can be compared; only the energy grows.
 
 // Functions of the API keep their C names.
 #![allow(non_snake_case)]
@@ -27,6 +27,15 @@ const RESERVED: u64 = 512 * MIB;
 fn count() -> usize {
     let set = std::env::var("FAKEDEV_DEVICES").ok();
     set.and_then(|n| n.parse().ok()).unwrap_or(1)
+}
+
+/// How the UUIDs of all machines' devices begin.
+const UUIDS: &str = "GPU-62757362-6172-2d66-616b-65646576";
+
+/// The machine's number, which UUIDs have.
+fn machine() -> u8 {
+    let set = std::env::var("FAKEDEV_MACHINE").ok();
+    set.and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) as u8
 }
 
 fn used(d: Device) -> u64 {
@@ -150,7 +159,7 @@ api! {
         put(out, count() - i as usize)
     };
     fn nvmlDeviceGetUUID(d: Device, out: *mut c_char, room: u32)
-        put_text(out, room, &format!("GPU-62757362-6172-2d66-616b-6564657600{:02x}", d - 1));
+        put_text(out, room, &format!("{UUIDS}{:02x}{:02x}", machine(), d - 1));
     fn nvmlDeviceGetSerial(d: Device, out: *mut c_char, room: u32)
         put_text(out, room, &format!("16502300000{d}"));
     fn nvmlDeviceGetVbiosVersion(_d: Device, out: *mut c_char, room: u32)

@@ -64,6 +64,8 @@ pub fn attend(api: &str, conn: Arc<dyn Connection>) {
         outgoing: ends.outgoing.clone(),
         inventory: Inventory::default(),
         turn: Turn::default(),
+        peers: Default::default(),
+        dense: false,
         devices: None,
         library: library(api),
     });

@@ -67,7 +67,7 @@ impl Fate {
 }
 
 /// Two ends that are on a fabric, unless that fails meanwhile.
-fn queue_pairs(fabric: &Fabric) -> (Conn, Conn) {
+pub fn queue_pairs(fabric: &Fabric) -> (Conn, Conn) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let at = listener.local_addr().expect("its address").to_string();
     let ours: Conn = Arc::new(Tcp::connect(&at, Duration::from_secs(60)).expect("a listener"));

@@ -299,7 +299,7 @@ fn what_is_received_is_not_yet_executed() {
     let mut marks = Vec::new();
     for _ in 0..3 {
         client.push(1_u16, 0, 0, |_| {}).unwrap();
-        client.drain().unwrap();
+        client.received(client.mark()).unwrap();
         marks.push(client.mark());
     }
     assert!(marks.iter().all(|m| !client.executed(*m)));
@@ -307,7 +307,7 @@ fn what_is_received_is_not_yet_executed() {
     // Each frame that it sends brings the client the word.
     while !client.executed(marks[1]) {
         worker.push(1_u16, 0, 0, |_| {}).unwrap();
-        worker.drain().unwrap();
+        worker.received(worker.mark()).unwrap();
     }
     assert!(client.executed(marks[0]) && !client.executed(marks[2]));
     worker.close("done", Duration::ZERO);

@@ -17,7 +17,7 @@ use std::time::Duration;
 pub const MOST: u64 = 64 << 10;
 /// Looks that find nothing, after which it sleeps.
 const LOOKS: u32 = 2000;
-/// The longest that it writes, and the most round trips that it makes.
+/// The longest that it writes or makes round trips, and the most of these.
 const LONGEST: Duration = Duration::from_secs(10);
 const MOST_TRIPS: u32 = 10_000;
 
@@ -89,7 +89,7 @@ impl End {
             }
             Step::RoundTrips { count } => {
                 let count = (*count).clamp(1, MOST_TRIPS);
-                let mut all = trial()?.round_trips(count).map_err(text)?;
+                let mut all = trial()?.round_trips(count, LONGEST).map_err(text)?;
                 all.sort_unstable();
                 let at = |of: usize| all[all.len() * of / 100].as_nanos() as u64;
                 Reply::Took {

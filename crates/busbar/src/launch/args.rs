@@ -5,11 +5,13 @@ use crate::reserve::{self, Wanted};
 use crate::servers::{Servers, Which};
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
+use busbar_control::hello::Mode;
 use busbar_control::{share, size};
 use busbar_transport::rdma::ib::Choice;
 use busbar_transport::rdma::{Settings, Wish};
 use clap::builder::FalseyValueParser;
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// Flags of `busbar run`.
 #[derive(clap::Args)]
@@ -27,8 +29,8 @@ use std::ffi::OsString;
 pub struct Args {
     #[command(flatten)]
     servers: Servers,
-    /// Have this much device memory promised to each process of the program, of one GPU, and no
-    /// more: 16GiB, 512MiB
+    /// Have this much device memory promised to each process of the program, of one GPU (with -n,
+    /// of each), and no more: 16GiB, 512MiB
     #[arg(short, long, value_name = "SIZE", env = "BUSBAR_MEMORY", value_parser = size::parse)]
     pub(super) memory: Option<u64>,
     /// Whether NCCL's collectives run at the servers, for ranks that talk to each other, as
@@ -48,6 +50,10 @@ pub struct Args {
     )]
     #[arg(value_parser = share::parse)]
     share: Option<u32>,
+    /// Let others be promised that share of time while a process of the program has done nothing
+    /// for so long: 10m, 2h. It is its own again when it works, as soon as nobody has it
+    #[arg(long, value_name = "TIME", env = "BUSBAR_IDLE_TIMEOUT", value_parser = idle)]
+    idle_timeout: Option<Duration>,
     #[command(flatten)]
     pub(super) which: reserve::Flags,
     /// Use what `busbar request` has reserved
@@ -65,6 +71,11 @@ pub struct Args {
         allow_hyphen_values = true
     )]
     priority: Option<i32>,
+    /// How the program has its GPU beside others: `dense` has the kernels of all dense programs of
+    /// this login run at the same time (by NVIDIA's MPS), and a fault in one ends them all; -p is
+    /// then the most of the GPU's processors that it uses at a time [default: isolated]
+    #[arg(long, value_name = "MODE", env = "BUSBAR_MODE")]
+    mode: Option<Mode>,
     /// Whether the program's sessions move to RDMA: if both ends can, always or never: auto, on,
     /// off [default: auto]
     #[arg(long, value_name = "WHEN", env = "BUSBAR_RDMA")]
@@ -89,6 +100,18 @@ fn nccl(text: &str) -> Result<bool, String> {
     }
 }
 
+/// Reads `10m`, or seconds, as the variable has them.
+fn idle(text: &str) -> Result<Duration, String> {
+    let time = match text.parse::<u32>() {
+        Ok(seconds) => Duration::from_secs(seconds.into()),
+        Err(_) => reserve::time(text)?,
+    };
+    match time.is_zero() {
+        true => Err("a process does nothing for no time all the time: say 10m or 2h".into()),
+        false => Ok(time),
+    }
+}
+
 /// Which port: checked here, and read by the program's own Busbar.
 fn rdma_device(text: &str) -> Result<String, String> {
     text.parse::<Choice>().map(|_| text.into())
@@ -98,6 +121,11 @@ impl Args {
     /// Whether each process is to have a part of a device.
     pub(super) fn part(&self) -> bool {
         self.memory.is_some() || self.share.is_some()
+    }
+
+    /// Whether the devices are reserved already, or by another.
+    pub(super) fn leased(&self) -> bool {
+        self.lease.is_some() || self.joins()
     }
 
     /// Whether another machine of the job reserves the devices.
@@ -132,7 +160,12 @@ impl Args {
             ),
             ("BUSBAR_SHARE", self.share.map(share::show)),
             ("BUSBAR_PARTS", parts.map(|n| n.to_string())),
+            (
+                "BUSBAR_IDLE_TIMEOUT",
+                self.idle_timeout.map(|t| t.as_secs().to_string()),
+            ),
             ("BUSBAR_PRIORITY", self.priority.map(|n| n.to_string())),
+            ("BUSBAR_MODE", self.mode.map(|m| m.to_string())),
             ("BUSBAR_RDMA", self.rdma.map(|w| w.to_string())),
             ("BUSBAR_RDMA_DEVICE", self.rdma_device.clone()),
             (
@@ -156,6 +189,9 @@ impl Args {
             bail!(
                 "BUSBAR_LOG={log}: say LEVEL or LEVEL:FILE, with error, warn, info, debug or off"
             );
+        }
+        if self.idle_timeout.is_some() && self.share.is_none() && self.lease.is_none() {
+            bail!("--idle-timeout gives a share of time away: say which with -p");
         }
         let choice = self.rdma_device.as_deref().unwrap_or_default();
         let rdma = Settings {

@@ -7,6 +7,7 @@ use crate::{job, leases};
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
+use busbar_client::ranks;
 use busbar_client::servers::Server;
 use busbar_control::lease::SETTLE_TIME;
 use busbar_control::status::Status;
@@ -21,6 +22,8 @@ pub(super) struct Devices {
     at: Vec<String>,
     /// Which of them are its own, and in which order, if not all of one server as they come.
     pub own: Option<String>,
+    /// Whether it has parts of them, of which each session draws those that its process uses.
+    pub drawn: bool,
     /// Whether there may be ranks that talk to each other.
     pub ranks: bool,
     /// What lasts as long as the program.
@@ -48,10 +51,11 @@ pub(super) fn find(a: &Args, config: &Config, wanted: Option<Wanted>) -> Result<
     let mut found = Devices {
         at: Vec::new(),
         own: None,
+        drawn: false,
         ranks: n.is_some_and(|n| n > 1) || a.job.any(),
         reserved: None,
     };
-    let leased = a.lease.is_some() || a.joins();
+    let leased = a.leased();
     let ask = Ask {
         memory: a.memory,
         part: a.part(),
@@ -77,26 +81,34 @@ pub(super) fn find(a: &Args, config: &Config, wanted: Option<Wanted>) -> Result<
             );
         }
     }
-    // One of parts is drawn on session by session.
-    if !a.part() && (leased || found.reserved.is_some() && n.is_some()) {
+    if leased || found.reserved.is_some() && (n.is_some() || a.part()) {
         found.order(a, config)?;
     }
     Ok(found)
 }
 
 impl Devices {
-    /// Takes this machine's piece of the whole devices of a lease.
+    /// Takes this machine's piece of the devices of a lease, or of its parts of devices.
     fn order(&mut self, a: &Args, config: &Config) -> Result<()> {
-        let has: Vec<_> = match &self.reserved {
-            Some(r) => r.at.iter().map(|(s, d)| (s.clone(), d.len())).collect(),
+        let (has, parts): (Vec<_>, _) = match &self.reserved {
+            Some(r) => {
+                let each = r.at.iter().map(|(s, d)| (s.clone(), d.len()));
+                (each.collect(), a.part())
+            }
             None => leases::counts(config),
         };
+        if a.part() && !parts {
+            // A part of one of the devices that it has as a whole.
+            return Ok(());
+        }
         self.ranks |= has.iter().map(|(_, n)| n).sum::<usize>() > 1;
         if !has.is_empty() || a.job.node.is_some() {
             let order = config.servers.iter().filter(|s| self.at.contains(s));
             let order: Vec<_> = order.cloned().collect();
             let (at, own) = job::piece(&order, &has, a.job.node)?;
-            self.own = job::told(&at, &own, &has);
+            let shown = || parts.then(|| ranks::show(&own));
+            self.own = job::told(&at, &own, &has).or_else(shown);
+            self.drawn = parts;
             self.at = at;
         }
         Ok(())

@@ -30,5 +30,6 @@ pub(super) fn asker<'a>(who: &'a Who, hello: &'a Hello) -> Asker<'a> {
         share: Some(hello.share).filter(|n| *n > 0),
         priority: hello.priority,
         parts: hello.devices as usize,
+        served: false,
     }
 }

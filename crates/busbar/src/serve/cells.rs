@@ -142,6 +142,7 @@ impl Cells {
             &config.opencl_library,
             &config.nccl_library,
             &config.nvml_library,
+            &config.mps_control,
         ];
         let state = State {
             program: Box::new(program),
@@ -315,6 +316,11 @@ impl Cell {
             None => Inside::Here,
         };
         Ok((entry.ways, inside))
+    }
+
+    /// Whether it has a root folder of its own.
+    pub(super) fn has_folders(&self) -> bool {
+        self.have.has(Part::Folders)
     }
 
     /// The number of its user.

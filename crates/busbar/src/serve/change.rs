@@ -59,6 +59,16 @@ pub(super) fn change(server: &Server, hello: &Hello, who: &Who) -> Result<(), Re
     if let Some(road) = hello.change.path {
         reaches(server, name, &asker, road)?;
     }
+    if hello.change.share.is_some() {
+        let worker = server.worker_of(name);
+        if worker.is_some_and(|w| w.dense.is_some()) {
+            let text = format!(
+                "session {name} is dense, and MPS has given it its share for as long as it lasts: \
+                 start its program again with another -p"
+            );
+            return Err(Refusal::new("mode", text));
+        }
+    }
     let placing = settled(|| lock(&server.pool).set(name, &asker, hello.change))?;
     apply(server, name);
     if let (Some(road), Some(worker)) = (hello.change.path, server.worker_of(name)) {
@@ -85,8 +95,8 @@ pub(super) fn apply(server: &Server, session: &str) {
     let placing = lock(&server.pool).placed(session);
     server.time.set(session, placing.part);
     if let Some(worker) = server.worker_of(session) {
-        let most = placing.memory;
-        worker.tell(&Order::Memory { most });
+        let (most, of_each) = (placing.memory, placing.promised);
+        worker.tell(&Order::Memory { most, of_each });
     }
 }
 

@@ -94,6 +94,10 @@ pub struct Args {
     /// NVML to load instead of the system's libnvidia-ml.so.1
     #[arg(long, value_name = "PATH")]
     nvml_library: Option<PathBuf>,
+    /// What starts NVIDIA's MPS, for sessions with --mode dense
+    /// [default: nvidia-cuda-mps-control on the path]
+    #[arg(long, value_name = "PATH")]
+    mps_control: Option<PathBuf>,
     /// Where module images and built programs are kept between sessions
     /// [default: the user's cache folder]
     #[arg(long, value_name = "DIR")]
@@ -127,6 +131,10 @@ pub struct Args {
     /// ended: 30s, 10m, or `off` [default: 30m]
     #[arg(long, value_name = "TIME")]
     kernel_limit: Option<String>,
+    /// After how long in which a session does nothing its share of time (-p) may be promised to
+    /// others: 10m, 2h, or `off` [default: off]
+    #[arg(long, value_name = "TIME")]
+    idle_timeout: Option<String>,
     /// Make no links to other servers, for copies between their devices and this one's: these go
     /// through the client
     #[arg(long)]
@@ -154,6 +162,16 @@ pub struct Args {
     predecessor_fd: Option<i32>,
 }
 
+/// What starts NVIDIA's MPS, on the path or where drivers have it that is not there.
+fn mps_control() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let elsewhere = ["/usr/bin", "/usr/local/nvidia/bin"].map(PathBuf::from);
+    let mut all = std::env::split_paths(&path).chain(elsewhere);
+    all.find_map(|f| {
+        Some(f.join("nvidia-cuda-mps-control")).filter(|p| p.is_absolute() && p.is_file())
+    })
+}
+
 fn ordinal(text: &str) -> Result<u32, String> {
     let ordinal = text.trim().parse();
     ordinal.map_err(|_| "GPUs are numbered from 0: say 0,2".into())
@@ -179,6 +197,7 @@ struct File {
     opencl_library: Option<PathBuf>,
     nccl_library: Option<PathBuf>,
     nvml_library: Option<PathBuf>,
+    mps_control: Option<PathBuf>,
     cache_dir: Option<PathBuf>,
     cache_size: Option<u64>,
     resume_timeout: Option<u64>,
@@ -189,6 +208,7 @@ struct File {
     drain: Option<String>,
     turns: Option<Turns>,
     kernel_limit: Option<String>,
+    idle_timeout: Option<String>,
     no_links: bool,
     fabric: Option<String>,
     rdma: Option<String>,
@@ -217,6 +237,8 @@ pub(crate) struct Config {
     pub opencl_library: Option<PathBuf>,
     pub nccl_library: Option<PathBuf>,
     pub nvml_library: Option<PathBuf>,
+    /// What starts NVIDIA's MPS.
+    pub mps_control: Option<PathBuf>,
     pub cache_dir: Option<PathBuf>,
     pub cache_limit: u64,
     pub resume_seconds: u64,
@@ -229,6 +251,8 @@ pub(crate) struct Config {
     pub turns: Turns,
     /// How long one kernel may keep others waiting.
     pub kernel_limit: Option<Duration>,
+    /// How long a session may do nothing and keep its share from others.
+    pub idle_timeout: Option<Duration>,
     /// Dial other servers for clients, and be dialled.
     pub links: bool,
     /// Where the workers of other servers reach those of this one.
@@ -319,6 +343,8 @@ impl Config {
             nccl_library: exists("NCCL", a.nccl_library.or(file.nccl_library))?
                 .or_else(busbar_worker::nccl::installed),
             nvml_library: exists("the NVML library", a.nvml_library.or(file.nvml_library))?,
+            mps_control: exists("what starts MPS,", a.mps_control.or(file.mps_control))?
+                .or_else(mps_control),
             cache_dir,
             cache_limit: a
                 .cache_size
@@ -335,7 +361,12 @@ impl Config {
             },
             max_sessions: a.max_sessions.or(file.max_sessions).unwrap_or(1024),
             turns: a.turns.or(file.turns).unwrap_or_default(),
-            kernel_limit: kernel_limit(a.kernel_limit.or(file.kernel_limit).as_deref())?,
+            kernel_limit: limit(
+                "kernel-limit",
+                a.kernel_limit.or(file.kernel_limit),
+                Some(Duration::from_secs(1800)),
+            )?,
+            idle_timeout: limit("idle-timeout", a.idle_timeout.or(file.idle_timeout), None)?,
             links: !(a.no_links || file.no_links),
             fabric: (a.fabric.or(file.fabric).as_deref().map(fabric)).transpose()?,
             rdma: rdma(a.rdma.or(file.rdma).as_deref())?,
@@ -365,19 +396,15 @@ impl Config {
             ("opencl_library", json!(self.opencl_library)),
             ("nccl_library", json!(self.nccl_library)),
             ("nvml_library", json!(self.nvml_library)),
+            ("mps_control", json!(self.mps_control)),
             ("cache_dir", json!(self.cache_dir)),
             ("cache_size", json!(self.cache_limit >> 20)),
             ("resume_timeout", json!(self.resume_seconds)),
             ("max_sessions", json!(self.max_sessions)),
             ("isolation", json!(self.isolation)),
             ("turns", json!(self.turns)),
-            (
-                "kernel_limit",
-                match self.kernel_limit {
-                    Some(d) => json!(format!("{}s", d.as_secs())),
-                    None => json!("off"),
-                },
-            ),
+            ("kernel_limit", json!(shown(self.kernel_limit))),
+            ("idle_timeout", json!(shown(self.idle_timeout))),
             (
                 "worker_uids",
                 json!(format!("{}-{}", self.worker_uids.0, self.worker_uids.1)),
@@ -490,16 +517,21 @@ fn rdma_device(text: Option<String>) -> Result<String> {
     Ok(text)
 }
 
-/// How long a kernel may keep others waiting.
-fn kernel_limit(text: Option<&str>) -> Result<Option<Duration>> {
-    match text {
-        None => Ok(Some(Duration::from_secs(1800))),
+/// How long something may last.
+fn limit(flag: &str, text: Option<String>, unless: Option<Duration>) -> Result<Option<Duration>> {
+    match text.as_deref() {
+        None => Ok(unless),
         Some("off") => Ok(None),
         Some(text) => match time(text) {
             Ok(d) if !d.is_zero() => Ok(Some(d)),
-            _ => bail!("--kernel-limit {text}: say 30s, 10m or off"),
+            _ => bail!("--{flag} {text}: say 30s, 10m or off"),
         },
     }
+}
+
+/// A limit, as it is set.
+fn shown(limit: Option<Duration>) -> String {
+    limit.map_or("off".into(), |d| format!("{}s", d.as_secs()))
 }
 
 /// What is wrong with a configuration file, and where, in one line.

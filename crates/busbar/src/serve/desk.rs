@@ -270,7 +270,11 @@ impl Desk<'_> {
                 let _ = server.audit.note("lease ends", json!({ "lease": shown }));
             }
             Word::Lost(text) => jobs::spread(server, &self.group(), text),
-            Word::Talk(talk) => jobs::tell(server, &self.group(), talk.clone()),
+            Word::Talk(talk) => {
+                let mut talk = talk.clone();
+                talk.tame();
+                jobs::tell(server, &self.group(), talk);
+            }
             Word::Keep(seconds) => {
                 let lasts = Duration::from_secs(*seconds).min(LONGEST);
                 let who = self.known.who.clone();

@@ -8,7 +8,7 @@ use busbar_transport::lock::lock;
 use busbar_transport::tcp;
 use std::fs::File;
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) fn run(server: &Arc<Server>, listener: &TcpListener, mut lobby: Lobby
         let (quiet, limit) = (lobby.as_fd(), lobby.quiet_for());
         server.succession.wait_for_client(quiet, limit);
         for client in lobby.spoken() {
-            door.settle(welcome(server, client));
+            door.settle(welcome(server, client, door.usual));
         }
         for _ in 0..AT_ONCE {
             // Another server's process takes the clients, or has taken them all.
@@ -42,7 +42,7 @@ pub(super) fn run(server: &Arc<Server>, listener: &TcpListener, mut lobby: Lobby
 
 /// Takes the next client, if there is one.
 fn take(server: &Arc<Server>, listener: &TcpListener, door: &mut Door, lobby: &mut Lobby) -> bool {
-    let (stream, room) = match door.next(listener) {
+    let (stream, from, room) = match door.next(listener) {
         Ok(next) => next,
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => return false,
         Err(e) => {
@@ -58,8 +58,8 @@ fn take(server: &Arc<Server>, listener: &TcpListener, door: &mut Door, lobby: &m
         door.settle(Err((stream, FILES)));
         return true;
     }
-    match lobby.enter(stream) {
-        Ok(Some(speaker)) => door.settle(welcome(server, speaker)),
+    match lobby.enter(stream, from) {
+        Ok(Some(speaker)) => door.settle(welcome(server, speaker, door.usual)),
         Ok(None) => door.note(None),
         Err(e) => door.note(Some(&format!("cannot wait for a client: {e}"))),
     }
@@ -70,6 +70,7 @@ fn take(server: &Arc<Server>, listener: &TcpListener, door: &mut Door, lobby: &m
 fn welcome(
     server: &Arc<Server>,
     (stream, until): Speaker,
+    usual: i32,
 ) -> Result<(), (TcpStream, &'static str)> {
     let Some(guest) = server.greeting.enter(&stream, until) else {
         return Err((stream, FILES));
@@ -78,6 +79,8 @@ fn welcome(
     let client = Arc::new(Mutex::new(Some((stream, guest))));
     let (s, theirs) = (server.clone(), client.clone());
     let run = move || {
+        // Unlike the one that has started it.
+        set_niceness(usual);
         let taken = lock(&theirs).take();
         if let Some((stream, guest)) = taken {
             connection::serve(&s, stream, guest);
@@ -97,6 +100,16 @@ fn welcome(
     }
 }
 
+/// By how much the thread that takes clients goes before others, as `nice` counts, if the process
+/// may have it so: it does little for each of them, and while it waits for a processor the system's
+/// queue for it fills, from which on others' connections are dropped.
+const URGENT: i32 = 10;
+
+fn set_niceness(n: i32) {
+    // SAFETY: a plain call, for the calling thread alone.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, n) };
+}
+
 /// Descriptors in reserve. Another thread may take the one that is given up for a client.
 const RESERVE: usize = 4;
 
@@ -105,13 +118,20 @@ const RESERVE: usize = 4;
 struct Door {
     reserve: Vec<File>,
     short: bool,
+    /// How nice the server's other threads are.
+    usual: i32,
 }
 
 impl Door {
+    /// For the thread that calls this.
     fn new() -> Self {
+        // SAFETY: a plain call.
+        let usual = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        set_niceness(usual - URGENT);
         let mut door = Self {
             reserve: Vec::new(),
             short: false,
+            usual,
         };
         door.fill();
         door
@@ -128,10 +148,10 @@ impl Door {
     }
 
     /// The next client, and whether there are descriptors left beside its own.
-    fn next(&mut self, listener: &TcpListener) -> io::Result<(TcpStream, bool)> {
+    fn next(&mut self, listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr, bool)> {
         loop {
             let e = match listener.accept() {
-                Ok((s, _)) => return Ok((s, self.fill())),
+                Ok((s, from)) => return Ok((s, from, self.fill())),
                 Err(e) => e,
             };
             let short = matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));

@@ -84,7 +84,7 @@ pub(super) fn told_to_end(server: &Arc<Server>) {
     let text = format!(
         "the server is being shut down: this session may go on for {time_said}, and ends then"
     );
-    tell(server, &Order::News { text });
+    tell(server, &Order::News { text, loss: false });
     let s = server.clone();
     let run = move || {
         let why = match wait(&s, time) {

@@ -10,7 +10,7 @@ use busbar_control::status::Time;
 use busbar_web::Had;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How fast a session's bytes come and go.
 #[derive(Debug, Default)]
@@ -64,6 +64,8 @@ pub(crate) struct SessionEntry {
     pub bereft: bool,
     /// What was said last of calls of its job that stand still; empty once they have gone on.
     pub stall: String,
+    /// For how long it may do nothing and keep its share of time from others.
+    pub idle: Option<Duration>,
     pub worker: Arc<Worker>,
 }
 
@@ -98,7 +100,6 @@ impl SessionEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_rate_is_of_what_came_since_the_look_before() {

@@ -6,17 +6,16 @@
 //! right key gets to nobody, and one sentence stands for all ways in which it cannot be had.
 
 use super::greeting::Hasty;
-use super::identity::{Known, Who};
+use super::identity::Known;
 use super::reach::may_be_dialled;
 use super::reception::answer;
-use super::state::{NO_LINKS, Server};
+use super::state::Server;
 use busbar_channel::{recv_hello, send_hello};
 use busbar_control::attach::{Attach, Hidden, Order};
 use busbar_control::hello::{Hello, Intent, Refusal, Ticket, Welcome};
 use busbar_pool::Placing;
 use busbar_transport::Connection;
 use busbar_transport::handover;
-use busbar_transport::lock::lock;
 use busbar_transport::stream::{Route, Stream};
 use busbar_transport::tcp::Address;
 use busbar_transport::tls::{Client, Trust};
@@ -24,7 +23,6 @@ use busbar_wire::frame::Kind;
 use serde_json::json;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long it may take to reach the other server, and then to hear from the session's worker
@@ -33,8 +31,6 @@ const DIAL_TIME: Duration = Duration::from_secs(8);
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// The most addresses of a name that are tried.
 const MOST_ADDRESSES: usize = 4;
-/// The most that are being dialled at a time.
-const MOST_DIALLED: usize = 64;
 
 const NOT_REACHED: &str = "this server does not reach the other one, or it is not the one that it \
                            should be: copies go through the client";
@@ -43,21 +39,13 @@ fn no(why: &str) -> Refusal {
     Refusal::new("link", why)
 }
 
-/// Whether sessions of somebody may be linked at all.
-fn allowed(server: &Server, who: &Who) -> Result<(), Refusal> {
-    if !server.config.links {
-        return Err(no(NO_LINKS));
-    }
-    Ok(lock(&server.pool).may_link(&who.tenant)?)
-}
-
 /// Gives a session's client a ticket.
 pub(super) fn ticket(server: &Server, known: &Known, refuse: impl Fn(&Stream, Refusal)) {
     let Known {
         conn, hello, who, ..
     } = known;
     let given = || {
-        allowed(server, who)?;
+        server.may_link(who)?;
         if server.session_of(hello, who, conn.is_encrypted()).is_none() {
             return Err(server.over(&hello.session));
         }
@@ -133,7 +121,9 @@ pub(super) fn dial(server: &Server, known: Known, refuse: impl Fn(&Stream, Refus
         return refuse(&conn, server.over(&hello.session));
     };
     let here = conn.ends().is_some_and(|[_, peer]| peer.ip().is_loopback());
-    let link = allowed(server, &who).and_then(|()| reach(server, &hello, here));
+    let link = server
+        .may_link(&who)
+        .and_then(|()| reach(server, &hello, &who.tenant, here));
     let link = match link {
         Ok(link) => link,
         Err(r) => return refuse(&conn, r),
@@ -163,27 +153,11 @@ pub(super) fn dial(server: &Server, known: Known, refuse: impl Fn(&Stream, Refus
     }
 }
 
-/// Counts those that are being dialled.
-struct Dialling<'a>(&'a AtomicUsize);
-
-impl<'a> Dialling<'a> {
-    fn begin(all: &'a AtomicUsize) -> Option<Self> {
-        let place = Self(all);
-        (all.fetch_add(1, Ordering::AcqRel) < MOST_DIALLED).then_some(place)
-    }
-}
-
-impl Drop for Dialling<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 /// Reaches the session at the other server that a client names; `here`: the client is on this very
 /// machine.
-fn reach(server: &Server, hello: &Hello, here: bool) -> Result<Stream, Refusal> {
+fn reach(server: &Server, hello: &Hello, tenant: &str, here: bool) -> Result<Stream, Refusal> {
     let link = &hello.link;
-    let Some(_place) = Dialling::begin(&server.dialling) else {
+    let Some(_place) = server.dials.begin(tenant) else {
         return Err(no("this server dials too many others at the moment"));
     };
     let failed = |why: &dyn std::fmt::Display| {

@@ -11,9 +11,10 @@ use super::refusals::Network;
 use busbar_transport::tls::begins_with_tls;
 use busbar_transport::{Readiness, tcp};
 use busbar_wire::frame::{self, Header, Kind};
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -57,7 +58,7 @@ struct Waiting {
 impl Waiting {
     /// Whether it has come, and no byte of it.
     fn is_silent(&self) -> bool {
-        self.wants == 1 && !matches!(tcp::peek_now(&self.stream, &mut [0]), Ok(1..))
+        !matches!(tcp::peek_now(&self.stream, &mut [0]), Ok(1..))
     }
 }
 
@@ -92,12 +93,31 @@ fn look(stream: &TcpStream, before: usize) -> Next {
     }
 }
 
-/// Those that wait.
+/// Those of one network.
+#[derive(Default)]
+struct Crowd {
+    all: BTreeSet<u64>,
+    /// Of whom no byte was seen yet.
+    silent: BTreeSet<u64>,
+}
+
+impl Crowd {
+    /// By this the one that makes room is the last: the largest, of those the one that has been
+    /// here longest.
+    fn rank(&self) -> Option<(usize, Reverse<u64>)> {
+        Some((self.all.len(), Reverse(*self.all.first()?)))
+    }
+}
+
+/// Those that wait. Whoever comes while it is full costs no look at all of them: a flood is let in
+/// as fast as the system has it, or the system drops others' connections for it.
 pub(super) struct Lobby {
     readiness: Readiness,
     next: u64,
     waiting: BTreeMap<u64, Waiting>,
-    networks: HashMap<Network, usize>,
+    networks: HashMap<Network, Crowd>,
+    /// The networks by rank; the second number is one of theirs.
+    ranks: BTreeSet<(usize, Reverse<u64>)>,
 }
 
 /// Somebody who has spoken, and by when all must be said.
@@ -110,7 +130,23 @@ impl Lobby {
             next: 0,
             waiting: BTreeMap::new(),
             networks: HashMap::new(),
+            ranks: BTreeSet::new(),
         })
+    }
+
+    /// Changes what is known of a network.
+    fn change(&mut self, network: Network, change: impl FnOnce(&mut Crowd)) {
+        let crowd = self.networks.entry(network).or_default();
+        let before = crowd.rank();
+        change(crowd);
+        let after = crowd.rank();
+        if before != after {
+            before.map(|r| self.ranks.remove(&r));
+            self.ranks.extend(after);
+        }
+        if after.is_none() {
+            self.networks.remove(&network);
+        }
     }
 
     /// For how long nothing happens here unless this can be read: [`AsFd`].
@@ -120,10 +156,12 @@ impl Lobby {
     }
 
     /// Takes somebody in; gives back one who has spoken already.
-    pub(super) fn enter(&mut self, stream: TcpStream) -> io::Result<Option<Speaker>> {
-        let from = stream.peer_addr();
-        let network = from.map_or(Network::Unknown, |a| Network::of(a.ip()));
-        self.enter_from(stream, network)
+    pub(super) fn enter(
+        &mut self,
+        stream: TcpStream,
+        from: SocketAddr,
+    ) -> io::Result<Option<Speaker>> {
+        self.enter_from(stream, Network::of(from.ip()))
     }
 
     fn enter_from(&mut self, stream: TcpStream, network: Network) -> io::Result<Option<Speaker>> {
@@ -136,7 +174,9 @@ impl Lobby {
         while self.waiting.len() >= MOST {
             self.make_room();
         }
-        tcp::readable_from(&stream, wants)?;
+        if wants > 1 {
+            tcp::readable_from(&stream, wants)?;
+        }
         self.readiness.add(stream.as_fd(), self.next)?;
         let somebody = Waiting {
             stream,
@@ -144,8 +184,14 @@ impl Lobby {
             until,
             wants,
         };
-        self.waiting.insert(self.next, somebody);
-        *self.networks.entry(network).or_default() += 1;
+        let number = self.next;
+        self.waiting.insert(number, somebody);
+        self.change(network, |crowd| {
+            crowd.all.insert(number);
+            if wants == 1 {
+                crowd.silent.insert(number);
+            }
+        });
         self.next += 1;
         Ok(None)
     }
@@ -160,6 +206,8 @@ impl Lobby {
             match look(&w.stream, w.wants) {
                 Next::Wait(wants) if tcp::readable_from(&w.stream, wants).is_ok() => {
                     w.wants = wants;
+                    let network = w.network;
+                    self.change(network, |crowd| _ = crowd.silent.remove(&number));
                 }
                 Next::Serve => speakers.extend(self.leave(number)),
                 _ => drop(self.leave(number)),
@@ -182,27 +230,24 @@ impl Lobby {
 
     /// Who makes room for the next.
     fn who_goes(&self) -> Option<u64> {
-        // Of networks with as many, the one that has been here longest.
-        let most = self.networks.values().max()?;
-        let of_most = |w: &&Waiting| self.networks[&w.network] == *most;
-        let crowd = self.waiting.values().find(of_most)?.network;
-        let mut all = self.waiting.iter().filter(|(_, w)| w.network == crowd);
-        let oldest = *all.clone().next()?.0;
-        let silent = all.find(|(_, w)| w.is_silent());
-        Some(silent.map_or(oldest, |(n, _)| *n))
+        let (_, Reverse(oldest)) = *self.ranks.last()?;
+        let crowd = &self.networks[&self.waiting[&oldest].network];
+        let mut silent = crowd.silent.iter();
+        let silent = silent.find(|n| self.waiting[*n].is_silent());
+        Some(silent.copied().unwrap_or(oldest))
     }
 
     fn leave(&mut self, number: u64) -> Option<Speaker> {
         let w = self.waiting.remove(&number)?;
-        if let Some(n) = self.networks.get_mut(&w.network) {
-            *n -= 1;
-            if *n == 0 {
-                self.networks.remove(&w.network);
-            }
-        }
+        self.change(w.network, |crowd| {
+            crowd.all.remove(&number);
+            crowd.silent.remove(&number);
+        });
         self.readiness.remove(w.stream.as_fd());
-        // Whoever receives next takes what there is.
-        tcp::readable_from(&w.stream, 1).ok()?;
+        if w.wants > 1 {
+            // Whoever receives next takes what there is.
+            tcp::readable_from(&w.stream, 1).ok()?;
+        }
         Some((w.stream, w.until))
     }
 }

@@ -194,7 +194,9 @@ fn check_texts(h: &mut Hello) -> Result<(), Refusal> {
         memory: _,
         share: _,
         priority: _,
+        mode: _,
         devices: _,
+        idle: _,
         reserve,
         release,
         // Answered at once, by a process that knows what can be asked.

@@ -16,13 +16,13 @@ use busbar_worker::nvml::is_of_the_whole;
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Has the workers say what their sessions hold, and waits a little for it.
-fn ask_workers(server: &Server) {
+/// Has the workers of some sessions say what these hold, and waits a little for it.
+pub(super) fn ask_workers(server: &Server, of: impl Fn(&SessionEntry) -> bool) {
     /// Each answers at once, whatever its session does; one that is about to end does not.
     const LONG: Duration = Duration::from_millis(500);
     let asked: Vec<_> = {
         let sessions = lock(&server.sessions);
-        let each = sessions.iter();
+        let each = sessions.iter().filter(|(_, s)| of(s));
         each.map(|(name, s)| (name.clone(), s.told, s.worker.clone()))
             .collect()
     };
@@ -112,8 +112,10 @@ fn own_sessions(server: &Server, hello: &Hello, who: &Who) -> Vec<Session> {
                 lease: placing.lease,
                 memory_limit: placing.memory,
                 promised: placing.promised,
-                share: placing.part.share,
+                share: placing.part.share.or(placing.lent),
+                lent: placing.lent.is_some(),
                 priority: placing.part.priority,
+                dense: s.worker.dense.is_some(),
                 time: server.time.had(name),
                 seconds: s.since.elapsed().as_secs(),
                 opened: unix(s.opened),
@@ -130,7 +132,14 @@ fn own_sessions(server: &Server, hello: &Hello, who: &Who) -> Vec<Session> {
 
 /// Everything `busbar devices` and `busbar ps` show, as whoever asks sees it.
 pub(super) fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
-    let asker = asker(who, hello);
+    let ours = |s: &SessionEntry| {
+        let process = |c: &ClientInfo| (c.pid, c.boot_id.clone(), c.pid_namespace);
+        s.who.tenant == who.tenant && process(&s.client) == process(&hello.client)
+    };
+    let asker = Asker {
+        served: lock(&server.sessions).values().any(ours),
+        ..asker(who, hello)
+    };
     desk::expire(server);
     if let Some(question) = &hello.ask {
         let said = said(server, question, &asker);
@@ -142,7 +151,7 @@ pub(super) fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
     let asked = |feature| hello.features.iter().any(|f| f == feature);
     let holdings = asked(HOLDINGS);
     if holdings || lock(&server.pool).part(&asker).is_some() {
-        ask_workers(server);
+        ask_workers(server, |_| true);
     }
     let gpus = server
         .has_gpus()
@@ -155,11 +164,8 @@ pub(super) fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
     gpus.gpus
         .retain(|uuid, _| devices.iter().any(|d| d.device.uuid == *uuid));
     if let Some(part) = pool.part(&asker) {
-        let same = |s: &SessionEntry| {
-            s.client.pid == hello.client.pid && place(&s.client) == place(&hello.client)
-        };
         let sessions = lock(&server.sessions);
-        let ours = sessions.values().filter(|s| same(s));
+        let ours = sessions.values().filter(|s| ours(s));
         let used = ours.map(|s| s.holding.bytes()).sum::<u64>();
         devices.iter_mut().for_each(|d| {
             d.device.memory = d.device.memory.min(part);

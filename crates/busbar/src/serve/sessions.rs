@@ -7,16 +7,18 @@ use super::desk;
 use super::entry::{Pace, SessionEntry};
 use super::groups::Group;
 use super::identity::{Known, Who};
+use super::idle;
 use super::jobs;
+use super::neighbours;
 use super::reception::{ANSWER_TIME, answer, turned_back};
 use super::refusals::Network;
 use super::sockets::{self, Sockets};
 use super::state::Server;
-use super::workers::Worker;
+use super::workers::{Manner, Worker};
 use busbar_channel::send_hello;
 use busbar_channel::switches::Switch;
 use busbar_control::attach::{Attach, Report};
-use busbar_control::hello::{Hello, Intent, PATIENCE, Refusal, Welcome};
+use busbar_control::hello::{Hello, Intent, Mode, PATIENCE, Refusal, Welcome};
 use busbar_control::holding::{self, Holding};
 use busbar_control::succession::ToHeir;
 use busbar_pool::Placing;
@@ -37,10 +39,11 @@ use std::time::{Duration, Instant, SystemTime};
 const NEWS: Duration = Duration::from_secs(5);
 /// How long a client that comes back to a session that is just ending waits for the reason.
 const END_TIME: Duration = Duration::from_secs(2);
-/// The longest reason of a session's end that is kept.
-const MOST_WHY: usize = 1000;
 /// Lines of the log that say whether a session has its connection: a worker may say so for ever.
 const COMINGS: Allowance = (100.0, 1.0);
+/// What a session may say of ranks that wait or are lost: each is a line of the log and the audit,
+/// words for others, and for a moment a thread.
+const RANKS: Allowance = (100.0, 1.0);
 
 /// Whether the client takes pings ahead of its welcome.
 pub(super) fn is_patient(hello: &Hello) -> bool {
@@ -54,6 +57,25 @@ fn random_name(bytes: usize) -> Result<String, Refusal> {
         Refusal::new("internal", why)
     })?;
     Ok(random.to_string())
+}
+
+/// How a new session is to have its devices beside others.
+fn manner(server: &Server, hello: &Hello, who: &Who) -> Result<Manner, Refusal> {
+    let dense = hello.mode == Mode::Dense;
+    if dense && hello.api != "cuda" {
+        let why = format!(
+            "--mode dense (BUSBAR_MODE) is for CUDA, and this is `{}`",
+            hello.api
+        );
+        return Err(Refusal::new("mode", why));
+    }
+    if dense {
+        lock(&server.pool).may_be_dense(&who.tenant)?;
+    }
+    Ok(Manner {
+        mode: hello.mode,
+        share: Some(hello.share).filter(|n| *n > 0),
+    })
 }
 
 /// What a new session is given.
@@ -71,6 +93,7 @@ fn give(server: &Arc<Server>, conn: &Stream, hello: &Hello, who: &Who) -> Result
         let why = format!("this server does not offer `{}`", hello.api);
         return Err(Refusal::new("api", why));
     }
+    let manner = manner(server, hello, who)?;
     lock(&server.pool).arrives(&who.tenant, server.started.elapsed())?;
     let asker = asker(who, hello);
     desk::expire(server);
@@ -90,7 +113,7 @@ fn give(server: &Arc<Server>, conn: &Stream, hello: &Hello, who: &Who) -> Result
     let network = Network::of_peer(&conn.peer());
     match server
         .workers
-        .take(who, spare_wanted, network, still_wanted)
+        .take(who, manner, spare_wanted, network, still_wanted)
     {
         Ok(worker) => Ok(Given {
             session,
@@ -177,6 +200,9 @@ pub(super) fn open(
     if let Err(e) = joined {
         tracing::warn!(session, error = %e, "the session has its devices without turns");
     }
+    // Whichever is shorter: the server's own limit, or the client's.
+    let own = (hello.idle > 0).then(|| Duration::from_secs(hello.idle.into()));
+    let idle_after = own.into_iter().chain(server.config.idle_timeout).min();
     let entry = SessionEntry {
         group: Group::of(&hello, &who.tenant),
         sockets: sockets_of(server, &hello, &who, reached),
@@ -197,10 +223,14 @@ pub(super) fn open(
         told: 0,
         pace: Pace::default(),
         had: BTreeMap::new(),
+        idle: idle_after,
         worker: worker.clone(),
     };
     server.counts.opened(&entry);
     lock(&server.sessions).insert(session.clone(), entry);
+    if idle_after.is_some() {
+        idle::begin(server);
+    }
     drop((busy, begins));
     let _ = conn.send_timeout(None);
     let handed = conn.hand_over();
@@ -212,7 +242,8 @@ pub(super) fn open(
 }
 
 /// What the sockets of a new session are made with, where workers may have any: where its client
-/// has `reached` this server other servers reach it, too, unless the settings know better.
+/// has `reached` this server other servers reach it, too, unless the settings know better. Who may
+/// have no links has none between ranks either.
 fn sockets_of(
     server: &Server,
     hello: &Hello,
@@ -224,10 +255,12 @@ fn sockets_of(
         return None;
     }
     let at = server.config.fabric.or(reached);
+    let at = at.filter(|_| server.may_link(who).is_ok());
     let all = &server.sockets;
-    Some(match at.filter(|_| !hello.lease.is_empty()) {
-        Some(at) => all.of_lease(&hello.lease, at),
-        None => all.of_tenant(&format!("{}\0{}", who.tenant, who.name)),
+    Some(match (&*hello.lease, at) {
+        ("", _) => all.of_here(&format!("{}\0{}", who.tenant, who.name)),
+        (lease, None) => all.of_here(lease),
+        (lease, Some(at)) => all.of_lease(lease, at),
     })
 }
 
@@ -241,6 +274,7 @@ fn watch(
 ) {
     let mut why = None;
     let mut lines = Budget::full(COMINGS, Instant::now());
+    let mut of_ranks = Budget::full(RANKS, Instant::now());
     while let Some((report, fd)) = worker.report() {
         if !matches!(report, Report::Ready) {
             unanswered = None;
@@ -269,6 +303,9 @@ fn watch(
                     (s.joined, s.bereft) = (yes, s.bereft && yes);
                 }
             }
+            Report::Failed { .. } | Report::Waits(_) | Report::Late { .. }
+                if !of_ranks.spend(Instant::now(), RANKS) => {}
+            Report::Faulted => neighbours::faulted(server, session),
             Report::Failed { why } => jobs::failed(server, session, &why),
             Report::Waits(waits) => jobs::waits(server, session, waits),
             Report::Late { what } => jobs::late(server, session, &what),
@@ -292,10 +329,7 @@ fn watch(
                 }
                 server.told.notify_all();
             }
-            Report::Ended { why: mut w } => {
-                w.truncate(w.floor_char_boundary(MOST_WHY));
-                why = Some(w);
-            }
+            Report::Ended { why: w } => why = Some(w),
         }
     }
     let devices = lock(&server.pool).placed(session).devices;

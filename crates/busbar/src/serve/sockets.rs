@@ -10,7 +10,7 @@ use super::reach::may_be_dialled;
 use busbar_control::attach::{Lent, Wanted};
 use busbar_transport::{handover, tcp};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,8 +21,8 @@ use zeroize::Zeroizing;
 const MAGIC: &[u8; 16] = b"busbar socket 1\n";
 /// What the names of leases are made into keys with.
 const OF_A_LEASE: &str = "busbar 2026 the sockets of a lease's ranks";
-/// And who somebody is, where there is no lease.
-const OF_A_TENANT: &str = "busbar 2026 the sockets of a tenant's ranks at one server";
+/// And what ranks have in common that reach none at other servers.
+const OF_ONE_SERVER: &str = "busbar 2026 the sockets of ranks at one server";
 /// The two proofs.
 const DIALS: u8 = 1;
 const TAKES: u8 = 2;
@@ -58,6 +58,8 @@ pub(crate) struct Sockets {
     key: [u8; 32],
     /// Where other servers reach this one's workers.
     at: IpAddr,
+    /// Whether they are connected to workers of this server alone.
+    near: bool,
     strangers: Greetings,
     /// How many are at work, of the session's and of all.
     busy: [Arc<AtomicUsize>; 2],
@@ -148,20 +150,21 @@ impl Exchange {
 
     /// For the sessions of a lease, at all its servers.
     pub(super) fn of_lease(&self, lease: &str, at: IpAddr) -> Arc<Sockets> {
-        self.with(blake3::derive_key(OF_A_LEASE, lease.as_bytes()), at)
+        self.with(blake3::derive_key(OF_A_LEASE, lease.as_bytes()), Some(at))
     }
 
-    /// For somebody's sessions at this server.
-    pub(super) fn of_tenant(&self, who: &str) -> Arc<Sockets> {
-        let all = Zeroizing::new([self.secret.as_bytes(), who.as_bytes()].concat());
-        let key = blake3::derive_key(OF_A_TENANT, &all);
-        self.with(key, IpAddr::from([127, 0, 0, 1]))
+    /// For sessions at this server that have something in common.
+    pub(super) fn of_here(&self, common: &str) -> Arc<Sockets> {
+        let all = Zeroizing::new([self.secret.as_bytes(), common.as_bytes()].concat());
+        let key = blake3::derive_key(OF_ONE_SERVER, &all);
+        self.with(key, None)
     }
 
-    fn with(&self, key: [u8; 32], at: IpAddr) -> Arc<Sockets> {
+    fn with(&self, key: [u8; 32], at: Option<IpAddr>) -> Arc<Sockets> {
         Arc::new(Sockets {
             key,
-            at: at.to_canonical(),
+            at: at.unwrap_or(Ipv4Addr::LOCALHOST.into()).to_canonical(),
+            near: at.is_none(),
             strangers: self.strangers.clone(),
             busy: [Arc::default(), self.busy.clone()],
         })
@@ -192,7 +195,8 @@ impl Sockets {
 
     /// A connection to a worker of the job.
     fn dial(&self, to: SocketAddr) -> io::Result<TcpStream> {
-        if !may_be_dialled(to.ip(), self.at.is_loopback()) && to.ip() != self.at {
+        let far = || !self.near && may_be_dialled(to.ip(), self.at.is_loopback());
+        if to.ip() != self.at && !far() {
             return Err(ErrorKind::PermissionDenied.into());
         }
         let until = Instant::now() + DIAL_TIME;
@@ -416,6 +420,22 @@ mod tests {
         for bad in ["127.0.0.1:22", "169.254.169.254:80", "0.0.0.0:1"] {
             assert!(connect(&far, bad.parse().unwrap()).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn who_may_have_no_link_reaches_its_own_server_alone() {
+        let elsewhere = TcpListener::bind(("127.0.0.2", 0)).unwrap();
+        elsewhere.set_nonblocking(true).unwrap();
+        let to = elsewhere.local_addr().unwrap();
+        let (ours, others) = (exchange(), exchange());
+        let sockets = ours.of_here("a");
+        assert_eq!(connect(&sockets, to).err(), Some(libc::ECONNREFUSED));
+        let came = elsewhere.accept().map_err(|e| e.kind());
+        assert_eq!(came.err(), Some(ErrorKind::WouldBlock), "it was dialled");
+        let (_door, at) = listening(&sockets);
+        connect(&ours.of_here("a"), at).unwrap();
+        assert!(connect(&ours.of_here("b"), at).is_err());
+        assert!(connect(&others.of_here("a"), at).is_err(), "another server");
     }
 
     #[test]

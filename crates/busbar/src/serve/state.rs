@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use super::counts::Counts;
+use super::dials::Dials;
 use super::entry::SessionEntry;
 use super::greeting::Greetings;
 use super::groups::{Losses, Talks};
@@ -26,7 +27,7 @@ use busbar_transport::tls;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, Once};
 use std::time::Instant;
 
 /// Everything the server's threads share.
@@ -77,7 +78,9 @@ pub(crate) struct Server {
     /// What lets links from other servers in.
     pub tickets: Tickets,
     /// Other servers that are being dialled.
-    pub dialling: AtomicUsize,
+    pub dials: Dials,
+    /// Somebody looks after idle sessions.
+    pub idle: Once,
     /// Somebody checks the fabric.
     pub measuring: AtomicBool,
     /// And addresses that have not answered of late.
@@ -87,7 +90,7 @@ pub(crate) struct Server {
 }
 
 /// What is said of links where the server makes none.
-pub(crate) const NO_LINKS: &str =
+const NO_LINKS: &str =
     "this server makes no links to others (--no-links): copies go through the client";
 
 impl Server {
@@ -138,6 +141,8 @@ impl Server {
             protocol,
             devices: placing.devices,
             memory: placing.memory,
+            // A promise is one of each device, what the policy allows one of all.
+            of_each: placing.promised,
             resume_seconds: self.config.resume_seconds,
             keys: Hidden::default(),
             place: Place::default(),
@@ -152,6 +157,14 @@ impl Server {
     /// Who has opened a session.
     pub(crate) fn who_has(&self, session: &str) -> Option<Who> {
         Some(lock(&self.sessions).get(session)?.who.clone())
+    }
+
+    /// Whether sessions of somebody may be linked to others at other servers at all.
+    pub(crate) fn may_link(&self, who: &Who) -> Result<(), Refusal> {
+        if !self.config.links {
+            return Err(Refusal::new("link", NO_LINKS));
+        }
+        Ok(lock(&self.pool).may_link(&who.tenant)?)
     }
 
     /// Lets another server's link in by its ticket: for that one session it is as good as the

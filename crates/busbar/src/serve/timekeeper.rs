@@ -1,6 +1,9 @@
 //! Whose turn each device is: what [`busbar_pool::timeshare`] decides is said to workers on their
 //! boards, and what they do is seen there.
 //!
+//! To it dense sessions that share a device are one: they have their turns together, and what they
+//! have had is counted of all of them.
+//!
 //! One thread looks. It sleeps until a worker rings its bell, and while somebody waits for a turn
 //! it looks all the time. A worker is believed nothing: time is counted by the server's clock, a
 //! turn that is not handed over passes on all the same, and a bell that rings without end is left
@@ -9,7 +12,7 @@
 use super::workers::Worker;
 use busbar_control::attach::Order;
 use busbar_control::status::Time;
-use busbar_pool::timeshare::{Part, Seen, Timeshare, Use, Word};
+use busbar_pool::timeshare::{Part, Seen, Timeshare, Use, WHOLE, Word};
 use busbar_transport::baton::{self, BUSY, Bell, Board, FREE, IDLE, NONE, Patience, STOP, Slot};
 use busbar_transport::handover;
 use busbar_transport::lock::lock;
@@ -29,6 +32,9 @@ const LAST_WORD: Duration = Duration::from_secs(2);
 struct Session {
     board: Board,
     worker: Arc<Worker>,
+    part: Part,
+    /// What it is to the time of its devices: itself, or those that it shares them with.
+    party: u64,
     /// The devices, in the order of its slots.
     places: Vec<usize>,
     /// Whether each was said to be free: what the worker shows is not asked.
@@ -62,6 +68,25 @@ pub(crate) struct Timekeeper {
 
 fn now() -> Duration {
     Duration::from_nanos(baton::now())
+}
+
+/// What a party's sessions show together.
+fn together(all: impl Iterator<Item = Seen>) -> Seen {
+    let turn = |a: Use, b: Use| match (a, b) {
+        (Use::Busy, _) | (_, Use::Busy) => Use::Busy,
+        (Use::Idle(a), Use::Idle(b)) => Use::Idle(a.max(b)),
+        (Use::None, other) | (other, Use::None) => other,
+    };
+    let both = |a: Seen, b: Seen| Seen {
+        turn: turn(a.turn, b.turn),
+        present: a.present || b.present,
+        wants: a.wants || b.wants,
+        under_way: a.under_way || b.under_way,
+        busy: a.busy + b.busy,
+        behind: a.behind + b.behind,
+        done: a.done.wrapping_add(b.done),
+    };
+    all.reduce(both).unwrap_or_default()
 }
 
 /// What a slot shows.
@@ -139,7 +164,45 @@ fn end(worker: Arc<Worker>) {
     let _ = std::thread::Builder::new().stack_size(256 << 10).spawn(cut);
 }
 
+impl Session {
+    /// Its slot for a device.
+    fn slot(&self, place: usize) -> Option<(usize, &Slot)> {
+        let slot = self.places.iter().position(|p| *p == place)?;
+        Some((slot, self.board.slot(slot)?))
+    }
+}
+
 impl State {
+    /// What a party is to have of a device: all that its sessions are.
+    fn part(&self, party: u64, place: usize) -> Option<Part> {
+        let theirs = self.sessions.values().filter(|s| s.party == party);
+        let theirs = theirs.filter(|s| s.places.contains(&place)).map(|s| s.part);
+        theirs.reduce(|a, b| Part {
+            share: match (a.share, b.share) {
+                (Some(a), Some(b)) => Some((a + b).min(WHOLE)),
+                (a, b) => a.or(b),
+            },
+            priority: a.priority.max(b.priority),
+        })
+    }
+
+    /// The sessions of a party have come, gone, or changed.
+    fn settle(&mut self, party: u64) {
+        let places: Vec<_> = self.devices.keys().copied().collect();
+        for place in places {
+            let part = self.part(party, place);
+            let Some(share) = self.devices.get_mut(&place) else {
+                continue;
+            };
+            match part {
+                Some(part) if share.has_joined(party) => share.set(party, part),
+                Some(part) => share.join(party, part),
+                None => share.leave(party),
+            }
+        }
+        self.devices.retain(|_, share| !share.is_empty());
+    }
+
     /// Looks at all devices; when to look again.
     fn look(&mut self) -> Option<Duration> {
         let mut again: Option<Duration> = None;
@@ -147,16 +210,15 @@ impl State {
             // What is taken from one is given to another at once.
             for _ in 0..4 {
                 let sessions = &self.sessions;
-                let of = |number: u64| {
-                    let s = sessions.get(&number)?;
-                    let slot = s.places.iter().position(|p| p == place)?;
-                    Some((s, (slot, s.board.slot(slot)?)))
+                let of = |party: u64| {
+                    let theirs = sessions.values().filter(move |s| s.party == party);
+                    theirs.filter_map(|s| Some((s, s.slot(*place)?)))
                 };
-                let see = |number| of(number).map_or(Seen::default(), |(_, slot)| seen(slot.1));
+                let see = |party| together(of(party).map(|(_, slot)| seen(slot.1)));
                 let (words, next) = share.look(now(), see);
                 let said = words
                     .into_iter()
-                    .filter_map(|(n, word)| Some((of(n)?, word)));
+                    .flat_map(|(n, word)| of(n).map(move |to| (to, word)));
                 let changed = said.fold(false, |any, ((s, slot), word)| say(s, slot, word) | any);
                 if !changed {
                     again = again.into_iter().chain(next).min();
@@ -250,16 +312,31 @@ impl Timekeeper {
         for (place, processor) in places {
             // A processor its system divides.
             let new = || Timeshare::new(self.limit, self.always && !processor);
-            let share = state.devices.entry(*place).or_insert_with(new);
-            share.join(number, part);
+            state.devices.entry(*place).or_insert_with(new);
         }
+        let shares = |s: &&Session| match (&s.worker.dense, &worker.dense) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        };
+        let with = state.sessions.values().find(shares).map(|s| s.party);
+        let party = with.unwrap_or(number);
         let s = Session {
             board,
             worker: worker.clone(),
+            part,
+            party,
             places: places.iter().map(|p| p.0).collect(),
             free: places.iter().map(|_| Cell::new(true)).collect(),
         };
+        // Its slots are free, which is told to those with whom it may have to wait now.
+        for (place, _) in places {
+            let word = state.devices.get(place).and_then(|d| d.said(party));
+            if let (Some(word), Some(slot)) = (word, s.slot(*place)) {
+                say(&s, slot, word);
+            }
+        }
         state.sessions.insert(number, s);
+        state.settle(party);
         state.numbers.insert(session.into(), number);
         let patience = Patience::new(now());
         state.bells.insert(number, Ringer { bell, patience });
@@ -274,12 +351,11 @@ impl Timekeeper {
         let Some(number) = state.numbers.remove(session) else {
             return;
         };
-        state.sessions.remove(&number);
+        let gone = state.sessions.remove(&number);
         state.bells.remove(&number);
-        state.devices.retain(|_, share| {
-            share.leave(number);
-            !share.is_empty()
-        });
+        if let Some(gone) = gone {
+            state.settle(gone.party);
+        }
         drop(state);
         self.bell.ring();
     }
@@ -287,27 +363,49 @@ impl Timekeeper {
     /// A session's part is another from now on.
     pub fn set(&self, session: &str, part: Part) {
         let mut state = lock(&self.state);
-        if let Some(number) = state.numbers.get(session).copied() {
-            let all = state.devices.values_mut();
-            all.for_each(|share| share.set(number, part));
+        let number = state.numbers.get(session).copied();
+        let found = number.and_then(|n| state.sessions.get_mut(&n));
+        let party = found.map(|s| {
+            s.part = part;
+            s.party
+        });
+        if let Some(party) = party {
+            state.settle(party);
         }
         drop(state);
         self.bell.ring();
+    }
+
+    /// Whether a session has work under way on any of its devices, or waits for its turn, as far as
+    /// it shows: it does where there are turns.
+    pub fn is_busy(&self, session: &str) -> bool {
+        let state = lock(&self.state);
+        let number = state.numbers.get(session);
+        let Some(s) = number.and_then(|n| state.sessions.get(n)) else {
+            return false;
+        };
+        let busy = |i| {
+            s.board.slot(i).is_some_and(|slot| {
+                let seen = seen(slot);
+                seen.wants || seen.under_way
+            })
+        };
+        (0..s.places.len()).any(busy)
     }
 
     /// What a session has had of its devices; `None` for those without turns.
     pub fn had(&self, session: &str) -> Vec<Option<Time>> {
         let state = lock(&self.state);
         let number = state.numbers.get(session);
-        let found = number.and_then(|n| Some((*n, state.sessions.get(n)?)));
-        let Some((number, s)) = found else {
+        let found = number.and_then(|n| state.sessions.get(n));
+        let Some(s) = found else {
             return Vec::new();
         };
         let places = s.places.iter().enumerate();
         let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
         let waits = |slot: &Slot| slot.word() == NONE && slot.wants.load(Ordering::Acquire) > 0;
         let of = |(i, place): (usize, &usize)| {
-            let had = state.devices.get(place)?.had(number)?;
+            let had = state.devices.get(place)?.had(s.party)?;
             Some(Time {
                 second: had.second,
                 minute: had.minute,

@@ -2,6 +2,7 @@
 
 use super::cells::{Cell, Cells};
 use super::config::Config;
+use super::dense::{self, Dense};
 use super::identity::Who;
 use super::keeper::Keeper;
 use super::refusals::Network;
@@ -16,20 +17,23 @@ use crate::launch;
 use anyhow::{Context, Result, bail};
 use busbar_control::attach::{Attach, Hidden, Order, Report, scratch_prefix};
 use busbar_control::device::Found;
+use busbar_control::hello::Mode;
+use busbar_control::share::WHOLE;
 use busbar_transport::handover;
 use busbar_transport::lock::lock;
 use busbar_transport::shared::Door;
 use busbar_transport::stream::Stream;
 use busbar_transport::tls::Handed;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// How long a worker may take to end once its control socket is closed.
@@ -52,6 +56,8 @@ pub(crate) struct Worker {
     uid: u32,
     /// Who it is for.
     owner: Who,
+    /// What its session has its devices with, if that is dense; goes after it.
+    pub dense: Option<Arc<Dense>>,
     /// Where it runs, and what it may take; both go after it.
     _cell: Option<Arc<Cell>>,
     _limited: Option<Limited>,
@@ -59,6 +65,16 @@ pub(crate) struct Worker {
     pub session: Named,
     /// It has said that it can serve one.
     ready: AtomicBool,
+}
+
+type DensePlace = Mutex<Weak<Dense>>;
+
+/// How a new session is to have its devices beside others.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Manner {
+    pub mode: Mode,
+    /// The share of a device's time, in thousandths, if it is to have one.
+    pub share: Option<u32>,
 }
 
 /// Starts workers.
@@ -75,6 +91,13 @@ pub(crate) struct Workers {
     resting: Arc<AtomicBool>,
     turns: Turns,
     cells: Cells,
+    /// What starts MPS, where there is one.
+    mps: Option<PathBuf>,
+    /// What dense sessions have their devices with, by whose they are. Whoever makes one has its
+    /// place locked.
+    dense: Arc<Mutex<HashMap<Who, Arc<DensePlace>>>>,
+    /// How many of those there have been.
+    daemons: Arc<AtomicU32>,
     spawner: Spawner,
     voices: Voices,
     keeper: Keeper,
@@ -125,7 +148,9 @@ impl Worker {
     /// makes no sense.
     pub fn report(&self) -> Option<(Report, Option<OwnedFd>)> {
         let (said, fd) = handover::recv(&self.control).ok()??;
-        Some((busbar_control::read("a worker's report", &said).ok()?, fd))
+        let mut report: Report = busbar_control::read("a worker's report", &said).ok()?;
+        report.tame();
+        Some((report, fd))
     }
 
     /// Hands it a connection, with what tells of its client's process.
@@ -228,6 +253,9 @@ impl Workers {
             resting: Arc::default(),
             turns: Turns::new(Turns::of_this_machine()),
             cells,
+            mps: c.mps_control.clone(),
+            dense: Arc::default(),
+            daemons: Arc::default(),
             spawner,
             voices: Voices::start().context("cannot start a thread")?,
             keeper: Keeper::new(c),
@@ -346,7 +374,75 @@ impl Workers {
         c
     }
 
-    fn start(&self, owner: &Who) -> Result<Worker> {
+    /// What an owner's dense sessions have their devices with: that of those which are there, or a
+    /// new one.
+    fn dense(&self, owner: &Who) -> Result<Arc<Dense>> {
+        let program = dense::program_of(self.mps.as_deref())?;
+        let place = {
+            let mut all = lock(&self.dense);
+            all.retain(|_, p| Arc::strong_count(p) > 1 || lock(p).strong_count() > 0);
+            all.entry(owner.clone()).or_default().clone()
+        };
+        let mut place = lock(&place);
+        if let Some(there) = place.upgrade().filter(|d| d.is_well()) {
+            return Ok(there);
+        }
+        let cell = self.cells.of(owner).map_err(without)?;
+        if cell.as_ref().is_some_and(|c| !c.has_folders()) {
+            bail!(
+                "--mode dense takes sessions with folders of their own, or --isolation off: this \
+                 server says at its start why it has neither"
+            );
+        }
+        let limited = self.cells.limited()?;
+        let (ours, theirs) = handover::pair().map_err(not_started)?;
+        // The folder for memory is the cell's own, and `/tmp` each process's, where there are any.
+        let base = match cell {
+            Some(_) => "/dev/shm".into(),
+            None => std::env::temp_dir(),
+        };
+        let number = self.daemons.fetch_add(1, Ordering::Relaxed);
+        let folder = base.join(format!("busbar-{}-mps-{number}", std::process::id()));
+        let fd = theirs.as_raw_fd();
+        let mut c = command();
+        c.arg(format!("--mps={}", folder.display()))
+            .arg(format!("--keep-mps={}", program.display()))
+            .arg(format!("--control-fd={fd}"))
+            .stdout(Stdio::null());
+        let (child, _) = self.spawn(c, cell.as_deref(), limited.as_ref(), vec![fd])?;
+        drop(theirs);
+        let dense = Arc::new(Dense::new((child, ours), folder, cell, limited)?);
+        *place = Arc::downgrade(&dense);
+        Ok(dense)
+    }
+
+    /// Starts a process of a cell's.
+    fn spawn(
+        &self,
+        mut c: Command,
+        cell: Option<&Cell>,
+        limited: Option<&Limited>,
+        mut keep: Vec<i32>,
+    ) -> Result<(Child, u32)> {
+        let admitted = cell.map(|cell| cell.admit(&mut c));
+        let admitted = admitted.transpose().map_err(without)?;
+        let (ways, inside) = admitted.unwrap_or((Vec::new(), Inside::Here));
+        keep.extend(ways);
+        with_descriptors(&mut c, keep);
+        let mut child = self.spawner.spawn(c, inside).map_err(not_started)?;
+        let pid = child.id();
+        if let Err(why) = limited.map_or(Ok(()), |l| l.hold(pid)) {
+            let _ = (child.kill(), child.wait());
+            bail!("the server cannot limit a worker process: {why}");
+        }
+        Ok((child, pid))
+    }
+
+    fn start(&self, owner: &Who, manner: Manner) -> Result<Worker> {
+        let dense = match manner.mode {
+            Mode::Isolated => None,
+            Mode::Dense => Some(self.dense(owner)?),
+        };
         let cell = self.cells.of(owner).map_err(without)?;
         let limited = self.cells.limited()?;
         let (ours, theirs) = handover::pair().map_err(not_started)?;
@@ -363,22 +459,18 @@ impl Workers {
             }
         }
         c.arg(format!("--warm={}", self.apis.join(",")));
-        let admitted = cell.as_ref().map(|cell| cell.admit(&mut c));
-        let admitted = admitted.transpose().map_err(without)?;
-        let (ways, inside) = admitted.unwrap_or((Vec::new(), Inside::Here));
-        keep.extend(ways);
-        with_descriptors(&mut c, keep);
+        if let Some(dense) = &dense {
+            c.arg(format!("--mps={}", dense.folder.display()));
+            // Of a hundredth there is none smaller.
+            let part = manner.share.map(|s| (s * 100 / WHOLE).max(1));
+            c.args(part.map(|p| format!("--mps-part={p}")));
+        }
         // Nothing a tenant prints may mix with the server's own stdout.
         c.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = self.spawner.spawn(c, inside).map_err(not_started)?;
-        let (pid, session) = (child.id(), Named::default());
+        let (mut child, pid) = self.spawn(c, cell.as_deref(), limited.as_ref(), keep)?;
+        let session = Named::default();
         if let Some(pipe) = child.stderr.take() {
             self.voices.hear(pipe.into(), pid, session.clone());
-        }
-        let held = limited.as_ref().map_or(Ok(()), |l| l.hold(pid));
-        if let Err(why) = held {
-            let _ = (child.kill(), child.wait());
-            bail!("the server cannot limit a worker process: {why}");
         }
         let user = cell.as_ref().and_then(|c| c.user());
         Ok(Worker {
@@ -388,6 +480,7 @@ impl Workers {
             // SAFETY: no preconditions.
             uid: user.unwrap_or_else(|| unsafe { libc::geteuid() }),
             owner: owner.clone(),
+            dense,
             _cell: cell,
             _limited: limited,
             session,
@@ -425,6 +518,7 @@ impl Workers {
     pub fn take(
         &self,
         owner: &Who,
+        manner: Manner,
         spare_wanted: bool,
         network: Network,
         still_wanted: impl Fn() -> bool,
@@ -432,6 +526,9 @@ impl Workers {
         if !still_wanted() {
             bail!(GONE);
         }
+        // A spare one has its driver loaded, and is isolated for good.
+        let isolated = manner.mode == Mode::Isolated;
+        let spare_wanted = spare_wanted && isolated;
         let spare = || spare_wanted.then(|| self.spare(owner)).flatten();
         let (w, turn) = match spare() {
             Some(w) => (w, None),
@@ -439,10 +536,15 @@ impl Workers {
                 let asks = Asks::of(&owner.tenant, network);
                 let turn = self.turns.wait(asks, LOOK, &still_wanted);
                 let turn = turn.context(GONE)?;
-                (spare().map_or_else(|| self.start(owner), Ok)?, Some(turn))
+                (
+                    spare().map_or_else(|| self.start(owner, manner), Ok)?,
+                    Some(turn),
+                )
             }
         };
-        self.keep_spare(owner);
+        if isolated {
+            self.keep_spare(owner);
+        }
         let deadline = Instant::now() + READY_TIME;
         handover::recv_timeout(&w.control, Some(LOOK))?;
         while !w.ready.load(Ordering::Relaxed) {
@@ -461,7 +563,10 @@ impl Workers {
             }
             if !still_wanted() {
                 // It has cost what it costs: the next client gets it.
-                self.keep(w);
+                match isolated {
+                    true => self.keep(w),
+                    false => w.kill(),
+                }
                 bail!(GONE);
             }
         }
@@ -478,7 +583,7 @@ impl Workers {
         }
         let (me, owner) = (self.clone(), owner.clone());
         let run = move || {
-            if let Ok(w) = me.start(&owner) {
+            if let Ok(w) = me.start(&owner, Manner::default()) {
                 me.keep(w);
             }
             me.sparing.store(false, Ordering::Release);

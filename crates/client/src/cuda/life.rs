@@ -12,6 +12,7 @@ use crate::plan::Plan;
 use crate::prelude::*;
 use crate::servers::MOST_SERVERS;
 use crate::session::{Handler, Session};
+use crate::stats;
 use busbar_abi::cuda::*;
 use busbar_channel::switches::Switch;
 use busbar_wire::codec::Reader;
@@ -19,8 +20,8 @@ use busbar_wire::generated::collectives;
 use busbar_wire::generated::cuda::contract::OTHERS_DEVICE;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::record::{
-    OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_OUT, OP_MEMORY_WATCH, OP_MIRROR_IN,
-    OP_MIRROR_OUT,
+    OP_CALLBACK_DONE, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_OUT,
+    OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -41,6 +42,8 @@ struct Process {
     alone: AtomicPtr<Client>,
     opening: Mutex<()>,
     handlers: Once,
+    /// What calls wait for is counted.
+    counts: AtomicBool,
     /// Functions of which the log has heard that they are not supported.
     told: Mutex<BTreeSet<&'static str>>,
 }
@@ -51,6 +54,7 @@ static PROCESS: Process = Process {
     alone: AtomicPtr::new(std::ptr::null_mut()),
     opening: Mutex::new(()),
     handlers: Once::new(),
+    counts: AtomicBool::new(false),
     told: Mutex::new(BTreeSet::new()),
 };
 
@@ -152,6 +156,9 @@ pub fn enter_local() -> Result<Cx> {
 /// call that turns out to be for another client is begun again with that one.
 #[inline]
 pub fn guard(f: impl Fn() -> Result<()>) -> CUresult {
+    if PROCESS.counts.load(Ordering::Relaxed) {
+        stats::runs(&f);
+    }
     match catch_unwind(AssertUnwindSafe(&f)) {
         Ok(Ok(())) => CUDA_SUCCESS,
         Ok(Err(e)) => failed(e, &f),
@@ -226,6 +233,7 @@ pub fn init() -> Result<()> {
         libc::pthread_atfork(None, None, Some(forked));
         libc::atexit(ended);
     });
+    PROCESS.counts.store(stats::asked(), Ordering::Relaxed);
     PROCESS.stage.store(OPEN, Ordering::Release);
     let opened = open(&Config::from_env());
     let (stage, client) = match opened {
@@ -264,7 +272,7 @@ pub fn open(config: &Config) -> Result<&'static Client> {
     })?;
     let (mut found, mut why) = (Vec::new(), CUDA_ERROR_NO_DEVICE);
     for server in 0..of {
-        match connect(config, Share { server, of }) {
+        match connect(config, Share { server, of }, plan.at[server]) {
             Ok(one) => found.push(one),
             Err(e) if found.is_empty() => why = e,
             Err(_) => {}
@@ -305,7 +313,7 @@ pub fn open(config: &Config) -> Result<&'static Client> {
             server,
             many: of > 1,
             twin: load::twin,
-            gates: Mutex::default(),
+            gates: Default::default(),
             helpers: Mutex::default(),
             links: Default::default(),
             all: OnceLock::new(),
@@ -348,8 +356,12 @@ struct Found {
     driver_version: i32,
 }
 
-/// Opens a session with one server.
-fn connect(config: &Config, share: Share) -> Result<Found> {
+/// Opens a session with one server, which is so manieth of the program's, for so many parts.
+fn connect(config: &Config, share: Share, (number, parts): (usize, u32)) -> Result<Found> {
+    let config = &Config {
+        parts,
+        ..config.clone()
+    };
     let state: &'static State = Box::leak(Box::new(State {
         all_pointers: config.all_pointers,
         ..State::of(share)
@@ -371,7 +383,7 @@ fn connect(config: &Config, share: Share) -> Result<Found> {
             _ => CUDA_ERROR_SYSTEM_NOT_READY,
         }
     })?;
-    match introduce(&session, share.server) {
+    match introduce(&session, share.server, number) {
         Ok((devices, driver_version)) => Ok(Found {
             session,
             events,
@@ -386,7 +398,11 @@ fn connect(config: &Config, share: Share) -> Result<Found> {
 }
 
 /// Asks the worker for its devices, and which driver it has.
-fn introduce(session: &Session, server: usize) -> Result<(Vec<devices::Device>, i32)> {
+fn introduce(
+    session: &Session,
+    server: usize,
+    number: usize,
+) -> Result<(Vec<devices::Device>, i32)> {
     let answer = session.call(0, &msg::OpenCuda {}, None).map_err(|e| {
         crate::log!(Error, "{e}");
         CUDA_ERROR_SYSTEM_NOT_READY
@@ -395,7 +411,7 @@ fn introduce(session: &Session, server: usize) -> Result<(Vec<devices::Device>, 
         return Err(answer.status);
     }
     let reply = decode::<msg::OpenCudaReply<'_>>(&answer.body)?;
-    let all = devices::parse(reply.devices, server).map_err(|_| CUDA_ERROR_UNKNOWN)?;
+    let all = devices::parse(reply.devices, server, number).map_err(|_| CUDA_ERROR_UNKNOWN)?;
     Ok((all, reply.driver as i32))
 }
 
@@ -419,9 +435,11 @@ extern "C" fn ended() {
 
 fn name_of(op: u16) -> &'static str {
     match op {
+        OP_CALLBACK_DONE => "(a function has returned)",
         OP_MEMORY_IN => "(shadowed memory, sent)",
         OP_MEMORY_OUT => "(shadowed memory, asked for)",
         OP_MEMORY_OPEN => "(shadowed memory, opened)",
+        OP_MEMORY_CLOSE => "(shadowed memory, closed)",
         OP_MEMORY_WATCH => "(shadowed memory, watched)",
         OP_MEMORY_LOOK => "(shadowed memory, looked at)",
         OP_MIRROR_IN => "(memory of a graph, sent)",

@@ -55,6 +55,7 @@ pub fn comms() -> &'static Comms {
 
 /// Runs a call's body.
 pub fn guard(f: impl FnOnce() -> Result) -> ncclResult_t {
+    crate::stats::runs(&f);
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(done) => done.err().unwrap_or(ncclSuccess),
         Err(_) => {

@@ -6,6 +6,8 @@
 
 use crate::config::Config;
 use crate::hello;
+use crate::ranks::Spot;
+use crate::servers::domain;
 use busbar_abi::nvml::*;
 use busbar_control::device;
 use busbar_control::gpu::{Gpus, Link, Number, Question, Said, plain_uuid};
@@ -31,7 +33,7 @@ pub struct Facts {
     pub name: String,
     /// 32 hexadecimal digits.
     pub uuid: String,
-    /// PCI domain, bus and device.
+    /// PCI domain, bus and device, where CUDA says that it is.
     pub pci: Option<[u32; 3]>,
     /// Its number at the server.
     pub ordinal: u32,
@@ -121,12 +123,21 @@ pub fn ask(server: usize, question: Question) -> Result<Said> {
     answer(server, hello)?.said.ok_or(NVML_ERROR_NOT_SUPPORTED)
 }
 
-/// What all servers say of this program's GPUs.
-fn machines(all: impl IntoIterator<Item = Machine>) -> Machine {
-    let mut all = all.into_iter();
-    let mut first = all.next().unwrap_or_default();
-    first.gpus.extend(all.flat_map(|m| m.gpus));
-    first
+/// What all servers say of this program's GPUs: of those at these spots, if that is said.
+fn machines(all: impl IntoIterator<Item = Machine>, spots: &[Spot]) -> Machine {
+    let mut all: Vec<_> = all.into_iter().collect();
+    let mut gpus: Vec<Vec<_>> = Vec::new();
+    for m in &mut all {
+        gpus.push(m.gpus.drain(..).map(Some).collect());
+    }
+    let at = |s: &Spot| gpus.get_mut(s.server)?.get_mut(s.position as usize)?.take();
+    Machine {
+        gpus: match spots {
+            [] => gpus.into_iter().flatten().flatten().collect(),
+            _ => spots.iter().filter_map(at).collect(),
+        },
+        ..all.into_iter().next().unwrap_or_default()
+    }
 }
 
 /// What a server says of this program's GPUs.
@@ -147,7 +158,9 @@ fn machine(server: usize, status: Status) -> Machine {
             facts: Facts {
                 server,
                 name: d.name,
-                pci: d.pci,
+                pci: d
+                    .pci
+                    .map(|[own, bus, slot]| [domain(server, own), bus, slot]),
                 ordinal: d.ordinal,
                 compute: d.compute,
                 processors: d.processors,
@@ -285,10 +298,11 @@ pub fn init(without_gpus: bool) -> Result {
     };
     // None at all is an error, too.
     let all: Result<Vec<_>, String> = (0..config.servers.len().max(1)).map(one).collect();
-    let new = machines(all.map_err(|why| {
+    let all = all.map_err(|why| {
         crate::log!(Warn, "NVML: {why}");
         NVML_ERROR_DRIVER_NOT_LOADED
-    })?);
+    })?;
+    let new = machines(all, &config.devices);
     if new.gpus.is_empty() && !without_gpus {
         crate::log!(Warn, "NVML: no server has a GPU for this program");
         return Err(NVML_ERROR_DRIVER_NOT_LOADED);
@@ -346,14 +360,37 @@ mod tests {
 
     #[test]
     fn gpus_of_all_servers_are_those_of_one_machine() {
-        let device = |name| json!({ "api": "cuda", "ordinal": 0, "name": name, "yours": true });
-        let status = |name| json!({ "devices": [device(name)], "gpus": { "driver": name } });
-        let read = |s: serde_json::Value| busbar_control::read("it", s.to_string().as_bytes());
-        let [a, b] = ["a", "b"].map(|name| read(status(name)).unwrap());
-        let m = machines([machine(0, a), machine(1, b)]);
-        let found = m.gpus.iter().map(|g| (g.facts.server, &*g.facts.name));
-        assert_eq!(found.collect::<Vec<_>>(), [(0, "a"), (1, "b")]);
+        let device = |name: &str, n: u32| {
+            json!({ "api": "cuda", "ordinal": n, "name": format!("{name}{n}"), "yours": true,
+                    "pci": [0, 16 + n, 0] })
+        };
+        let status = |name| {
+            let both = [device(name, 0), device(name, 1)];
+            json!({ "devices": both, "gpus": { "driver": name } })
+        };
+        let all = || {
+            let read = |s: serde_json::Value| busbar_control::read("it", s.to_string().as_bytes());
+            let [a, b] = ["a", "b"].map(|name| read(status(name)).unwrap());
+            [machine(0, a), machine(1, b)]
+        };
+        let found = |m: &Machine| {
+            let of = m
+                .gpus
+                .iter()
+                .map(|g| (g.facts.server, g.facts.name.clone()));
+            of.map(|(server, name)| format!("{server}:{name}"))
+                .collect::<Vec<_>>()
+        };
+        let m = machines(all(), &[]);
+        assert_eq!(found(&m), ["0:a0", "0:a1", "1:b0", "1:b1"]);
         assert_eq!(m.driver, "a");
+        // Both servers have theirs at the same places.
+        let places = m.gpus.iter().filter_map(|g| g.facts.pci);
+        let places: std::collections::BTreeSet<_> = places.collect();
+        assert_eq!(places.len(), 4);
+        // In the order of the program's ranks, and no others; one that is not there is none.
+        let spots = crate::ranks::parse("1:1,0:0,1:7").unwrap();
+        assert_eq!(found(&machines(all(), &spots)), ["1:b1", "0:a0"]);
     }
 
     #[test]

@@ -20,12 +20,15 @@ struct Life {
     servers: Mutex<Vec<&'static Server>>,
     /// Whether this process is the child of a fork.
     forked: AtomicBool,
+    /// What calls wait for is counted.
+    counts: AtomicBool,
 }
 
 static LIFE: Life = Life {
     client: OnceLock::new(),
     servers: Mutex::new(Vec::new()),
     forked: AtomicBool::new(false),
+    counts: AtomicBool::new(false),
 };
 
 thread_local! {
@@ -96,6 +99,7 @@ fn connect(
     describe::describe(server, config.servers.len() > 1)?;
     let mut all = lock(&LIFE.servers);
     if all.is_empty() {
+        LIFE.counts.store(crate::stats::asked(), Ordering::Relaxed);
         // SAFETY: both functions stay loaded: the library is never unloaded.
         unsafe {
             libc::atexit(at_exit);
@@ -121,6 +125,9 @@ extern "C" fn in_child() {
 fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     if LIFE.forked.load(Ordering::Relaxed) {
         return Err(CL_OUT_OF_RESOURCES);
+    }
+    if LIFE.counts.load(Ordering::Relaxed) {
+        crate::stats::runs(&f);
     }
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|_| {
         crate::log!(Error, "a call failed inside the client; this is a bug");

@@ -277,7 +277,9 @@ pub(super) const WINDOWS: c_int = 16;
 pub(super) const INIT: c_int = 1;
 pub(super) const READY_TO_RECEIVE: c_int = 2;
 pub(super) const READY_TO_SEND: c_int = 3;
+pub(super) const ERROR: c_int = 6;
 /// What of [`Attributes`] counts.
+pub(super) const FOR_ERROR: c_int = 1;
 pub(super) const FOR_INIT: c_int = 1 | 8 | 16 | 32;
 pub(super) const FOR_RECEIVE: c_int = 1 | 1 << 7 | 1 << 8 | 1 << 20 | 1 << 12 | 1 << 17 | 1 << 15;
 pub(super) const FOR_SEND: c_int = 1 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 16 | 1 << 13;
@@ -421,7 +423,7 @@ pub(super) unsafe fn alloc_mw(context: *mut Context, domain: *mut Domain) -> *mu
 /// Gives a window back.
 ///
 /// # Safety
-/// A live window, of a queue pair that is no more.
+/// A live window, of a queue pair that takes no requests any more.
 pub(super) unsafe fn dealloc_mw(window: *mut Window) {
     // SAFETY: as above.
     if let Some(f) = unsafe { (*(*window).context).ops.dealloc_mw } {

@@ -236,8 +236,10 @@ impl Device for Port {
             channel: null_mut(),
             sends: null_mut(),
             receives: null_mut(),
-            live: Mutex::new(Live(null_mut())),
-            windows: Mutex::default(),
+            live: Mutex::new(Live {
+                pair: null_mut(),
+                windows: Vec::new(),
+            }),
             address: Address::default(),
             gid_index: self.gid_index,
             port: self.port,
@@ -252,7 +254,7 @@ impl Device for Port {
             gid: self.gid,
             lid: self.lid,
             // SAFETY: it was made just now.
-            pair: unsafe { (*lock(&pair.live).0).number },
+            pair: unsafe { (*lock(&pair.live).pair).number },
             packet: u32::from_ne_bytes(random) & 0xff_ffff,
             mtu: self.mtu,
         };
@@ -304,8 +306,12 @@ impl Drop for Registration {
     }
 }
 
-/// A queue pair; null before it is made, and once it has been stopped.
-struct Live(*mut ffi::Raw);
+/// What ends when a queue pair is stopped.
+struct Live {
+    /// It; null before it is made, and once it has been stopped.
+    pair: *mut ffi::Raw,
+    windows: Vec<*mut ffi::Window>,
+}
 
 /// See [`Pair`]. Null is what is not made yet.
 struct IbPair {
@@ -314,7 +320,6 @@ struct IbPair {
     receives: *mut ffi::Queue,
     /// Held while a request is queued.
     live: Mutex<Live>,
-    windows: Mutex<Vec<*mut ffi::Window>>,
     address: Address,
     gid_index: u8,
     port: u8,
@@ -343,6 +348,14 @@ fn made<T>(it: *mut T) -> io::Result<*mut T> {
     match it.is_null() {
         true => Err(io::Error::last_os_error()),
         false => Ok(it),
+    }
+}
+
+impl Live {
+    /// See [`IbPair::post`].
+    unsafe fn post(&self, one: &mut ffi::Send) -> io::Result<()> {
+        // SAFETY: a queue pair, and passed on to the caller.
+        check(unsafe { ffi::post_send(self.pair, one) })
     }
 }
 
@@ -377,7 +390,7 @@ impl IbPair {
                 all_signalled: 0,
             };
             let pair = made((api.create_qp)(self.domain.raw, &raw mut init))?;
-            lock(&self.live).0 = pair;
+            lock(&self.live).pair = pair;
             let mut attributes = ffi::Attributes {
                 state: ffi::INIT,
                 port: self.port,
@@ -395,7 +408,7 @@ impl IbPair {
     /// The queue pair, unless it has been stopped.
     fn live(&self) -> io::Result<MutexGuard<'_, Live>> {
         let live = lock(&self.live);
-        match live.0.is_null() {
+        match live.pair.is_null() {
             true => Err(io::ErrorKind::NotConnected.into()),
             false => Ok(live),
         }
@@ -406,8 +419,8 @@ impl IbPair {
     /// # Safety
     /// What it names is as its kind asks.
     unsafe fn post(&self, one: &mut ffi::Send) -> io::Result<()> {
-        // SAFETY: our queue pair, and passed on to the caller.
-        check(unsafe { ffi::post_send(self.live()?.0, one) })
+        // SAFETY: passed on to the caller.
+        unsafe { self.live()?.post(one) }
     }
 
     /// The number of events that have come of a queue, to be acknowledged.
@@ -447,15 +460,16 @@ impl Pair for IbPair {
     }
 
     fn window(&self) -> io::Result<usize> {
+        let mut live = self.live()?;
         // SAFETY: our domain, of an open device.
         let window = unsafe { ffi::alloc_mw(self.domain.open.context, self.domain.raw) };
-        let mut all = lock(&self.windows);
-        all.push(made(window)?);
-        Ok(all.len() - 1)
+        live.windows.push(made(window)?);
+        Ok(live.windows.len() - 1)
     }
 
     unsafe fn open(&self, window: usize, region: &Region, loan: Loan) -> io::Result<u32> {
-        let window = lock(&self.windows)[window];
+        let live = self.live()?;
+        let window = live.windows[window];
         // SAFETY: a window of ours.
         let before = unsafe { (*window).rkey };
         // Another key each time, of which the device has chosen all but the last eight bits.
@@ -472,21 +486,22 @@ impl Pair for IbPair {
         };
         // SAFETY: the caller vouches for the region; the window is ours, and closed.
         unsafe {
-            self.post(&mut one)?;
+            live.post(&mut one)?;
             (*window).rkey = rkey;
         }
         Ok(rkey)
     }
 
     fn close(&self, window: usize, id: u64) -> io::Result<()> {
-        let window = lock(&self.windows)[window];
+        let live = self.live()?;
+        let window = live.windows[window];
         let mut one = ffi::Send::new(id);
         one.opcode = ffi::INVALIDATE;
         one.flags = ffi::SIGNALLED;
         // SAFETY: a window of ours.
         one.immediate = unsafe { (*window).rkey };
         // SAFETY: as above.
-        unsafe { self.post(&mut one) }
+        unsafe { live.post(&mut one) }
     }
 
     unsafe fn read(&self, read: &Read) -> io::Result<()> {
@@ -505,11 +520,21 @@ impl Pair for IbPair {
     }
 
     fn stop(&self) {
-        let pair = std::mem::replace(&mut lock(&self.live).0, null_mut());
-        if !pair.is_null() {
-            // SAFETY: ours, and nobody else has it any more. The kernel returns once the device is
-            // done with it.
-            unsafe { (self.api().destroy_qp)(pair) };
+        let mut live = lock(&self.live);
+        let pair = std::mem::replace(&mut live.pair, null_mut());
+        if pair.is_null() {
+            return;
+        }
+        let mut failed = ffi::Attributes {
+            state: ffi::ERROR,
+            ..ffi::Attributes::default()
+        };
+        // SAFETY: ours, and nobody else has it any more. The kernel returns once the device is done
+        // with it; the one of software waits for a minute if a window of it is still open.
+        unsafe {
+            (self.api().modify_qp)(pair, &raw mut failed, ffi::FOR_ERROR);
+            live.windows.drain(..).for_each(|w| ffi::dealloc_mw(w));
+            (self.api().destroy_qp)(pair);
         }
     }
 
@@ -544,11 +569,11 @@ impl Pair for IbPair {
             max_reads: READS,
             ..ffi::Attributes::default()
         };
-        let (modify, pair) = (self.api().modify_qp, self.live()?);
+        let (modify, live) = (self.api().modify_qp, self.live()?);
         // SAFETY: our queue pair, and live structures.
         unsafe {
-            check(modify(pair.0, &raw mut receive, ffi::FOR_RECEIVE))?;
-            check(modify(pair.0, &raw mut send, ffi::FOR_SEND))
+            check(modify(live.pair, &raw mut receive, ffi::FOR_RECEIVE))?;
+            check(modify(live.pair, &raw mut send, ffi::FOR_SEND))
         }
     }
 
@@ -571,7 +596,7 @@ impl Pair for IbPair {
     }
 
     fn receive(&self, n: u32) -> io::Result<()> {
-        let pair = self.live()?;
+        let live = self.live()?;
         for _ in 0..n {
             let mut one = ffi::Receive {
                 wr_id: 0,
@@ -580,7 +605,7 @@ impl Pair for IbPair {
                 n_pieces: 0,
             };
             // SAFETY: our queue pair, and no memory.
-            check(unsafe { ffi::post_recv(pair.0, &mut one) })?;
+            check(unsafe { ffi::post_recv(live.pair, &mut one) })?;
         }
         Ok(())
     }
@@ -693,9 +718,6 @@ impl Drop for IbPair {
         // SAFETY: in the order opposite to that in which they were made, what was made. All events
         // are acknowledged.
         unsafe {
-            for window in lock(&self.windows).drain(..) {
-                ffi::dealloc_mw(window);
-            }
             for queue in [self.sends, self.receives] {
                 if !queue.is_null() {
                     (api.destroy_cq)(queue);

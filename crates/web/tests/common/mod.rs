@@ -32,20 +32,20 @@ pub struct Known {
 }
 
 /// Somebody who was let in.
-struct Seen(Arc<Known>);
+struct Seen(Arc<Known>, String);
 
 pub struct Door(pub Arc<Known>);
 
 impl Gate for Door {
     fn admit(&self, token: &str, _: Option<&CertificateDer<'_>>) -> Result<Arc<dyn View>, Refusal> {
         match !self.0.asks || token == TOKEN {
-            true => Ok(Arc::new(Seen(self.0.clone()))),
+            true => Ok(Arc::new(Seen(self.0.clone(), token.into()))),
             false => Err(Refusal::new("token", "the server knows another token")),
         }
     }
 
     fn own(&self) -> Arc<dyn View> {
-        Arc::new(Seen(self.0.clone()))
+        Arc::new(Seen(self.0.clone(), String::new()))
     }
 
     fn refused(&self, _: &str, why: &Refusal) {
@@ -66,7 +66,7 @@ impl Known {
 
 impl View for Seen {
     fn key(&self) -> String {
-        "all".into()
+        self.1.clone()
     }
 
     fn over(&self) -> Option<String> {

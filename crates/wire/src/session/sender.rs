@@ -116,6 +116,12 @@ impl<T> Sender<T> {
         self.first + self.kept.len() as u64 - 1
     }
 
+    /// The last frame of those that the peer has not acknowledged and that `which` accepts.
+    pub fn last_of(&self, which: impl Fn(&T) -> bool) -> Option<u64> {
+        let i = self.kept.iter().rposition(|k| which(&k.frame))?;
+        Some(self.first + i as u64)
+    }
+
     /// The last frame that the present connection has been given.
     fn last_given(&self) -> u64 {
         self.first + self.given as u64 - 1
@@ -393,6 +399,8 @@ mod tests {
         let mut freed = Vec::new();
         tx.attach(2, 2, |f, _, _| freed.push(f)).unwrap();
         assert_eq!(freed, [1]);
+        assert_eq!(tx.last_of(|f| *f < 4), Some(4));
+        assert_eq!(tx.last_of(|f| *f < 2), None, "the peer has those");
         assert_eq!(sent(&mut tx).0, [3, 4, 5]);
         assert_eq!(tx.bytes(), 3 * SPLIT_FROM);
         assert_eq!(tx.acknowledged(0, 3, nothing), Err(Stop::Stale));

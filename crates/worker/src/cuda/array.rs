@@ -53,7 +53,7 @@ fn create(
     (shape, levels): (&CUDA_ARRAY3D_DESCRIPTOR, u32),
     make: impl FnOnce(&Driver, &mut u64) -> CUresult,
 ) -> Result<(), Fail> {
-    let charge = w.charge(Use::Array, bytes(shape, levels))?;
+    let charge = w.charge(Use::Array, w.current_device(), bytes(shape, levels))?;
     let mut raw = 0;
     check(make(w.driver, &mut raw))?;
     w.made_of(m, raw, charge);

@@ -6,6 +6,8 @@
 
 use super::prelude::*;
 use crate::outbox::Outbox;
+use crate::peers::Peers;
+use busbar_control::attach::Report;
 
 /// Whether a result means that a context is lost.
 pub fn is_fatal(rc: CUresult) -> bool {
@@ -24,6 +26,8 @@ pub fn is_fatal(rc: CUresult) -> bool {
             | CUDA_ERROR_INVALID_PC
             | CUDA_ERROR_LAUNCH_FAILED
             | CUDA_ERROR_TENSOR_MEMORY_LEAK
+            | CUDA_ERROR_MPS_RPC_FAILURE
+            | CUDA_ERROR_MPS_CLIENT_TERMINATED
     )
 }
 
@@ -36,6 +40,7 @@ struct Known {
 struct Shared {
     driver: &'static Driver,
     outbox: Outbox,
+    peers: Peers,
     /// The session's contexts, by handle.
     contexts: Mutex<HashMap<u64, Known>>,
 }
@@ -47,10 +52,11 @@ pub struct Blame {
 }
 
 impl Blame {
-    pub fn new(driver: &'static Driver, outbox: Outbox) -> Self {
+    pub fn new(driver: &'static Driver, outbox: Outbox, peers: Peers) -> Self {
         let shared = Shared {
             driver,
             outbox,
+            peers,
             contexts: Mutex::default(),
         };
         Self {
@@ -78,6 +84,10 @@ impl Blame {
     pub fn failed(&self, rc: CUresult, op: u16, near: u64) -> bool {
         if !is_fatal(rc) {
             return false;
+        }
+        // Others are concerned by what this session has done, and not by what was done to it.
+        if rc != CUDA_ERROR_MPS_CLIENT_TERMINATED && !self.shared.outbox.closed() {
+            self.shared.peers.say(Report::Faulted);
         }
         let mut contexts = self.lock();
         if contexts.get(&near).is_some_and(|k| k.lost != 0) {

@@ -27,7 +27,7 @@ pub fn cu_ctx_set_limit(w: &mut Cuda, m: msg::CuCtxSetLimit) -> Result {
         CU_LIMIT_STACK_SIZE => m.value.saturating_mul(threads(w.driver)?),
         _ => 0,
     };
-    let charge = w.charge(Use::Heap, bytes)?;
+    let charge = w.charge(Use::Heap, w.current_device(), bytes)?;
     // SAFETY: numbers, which the driver checks.
     check(unsafe { w.cuCtxSetLimit(m.limit, m.value as usize) })?;
     if bytes > 0 {
@@ -123,7 +123,7 @@ fn gone(w: &Cuda, ended: Result) -> Answered {
 
 pub fn context_create(w: &mut Cuda, m: msg::ContextCreate) -> Result {
     let dev = w.device(m.device)?;
-    let charge = w.charge(Use::Context, CONTEXT)?;
+    let charge = w.charge(Use::Context, Some(dev), CONTEXT)?;
     let mut ctx: CUcontext = std::ptr::null_mut();
     // SAFETY: a pointer to a live handle. The new context becomes current here, too.
     check(unsafe { w.cuCtxCreate_v2(&mut ctx, m.flags, dev) })?;

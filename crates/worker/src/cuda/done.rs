@@ -4,6 +4,7 @@
 use super::blame::Blame;
 use super::driver::relax;
 use super::prelude::*;
+use super::times::Times;
 use crate::done::{self, Bereft, Done, Pace, Probe};
 use crate::memory::Charge;
 use crate::outbox::Outbox;
@@ -93,6 +94,8 @@ pub struct Events {
     free: Mutex<HashMap<u64, Vec<u64>>>,
     frees: Mutex<Frees>,
     freed: Condvar,
+    /// Times between events that the client wants to hear of.
+    pub times: Times,
 }
 
 /// The engine of a session.
@@ -114,6 +117,7 @@ impl Events {
         tell: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         Self {
+            times: Times::new(driver, outbox.clone()),
             driver,
             outbox,
             blame,
@@ -268,7 +272,9 @@ impl Probe for Events {
                 }
                 Job::Event(context, event, call) => {
                     enter(context);
-                    (d.cuEventSynchronize(event as CUevent), call)
+                    let rc = d.cuEventSynchronize(event as CUevent);
+                    self.times.at(event);
+                    (rc, call)
                 }
                 Job::Frees => return self.unmap(done),
             }

@@ -1,7 +1,8 @@
 //! Events.
 
-use super::done::{Job, reply};
+use super::done::{Job, Then, reply};
 use super::prelude::*;
+use super::times::Asked;
 use crate::answer::Behind;
 
 fn query(w: &mut Cuda, event: u32) -> CUresult {
@@ -27,8 +28,38 @@ pub fn cu_event_synchronize(w: &mut Cuda, m: msg::CuEventSynchronize) -> Result<
             let ctx = w.scope();
             w.completer.answer_after(Job::Event(ctx, event, call));
         }
-        rc => w.completer.now(rc, reply(call)),
+        rc => {
+            let event = w.handle(Kind::Event, m.h_event).unwrap_or(0);
+            w.completer.probe().times.at(event);
+            w.completer.now(rc, reply(call));
+        }
     }
+    Ok(Answered)
+}
+
+pub fn cu_event_destroy_v2(w: &mut Cuda, m: msg::CuEventDestroyV2) -> Result {
+    let event = w.handle(Kind::Event, m.h_event)?;
+    w.completer.probe().times.forget(event);
+    // SAFETY: a live event, which nothing here asks any more.
+    check(unsafe { w.cuEventDestroy_v2(event as CUevent) })
+}
+
+pub fn time_between(w: &mut Cuda, m: msg::TimeBetween) -> Result<Answered, Behind> {
+    let start = w.handle(Kind::Event, m.start)?;
+    let stop = w.handle(Kind::Event, m.stop)?;
+    w.stream(m.stream)?;
+    let (stream, context) = w.here(m.stream);
+    let call = w.record.call;
+    let asked = Asked {
+        start,
+        stop,
+        context,
+    };
+    let times = w.completer.probe().times.clone();
+    times.ask(call, asked);
+    let then = move |rc| times.over(call, rc);
+    w.completer
+        .after(stream, context, Then::Run(Box::new(then)));
     Ok(Answered)
 }
 

@@ -265,7 +265,7 @@ pub fn graph_instantiate(
             p.hUploadStream = w.stream(m.stream)? as CUstream;
         }
         let memory = Nodes::of(w, graph)?;
-        let charge = w.charge(Use::Graph, memory.bytes)?;
+        let charge = w.charge(Use::Graph, None, memory.bytes)?;
         reply.keeps = u32::from(m.flags & AUTO_FREE == 0 && memory.keep());
         let mut exec: CUgraphExec = std::ptr::null_mut();
         // SAFETY: a live graph and pointers to live values.

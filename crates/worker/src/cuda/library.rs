@@ -11,7 +11,8 @@ use crate::objects::Creates;
 fn load(w: &mut Cuda, (m, hash): (&impl Creates<Kind>, &[u8; 32]), c: &mut Compile) -> Result {
     let image = w.content.get(hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
     let image = super::image::checked(&image)?;
-    let charge = w.charge(Use::Module, image.len() as u64)?;
+    // It is on each device that it is used on.
+    let charge = w.charge(Use::Module, None, image.len() as u64)?;
     let mut library: CUlibrary = std::ptr::null_mut();
     let (keys, values) = c.arrays();
     // SAFETY: the image is as long as its own header says, or text that ends; the options' arrays

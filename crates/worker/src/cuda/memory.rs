@@ -138,7 +138,7 @@ pub fn mem_map_at(w: &mut Cuda, m: msg::MemMapAt) -> Result {
     let dev = w.device(m.device)?;
     refuse_if(w.mapped.contains_key(&m.va), CUDA_ERROR_INVALID_VALUE)?;
     let range = reserve(w, m.va, m.size)?;
-    let charge = w.charge(of_range(range)?, m.size)?;
+    let charge = w.charge(of_range(range)?, Some(dev), m.size)?;
     let memory = create(w.driver, m.size as usize, dev)?;
     map(w.driver, m.va, m.size as usize, memory, &users(w, dev))?;
     if range == contract::MANAGED {
@@ -212,7 +212,10 @@ pub fn cu_mem_get_info_v2(
     check(unsafe { w.cuMemGetInfo_v2(&mut free, &mut total) })?;
     let free = free as u64;
     Ok(msg::CuMemGetInfoV2Reply {
-        free: w.gate.left().map_or(free, |left| left.min(free)),
+        free: w
+            .gate
+            .left(w.current_device())
+            .map_or(free, |left| left.min(free)),
         total: w.gate.part(total as u64),
     })
 }

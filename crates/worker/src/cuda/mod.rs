@@ -51,6 +51,7 @@ mod state;
 mod stream;
 mod tensor;
 mod texture;
+mod times;
 mod turns;
 mod user_object;
 mod vmm;
@@ -90,7 +91,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
             "the server has no GPU for this session",
         ));
     }
-    let blame = blame::Blame::new(driver, setup.outbox.clone());
+    let blame = blame::Blame::new(driver, setup.outbox.clone(), setup.peers.clone());
     let lost = blame.clone();
     setup
         .turn
@@ -138,6 +139,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         physical: BTreeMap::new(),
         pooled: HashMap::new(),
         kept: HashMap::new(),
+        pools: HashMap::new(),
         primaries: HashMap::new(),
         retained: HashMap::new(),
         shared: segments::Shared::new(setup.shared, twins, setup.inventory.gate.clone()),
@@ -148,6 +150,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         captures: HashSet::new(),
         peers: HashSet::new(),
         relaxed: false,
+        dense: setup.dense,
         settled: settled::Settled::default(),
         complaints: COMPLAINTS,
         logs: listeners::Logs::new(driver),
@@ -197,6 +200,9 @@ impl Api for Cuda {
     fn close(&mut self) {
         self.completer.close();
         self.logs.close();
+        if self.dense {
+            self.finish();
+        }
         // The process ends with the session, and the driver frees with it all that it held.
     }
 }

@@ -73,7 +73,7 @@ pub fn module_load(w: &mut Cuda, m: msg::ModuleLoad<'_>) -> Result<Always<Encode
     let rc = attempt(|| {
         let image = w.content.get(&m.hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
         let image = super::image::checked(&image)?;
-        let charge = w.charge(Use::Module, image.len() as u64)?;
+        let charge = w.charge(Use::Module, w.current_device(), image.len() as u64)?;
         let mut module: CUmodule = std::ptr::null_mut();
         let (keys, values) = c.arrays();
         // SAFETY: the image is as long as its own header says, or text that ends; the options'

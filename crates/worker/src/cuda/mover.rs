@@ -18,8 +18,8 @@ use busbar_wire::codec::Message as _;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::promise::Word;
 use busbar_wire::record::{
-    Header, Heard, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_WATCH, OP_MIRROR_IN,
-    OP_MIRROR_OUT,
+    Header, Heard, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_WATCH,
+    OP_MIRROR_IN, OP_MIRROR_OUT,
 };
 
 /// A context, and the stream in it once there is one.
@@ -265,6 +265,10 @@ impl Mover {
                 let heard = heard.and_then(Result::ok).ok_or(CUDA_ERROR_INVALID_VALUE)?;
                 let bytes = self.twins.open(at, len, host, heard);
                 Some(bytes.ok_or(CUDA_ERROR_INVALID_VALUE)?)
+            }
+            OP_MEMORY_CLOSE => {
+                self.twins.close(at, len);
+                return Ok(true);
             }
             _ => self.twins.read(at, len),
         };

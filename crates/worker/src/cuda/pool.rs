@@ -6,13 +6,15 @@ use super::state::exports::{Memory, fetch};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// The pool that the current context's device allocates from.
-fn current(w: &Cuda) -> Result<CUmemoryPool> {
+fn current(w: &mut Cuda) -> Result<CUmemoryPool> {
     let (mut dev, mut pool) = (0, std::ptr::null_mut());
     // SAFETY: pointers to live values.
     unsafe {
         check(w.cuCtxGetDevice(&mut dev))?;
         check(w.cuDeviceGetMemPool(&mut pool, dev))?;
     }
+    // It may be one of the program's, which is on that device, too.
+    w.pools.insert(pool as u64, dev);
     Ok(pool)
 }
 
@@ -23,7 +25,8 @@ fn count_all(w: &mut Cuda) {
         .of(Kind::MemoryPool)
         .map(|p| p as CUmemoryPool)
         .collect();
-    let all = known.into_iter().chain(current(w));
+    let own = current(w);
+    let all = known.into_iter().chain(own);
     all.collect::<Vec<_>>()
         .into_iter()
         .for_each(|pool| w.count_pool(pool));
@@ -49,7 +52,8 @@ pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply
     // What a capture allocates is its graph's.
     let captured = !w.captures.is_empty() && is_capturing(w.driver, stream);
     w.graphs.allocate |= captured;
-    let charge = w.charge(Use::Pool, if captured { 0 } else { m.size })?;
+    let on = counted.map_or(None, |pool| w.pool_is_on(pool));
+    let charge = w.charge(Use::Pool, on, if captured { 0 } else { m.size })?;
     // SAFETY: a live stream, a live pool if there is one, and a pointer to a live address.
     check(unsafe {
         match pool {
@@ -96,6 +100,7 @@ pub fn pool_of_device(w: &mut Cuda, m: msg::PoolOfDevice) -> Result<msg::PoolOfD
             w.cuDeviceGetMemPool(&mut pool, dev)
         }
     })?;
+    w.pools.insert(pool as u64, dev);
     let pool = w.adopt(Kind::MemoryPool, pool as u64, &[]);
     Ok(msg::PoolOfDeviceReply { pool })
 }
@@ -137,6 +142,9 @@ pub fn pool_create(w: &mut Cuda, m: msg::PoolCreate<'_>) -> Result<(), Fail> {
     let mut pool: CUmemoryPool = std::ptr::null_mut();
     // SAFETY: pointers to live values.
     check(unsafe { w.cuMemPoolCreate(&mut pool, &props) })?;
+    if props.location.r#type == CU_MEM_LOCATION_TYPE_DEVICE {
+        w.pools.insert(pool as u64, props.location.id);
+    }
     w.made(&m, pool as u64);
     Ok(())
 }
@@ -178,7 +186,7 @@ pub fn pool_import_pointer(
     let (mut va, mut size, mut device) = (0, 0u64, 0i32);
     // It is the exporter's session that has the bytes: they go when it frees them, whoever else
     // knows them.
-    let charge = w.charge(Use::Pool, 0)?;
+    let charge = w.charge(Use::Pool, None, 0)?;
     // SAFETY: a live pool, and pointers to live values of the sizes that are asked for.
     unsafe {
         let d = w.driver;

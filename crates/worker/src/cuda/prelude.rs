@@ -3,7 +3,7 @@
 pub use super::driver::{attempt, check};
 pub use super::session::Cuda;
 pub use crate::answer::{Always, Answered, Encoded, Fail, plain};
-pub use crate::memory::Use;
+pub use crate::memory::{On, Use};
 pub use crate::prelude::*;
 pub use busbar_abi::cuda::*;
 pub use busbar_wire::WireError;

@@ -59,6 +59,8 @@ pub struct Cuda {
     pub pooled: HashMap<u64, (u32, Charge)>,
     /// What pools keep that nobody uses, by handle.
     pub kept: HashMap<u64, Charge>,
+    /// On which devices pools are.
+    pub pools: HashMap<u64, i32>,
     /// What primary contexts take that somebody keeps, by physical ordinal.
     pub primaries: HashMap<i32, Weak<Charge>>,
     /// Primary contexts that were retained here for their kernels' sake, likewise.
@@ -80,6 +82,8 @@ pub struct Cuda {
     pub peers: HashSet<(i32, i32)>,
     /// Whether the executor's thread has been made harmless to captures.
     pub relaxed: bool,
+    /// Whether the end of this process while work is under way is a fault of others' work.
+    pub dense: bool,
     pub settled: settled::Settled,
     pub turns: turns::Turns,
     /// Lines that may still go to the server's log.
@@ -232,6 +236,21 @@ impl Cuda {
         self.current = u32::MAX;
     }
 
+    /// Waits until nothing of the session's is under way. Whoever waits for the end of the session
+    /// does so for a while only.
+    pub fn finish(&mut self) {
+        let all: Vec<_> = self.handles.of(Kind::Context).collect();
+        for context in all {
+            // SAFETY: a live context; what it says of its work, nobody hears any more.
+            unsafe {
+                if self.cuCtxPushCurrent_v2(context as CUcontext) == CUDA_SUCCESS {
+                    self.cuCtxSynchronize();
+                    self.cuCtxPopCurrent_v2(&mut std::ptr::null_mut());
+                }
+            }
+        }
+    }
+
     /// The physical ordinal of one of the program's devices.
     #[inline]
     pub fn device(&self, dev: i32) -> Result<i32> {
@@ -288,16 +307,29 @@ impl Cuda {
 
     /// Takes device memory for the session. Where there is too little left, pools give back first
     /// what nobody uses, as a driver has them do.
-    pub fn charge(&mut self, kind: Use, bytes: u64) -> Result<Charge> {
-        if let Ok(charge) = self.gate.take(kind, bytes) {
+    pub fn charge(&mut self, kind: Use, on: On, bytes: u64) -> Result<Charge> {
+        if let Ok(charge) = self.gate.take(kind, on, bytes) {
             return Ok(charge);
         }
         let keeping: Vec<_> = self.kept.keys().copied().collect();
         for pool in keeping {
             self.trim_pool(pool as CUmemoryPool);
         }
-        let taken = self.gate.take(kind, bytes);
+        let taken = self.gate.take(kind, on, bytes);
         taken.map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY)
+    }
+
+    /// The current context's device.
+    pub fn current_device(&self) -> On {
+        let mut dev = 0;
+        // SAFETY: a pointer to a live number.
+        let rc = unsafe { self.cuCtxGetDevice(&mut dev) };
+        (rc == CUDA_SUCCESS).then_some(dev)
+    }
+
+    /// The device of a pool, where that is known.
+    pub fn pool_is_on(&self, pool: CUmemoryPool) -> On {
+        self.pools.get(&(pool as u64)).copied()
     }
 
     /// Counts what a pool keeps beyond what is allocated from it, as the driver says. That grows
@@ -309,14 +341,14 @@ impl Cuda {
         if kept == 0 {
             return;
         }
-        match self.gate.left() {
+        match self.gate.left(self.pool_is_on(pool)) {
             Some(left) if left < kept => self.trim_pool(pool),
             _ => drop(self.note_kept(pool, kept)),
         }
     }
 
     fn note_kept(&mut self, pool: CUmemoryPool, bytes: u64) -> Option<Charge> {
-        let charge = self.gate.found(Use::Kept, bytes);
+        let charge = self.gate.found(Use::Kept, self.pool_is_on(pool), bytes);
         self.kept.insert(pool as u64, charge)
     }
 
@@ -336,7 +368,7 @@ impl Cuda {
         if let Some(known) = self.primaries.get(&dev).and_then(Weak::upgrade) {
             return Ok(known);
         }
-        let charge = Arc::new(self.charge(Use::Context, CONTEXT)?);
+        let charge = Arc::new(self.charge(Use::Context, Some(dev), CONTEXT)?);
         self.primaries.insert(dev, Arc::downgrade(&charge));
         Ok(charge)
     }

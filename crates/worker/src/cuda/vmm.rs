@@ -30,7 +30,7 @@ pub fn vmm_create(w: &mut Cuda, m: msg::VmmCreate<'_>) -> Result<(), Fail> {
     props.requestedHandleTypes &= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     let charge = match is_host(&props.location) {
         true => w.shared.take(m.size)?,
-        false => w.charge(Use::Physical, m.size)?,
+        false => w.charge(Use::Physical, Some(props.location.id), m.size)?,
     };
     let mut memory = 0;
     // SAFETY: pointers to live values.
@@ -153,7 +153,7 @@ pub fn vmm_export(w: &mut Cuda, m: msg::VmmExport) -> Result<msg::VmmExportReply
 }
 
 pub fn vmm_import(w: &mut Cuda, m: msg::VmmImport) -> Result<Encoded> {
-    let (memory, charge) = super::ipc::taken(w, Use::Physical, (&m.tag, &m.secret))?;
+    let (memory, charge) = super::ipc::taken(w, (Use::Physical, None), (&m.tag, &m.secret))?;
     let told = properties(w.driver, memory).and_then(|mut props| {
         let seen = w.devices.iter().position(|d| *d == props.location.id);
         props.location.id = seen.ok_or(CUDA_ERROR_INVALID_DEVICE)? as i32;

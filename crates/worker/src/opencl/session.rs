@@ -117,9 +117,9 @@ impl OpenCl {
         Ok(())
     }
 
-    /// Takes device memory for the session.
+    /// Takes device memory for the session. A context's devices have it between them.
     pub fn charge(&self, kind: Use, bytes: u64) -> Result<Charge, i32> {
-        let taken = self.gate.take(kind, bytes);
+        let taken = self.gate.take(kind, None, bytes);
         taken.map_err(|Full| CL_MEM_OBJECT_ALLOCATION_FAILURE)
     }
 

@@ -57,7 +57,9 @@ fn main() {
         Some("in-place") => in_place(&d, number(1)),
         Some("init-again") => init_again(&d, number(1)),
         Some("quota") => quota::run(&d, number(1), number(2)),
+        Some("quota-each") => quota::each(&d),
         Some("deep-queue") => deep_queue(&d),
+        Some("processors") => processors(&d),
         Some("host-functions") => host_functions(&d),
         _ => {
             eprintln!("usage: driver_program random SEED STEPS | ...");
@@ -114,6 +116,19 @@ fn devices(d: &Driver) {
         d.cuDeviceGetUuid_v2(&mut uuid, dev);
         say(&format!("device {uuid:02x?}"));
     }
+}
+
+/// Says how many processors the first device has, and in the end what copying comes to.
+fn processors(d: &Driver) {
+    const MULTIPROCESSORS: i32 = 16;
+    d.begin();
+    let (mut n, p) = (0, d.alloc(64));
+    assert_eq!(d.cuDeviceGetAttribute(&mut n, MULTIPROCESSORS, 0), 0);
+    say(&format!("processors {n}"));
+    wait_for_stdin();
+    let mut back = [0u8; 64];
+    let rc = d.cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), p, 64);
+    say(&format!("after {rc}"));
 }
 
 /// Says where a function is that it gives to nobody, and has another run again and again, until a
@@ -237,12 +252,15 @@ fn graphs(d: &Driver) {
     }
 }
 
-/// Starts a kernel that takes an hour.
+/// Begins a kernel that takes an hour. A launch is not answered: whoever hears of it and kills this
+/// program would else kill what has not left it. So there is an answered call behind it.
 fn start_long_kernel(d: &Driver) -> u64 {
     const HOUR: u64 = 3_600_000_000;
     d.begin();
     let p = d.alloc(256 << 20);
     assert_eq!(d.launch(d.function("spin\0"), 0, &[HOUR]), 0);
+    let (mut free, mut total) = (0, 0);
+    assert_eq!(d.cuMemGetInfo_v2(&mut free, &mut total), 0);
     p
 }
 

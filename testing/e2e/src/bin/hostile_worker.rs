@@ -325,6 +325,8 @@ fn main() -> Result<()> {
         outgoing: outgoing.clone(),
         inventory: busbar_worker::inventory::Inventory::default(),
         turn: busbar_worker::turn::Turn::default(),
+        peers: busbar_worker::peers::Peers::default(),
+        dense: false,
         devices: None,
         library: Some(library.clone()),
         shared: None,

@@ -69,8 +69,16 @@ mod registered;
 mod talks;
 #[path = "semantics_program/threads.rs"]
 mod threads;
+#[path = "semantics_program/tuning.rs"]
+mod tuning;
 
 use api::{Api, at};
+
+/// How many rounds a program is to do.
+fn rounds() -> u32 {
+    let rounds = std::env::args().nth(2).and_then(|n| n.parse().ok());
+    rounds.expect("a number of rounds")
+}
 
 fn main() {
     let word = std::env::args().nth(1).unwrap_or_default();
@@ -102,6 +110,7 @@ fn main() {
         "primary" => full::primary(&api),
         "library" => full::library(&api),
         "events" => events::events(&api),
+        "times" => events::times(&api),
         "rows" => copies::rows(&api),
         "own_streams" => threads::own_streams(&api),
         "small_stacks" => threads::small_stacks(&api),
@@ -128,22 +137,12 @@ fn main() {
         "compiled" => compiled::compiled(&api),
         "talks" => talks::talks(&api),
         "hears" => hears::hears(&api),
-        "steady" => {
-            let rounds = std::env::args().nth(2).and_then(|n| n.parse().ok());
-            hears::steady(&api, rounds.expect("a number of rounds"));
-        }
-        "timed" => {
-            let rounds = std::env::args().nth(2).and_then(|n| n.parse().ok());
-            hears::timed(&api, rounds.expect("a number of rounds"));
-        }
-        "conditions" => {
-            let rounds = std::env::args().nth(2).and_then(|n| n.parse().ok());
-            hears::conditions(&api, rounds.expect("a number of rounds"));
-        }
-        "changes" => {
-            let rounds = std::env::args().nth(2).and_then(|n| n.parse().ok());
-            changes::changes(&api, rounds.expect("a number of rounds"));
-        }
+        "steady" => hears::steady(&api, rounds()),
+        "timed" => hears::timed(&api, rounds()),
+        "tuned" => tuning::tuned(&api, rounds(), false),
+        "tuned_registered" => tuning::tuned(&api, rounds(), true),
+        "conditions" => hears::conditions(&api, rounds()),
+        "changes" => changes::changes(&api, rounds().into()),
         "registered" => registered::registered(&api),
         "held" => held::held(&api),
         "advice" => managed::advice(&api),

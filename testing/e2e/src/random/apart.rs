@@ -3,7 +3,8 @@
 use crate::driver::{Driver, IMAGE};
 use std::io::Read;
 
-fn contexts(d: &Driver) -> Vec<usize> {
+/// Retains the contexts of all devices, and prints how many there are.
+pub fn contexts(d: &Driver) -> Vec<usize> {
     assert_eq!(d.cuInit(0), 0, "cuInit");
     let mut n = 0;
     assert_eq!(d.cuDeviceGetCount(&mut n), 0);
@@ -17,7 +18,7 @@ fn contexts(d: &Driver) -> Vec<usize> {
 }
 
 /// How many devices NVML counts, which is how PyTorch does it.
-fn counted_by_nvml() -> u32 {
+pub fn counted_by_nvml() -> u32 {
     let mut n = 0;
     // SAFETY: the library's own functions, with their own types.
     unsafe {
@@ -160,7 +161,7 @@ impl Stop {
 }
 
 /// Sends `len` bytes around the devices, from one server to the other each time. Nothing waits but
-/// streams for each other.
+/// streams for each other, and a driver for streams where it loads a module.
 pub fn around(d: &Driver, len: usize, rounds: u64) {
     let contexts = contexts(d);
     let stops: Vec<_> = contexts.iter().map(|c| Stop::new(d, *c, len)).collect();
@@ -188,6 +189,9 @@ pub fn around(d: &Driver, len: usize, rounds: u64) {
             assert_eq!(d.cuStreamWaitEvent(to.stream, event, 0), 0);
         }
         assert_eq!(d.cuEventDestroy_v2(event), 0);
+        if round % 2 == 0 {
+            d.load_again();
+        }
     }
     let last = &stops[[2, 1, 3, 0][(rounds as usize + 3) % 4]];
     assert_eq!(d.cuCtxSetCurrent(last.context), 0);

@@ -7,6 +7,7 @@ use crate::state::image::Kernel;
 use crate::state::module::{MODULES, function_of, resolve};
 use crate::state::{context, device};
 use std::ffi::c_char;
+use std::sync::atomic::Ordering;
 
 const THREADS_PER_SM: i32 = 2048;
 const BLOCKS_PER_SM: i32 = 32;
@@ -92,7 +93,14 @@ api! {
 
     fn [cuKernelGetAttribute] (out: *mut i32, which: i32, kernel: CUkernel, device: CUdevice) {
         device::by_ordinal(device)?;
-        put(out, KERNELS.get(kernel)?.attributes.get(which)?)
+        let kernel = KERNELS.get(kernel)?;
+        // The real one loads the code by then, and waits for streams where it does.
+        if !kernel.asked.swap(true, Ordering::AcqRel)
+            && let Ok(context) = context::current()
+        {
+            let _ = context.synchronize();
+        }
+        put(out, kernel.attributes.get(which)?)
     }
 
     fn [cuKernelSetAttribute] (which: i32, value: i32, kernel: CUkernel, device: CUdevice) {

@@ -21,6 +21,8 @@ pub unsafe fn load(out: *mut CUmodule, image: *const c_void) -> Res {
     }
     // SAFETY: by this function's contract.
     let image = Arc::new(unsafe { Image::read(image.cast())? });
+    // The real one does so, too; what fails there shows elsewhere.
+    let _ = context.synchronize();
     let module = Module::load(image, context.handle, context.device)?;
     // SAFETY: not null, and valid by the caller's contract.
     unsafe { put(out, module.handle) }

@@ -1,5 +1,6 @@
 //! The devices: how many, what they are, and what memory they have left.
 
+use super::mps;
 use crate::config;
 use crate::ffi::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,13 +24,16 @@ static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
         .collect()
 });
 
+/// How many multiprocessors a device has.
+const PROCESSORS: i32 = 132;
+
 /// The attributes that are not worked out, by number. Those of a data-centre device of architecture
 /// 90.
 #[rustfmt::skip]
 const ATTRIBUTES: &[(i32, i32)] = &[
     (1, 1024), (2, 1024), (3, 1024), (4, 64), (5, i32::MAX), (6, 65535), (7, 65535), (8, 49152),
     (9, 65536), (10, 32), (11, i32::MAX), (12, 65536), (13, 1_980_000), (14, 512), (15, 1),
-    (16, 132), (17, 0), (18, 0), (19, 1), (20, 0), (21, 131_072), (22, 131_072), (23, 65536),
+    (17, 0), (18, 0), (19, 1), (20, 0), (21, 131_072), (22, 131_072), (23, 65536),
     (24, 16384), (25, 16384), (26, 16384), (27, 32768), (28, 32768), (29, 2048), (30, 512),
     (31, 1), (32, 1), (34, 0), (35, 0), (36, 3_201_000), (37, 6144), (38, 62_914_560), (39, 2048),
     (40, 3), (41, 1), (42, 32768), (43, 2048), (44, 1), (45, 32768), (46, 32768), (47, 8192),
@@ -96,9 +100,10 @@ impl Device {
         self.used.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// Its UUID.
+    /// Its UUID: no two machines have the same, though all else of them is alike.
     pub fn uuid(&self) -> [u8; 16] {
         let mut uuid = *b"busbar-fakedev\0\0";
+        uuid[14] = config::number("FAKEDEV_MACHINE").unwrap_or(0) as u8;
         uuid[15] = self.ordinal as u8;
         uuid
     }
@@ -117,6 +122,7 @@ impl Device {
     /// An attribute.
     pub fn attribute(&self, which: i32) -> R<i32> {
         match which {
+            16 => Ok(mps::part(PROCESSORS)),
             33 => Ok(self.pci()[1]),
             // The board's group: each device is a board of its own.
             85 => Ok(self.ordinal as i32),

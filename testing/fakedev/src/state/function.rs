@@ -6,6 +6,7 @@ use crate::ffi::*;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 
 /// All functions, by handle.
 pub static FUNCTIONS: Table<Function> = Table::new();
@@ -91,6 +92,8 @@ pub struct KernelHandle {
     pub kernel: Kernel,
     /// What was set on it.
     pub attributes: Attributes,
+    /// Somebody has asked what it is like: its code is loaded.
+    pub asked: AtomicBool,
 }
 
 /// Where each parameter lies in the packed buffer.

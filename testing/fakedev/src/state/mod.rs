@@ -20,6 +20,7 @@ pub mod live;
 pub mod logs;
 pub mod memory;
 pub mod module;
+pub mod mps;
 pub mod pool;
 pub mod stream;
 pub mod user_object;

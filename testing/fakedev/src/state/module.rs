@@ -9,6 +9,7 @@ use super::memory::{self, Kind};
 use crate::ffi::*;
 use std::collections::BTreeMap;
 use std::ffi::CString;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 /// What `cuModuleGetLoadingMode` says: code is loaded when it is first used.
@@ -145,6 +146,8 @@ impl Library {
         {
             return Ok(module.clone());
         }
+        // As the real one does where it loads code.
+        let _ = context.synchronize();
         let module = Module::load(self.image.clone(), context.handle, context.device)?;
         modules.insert(context.handle, module.clone());
         Ok(module)
@@ -163,6 +166,7 @@ impl Library {
             library: self.handle,
             kernel,
             attributes: Attributes::default(),
+            asked: AtomicBool::new(false),
         });
         KERNELS.insert(object.handle, object.clone());
         kernels.insert(name.to_owned(), object.clone());

@@ -1,5 +1,6 @@
 //! A client: a session with a worker, and all that is known about it.
 
+use super::gates::Gates;
 use super::links::Links;
 use crate::cuda::state::State;
 use crate::cuda::state::devices::Device;
@@ -7,6 +8,7 @@ use crate::guest::Listener;
 use crate::prelude::*;
 use crate::ring::Ring;
 use crate::session::Session;
+use busbar_abi::cuda::CUdevice;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::RwLock;
 use std::sync::mpsc::Sender;
@@ -23,8 +25,8 @@ pub struct Client {
     pub all: OnceLock<&'static [&'static Client]>,
     /// Libraries are at all servers: finds what stands here for a kernel of another client's.
     pub twin: Twin,
-    /// What is done when a stream comes to a gate, by the gate's number.
-    pub gates: Mutex<HashMap<u64, Gate>>,
+    /// Where streams stand still.
+    pub gates: Gates,
     /// Streams of our own that nothing is in, by handle.
     pub helpers: Mutex<Vec<u64>>,
     /// Links from the server to others.
@@ -54,9 +56,6 @@ pub struct Client {
 /// function of that id.
 pub type Twin = fn((&'static Client, u32), &'static Client, u32) -> Option<u32>;
 
-/// What is done when a stream has come to a gate: it is told the server's number for that.
-pub type Gate = Box<dyn FnOnce(u32) + Send>;
-
 impl Client {
     /// The clients of the process, in the order of its servers.
     pub fn all(&self) -> &'static [&'static Client] {
@@ -66,6 +65,12 @@ impl Client {
     /// The client of the server with this number.
     pub fn of_server(&self, server: usize) -> Option<&'static Client> {
         self.all().iter().find(|c| c.server == server).copied()
+    }
+
+    /// The client of the process's that has a device.
+    pub fn with_device(&self, dev: CUdevice) -> Option<&'static Client> {
+        let has = |c: &&Client| c.devices.iter().any(|d| d.ordinal == dev);
+        self.all().iter().copied().find(has)
     }
 
     /// Every device that the program sees, in its order.

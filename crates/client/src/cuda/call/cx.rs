@@ -160,9 +160,8 @@ impl Cx {
 
     #[cold]
     fn not_a_device_here(self, dev: CUdevice) -> CUresult {
-        let has = |c: &&&'static Client| c.devices.iter().any(|d| d.ordinal == dev);
         if self.client.many
-            && let Some(there) = self.client.all().iter().find(has)
+            && let Some(there) = self.client.with_device(dev)
         {
             thread::note_elsewhere(there, 0);
         }
@@ -186,7 +185,7 @@ impl Cx {
         Ok((self.need_context()?, self.current_device()?))
     }
 
-    /// How many records have been queued so far.
+    /// How many records have been queued so far that the worker executes in their turn.
     pub fn queued(self) -> u64 {
         self.client.session.records()
     }

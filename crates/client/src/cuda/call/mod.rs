@@ -5,6 +5,7 @@ mod client;
 mod cx;
 pub mod fault;
 pub mod freed;
+mod gates;
 mod guard;
 mod host;
 pub mod links;
@@ -13,6 +14,7 @@ pub mod thread;
 mod together;
 pub mod watch;
 
-pub use client::{Client, Gate, Job};
+pub use client::{Client, Job};
 pub use cx::{Cx, ReplyBytes, decode, put, put_opt};
+pub use gates::{Closed, Gate};
 pub use host::{Host, unmap_host};

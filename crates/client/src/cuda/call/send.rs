@@ -2,10 +2,10 @@
 
 use super::cx::{Cx, ReplyBytes, decode};
 use super::freed;
+use super::gates::{Pass, stops};
 use crate::calls::Answer;
 use crate::cuda::state::area::ANY;
-use crate::cuda::state::order::ALL_STREAMS;
-use crate::cuda::state::shadows::{is_fill, is_work};
+use crate::cuda::state::order::{ALL_STREAMS, is_fill, is_work};
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_channel::switches::Switch;
@@ -89,7 +89,7 @@ impl Cx {
     #[inline]
     pub fn send<'a, R: Request<'a>>(self, r: &R) -> Result<(), CUresult> {
         if is_work(R::OP) && self.state().shadows.active() {
-            self.work(ANY, false)?;
+            self.work(r.on_stream().unwrap_or(ANY), false)?;
         }
         if !r.queued()
             || r.on_stream()
@@ -100,9 +100,18 @@ impl Cx {
         if self.scope == 0 && needs_context(R::OP) {
             return Err(CUDA_ERROR_INVALID_CONTEXT);
         }
+        let _pass = self.pass(stops(R::OP));
         let sent = self.client.session.queue(self.scope, r);
         let queued = sent.and_then(|()| self.queued_one());
         queued.or_else(|_| self.lost())
+    }
+
+    /// Before a call that may stop a driver: waits until no stream of the session's stands still at
+    /// a gate. Where there is one server, none ever does.
+    #[inline]
+    pub fn pass(self, stops: bool) -> Option<Pass<'static>> {
+        let lost = || self.client.session.closed().is_some();
+        (stops && self.client.many).then(|| self.client.gates.pass(lost))
     }
 
     /// As [`Cx::send`] where the driver has nothing to refuse, as far as is known here. Else the
@@ -113,7 +122,7 @@ impl Cx {
             return self.send(r);
         }
         if is_work(R::OP) && self.state().shadows.active() {
-            self.work(ANY, false)?;
+            self.work(r.on_stream().unwrap_or(ANY), false)?;
         }
         self.call(r).map(drop)
     }
@@ -146,8 +155,9 @@ impl Cx {
     /// Queues a call that ends in bulk bytes.
     pub fn send_bulk<'a, R: Request<'a>>(self, r: &R, bulk: Bulk<'_>) -> Result<(), CUresult> {
         if is_work(R::OP) && self.state().shadows.active() {
-            self.work(ANY, false)?;
+            self.work(r.on_stream().unwrap_or(ANY), false)?;
         }
+        let _pass = self.pass(stops(R::OP));
         let sent = self.client.session.queue_bulk(self.scope, r, bulk);
         let queued = sent.and_then(|()| self.queued_one());
         queued.or_else(|_| self.lost())
@@ -198,12 +208,15 @@ impl Cx {
         place: Option<(*mut u8, usize)>,
     ) -> Result<Answer, CUresult> {
         let call = || {
+            let _pass = self.pass(stops(R::OP));
             let answer = self.client.session.call(self.scope, r, place);
             answer.or_else(|_| self.lost())
         };
+        // It may all be free by the time of the answer, and was not when the worker looked.
+        let owed = self.state().spaces.owes();
         let answer = call()?;
         // Memory that is being freed may be what is missing.
-        if answer.status == CUDA_ERROR_OUT_OF_MEMORY && freed::wait(self) {
+        if answer.status == CUDA_ERROR_OUT_OF_MEMORY && (freed::wait(self) || owed) {
             return call();
         }
         Ok(answer)

@@ -25,8 +25,7 @@ impl Cx {
 
     #[cold]
     fn has_device(self, dev: CUdevice) -> Self {
-        let has = |c: &&&Client| c.devices.iter().any(|d| d.ordinal == dev);
-        let found = self.client.all().iter().find(has);
+        let found = self.client.with_device(dev);
         found.map_or(self, |c| self.with(c, 0))
     }
 

@@ -78,7 +78,9 @@ fn show(cx: Cx, word: u64, place: &str) -> Result<bool> {
     let Some(r) = state.ranges.find_page_locked(word).filter(|_| !known) else {
         return Ok(false);
     };
-    shadow::expose(cx, &r, word, || place.into()).map(|_| true)
+    shadow::expose(cx, &r, word, || place.into())?;
+    state.shadows.reaches_running_work(word);
+    Ok(true)
 }
 
 /// Looks through bytes that the program copies to `dst` on a device.

@@ -6,7 +6,7 @@
 //! returned here. Bytes are read on another thread: a function may wait for what other streams do.
 
 use super::prelude::*;
-use crate::cuda::call::{Client, Gate, Job, fault, thread};
+use crate::cuda::call::{Client, Closed, Gate, Job, fault, thread};
 use crate::cuda::engine::{graph_host, logs, shadow, transfer};
 use crate::cuda::state::promised::{Function, Promised};
 use crate::cuda::state::rows::{HostBox, Rows, shape};
@@ -164,7 +164,7 @@ fn work(cx: Cx, job: &Asked) {
         }
         Promised::Read(from) => read(cx, job.call, &from),
         Promised::Gate(gate) => {
-            let gate = lock(&cx.client.gates).remove(&gate);
+            let gate = lock(&cx.client.gates.ahead).remove(&gate);
             return gate.into_iter().for_each(|open| open(job.call));
         }
         Promised::Destructor { run: f, .. } => {
@@ -194,8 +194,9 @@ pub fn gate(cx: Cx, stream: u32, reached: impl FnOnce(GoOn) + Send + 'static) ->
     jobs(cx.client, true)?;
     let state = cx.state();
     let number = cx.queued();
-    let open: Gate = Box::new(move |call| reached(GoOn(cx, call)));
-    let mut gates = lock(&cx.client.gates);
+    let closed = cx.client.gates.close();
+    let open: Gate = Box::new(move |call| reached(GoOn(cx, call, closed)));
+    let mut gates = lock(&cx.client.gates.ahead);
     let number = (number..)
         .find(|n| !gates.contains_key(n))
         .unwrap_or(number);
@@ -206,12 +207,12 @@ pub fn gate(cx: Cx, stream: u32, reached: impl FnOnce(GoOn) + Send + 'static) ->
     cx.client.session.flush();
     sent.inspect_err(|_| {
         take_back(cx, token);
-        lock(&cx.client.gates).remove(&number);
+        lock(&cx.client.gates.ahead).remove(&number);
     })
 }
 
 /// Lets a stream go on, when it is dropped.
-pub struct GoOn(Cx, u32);
+pub struct GoOn(Cx, u32, #[expect(dead_code)] Closed);
 
 impl Drop for GoOn {
     fn drop(&mut self) {
@@ -263,7 +264,7 @@ pub fn asked(client: &'static Client, status: i32, call: u32, body: &[u8]) -> Re
         Word::Gone => {
             let token = Reader::new(body).u64().map_err(|_| damaged())?;
             if let Promised::Gate(gate) = state.promises.take(&state.order, token)? {
-                lock(&client.gates).remove(&gate);
+                lock(&client.gates.ahead).remove(&gate);
             }
         }
         Word::LogLine => {

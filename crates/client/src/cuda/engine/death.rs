@@ -13,9 +13,7 @@ use crate::cuda::state::space;
 fn free_memory(cx: Cx) {
     let (id, state) = (cx.scope, cx.state());
     state.shadows.forget_context(&Host, id);
-    for s in state.spares.take_context(id) {
-        host_memory::leave(&state.spaces, s.base, s.size);
-    }
+    host_memory::leave_context(cx);
     let mut pieces = Vec::new();
     state.imports.retain(|_, i| {
         if i.context == id {

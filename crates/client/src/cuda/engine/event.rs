@@ -15,6 +15,9 @@ pub fn record(cx: Cx, id: u32, on: u32, send: impl FnOnce() -> Result<()>) -> Re
     state.events.leaves(id);
     let mark = state.shadows.mark();
     queue(cx, id, on, send)?;
+    if state.events.times_are_asked() && is_watchable(cx) {
+        measure(cx, id, on)?;
+    }
     // A capture makes nodes of records, which happen when its graph runs.
     if state.shadows.active() && !state.captures.any() {
         let (scope, stream) = (stream::context_of(cx, on)?, on);
@@ -37,9 +40,45 @@ pub fn happened(cx: Cx, id: u32, before: Option<Behind>) {
     }
 }
 
+/// Whether the worker can tell of a record that is made now.
+fn is_watchable(cx: Cx) -> bool {
+    Switch::Idle.on() && !cx.state().captures.any()
+}
+
+/// Has the worker tell the time since the event that was recorded in this stream before: who has
+/// waited for both will ask.
+fn measure(cx: Cx, stop: u32, on: u32) -> Result<()> {
+    let events = &cx.state().events;
+    let of = (stream::context_of(cx, on)?, on);
+    let Some((start, record)) = events.measures(stop, of) else {
+        return Ok(());
+    };
+    let told = move |a: Option<crate::calls::Answer>| {
+        let a = a.filter(|a| a.status == CUDA_SUCCESS);
+        let time = a.and_then(|a| decode::<msg::TimeBetweenReply>(&a.body).ok());
+        events.measured(stop, record, time.map(|t| t.ms));
+    };
+    let m = msg::TimeBetween {
+        start,
+        stop,
+        stream: on,
+    };
+    // SAFETY: no bytes come with that answer.
+    let asked = unsafe { cx.client.session.call_async(cx.scope, &m, None, told) };
+    asked.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
+}
+
+/// The time between two events, if the worker has told it.
+pub fn time_between(cx: Cx, start: u32, stop: u32) -> Option<f32> {
+    let state = cx.state();
+    let time = state.events.time(start, stop);
+    // A failure is for the worker to tell.
+    time.filter(|_| is_watchable(cx) && !state.contexts.has_deferred(cx.scope))
+}
+
 fn queue(cx: Cx, id: u32, on: u32, send: impl FnOnce() -> Result<()>) -> Result<()> {
     let state = cx.state();
-    let watchable = || Switch::Idle.on() && !state.captures.any();
+    let watchable = || is_watchable(cx);
     let Some(number) = state.events.recording(id, watchable) else {
         let sent = send();
         state.events.recorded(id);

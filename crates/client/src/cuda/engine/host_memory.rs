@@ -31,7 +31,7 @@ fn again(cx: Cx, s: Spare, of: (u32, CUdevice), flags: u32) -> Result<u64> {
     let state = cx.state();
     state.ranges.add(s.base, s.size, Sort::Host, of, flags);
     let r = state.ranges.find(s.base).ok_or(CUDA_ERROR_UNKNOWN)?;
-    shadow::show(cx.in_context(s.context), &r, s.base)
+    shadow::show(cx.in_context(s.context), &r, s.start)
         .inspect_err(|_| _ = state.ranges.take(s.base, Range::is_allocated))?;
     tell(cx, (s.base, s.size), Sort::Host, flags);
     transfer::forget(cx, s.base);
@@ -64,13 +64,47 @@ pub fn untell(cx: Cx, r: &Range) {
     transfer::forget(cx, r.base);
 }
 
+/// Whether page-locked memory may be a flag for kernels, of which programs make one after the
+/// other. Of several servers any may be the one whose kernels see the next.
+pub fn is_flag(cx: Cx, r: &Range) -> bool {
+    r.size <= SMALL && cx.state().ranges.may_be_for_kernels(r) && cx.rest().next().is_none()
+}
+
+/// Kernels see page-locked memory no longer. Says whether what is left of a `flag` is kept for the
+/// next one.
+pub fn put_by(cx: Cx, r: &Range, flag: bool) -> bool {
+    if !flag {
+        shadow::conceal(cx, r);
+        return false;
+    }
+    let gone = shadow::put_by(cx, r);
+    let spaces = &cx.state().spaces;
+    gone.iter()
+        .flatten()
+        .for_each(|old| leave_spare(spaces, old));
+    gone.is_some()
+}
+
+fn leave_spare(spaces: &Spaces, s: &Spare) {
+    if s.sort == Sort::Host {
+        leave(spaces, s.base, s.size);
+    }
+}
+
+/// A context goes, and what is registered in it.
+pub fn leave_context(cx: Cx) {
+    let state = cx.state();
+    for s in state.spares.take_context(cx.scope) {
+        shadow::leave_window(cx, &s);
+        leave_spare(&state.spaces, &s);
+    }
+}
+
 /// Frees page-locked memory.
 pub fn free(cx: Cx, p: u64) -> Result<()> {
     let state = cx.state();
     let r = state.ranges.find(p).filter(|r| r.base == p);
-    // Of several servers any may be the one whose kernels see the next.
-    let talks = r.is_some_and(|r| r.size <= SMALL && state.ranges.may_be_for_kernels(&r))
-        && cx.rest().next().is_none();
+    let flag = r.is_some_and(|r| is_flag(cx, &r));
     let r = state.ranges.take(p, Range::is_allocated);
     let r = r.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     transfer::wait_for_copies(cx, r.base, r.size);
@@ -80,21 +114,9 @@ pub fn free(cx: Cx, p: u64) -> Result<()> {
         shared::free(cx.in_context(r.context), r.base, r.size);
         return Ok(());
     }
-    if talks && let Some(context) = shadow::put_by(cx, &r) {
-        let (base, size) = (r.base, r.size);
-        let kept = Spare {
-            base,
-            size,
-            context,
-        };
-        for old in state.spares.keep(kept) {
-            shadow::dismiss(cx, &old);
-            leave(&state.spaces, old.base, old.size);
-        }
-        return Ok(());
+    if !put_by(cx, &r, flag) {
+        leave(&state.spaces, r.base, r.size);
     }
-    shadow::conceal(cx, &r);
-    leave(&state.spaces, r.base, r.size);
     Ok(())
 }
 

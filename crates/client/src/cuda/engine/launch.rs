@@ -242,6 +242,8 @@ pub unsafe fn queue(
     } else {
         params
     };
+    // The driver loads a kernel's code in each context when it is first launched there.
+    let _pass = cx.pass(cx.client.many && f.is_first_in(cx.scope));
     // In a stream of another context than the function's it may be refused. A kernel has none.
     let handles = &cx.state().handles;
     let here = {

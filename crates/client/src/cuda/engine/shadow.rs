@@ -118,15 +118,27 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
         0 => cx,
         context => cx.in_context(context),
     };
-    let page = r.base & !(PAGE - 1);
-    let whole = pages(r.base - page + r.size);
-    // At the program's own address wherever that can be: then a pointer is good at any depth.
-    let start = match shared::stand_in(home, page, whole, page) {
-        Err(_) if r.sort == Sort::Registered => place::map_window(home, page, whole)?,
-        done => done.map(|()| page)?,
-    } + (r.base - page);
+    let start = match cx.state().spares.take_same(r, home.scope) {
+        Some(start) => start,
+        None => stand_in(home, r)?,
+    };
     show(home, r, start)?;
     Ok(start + (p - r.base))
+}
+
+/// Has the worker map what stands for page-locked memory; where kernels find that.
+fn stand_in(home: Cx, r: &Range) -> Result<u64> {
+    let page = r.base & !(PAGE - 1);
+    let whole = pages(r.base - page + r.size);
+    for old in home.state().spares.take_between(page, page + whole) {
+        withdraw(home, &old);
+    }
+    // At the program's own address wherever that can be: then a pointer is good at any depth.
+    let from = match shared::stand_in(home, page, whole, page) {
+        Err(_) if r.sort == Sort::Registered => place::map_window(home, page, whole)?,
+        done => done.map(|()| page)?,
+    };
+    Ok(from + (r.base - page))
 }
 
 /// Shadows page-locked memory, which the worker has at `start`, registered in the context that
@@ -155,42 +167,66 @@ pub fn show(home: Cx, r: &Range, start: u64) -> Result<()> {
     Ok(())
 }
 
-/// Page-locked memory is freed, and the worker keeps what stands for it: the context that this is
-/// registered in, if kernels saw the memory.
-pub fn put_by(cx: Cx, r: &Range) -> Option<u32> {
+/// Kernels see page-locked memory no longer, which is about to go, or to be the program's alone;
+/// what was registered has all its bytes here first. What the worker has of it, and whether all
+/// work that may use that is over.
+fn hide(cx: Cx, r: &Range) -> Option<(Spare, bool)> {
     let shadows = &cx.state().shadows;
-    if !shadows.is_over() {
-        let (context, start) = shadows.seen_by(r.base)?;
-        shared::let_work_end(cx.in_context(context), start);
-    }
-    // What the worker told of it is not for who has it next.
-    shadows.areas().arrive(&Host);
-    shadows
-        .forget_host(&Host, r.base)
-        .map(|(context, _)| context)
-}
-
-/// What was put by goes.
-pub fn dismiss(cx: Cx, s: &Spare) {
-    shared::leave(cx.in_context(s.context), s.base, pages(s.size));
-}
-
-/// Page-locked memory is about to go, or to be the program's alone: what stands for it goes.
-/// What was `registered` has all its bytes here first.
-pub fn conceal(cx: Cx, r: &Range) {
-    let shadows = &cx.state().shadows;
-    let seen = match r.sort {
+    let left = match r.sort {
         Sort::Registered => {
             let wait = |owed: &[(u32, u32)], mark| cx.wait_for(owed, mark);
             shadows.forget_registered(&Host, &cx, r.base, wait)
         }
         _ => shadows.forget_host(&Host, r.base),
-    };
-    let Some((context, start)) = seen else { return };
-    let (page, from) = (r.base & !(PAGE - 1), start & !(PAGE - 1));
-    let whole = pages(r.base - page + r.size);
-    shared::stand_down(cx.in_context(context), from, whole);
-    if from != page {
+    }?;
+    // What the worker has told of it is not for who has it next.
+    shadows.areas().arrive(&Host);
+    Some((Spare::of(r, left.context, left.start), left.over))
+}
+
+/// Waits until no work uses what the worker has of hidden memory.
+fn let_work_end(cx: Cx, s: &Spare) {
+    shared::let_work_end(cx.in_context(s.context), s.start);
+    cx.state().shadows.areas().arrive(&Host);
+}
+
+/// Hides memory of which nothing is kept.
+pub fn conceal(cx: Cx, r: &Range) {
+    if let Some((left, _)) = hide(cx, r) {
+        withdraw(cx, &left);
+    }
+}
+
+/// Hides memory whose kind programs make one after the other: what stood for it is for the next
+/// one. Says what is too much then, of which nothing is left at the worker.
+pub fn put_by(cx: Cx, r: &Range) -> Option<Vec<Spare>> {
+    let (left, over) = hide(cx, r)?;
+    if !over {
+        let_work_end(cx, &left);
+    }
+    let (from, whole) = left.stand_in();
+    // A session that is over has no worker that would tell.
+    let _ = cx.client.session.memory_close(from, whole);
+    let gone = cx.state().spares.keep(left);
+    gone.iter().for_each(|old| withdraw(cx, old));
+    Some(gone)
+}
+
+/// What stood for such memory goes. The worker's executor waits for all work before it unmaps it,
+/// so there must be none.
+fn withdraw(cx: Cx, s: &Spare) {
+    if !cx.state().shadows.is_over() {
+        let_work_end(cx, s);
+    }
+    let (from, whole) = s.stand_in();
+    shared::leave(cx.in_context(s.context), from, whole);
+    leave_window(cx, s);
+}
+
+/// Where kernels found such memory, if not at its own address, other memory may be seen.
+pub fn leave_window(cx: Cx, s: &Spare) {
+    let (from, whole) = s.stand_in();
+    if s.start != s.base {
         place::leave_window(&cx.state().spaces, from, whole);
     }
 }

@@ -98,13 +98,6 @@ pub fn stand_in(cx: Cx, va: u64, size: u64, origin: u64) -> Result<()> {
     }
 }
 
-/// Has the worker unmap what stood for memory of the program's, once all work of the context is
-/// over.
-pub fn stand_down(cx: Cx, va: u64, size: u64) {
-    let_work_end(cx, va);
-    leave(cx, va, size);
-}
-
 /// Waits until all work of the context is over. Functions of the program's that it waits for go on.
 pub fn let_work_end(cx: Cx, va: u64) {
     if !cx.idle(ALL_STREAMS) {

@@ -20,10 +20,10 @@ const TAIL: usize = 512 << 10;
 /// do early.
 const FIRST: usize = 128 << 10;
 
-/// Waits until no queued copy needs `len` bytes of the program's own at `p` any more: what is sent
-/// has been, every copy to them has arrived, and every one from them is read.
+/// Waits until no queued copy needs `len` bytes of the program's own at `p` any more: none of them
+/// is on its way out, every copy to them has arrived, and every one from them is read.
 pub fn wait_for_copies(cx: Cx, p: u64, len: u64) {
-    if cx.client.session.drain().is_err() {
+    if cx.client.session.has_back(p, len).is_err() {
         return;
     }
     while cx.state().order.has_copies(p, len) && cx.client.session.closed().is_none() {

@@ -69,14 +69,14 @@ pub fn cuDeviceGetByPCIBusId(cx: Cx, id: *const c_char) -> Result<CUdevice> {
     refuse_if(id.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program's text.
     let id = unsafe { CStr::from_ptr(id) };
-    if !cx.client.many {
+    let all = cx.client.every_device();
+    if !cx.client.many && !all.iter().any(|d| d.moved) {
         let pci_bus_id = id.to_bytes();
         let reply = cx.cached(&msg::CuDeviceGetByPCIBusId { pci_bus_id })?;
         return Ok(decode::<msg::CuDeviceGetByPCIBusIdReply>(&reply)?.dev);
     }
     let wanted = id.to_str().ok().and_then(place);
     let wanted = wanted.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    let all = cx.client.every_device();
     let found = all.iter().find(|d| d.pci() == wanted);
     found.map(|d| d.ordinal).ok_or(CUDA_ERROR_INVALID_DEVICE)
 }
@@ -84,16 +84,17 @@ pub fn cuDeviceGetByPCIBusId(cx: Cx, id: *const c_char) -> Result<CUdevice> {
 pub unsafe fn cuDeviceGetPCIBusId(cx: Cx, out: *mut c_char, len: i32, dev: CUdevice) -> Result<()> {
     let n = usize::try_from(len).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
     refuse_if(out.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    let d = cx.device(dev)?;
     let reply = cx.cached(&msg::CuDeviceGetPCIBusId { len, dev })?;
     let mut text = decode::<msg::CuDeviceGetPCIBusIdReply<'_>>(&reply)?
         .pci_bus_id
         .to_vec();
     refuse_if(text.len() != n, CUDA_ERROR_UNKNOWN)?;
-    if cx.client.many {
-        // Each server's devices are in domains of their own.
-        let [domain, ..] = cx.device(dev)?.pci();
-        let shown = format!("{domain:04x}");
-        text.iter_mut().zip(shown.bytes()).for_each(|(t, d)| *t = d);
+    if d.moved {
+        let shown = d.bus_id();
+        let shown = shown.bytes().chain(std::iter::repeat(0));
+        text.iter_mut().zip(shown).for_each(|(t, b)| *t = b);
+        text.last_mut().into_iter().for_each(|end| *end = 0);
     }
     // SAFETY: the program says that `len` bytes lie there.
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), out.cast(), n) };

@@ -87,6 +87,14 @@ pub fn cuEventSynchronize(cx: Cx, h_event: u32) -> Result<()> {
     Ok(())
 }
 
+pub fn cuEventElapsedTime(cx: Cx, h_start: u32, h_end: u32) -> Result<f32> {
+    if let Some(ms) = event::time_between(cx, h_start, h_end) {
+        return Ok(ms);
+    }
+    let question = msg::CuEventElapsedTime { h_start, h_end };
+    Ok(cx.reply_to(&question)?.p_milliseconds)
+}
+
 pub fn cuEventCreate(cx: Cx, flags: u32) -> Result<u32> {
     let timed_abroad = flags & (INTERPROCESS | NO_TIMING) == INTERPROCESS;
     refuse_if(flags & !FLAGS != 0, CUDA_ERROR_INVALID_VALUE)?;
@@ -98,7 +106,7 @@ pub fn cuEventCreate(cx: Cx, flags: u32) -> Result<u32> {
     })
     .inspect_err(|_| cx.destroy(Kind::Event, id))?;
     if flags & INTERPROCESS == 0 {
-        cx.state().events.add(id);
+        cx.state().events.add(id, flags & NO_TIMING == 0);
     }
     Ok(id)
 }

@@ -191,15 +191,17 @@ pub unsafe fn cuMemHostRegister_v2(cx: Cx, p: *mut c_void, size: usize, flags: u
 pub unsafe fn cuMemHostUnregister(cx: Cx, p: *mut c_void) -> Result<()> {
     let cx = cx.of_address(p as u64);
     let (p, state) = (p as u64, cx.state());
-    let other = match state.ranges.find(p) {
+    let known = state.ranges.find(p);
+    let other = match known {
         None if p != 0 => CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
         _ => CUDA_ERROR_INVALID_VALUE,
     };
+    let flag = known.is_some_and(|r| host_memory::is_flag(cx, &r));
     let r = state.ranges.remove(p, |s| s == Sort::Registered);
     let r = r.ok_or(other)?;
     transfer::wait_for_copies(cx, r.base, r.size);
     host_memory::untell(cx, &r);
-    shadow::conceal(cx, &r);
+    host_memory::put_by(cx, &r, flag);
     Ok(())
 }
 

@@ -47,17 +47,14 @@ pub unsafe extern "C" fn cuEventElapsedTime(
 ) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
+        let hStart = cx.handle(Kind::Event, hStart as u64)?;
+        let hEnd = cx.handle(Kind::Event, hEnd as u64)?;
         not_null(pMilliseconds)?;
-        let v_h_start = cx.handle(Kind::Event, hStart as u64)?;
-        let v_h_end = cx.handle(Kind::Event, hEnd as u64)?;
-        let v_req = wire::CuEventElapsedTime {
-            h_start: v_h_start,
-            h_end: v_h_end,
-        };
-        let v_bytes = cx.call(&v_req)?;
-        let v_reply: wire::CuEventElapsedTimeReply = decode(&v_bytes)?;
+        // SAFETY: the arguments are the program's.
+        let v_pMilliseconds =
+            unsafe { crate::cuda::entry::event::cuEventElapsedTime(cx, hStart, hEnd) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { pMilliseconds.write(v_reply.p_milliseconds) };
+        unsafe { pMilliseconds.write_unaligned(v_pMilliseconds) };
         Ok(())
     })
 }

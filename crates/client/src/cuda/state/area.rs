@@ -211,6 +211,8 @@ pub struct Area {
     variables: bool,
     /// The context it was made in.
     pub context: u32,
+    /// How much work there had been before any could use it.
+    pub born: u64,
     /// Who may use it.
     pub attach: Attach,
     /// The program is about to read a lot of it.
@@ -272,6 +274,7 @@ impl Area {
             pieces: std::iter::once(host..host + len).collect(),
             variables: false,
             context,
+            born: 0,
             attach: Attach::Global,
             eager: false,
             rights: libc::PROT_READ | libc::PROT_WRITE,

@@ -2,7 +2,8 @@
 
 use super::prelude::*;
 use crate::plan::Seen;
-use crate::servers::{MOST_SERVERS, domain};
+use crate::ranks::Spot;
+use crate::servers::domain;
 use busbar_wire::generated::cuda::contract::DEVICES;
 use busbar_wire::{Reader, WireError};
 
@@ -25,7 +26,12 @@ pub struct Device {
     pub primary: u32,
     /// It stands for a device of another rank, and work that is given to it is done by this one.
     pub stand_in: bool,
+    /// The program sees it at another place on the bus than its server does.
+    pub moved: bool,
 }
+
+/// On the bus of a stand-in: no device of a real machine has this number there.
+const NO_SLOT: i32 = 0x1f;
 
 impl Device {
     /// Compute capability, as 90 for 9.0.
@@ -36,29 +42,42 @@ impl Device {
     }
 
     /// The same device, in the place of another rank's.
-    fn stand_in(&self, number: u32) -> Self {
+    fn stand_in(&self, of: Spot) -> Self {
         let mut d = self.clone();
-        d.stand_in = true;
+        (d.stand_in, d.moved) = (true, true);
         // Each device of a program has a name and a place of its own.
-        for (byte, n) in d.uuid[12..].iter_mut().zip((number + 1).to_be_bytes()) {
+        let number = (of.server as u32 + 1) << 16 | (of.position & 0xffff);
+        for (byte, n) in d.uuid[12..].iter_mut().zip(number.to_be_bytes()) {
             *byte ^= n;
         }
-        let domain = domain(MOST_SERVERS - 1, number);
-        let pci = CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID as i32;
-        d.attributes.insert(pci, domain as i32);
+        let domain = domain(of.server, 0) as i32;
+        let place = [domain, (of.position & 0xff) as i32, NO_SLOT];
+        let place = PLACE.map(|a| a as i32).into_iter().zip(place);
+        d.attributes.extend(place);
+        d.attributes.insert(BOARD, number as i32);
         d
     }
 
-    /// Where it is on its machine's bus: domain, bus, device.
+    /// Where it is on the bus: domain, bus, device.
     pub fn pci(&self) -> [i32; 3] {
-        [
-            CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID,
-            CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
-            CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID,
-        ]
-        .map(|a| self.attributes.get(&(a as i32)).copied().unwrap_or(0))
+        PLACE.map(|a| self.attributes.get(&(a as i32)).copied().unwrap_or(0))
+    }
+
+    /// The same, as the driver writes it.
+    pub fn bus_id(&self) -> String {
+        let [domain, bus, device] = self.pci();
+        format!("{domain:04X}:{bus:02X}:{device:02X}.0")
     }
 }
+
+/// What says where a device is on the bus.
+const PLACE: [CUdevice_attribute; 3] = [
+    CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID,
+    CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
+    CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID,
+];
+/// Devices of one board have one number of these.
+const BOARD: i32 = CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID as i32;
 
 /// Attributes that are 0 whatever the server's driver says: the processor that would use what they
 /// offer is in another machine. With `CONCURRENT_MANAGED_ACCESS` off, CUDA's own rules make managed
@@ -88,8 +107,8 @@ const HIDDEN: &[u32] = &[
 /// The ways to share memory of a pool that there are between processes of the program's machine.
 const SHARED_AS: i32 = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR as i32;
 
-/// Reads the list of `OpenCuda`, from the server of this number.
-pub fn parse(bytes: &[u8], server: usize) -> Result<Vec<Device>, WireError> {
+/// Reads the list of `OpenCuda`, from a server of the process, which is so manieth of its program.
+pub fn parse(bytes: &[u8], server: usize, number: usize) -> Result<Vec<Device>, WireError> {
     let mut r = Reader::new(bytes);
     let mut devices = Vec::new();
     while r.left() > 0 {
@@ -106,10 +125,13 @@ pub fn parse(bytes: &[u8], server: usize) -> Result<Vec<Device>, WireError> {
         attributes.extend(HIDDEN.iter().map(|a| (*a as i32, 0)));
         let handles = CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES as i32;
         *attributes.entry(handles).or_insert(0) &= SHARED_AS;
+        // What tells devices apart does so over servers.
         let pci = CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID as i32;
         attributes
             .entry(pci)
-            .and_modify(|d| *d = domain(server, *d as u32) as i32);
+            .and_modify(|d| *d = domain(number, *d as u32) as i32);
+        let boards = (number as i32) << 16;
+        attributes.entry(BOARD).and_modify(|b| *b ^= boards);
         devices.push(Device {
             position,
             server,
@@ -119,6 +141,7 @@ pub fn parse(bytes: &[u8], server: usize) -> Result<Vec<Device>, WireError> {
             attributes,
             primary: 0,
             stand_in: false,
+            moved: number > 0,
         });
     }
     Ok(devices)
@@ -130,15 +153,15 @@ pub fn in_order(all: Vec<Device>, seen: &[Seen]) -> Vec<Device> {
     if seen.is_empty() {
         return all;
     }
-    let of = |(i, s): (usize, &Seen)| {
+    let of = |s: &Seen| {
         let is = |d: &&Device| (d.server, d.position) == (s.spot.server, s.spot.position);
         let found = all.iter().find(is)?;
-        Some(match s.stand_in {
-            true => found.stand_in(i as u32),
-            false => found.clone(),
+        Some(match s.stands_for {
+            Some(of) => found.stand_in(of),
+            None => found.clone(),
         })
     };
-    seen.iter().enumerate().filter_map(of).collect()
+    seen.iter().filter_map(of).collect()
 }
 
 /// Applies `CUDA_DEVICE_ORDER` and then `CUDA_VISIBLE_DEVICES`: ordinals or UUIDs, in order, up to
@@ -213,6 +236,7 @@ mod tests {
             attributes: HashMap::new(),
             primary: 0,
             stand_in: false,
+            moved: false,
         };
         (0..3).map(d).collect()
     }
@@ -243,19 +267,24 @@ mod tests {
 
     #[test]
     fn a_rank_sees_as_many_devices_as_its_job_has() {
-        let see = |position, stand_in| Seen {
-            spot: Spot {
-                server: 0,
-                position,
-            },
-            stand_in,
+        let spot = |server, position| Spot { server, position };
+        let see = |position, stands_for| Seen {
+            spot: spot(0, position),
+            stands_for,
         };
-        let seen = [see(1, true), see(1, true), see(1, false), see(2, false)];
+        let (a, b) = (Some(spot(0, 0)), Some(spot(0, 1)));
+        let seen = [see(1, a), see(1, b), see(1, None), see(2, None)];
         let all = in_order(devices(), &seen);
         let found: Vec<_> = all.iter().map(|d| (d.position, d.stand_in)).collect();
         assert_eq!(found, [(1, true), (1, true), (1, false), (2, false)]);
         let names: std::collections::BTreeSet<_> = all.iter().map(|d| d.uuid).collect();
         assert_eq!(names.len(), 4, "each has a name of its own");
+        let places: std::collections::BTreeSet<_> = all.iter().map(Device::pci).collect();
+        assert_eq!(
+            places.len(),
+            3,
+            "stand-ins have places, these others have none"
+        );
         let chosen = choose(&all, "1,0,3").expect("three devices");
         assert_eq!(chosen.len(), 3, "stand-ins are not the same device");
     }

@@ -24,6 +24,20 @@ struct Event {
     known: Known,
     /// Records for which the worker's word is worth having: many events are never asked about.
     worth: u8,
+    /// It can say when it happened.
+    timed: bool,
+    /// The time since the record of another event.
+    since: Option<Since>,
+}
+
+/// The time between the records of two events.
+struct Since {
+    /// The other event, and which record of it.
+    start: (u32, u64),
+    /// Which record of this one.
+    stop: u64,
+    /// What the worker has told.
+    ms: Option<f32>,
 }
 
 /// Work that is over once an event has happened.
@@ -39,6 +53,10 @@ pub struct Behind {
 
 /// Records after which a program that asks about events has not asked about this one.
 const WORTH: u8 = 16;
+/// So many times the worker tells since the program has last asked for one.
+const TIMES_WORTH: u32 = 256;
+/// The most streams of which it is known what was recorded there last.
+const MOST_STREAMS: usize = 256;
 
 /// The events that only the program's own calls record: not those between processes.
 #[derive(Default)]
@@ -54,15 +72,23 @@ pub struct Events {
     asked: AtomicU32,
     /// Whether something else records events unseen: a graph, a launch.
     unseen: AtomicBool,
+    /// Whether the program asks for times.
+    times: AtomicBool,
+    /// How many more the worker is to tell.
+    times_worth: AtomicU32,
+    /// The timed event that was recorded last in a stream of a context, and which record that was.
+    last: Mutex<HashMap<(u32, u32), (u32, u64)>>,
 }
 
 impl Events {
-    /// An event was made.
-    pub fn add(&self, id: u32) {
+    /// An event was made, which is `timed` or says only that it has happened.
+    pub fn add(&self, id: u32, timed: bool) {
         let new = Event {
             record: 0,
             known: Known::Unknown,
             worth: WORTH,
+            timed,
+            since: None,
         };
         lock(&self.all).insert(id, new);
     }
@@ -109,16 +135,21 @@ impl Events {
         self.unseen.load(Ordering::Acquire)
     }
 
+    /// Whether it matters which record of an event is the latest.
+    fn counts(&self) -> bool {
+        self.asks.load(Ordering::Acquire) || self.times_are_asked()
+    }
+
     /// Begins a record. Gives its number if the worker is to tell when it has happened, which it
     /// can only where it is `watchable`.
     pub fn recording(&self, id: u32, watchable: impl Fn() -> bool) -> Option<u64> {
-        if !self.asks.load(Ordering::Acquire) {
+        if !self.counts() {
             return None;
         }
         let mut all = lock(&self.all);
         let e = all.get_mut(&id)?;
         e.record += 1;
-        if e.worth == 0 || self.is_unseen() || !watchable() {
+        if !self.asks.load(Ordering::Acquire) || e.worth == 0 || self.is_unseen() || !watchable() {
             e.known = Known::Unknown;
             return None;
         }
@@ -130,7 +161,7 @@ impl Events {
     /// A record is sent of which the worker does not tell. An answer to who has asked meanwhile may
     /// be of the record before this one.
     pub fn recorded(&self, id: u32) {
-        if self.asks.load(Ordering::Acquire)
+        if self.counts()
             && let Some(e) = lock(&self.all).get_mut(&id)
         {
             e.record += 1;
@@ -160,6 +191,65 @@ impl Events {
         (e.known, e.record)
     }
 
+    /// Whether the program asks for times between events.
+    #[inline]
+    pub fn times_are_asked(&self) -> bool {
+        self.times.load(Ordering::Acquire)
+    }
+
+    /// An event was recorded, in a stream of a context. The event that was recorded there before,
+    /// if the time since then is worth having, and the number of this record.
+    pub fn measures(&self, id: u32, of: (u32, u32)) -> Option<(u32, u64)> {
+        let mut all = lock(&self.all);
+        let record = all.get(&id).filter(|e| e.timed)?.record;
+        let mut last = lock(&self.last);
+        if last.len() >= MOST_STREAMS {
+            last.clear();
+        }
+        let (start, before) = last.insert(of, (id, record))?;
+        drop(last);
+        let is_latest = all.get(&start).is_some_and(|e| e.record == before);
+        let one_less = |n: u32| n.checked_sub(1);
+        let worth = &self.times_worth;
+        if start == id
+            || !is_latest
+            || self.is_unseen()
+            || worth
+                .fetch_update(Ordering::AcqRel, Ordering::Relaxed, one_less)
+                .is_err()
+        {
+            return None;
+        }
+        let since = Since {
+            start: (start, before),
+            stop: record,
+            ms: None,
+        };
+        all.get_mut(&id)?.since = Some(since);
+        Some((start, record))
+    }
+
+    /// The worker has told the time up to a record, which may not be the latest any more.
+    pub fn measured(&self, id: u32, record: u64, ms: Option<f32>) {
+        if let Some(e) = lock(&self.all).get_mut(&id)
+            && let Some(since) = e.since.as_mut().filter(|s| s.stop == record)
+        {
+            since.ms = ms;
+        }
+    }
+
+    /// The time between the latest records of two events, as far as it is known, for a program
+    /// that asks.
+    pub fn time(&self, start: u32, stop: u32) -> Option<f32> {
+        self.times.store(true, Ordering::Release);
+        self.times_worth.store(TIMES_WORTH, Ordering::Release);
+        let all = lock(&self.all);
+        let [from, to] = [all.get(&start)?, all.get(&stop)?];
+        let since = to.since.as_ref()?;
+        let same = (since.start, since.stop) == ((start, from.record), to.record);
+        since.ms.filter(|_| same && !self.is_unseen())
+    }
+
     /// The program was told that an event has not happened yet. True once in a while: then it asks
     /// in a loop, which must not keep the word from being received.
     pub fn too_early(&self) -> bool {
@@ -182,7 +272,7 @@ mod tests {
     #[test]
     fn nothing_is_watched_until_the_program_asks() {
         let e = Events::default();
-        e.add(1);
+        e.add(1, false);
         assert_eq!(e.recording(1, || true), None);
         assert_eq!(e.asked(1), (Known::Unknown, 0));
         assert_eq!(e.recording(1, || true), Some(1));
@@ -194,7 +284,7 @@ mod tests {
     #[test]
     fn a_word_about_an_earlier_record_says_nothing_of_the_latest() {
         let e = Events::default();
-        e.add(1);
+        e.add(1, false);
         e.asked(1);
         let first = e.recording(1, || true).unwrap();
         let next = e.recording(1, || true).unwrap();
@@ -208,7 +298,7 @@ mod tests {
     #[test]
     fn an_event_that_others_record_is_always_asked_about() {
         let e = Events::default();
-        e.add(1);
+        e.add(1, false);
         e.asked(1);
         let n = e.recording(1, || true).unwrap();
         e.heard(1, n, Known::Happened);
@@ -227,7 +317,7 @@ mod tests {
         };
         e.comes_behind(1, what);
         assert_eq!(e.is_behind(1), None, "others may record it");
-        e.add(1);
+        e.add(1, false);
         e.comes_behind(1, what);
         assert_eq!(e.is_behind(1), Some(what));
         e.leaves(1);
@@ -240,7 +330,7 @@ mod tests {
     #[test]
     fn one_that_nobody_asks_about_is_soon_watched_no_more() {
         let e = Events::default();
-        e.add(1);
+        e.add(1, false);
         e.asked(1);
         let watched = (0..100).filter(|_| e.recording(1, || true).is_some());
         assert_eq!(watched.count(), usize::from(WORTH));
@@ -251,12 +341,65 @@ mod tests {
     #[test]
     fn an_event_that_is_gone_is_not_known_under_its_id() {
         let e = Events::default();
-        e.add(1);
+        e.add(1, false);
         e.asked(1);
         let n = e.recording(1, || true).unwrap();
         e.forget(1);
-        e.add(1);
+        e.add(1, false);
         e.heard(1, n, Known::Happened);
         assert_eq!(e.asked(1), (Known::Unknown, 0));
+    }
+
+    #[test]
+    fn the_time_between_two_records_is_known_until_one_is_recorded_again() {
+        let (e, stream) = (Events::default(), (1, 5));
+        for (id, timed) in [(1, true), (2, true), (3, false)] {
+            e.add(id, timed);
+        }
+        let record = |id, of| {
+            assert_eq!(e.recording(id, || true), None);
+            e.recorded(id);
+            e.measures(id, of)
+        };
+        assert_eq!((e.times_are_asked(), e.time(1, 2)), (false, None));
+        assert!(e.times_are_asked());
+        assert_eq!(record(1, stream), None, "nothing was there before");
+        assert_eq!(record(3, stream), None, "it has no time");
+        let (start, number) = record(2, stream).unwrap();
+        assert_eq!((start, e.time(1, 2)), (1, None));
+        e.measured(2, number - 1, Some(9.0));
+        assert_eq!(e.time(1, 2), None, "of an earlier record");
+        e.measured(2, number, Some(0.5));
+        assert_eq!((e.time(1, 2), e.time(2, 1)), (Some(0.5), None));
+        assert_eq!(record(1, (1, 6)), None, "elsewhere");
+        assert_eq!(e.time(1, 2), None, "recorded again");
+        let (start, number) = record(1, stream).unwrap();
+        assert_eq!(start, 2);
+        e.measured(1, number, Some(0.25));
+        assert_eq!((e.time(2, 1), e.time(1, 2)), (Some(0.25), None));
+        e.recorded(1);
+        assert_eq!(e.time(2, 1), None, "recorded again, unmeasured");
+        let (_, number) = record(2, (1, 6)).unwrap_or((0, 0));
+        assert_eq!(number, 0, "what was there last has another record");
+    }
+
+    #[test]
+    fn times_that_nobody_asks_for_are_told_so_often_and_no_more() {
+        let e = Events::default();
+        (1..=2).for_each(|id| e.add(id, true));
+        e.time(1, 2);
+        let told = || {
+            (0..1000)
+                .filter(|i| {
+                    let id = 1 + i % 2;
+                    e.recorded(id);
+                    e.measures(id, (1, 1)).is_some()
+                })
+                .count()
+        };
+        assert_eq!(told(), TIMES_WORTH as usize);
+        assert_eq!(told(), 0);
+        e.time(1, 2);
+        assert_eq!(told(), TIMES_WORTH as usize);
     }
 }

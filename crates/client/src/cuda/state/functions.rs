@@ -50,6 +50,8 @@ pub struct Function {
     pub places: Places,
     /// A kernel's functions: context and id.
     pub here: Mutex<Vec<(u32, u32)>>,
+    /// The context that it was last launched in, where there are several servers.
+    launched: AtomicU32,
 }
 
 impl Default for Setup {
@@ -64,6 +66,11 @@ impl Default for Setup {
 }
 
 impl Function {
+    /// Whether it is a library's, and was launched last in another context than this one.
+    pub fn is_first_in(&self, context: u32) -> bool {
+        self.library != 0 && self.launched.swap(context, Ordering::AcqRel) != context
+    }
+
     /// From the worker's description: parameters as offset and size in turn, and the attributes. An
     /// error when they make no sense: launches write what they say.
     pub fn new(
@@ -87,6 +94,7 @@ impl Function {
             module,
             places: Places::default(),
             here: Mutex::default(),
+            launched: AtomicU32::new(0),
         })
     }
 
@@ -98,6 +106,7 @@ impl Function {
             attributes: self.attributes.clone(),
             places: Places::default(),
             here: Mutex::default(),
+            launched: AtomicU32::new(0),
             ..*self
         }
     }

@@ -419,7 +419,7 @@ mod tests {
             let id = s.handles.create(kind, context);
             made.push((kind, s.handles.raw(kind, id)));
             match kind {
-                Kind::Event => s.events.add(id),
+                Kind::Event => s.events.add(id, true),
                 Kind::Stream => s.captures.begin(id, 0, || Ok(())).unwrap(),
                 Kind::Link => s.links.insert(
                     id,

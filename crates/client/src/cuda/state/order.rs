@@ -5,11 +5,38 @@
 //! which of its functions have yet to run, which streams capture.
 
 use super::prelude::*;
+use busbar_wire::generated::cuda::op;
 use std::sync::atomic::{AtomicUsize, fence};
 use std::thread::ThreadId;
 
 /// In the place of a stream: every stream of the context.
 pub const ALL_STREAMS: u32 = u32::MAX;
+
+/// Whether a queued call fills memory.
+pub const fn is_fill(o: u16) -> bool {
+    matches!(
+        o,
+        op::CU_MEMSET_D8_ASYNC
+            | op::CU_MEMSET_D16_ASYNC
+            | op::CU_MEMSET_D32_ASYNC
+            | op::CU_MEMSET_D2_D8_ASYNC
+            | op::CU_MEMSET_D2_D16_ASYNC
+            | op::CU_MEMSET_D2_D32_ASYNC
+    )
+}
+
+/// Whether a queued call may read or write shadowed memory on the device.
+pub const fn is_work(o: u16) -> bool {
+    is_fill(o)
+        || matches!(
+            o,
+            op::CU_MEMCPY_DTO_D_ASYNC_V2
+                | op::CU_MEMCPY_PEER_ASYNC
+                | op::CU_GRAPH_LAUNCH
+                | op::COPY_ROWS_ON_DEVICE
+                | op::COPY_IN_ROWS
+        )
+}
 
 fn set(flag: &AtomicBool) {
     if !flag.load(Ordering::Relaxed) {

@@ -15,7 +15,7 @@ use super::area::{ANY, Area, Attach, Change, Pages, longest_first};
 use super::prelude::*;
 use super::ranges::Sort;
 use super::space;
-use busbar_wire::generated::cuda::{self as msg, op};
+use busbar_wire::generated::cuda as msg;
 use busbar_wire::record::Heard;
 
 /// The device's side of shadowed memory.
@@ -148,32 +148,6 @@ pub fn words(at: u64, bytes: &[u8]) -> impl Iterator<Item = u64> {
     whole.map(|w| w.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)))
 }
 
-/// Whether a queued call fills memory.
-pub const fn is_fill(o: u16) -> bool {
-    matches!(
-        o,
-        op::CU_MEMSET_D8_ASYNC
-            | op::CU_MEMSET_D16_ASYNC
-            | op::CU_MEMSET_D32_ASYNC
-            | op::CU_MEMSET_D2_D8_ASYNC
-            | op::CU_MEMSET_D2_D16_ASYNC
-            | op::CU_MEMSET_D2_D32_ASYNC
-    )
-}
-
-/// Whether a queued call may read or write shadowed memory on the device.
-pub const fn is_work(o: u16) -> bool {
-    is_fill(o)
-        || matches!(
-            o,
-            op::CU_MEMCPY_DTO_D_ASYNC_V2
-                | op::CU_MEMCPY_PEER_ASYNC
-                | op::CU_GRAPH_LAUNCH
-                | op::COPY_ROWS_ON_DEVICE
-                | op::COPY_IN_ROWS
-        )
-}
-
 /// How soon the program hears of changes of an edge, when so many bytes are told already.
 fn soon(told: usize, len: usize, watched: bool) -> Heard {
     match watched {
@@ -181,6 +155,17 @@ fn soon(told: usize, len: usize, watched: bool) -> Heard {
         true => Heard::Watched,
         false => Heard::AtWaits,
     }
+}
+
+/// What the worker has of page-locked memory that kernels see no longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left {
+    /// The context that the driver knows it in.
+    pub context: u32,
+    /// Where kernels found it.
+    pub start: u64,
+    /// All work that may have used it is over.
+    pub over: bool,
 }
 
 /// What becomes of a fault.
@@ -291,7 +276,8 @@ impl Shadows {
         self.insert_into(&mut all, pages, a)
     }
 
-    fn insert_into(&self, all: &mut Areas, pages: &impl Pages, a: Area) -> Result<()> {
+    fn insert_into(&self, all: &mut Areas, pages: &impl Pages, mut a: Area) -> Result<()> {
+        a.born = all.count;
         if a.guarded() {
             pages.watch(a.host, a.len)?;
         }
@@ -410,18 +396,28 @@ impl Shadows {
         !self.streams_wait() && self.areas().pending.is_empty()
     }
 
-    /// The context that the worker has this page-locked memory in, and where, if kernels saw it.
-    pub fn seen_by(&self, base: u64) -> Option<(u32, u64)> {
-        let known = |a: &Area| (a.context, a.device_of(base));
-        self.areas().areas.get(&base).map(known)
+    /// The address of an area has come to where work finds it that is under way already.
+    pub fn reaches_running_work(&self, p: u64) {
+        if let Some(a) = self.areas().at(p) {
+            a.born = 0;
+        }
     }
 
-    /// Page-locked memory is about to be freed: its pages are the program's again. The context that
-    /// the worker has memory for it in, and that memory's address, if kernels saw it.
-    pub fn forget_host(&self, pages: &impl Pages, base: u64) -> Option<(u32, u64)> {
-        let mut a = self.remove(&mut self.areas(), pages, base)?;
+    /// Page-locked memory is about to be freed: its pages are the program's again. What the worker
+    /// has of it, if kernels saw it.
+    pub fn forget_host(&self, pages: &impl Pages, base: u64) -> Option<Left> {
+        let mut all = self.areas();
+        let mut a = self.remove(&mut all, pages, base)?;
         a.open(pages);
-        Some((a.context, a.device_of(base)))
+        Some(self.left(&all, &a))
+    }
+
+    fn left(&self, all: &Areas, a: &Area) -> Left {
+        Left {
+            context: a.context,
+            start: a.device_of(a.start),
+            over: !self.streams_wait() && all.owed(a, a.born).is_empty(),
+        }
     }
 
     /// Managed memory is about to be freed.
@@ -437,13 +433,14 @@ impl Shadows {
         far: &impl Far,
         base: u64,
         wait: impl Fn(&[(u32, u32)], u64) -> Result<()>,
-    ) -> Option<(u32, u64)> {
+    ) -> Option<Left> {
         if !self.active() {
             return None;
         }
         loop {
             let mut all = self.areas();
-            let owed = all.owed(all.areas.get(&base)?);
+            let a = all.areas.get(&base)?;
+            let owed = all.owed(a, a.born);
             let home = owed.is_empty();
             if home {
                 while let Some((first, n)) = all.areas.get(&base).and_then(Area::first_on_device) {
@@ -462,7 +459,7 @@ impl Shadows {
             }
             let mut a = self.remove(&mut all, pages, base)?;
             a.open(pages);
-            return Some((a.context, a.device_of(base)));
+            return Some(self.left(&all, &a));
         }
     }
 
@@ -709,13 +706,14 @@ impl Areas {
         }
     }
 
-    /// What the program must wait for before it sees an area.
-    fn owed(&self, a: &Area) -> Vec<(u32, u32)> {
-        let of_it = |(_, stream): &&(u32, u32)| match a.attach {
-            Attach::Single(s) => *stream == s || *stream == ANY,
+    /// What of the work since a count the program must wait for before it sees an area.
+    fn owed(&self, a: &Area, since: u64) -> Vec<(u32, u32)> {
+        let of_it = |stream: u32| match a.attach {
+            Attach::Single(s) => stream == s || stream == ANY,
             _ => true,
         };
-        self.pending.keys().filter(of_it).copied().collect()
+        let owed = |((_, stream), n): &(&(u32, u32), &u64)| of_it(*stream) && **n > since;
+        self.pending.iter().filter(owed).map(|(k, _)| *k).collect()
     }
 
     /// Work up to the count `upto` is over, of a context or of one of its streams.
@@ -777,7 +775,7 @@ impl Areas {
         let owed = self
             .areas
             .get(&start)
-            .map_or_else(Vec::new, |a| self.owed(a));
+            .map_or_else(Vec::new, |a| self.owed(a, 0));
         if !owed.is_empty() && !now {
             // The work may be waiting for the program, and the program for what the work writes.
             if self.open_page(pages, far, start, p).is_some() {

@@ -1,24 +1,57 @@
-//! Small page-locked memory that kernels saw and that was freed. It stays mapped and registered for
-//! the next allocation of the same size and context: a program that makes a flag for each thing it
-//! measures would wait for the worker each time.
+//! What the worker has for small page-locked memory that kernels saw and that was freed, or is
+//! registered no more. It stays for the next of the same kind: a program that makes a flag for each
+//! thing it measures would wait for the worker each time. Memory that was allocated is kept with
+//! it, for the next allocation of the same size and context; of memory that was registered only
+//! what stands for it, should the program register memory in the same pages again.
 
 use super::prelude::*;
+use super::ranges::{Range, Sort, pages};
 use std::collections::VecDeque;
 
+const PAGE: u64 = 4096;
 /// The most pieces that are kept.
-const MOST: usize = 16;
-/// The most bytes of them: the worker still compares them ahead of its answers.
-const MOST_BYTES: u64 = 16 << 10;
+const MOST: usize = 64;
 
-/// A piece of memory that nobody uses.
+/// A piece of memory that nobody uses, or what stands for one that is the program's alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spare {
-    /// Its address, in the program and at the worker.
+    /// Its address in the program.
     pub base: u64,
     /// Its length, as it was asked for.
     pub size: u64,
-    /// The context that it is registered in.
+    /// Whether it was allocated or registered.
+    pub sort: Sort,
+    /// The context that the driver knows it in.
     pub context: u32,
+    /// Where kernels find it.
+    pub start: u64,
+}
+
+impl Spare {
+    /// What is left of a range.
+    pub fn of(r: &Range, context: u32, start: u64) -> Self {
+        let Range {
+            base, size, sort, ..
+        } = *r;
+        Self {
+            base,
+            size,
+            sort,
+            context,
+            start,
+        }
+    }
+
+    /// Address and length of the whole pages that it lies in.
+    pub fn pages(&self) -> (u64, u64) {
+        let page = self.base & !(PAGE - 1);
+        (page, pages(self.base - page + self.size))
+    }
+
+    /// Address and length of what the worker has in their place.
+    pub fn stand_in(&self) -> (u64, u64) {
+        (self.start & !(PAGE - 1), self.pages().1)
+    }
 }
 
 /// What is kept, the oldest first.
@@ -30,32 +63,48 @@ impl Spares {
     pub fn keep(&self, s: Spare) -> Vec<Spare> {
         let mut all = lock(&self.0);
         all.push_back(s);
-        let mut bytes: u64 = all.iter().map(|s| s.size).sum();
-        let mut gone = Vec::new();
-        while (all.len() > MOST || bytes > MOST_BYTES)
-            && let Some(old) = all.pop_front()
-        {
-            bytes -= old.size;
-            gone.push(old);
-        }
-        gone
+        let too_many = all.len().saturating_sub(MOST);
+        all.drain(..too_many).collect()
     }
 
-    /// Takes the piece of this size and context that was kept last.
-    pub fn take(&self, size: u64, context: u32) -> Option<Spare> {
+    fn take_last(&self, fits: impl Fn(&Spare) -> bool) -> Option<Spare> {
         let mut all = lock(&self.0);
-        let fits = |s: &Spare| (s.size, s.context) == (size, context);
         let i = all.iter().rposition(fits)?;
         all.remove(i)
     }
 
+    fn take_all(&self, which: impl Fn(&Spare) -> bool) -> Vec<Spare> {
+        let mut all = lock(&self.0);
+        let gone = all.iter().copied().filter(|s| which(s)).collect();
+        all.retain(|s| !which(s));
+        gone
+    }
+
+    /// Takes the allocated piece of this size and context that was kept last.
+    pub fn take(&self, size: u64, context: u32) -> Option<Spare> {
+        self.take_last(|s| (s.sort, s.size, s.context) == (Sort::Host, size, context))
+    }
+
+    /// Takes what stood for the pages of a range, when some of them was registered before: where
+    /// kernels find the range there.
+    pub fn take_same(&self, r: &Range, context: u32) -> Option<u64> {
+        let new = Spare::of(r, context, r.base);
+        let wanted = (new.sort, new.pages(), context);
+        let old = self.take_last(|s| (s.sort, s.pages(), s.context) == wanted)?;
+        Some(old.stand_in().0 + (r.base & (PAGE - 1)))
+    }
+
+    /// Takes what stands where other memory of the program's is about to be seen.
+    pub fn take_between(&self, from: u64, to: u64) -> Vec<Spare> {
+        self.take_all(|s| {
+            let (page, len) = s.pages();
+            s.start == s.base && page < to && from < page + len
+        })
+    }
+
     /// Takes all that is registered in a context.
     pub fn take_context(&self, context: u32) -> Vec<Spare> {
-        let mut all = lock(&self.0);
-        let of_it = |s: &Spare| s.context == context;
-        let gone = all.iter().copied().filter(of_it).collect();
-        all.retain(|s| !of_it(s));
-        gone
+        self.take_all(|s| s.context == context)
     }
 }
 
@@ -67,7 +116,9 @@ mod tests {
         Spare {
             base,
             size,
+            sort: Sort::Host,
             context,
+            start: base,
         }
     }
 
@@ -90,7 +141,41 @@ mod tests {
         let most = MOST as u64;
         assert!((0..most).all(|i| spares.keep(spare(i, 4, 7)).is_empty()));
         assert_eq!(spares.keep(spare(most, 4, 7)), [spare(0, 4, 7)]);
-        let large = spare(most + 1, MOST_BYTES - 8, 7);
-        assert_eq!(spares.keep(large).len(), MOST - 2);
+        assert_eq!(spares.take(4, 7), Some(spare(most, 4, 7)));
+        assert_eq!(spares.keep(spare(most, 4, 7)), []);
+    }
+    #[test]
+    fn what_stood_for_registered_memory_is_for_the_same_pages_alone() {
+        let spares = Spares::default();
+        let own = |base, start| Spare {
+            sort: Sort::Registered,
+            start,
+            ..spare(base, 4, 7)
+        };
+        let (here, window) = (own(0x5100, 0x5100), own(0x5200, 0x9_0200));
+        assert!(spares.keep(here).is_empty() && spares.keep(window).is_empty());
+        assert_eq!(
+            spares.take(4, 7),
+            None,
+            "nobody allocates the program's own"
+        );
+        let range = |base, size| Range {
+            base,
+            size,
+            sort: Sort::Registered,
+            context: 7,
+            device: 0,
+            flags: 0,
+            serial: 1,
+        };
+        assert_eq!(spares.take_same(&range(0x5ffe, 4), 7), None, "two pages");
+        assert_eq!(spares.take_same(&range(0x6100, 4), 7), None, "another page");
+        assert_eq!(spares.take_same(&range(0x5200, 4), 8), None);
+        assert_eq!(spares.take_same(&range(0x5300, 8), 7), Some(0x9_0300));
+        spares.keep(window);
+        assert_eq!(spares.take_between(0x6000, 0x8000), []);
+        // What has a window is in nobody's way.
+        assert_eq!(spares.take_between(0x5000, 0x6000), [here]);
+        assert_eq!(spares.take_context(7), [window]);
     }
 }

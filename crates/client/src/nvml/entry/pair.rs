@@ -8,15 +8,34 @@ use busbar_control::gpu::{Link, Number};
 /// The kinds of `nvmlGpuP2PCapsIndex_t`.
 const KINDS: u32 = 5;
 
+/// The level at which the ways of two devices meet that share nothing but the machine.
+const SYSTEM: nvmlGpuTopologyLevel_t = 50;
+/// Two devices cannot do that.
+const CANNOT: nvmlGpuP2PStatus_t = 5;
+
+/// Whether two devices are at different servers, between which there is nothing that NVML knows.
+fn apart(a: &Gpu, b: &Gpu) -> bool {
+    a.facts.server != b.facts.server
+}
+
 /// What is between two devices; nothing where they are one.
-fn between<'a>(a: &'a Gpu, b: &Gpu) -> Option<Result<&'a Link>> {
-    let link = a.facts.links.get(&b.facts.uuid);
+fn between(a: &Gpu, b: &Gpu) -> Option<Result<Link>> {
+    if apart(a, b) {
+        return Some(Ok(Link {
+            ancestor: Some(SYSTEM),
+            p2p: vec![Some(CANNOT); KINDS as usize],
+        }));
+    }
+    let link = a.facts.links.get(&b.facts.uuid).cloned();
     (!std::ptr::eq(a, b)).then(|| link.ok_or(NVML_ERROR_NOT_SUPPORTED))
 }
 
-/// Whether two devices are on one board.
+/// Whether two devices are on one board. Boards have numbers by server.
 pub fn nvmlDeviceOnSameBoard(_cx: Cx, a: &Gpu, b: &Gpu) -> Result<i32> {
-    let same = std::ptr::eq(a, b) || a.fixed(Number::Board)? == b.fixed(Number::Board)?;
+    let same = match apart(a, b) {
+        true => false,
+        false => std::ptr::eq(a, b) || a.fixed(Number::Board)? == b.fixed(Number::Board)?,
+    };
     Ok(same.into())
 }
 
@@ -78,8 +97,8 @@ pub unsafe fn nvmlDeviceGetTopologyNearestGpus(
     out: *mut nvmlDevice_t,
 ) -> Result {
     let near = |other: &&Gpu| {
-        let link = g.facts.links.get(&other.facts.uuid);
-        link.is_some_and(|l| l.ancestor == Some(level))
+        let link = between(g, other);
+        link.is_some_and(|l| l.is_ok_and(|l| l.ancestor == Some(level)))
     };
     // SAFETY: passed on to the caller.
     unsafe { some(cx.0.gpus.iter().filter(near), count, out) }

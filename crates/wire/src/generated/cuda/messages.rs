@@ -275,6 +275,60 @@ impl<'a> Request<'a> for Reached {
     const NAME: &'static str = "Reached";
 }
 
+/// Answers, by itself, with the time between two events of the stream once everything is done that
+/// it holds now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TimeBetween {
+    pub start: u32,
+    pub stop: u32,
+    pub stream: u32,
+}
+
+impl<'a> Message<'a> for TimeBetween {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.start);
+        w.u32(self.stop);
+        w.u32(self.stream);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            start: r.u32()?,
+            stop: r.u32()?,
+            stream: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for TimeBetween {
+    const OP: u16 = op::TIME_BETWEEN;
+    const NAME: &'static str = "TimeBetween";
+}
+
+/// The reply to [`TimeBetween`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct TimeBetweenReply {
+    pub ms: f32,
+}
+
+impl<'a> Message<'a> for TimeBetweenReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.f32(self.ms);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { ms: r.f32()? })
+    }
+}
+
+impl<'a> Asks<'a> for TimeBetween {
+    type Reply = TimeBetweenReply;
+}
+
 /// Gives a primary context back; `reset` destroys all that lives in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PrimaryRelease {
@@ -2270,6 +2324,22 @@ mod tests {
         }
     }
 
+    impl Sample for TimeBetween {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                start: g.u32(),
+                stop: g.u32(),
+                stream: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for TimeBetweenReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self { ms: g.f32() }
+        }
+    }
+
     impl Sample for PrimaryRelease {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -2840,6 +2910,8 @@ mod tests {
         check::<LaunchNowReply>(false);
         check::<HostFunction>(false);
         check::<Reached>(false);
+        check::<TimeBetween>(false);
+        check::<TimeBetweenReply>(false);
         check::<PrimaryRelease>(false);
         check::<ContextCreate>(false);
         check::<ContextDestroy>(false);

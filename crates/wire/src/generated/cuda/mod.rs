@@ -235,6 +235,7 @@ pub mod op {
     pub const LAUNCH_NOW: u16 = 0x8006;
     pub const REACHED: u16 = 0x8007;
     pub const HOST_FUNCTION: u16 = 0x8008;
+    pub const TIME_BETWEEN: u16 = 0x8009;
     pub const PRIMARY_RELEASE: u16 = 0x8011;
     pub const CONTEXT_CREATE: u16 = 0x8012;
     pub const CONTEXT_DESTROY: u16 = 0x8013;
@@ -648,6 +649,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::LAUNCH_NOW, "LaunchNow"),
     (op::REACHED, "Reached"),
     (op::HOST_FUNCTION, "HostFunction"),
+    (op::TIME_BETWEEN, "TimeBetween"),
     (op::PRIMARY_RELEASE, "PrimaryRelease"),
     (op::CONTEXT_CREATE, "ContextCreate"),
     (op::CONTEXT_DESTROY, "ContextDestroy"),

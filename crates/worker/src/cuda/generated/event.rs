@@ -34,14 +34,12 @@ pub(super) fn cu_event_destroy_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
     let mut r = Reader::new(body);
     let m = wire::CuEventDestroyV2::decode(&mut r)?;
     r.finish()?;
-    let rc = attempt(|| {
-        let v_h_event = w.handle(Kind::Event, m.h_event)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe { w.driver.cuEventDestroy_v2(v_h_event as CUevent) })?;
-        w.remove((Kind::Event, m.h_event));
-        Ok(())
-    });
-    w.answer(check(rc))
+    let gone = (Kind::Event, m.h_event);
+    let given = crate::cuda::event::cu_event_destroy_v2(w, m);
+    let done = w.answer(given);
+    // It is dead, and what dies with it, whatever the library said.
+    w.remove(gone);
+    done
 }
 
 pub(super) fn cu_event_elapsed_time(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {

@@ -58,6 +58,14 @@ pub(super) fn reached(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     w.answer(given)
 }
 
+pub(super) fn time_between(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::TimeBetween::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::event::time_between(w, m);
+    w.answer(given)
+}
+
 pub(super) fn primary_release(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::PrimaryRelease::decode(&mut r)?;

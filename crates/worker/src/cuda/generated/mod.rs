@@ -167,6 +167,7 @@ pub fn dispatch(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
         op::LAUNCH_NOW => messages::launch_now(w, body),
         op::HOST_FUNCTION => messages::host_function(w, body),
         op::REACHED => messages::reached(w, body),
+        op::TIME_BETWEEN => messages::time_between(w, body),
         op::PRIMARY_RELEASE => messages::primary_release(w, body),
         op::CONTEXT_CREATE => messages::context_create(w, body),
         op::CONTEXT_DESTROY => messages::context_destroy(w, body),

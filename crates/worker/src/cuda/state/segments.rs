@@ -57,7 +57,7 @@ impl Shared {
         let all: u64 = self.gate.of_host().values().map(|m| m.bytes).sum();
         let fits = all.checked_add(size).is_some_and(|n| n <= self.most_bytes);
         refuse_if(!fits, CUDA_ERROR_OUT_OF_MEMORY)?;
-        Ok(self.gate.found(Use::Twin, size))
+        Ok(self.gate.found(Use::Twin, None, size))
     }
 
     /// Maps memory that stands for the program's at `origin`, registered in a context.
@@ -106,7 +106,7 @@ impl Shared {
 
     fn count(&mut self, kind: Use, va: u64, size: u64) {
         self.bytes += size;
-        self.counted.insert(va, self.gate.found(kind, size));
+        self.counted.insert(va, self.gate.found(kind, None, size));
     }
 
     pub fn unmap(&mut self, va: u64) {

@@ -92,6 +92,13 @@ pub struct Twins {
 }
 
 impl State {
+    /// The client hears no more of what begins in some bytes.
+    fn close(&mut self, at: u64, len: u64) {
+        let inside = |p: &u64| *p >= at && p - at < len;
+        self.open.retain(|(_, p), _| !inside(p));
+        self.opened = self.open.values().map(Open::weight).sum();
+    }
+
     /// Whether all of some addresses lie in one piece, which stays while this is locked.
     fn holds(&self, at: u64, len: u64) -> bool {
         let twin = self.all.range(..=at).next_back();
@@ -180,9 +187,7 @@ impl Twins {
     pub fn unmap(&self, va: u64) -> Option<u64> {
         let mut s = lock(&self.state);
         let Twin { view, context } = s.all.remove(&va)?;
-        s.open
-            .retain(|(_, at), _| !(va..va + view.len).contains(at));
-        s.opened = s.open.values().map(Open::weight).sum();
+        s.close(va, view.len);
         s.mapped -= view.len;
         if context.is_some() {
             // SAFETY: mapped by `map`; whoever uses it has the lock.
@@ -263,6 +268,11 @@ impl Twins {
         let now = known.clone();
         s.open.insert((heard, at), Open { host, known });
         Some(now)
+    }
+
+    /// The client is told of changes of what begins in some bytes no longer.
+    pub fn close(&self, at: u64, len: u64) {
+        lock(&self.state).close(at, len);
     }
 
     /// Has `put` tell the client, in the order in which it is found, what devices have changed of
@@ -426,10 +436,18 @@ mod tests {
         device(va + 62, 5);
         let news = vec![(HOST + 62, vec![5])];
         assert_eq!(told(&twins, Heard::WithAnswers), [(3, news)]);
+        // Of what is closed it hears nothing, until that is opened again.
+        twins.close(va, 63);
+        device(va + 62, 6);
+        assert_eq!(told(&twins, Heard::WithAnswers), []);
+        twins.open(va, 64, HOST, Heard::WithAnswers).unwrap();
+        device(va + 62, 5);
+        let news = vec![(HOST + 62, vec![5])];
+        assert_eq!(told(&twins, Heard::WithAnswers), [(4, news)]);
         // What it changes back the client hears of, too.
         device(va + 62, 4);
         let news = vec![(HOST + 62, vec![4])];
-        assert_eq!(told(&twins, Heard::WithAnswers), [(3, news)]);
+        assert_eq!(told(&twins, Heard::WithAnswers), [(4, news)]);
         device(va, 77);
         assert_eq!(twins.unmap(va), Some(8192));
         assert_eq!(told(&twins, Heard::AtWaits), [], "it is gone");

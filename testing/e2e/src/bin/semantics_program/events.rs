@@ -95,6 +95,67 @@ pub fn events(api: &Api) {
     ask(third, 2);
 }
 
+/// Takes longer than any record of an event.
+unsafe extern "C" fn pause(_: *mut std::ffi::c_void) {
+    std::thread::sleep(std::time::Duration::from_millis(2));
+}
+
+/// Times between events: asked for in any order, too early, of what has none, of what is recorded
+/// again or gone.
+pub fn times(api: &Api) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let [stream, other] = [1u64; 2].map(|flags| api.made("cuStreamCreate", &[flags]));
+    let make = |flags: u64| api.made("cuEventCreate", &[flags]);
+    let ([a, b, c], untimed) = ([0; 3].map(make), make(2));
+    let call = |name: &str, args: &[u64]| assert_eq!(api.call(name, args), 0, "{name}");
+    let record = |event, stream| call("cuEventRecord", &[event, stream]);
+    let run = |f: unsafe extern "C" fn(*mut std::ffi::c_void)| {
+        call("cuLaunchHostFunc", &[stream, f as *const () as u64, 0]);
+    };
+    let ask = |what: &str, start, stop| {
+        let mut ms = -1f32;
+        let rc = api.call("cuEventElapsedTime", &[at(&mut ms), start, stop]);
+        println!("{what}: {rc}");
+        ms
+    };
+    for _ in 0..3 {
+        record(a, stream);
+        run(pause);
+        record(b, stream);
+        record(untimed, stream);
+        call("cuEventSynchronize", &[b]);
+        println!("as long as the pause: {}", ask("a to b", a, b) >= 2.0);
+        assert_eq!(ask("a to b again", a, b), ask("a to b once more", a, b));
+        ask("b to a", b, a);
+        ask("to one without a time", a, untimed);
+        record(c, other);
+        call("cuStreamSynchronize", &[other]);
+        ask("to another stream", a, c);
+        open(false);
+        run(gate);
+        record(b, stream);
+        ask("too early", a, b);
+        open(true);
+        call("cuStreamSynchronize", &[stream]);
+        ask("recorded again", a, b);
+        record(a, stream);
+        call("cuCtxSynchronize", &[]);
+        ask("a new start", a, b);
+        ask("the way back", b, a);
+        // One goes before anybody could say when it happened.
+        open(false);
+        run(gate);
+        let [first, last] = [0; 2].map(make);
+        record(first, stream);
+        record(last, stream);
+        call("cuEventDestroy_v2", &[first]);
+        open(true);
+        call("cuEventSynchronize", &[last]);
+        ask("from one that is gone", first, last);
+        call("cuEventDestroy_v2", &[last]);
+    }
+}
+
 /// A captured event cannot be asked about; one that a graph records has happened when that has.
 fn in_graphs(
     api: &Api,

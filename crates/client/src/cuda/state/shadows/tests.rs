@@ -326,6 +326,46 @@ fn nothing_is_left_of_a_context_that_is_gone() {
     );
 }
 
+fn left(context: u32, start: u64, over: bool) -> Left {
+    Left {
+        context,
+        start,
+        over,
+    }
+}
+
+#[test]
+fn freed_memory_is_not_used_by_work_that_was_there_before_it() {
+    let (ram, wire, s) = (Ram::new(AT, 8192), Wire::default(), Shadows::default());
+    let work = |stream| s.areas().work(&ram, &wire, (3, stream), false).unwrap();
+    let make = |at| {
+        s.insert(&ram, Area::open_wide(Sort::Host, at, 8, at, 3))
+            .unwrap();
+    };
+    let free = |at| s.forget_host(&ram, at);
+    make(AT);
+    work(1);
+    // Of this stream nobody waits.
+    make(AT + 4096);
+    assert_eq!(free(AT + 4096), Some(left(3, AT + 4096, true)));
+    make(AT + 4096);
+    work(2);
+    assert_eq!(free(AT + 4096), Some(left(3, AT + 4096, false)));
+    make(AT + 4096);
+    work(2);
+    let mark = s.mark();
+    s.areas().over(3, Some(2), mark);
+    assert_eq!(free(AT + 4096), Some(left(3, AT + 4096, true)));
+    // Unless that work can find its address in memory.
+    make(AT + 4096);
+    s.reaches_running_work(AT + 4096);
+    assert_eq!(free(AT + 4096), Some(left(3, AT + 4096, false)));
+    assert_eq!(free(AT), Some(left(3, AT, false)));
+    make(AT);
+    s.streams_will_wait();
+    assert_eq!(free(AT), Some(left(3, AT, false)));
+}
+
 #[test]
 fn registered_memory_comes_home_before_it_is_forgotten() {
     let (ram, wire, s) = (
@@ -349,7 +389,7 @@ fn registered_memory_comes_home_before_it_is_forgotten() {
     let window = s.forget_registered(&ram, &wire, AT + 8, wait);
     assert_eq!(
         (window, &waited.borrow()[..]),
-        (Some((2, 0x9_0008)), &[(2, 0)][..])
+        (Some(left(2, 0x9_0008, true)), &[(2, 0)][..])
     );
     let reads = said(&wire);
     assert!(!reads.is_empty() && reads.iter().all(|r| r.starts_with("read 2 ")));
