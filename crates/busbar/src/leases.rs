@@ -9,7 +9,7 @@ use busbar_client::config::Config;
 use busbar_client::hello;
 use busbar_control::hello::{Hello, Intent};
 use busbar_control::status::{self, Lease, Status};
-use busbar_control::{share, size};
+use busbar_control::{share, size, time};
 use serde_json::json;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -40,7 +40,7 @@ pub struct RequestArgs {
     #[command(flatten)]
     which: reserve::Flags,
     /// How long the lease lasts, and longer while a program uses it: 90s, 10m, 2h, 7d
-    #[arg(long = "for", value_name = "TIME", value_parser = reserve::time)]
+    #[arg(long = "for", value_name = "TIME", value_parser = time::parse)]
     #[arg(default_value = LASTS)]
     lasts: Duration,
     /// Print JSON

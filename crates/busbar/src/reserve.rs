@@ -8,7 +8,7 @@ mod wanted;
 
 pub use line::pass_on;
 pub use news::{Event, News};
-pub use wanted::{Flags, Reserved, Wanted, time};
+pub use wanted::{Flags, Reserved, Wanted};
 
 use anyhow::{Result, anyhow, bail};
 use busbar_client::config::Config;

@@ -5,9 +5,11 @@ use crate::vault::{Token, Vault, now};
 use anyhow::{Result, anyhow, bail};
 use busbar_client::servers::Server;
 use busbar_control::hello::with_port;
+use busbar_control::time;
 use busbar_transport::tls;
 use clap::Subcommand;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Flags of `busbar token`.
 #[derive(clap::Args)]
@@ -37,8 +39,8 @@ enum What {
         #[arg(long, value_name = "NAME", default_value = "default")]
         tenant: String,
         /// When it ends: 30d, 12h, 45m or 90s from now [default: never]
-        #[arg(long, value_name = "TIME", value_parser = time)]
-        expires: Option<u64>,
+        #[arg(long, value_name = "TIME", value_parser = time::parse)]
+        expires: Option<Duration>,
         /// Where clients reach the server [default: where it was last]
         #[arg(long, value_name = "HOST:PORT")]
         server: Option<String>,
@@ -57,22 +59,6 @@ enum What {
         /// What it is called
         name: String,
     },
-}
-
-fn time(text: &str) -> Result<u64, String> {
-    let wrong = || "say a number and s, m, h or d: 30d".to_string();
-    let (number, unit) = text
-        .split_at_checked(text.len().saturating_sub(1))
-        .ok_or_else(wrong)?;
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86400,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    number.checked_mul(seconds).ok_or_else(wrong)
 }
 
 fn state(t: &Token) -> String {
@@ -107,7 +93,7 @@ pub fn run(a: Args) -> Result<()> {
                     (with_port(host.trim()), own.map_err(|e| anyhow!(e))?.key())
                 }
             };
-            let until = expires.map(|s| now().saturating_add(s));
+            let until = expires.map(|t| now().saturating_add(t.as_secs()));
             let token = vault.add(&name, &tenant, until, admin)?;
             let line = Server {
                 address: server.map_or(at, |s| with_port(&s)),
@@ -141,30 +127,4 @@ pub fn run(a: Args) -> Result<()> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_is_a_number_and_a_unit() {
-        assert_eq!(time("30d"), Ok(30 * 86400));
-        assert_eq!(
-            (time("2h"), time("7s"), time("1m")),
-            (Ok(7200), Ok(7), Ok(60))
-        );
-        for bad in [
-            "",
-            "d",
-            "30",
-            "-1d",
-            "1w",
-            "ä",
-            "1ä",
-            "99999999999999999999d",
-        ] {
-            assert!(time(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -24,6 +24,7 @@ pub mod store;
 pub mod succession;
 pub mod talk;
 pub mod text;
+pub mod time;
 
 use serde::de::DeserializeOwned;
 

@@ -1,12 +1,13 @@
 //! The file.
 
 use crate::policy::{Policy, Rules};
-use busbar_control::{share, size};
+use busbar_control::{share, size, time};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 /// The longest name of a tenant, as in a token or a certificate.
 const MOST_NAME: usize = 64;
@@ -115,6 +116,13 @@ impl Limited<'_> for Share {
     }
 }
 
+impl Limited<'_> for Duration {
+    const WHAT: &'static str = "a time, \"10m\", or \"unlimited\"";
+    fn text(text: &str) -> Option<Self> {
+        time::parse(text).ok().filter(|t| !t.is_zero())
+    }
+}
+
 impl Limited<'_> for i32 {
     const WHAT: &'static str = "a number, or \"unlimited\"";
     fn number(n: i64) -> Option<Self> {
@@ -190,6 +198,7 @@ struct Entry {
     opens_per_minute: Option<Limit<u64>>,
     share: Option<Limit<Share>>,
     priority: Option<Limit<i32>>,
+    idle_timeout: Option<Limit<Duration>>,
     links: Option<bool>,
     dense: Option<bool>,
 }
@@ -221,6 +230,7 @@ impl Entry {
                 .share
                 .map_or(others.share, |l| l.most().map(|Share(n)| n)),
             priority: or(self.priority, &others.priority),
+            idle: or(self.idle_timeout, &others.idle),
             opens: or(self.opens_per_minute, &others.opens),
             links: self.links.unwrap_or(others.links),
             dense: self.dense.unwrap_or(others.dense),
@@ -314,6 +324,8 @@ mod tests {
             ("[tenant.a]\nshare = 1.5", (2, 9), "0.25"),
             ("[tenant.a]\nshare = \"much\"", (2, 9), "0.25"),
             ("[tenant.a]\npriority = 0.5", (2, 12), "a number"),
+            ("[tenant.a]\nidle_timeout = 600", (2, 16), "\"10m\""),
+            ("[tenant.a]\nidle_timeout = \"0s\"", (2, 16), "\"10m\""),
             ("[tenant.a]\nsessions = 0.5", (2, 12), "a number"),
             (
                 "[tenant.\"\"]\ncpu = true",

@@ -3,6 +3,7 @@
 use busbar_control::{share, size};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 /// What one tenant may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Rules {
     pub share: Option<u32>,
     /// The highest priority of a session.
     pub priority: Option<i32>,
+    /// The longest that a session which does nothing keeps what it is promised of a device's time.
+    pub idle: Option<Duration>,
     /// The most sessions and leases that it opens in a minute.
     pub opens: Option<u64>,
     /// Have this server dial others, or be dialled, for copies between its sessions.
@@ -46,6 +49,7 @@ impl Default for Rules {
             memory: None,
             share: None,
             priority: None,
+            idle: None,
             opens: None,
             links: true,
             dense: true,
@@ -292,6 +296,7 @@ mod tests {
         memory = "1.5GiB"
         share = 0.25
         priority = 2
+        idle_timeout = "10m"
 
         [tenant.lab]
         api = ["cuda"]
@@ -300,6 +305,7 @@ mod tests {
         memory = "unlimited"
         share = "unlimited"
         priority = "unlimited"
+        idle_timeout = "unlimited"
         leases = 3
         links = false
 
@@ -316,6 +322,7 @@ mod tests {
             (ops.sessions, ops.leases, ops.admin),
             (Some(2), Some(0), true)
         );
+        assert_eq!((lab.idle, ops.idle), (None, Some(Duration::from_secs(600))));
         assert_eq!(p.of("anybody"), p.others());
         assert_eq!(p.named().count(), 2);
         assert_eq!(crate::parse("").unwrap().of("x"), &Rules::default());

@@ -217,6 +217,11 @@ impl Pool {
         Ok(self.policy.may_be_dense(tenant)?)
     }
 
+    /// How long a session of a tenant's keeps what it is promised while it does nothing.
+    pub fn idle_timeout(&self, tenant: &str) -> Option<Duration> {
+        self.policy.of(tenant).idle
+    }
+
     /// Whether a tenant's sessions may be linked to others at another server.
     pub fn may_link(&self, tenant: &str) -> Result<(), Refused> {
         Ok(self.policy.may_link(tenant)?)

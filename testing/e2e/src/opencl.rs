@@ -119,8 +119,7 @@ impl Server {
 
     /// Kills it as a crash would.
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        crate::proc::crash(&mut self.child);
     }
 
     /// `program` on this server.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::Child;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,17 @@ pub fn children(pid: u32) -> Vec<u32> {
             text.split_whitespace()
                 .filter_map(|w| w.parse::<u32>().ok()),
         );
+    }
+    all
+}
+
+/// A process's children, and theirs.
+pub fn descendants(pid: u32) -> Vec<u32> {
+    let mut all = children(pid);
+    let mut next = 0;
+    while let Some(pid) = all.get(next) {
+        all.extend(children(*pid));
+        next += 1;
     }
     all
 }
@@ -182,6 +194,18 @@ pub fn kill_all(pids: Vec<u32>) {
     for pid in pids {
         // SAFETY: kill has no preconditions.
         unsafe { libc::kill(pid as i32, libc::SIGKILL) };
+    }
+}
+
+/// Kills a server as a machine's failure would. Its workers end on its death, which takes them a
+/// moment: a test that did not wait for that would find them still answering.
+pub fn crash(server: &mut Child) {
+    let below = descendants(server.id());
+    let below: Vec<_> = below.into_iter().filter_map(Watched::new).collect();
+    let _ = (server.kill(), server.wait());
+    let until = Instant::now() + Duration::from_secs(10);
+    for one in below {
+        one.ends_within(until.saturating_duration_since(Instant::now()));
     }
 }
 

@@ -147,8 +147,7 @@ impl Server {
 
     /// Kills it, as a machine's failure would.
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        crate::proc::crash(&mut self.child);
     }
 }
 

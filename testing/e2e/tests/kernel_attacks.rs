@@ -102,12 +102,7 @@ fn control_of_spare(server: &Server) -> Option<String> {
             .split('\0')
             .find_map(|w| Some(w.strip_prefix(flag)?.to_string()))
     };
-    let mut all = vec![server.pid()];
-    let mut at = 0;
-    while let Some(pid) = all.get(at) {
-        all.extend(proc::children(*pid));
-        at += 1;
-    }
+    let all = proc::descendants(server.pid());
     let mut workers = all.iter().filter(|pid| flag(**pid, "--warm=").is_some());
     let one = workers.next().filter(|_| workers.next().is_none())?;
     flag(*one, "--control-fd=")

@@ -173,6 +173,24 @@ fn the_share_of_an_idle_program_is_others_until_it_works_again() {
 }
 
 #[test]
+fn a_policy_says_how_long_an_idle_program_keeps_its_share() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = folder.path().join("policy.toml");
+    fs::write(&policy, "[default]\nidle_timeout = \"1s\"\n").expect("a file");
+    let server = Options::default()
+        .arg("--policy", &policy.display().to_string())
+        .start();
+    // What the program asks for itself is longer.
+    let a = turning(&server, &["-p", "0.75", "--idle-timeout", "1h"]);
+    proc::signal(a.pid(), libc::SIGSTOP);
+    until("the idle program's share to be lent", || {
+        (session(&server, &a)["lent"] == true).then_some(())
+    });
+    proc::signal(a.pid(), libc::SIGCONT);
+    assert!(ends(a) > 0);
+}
+
+#[test]
 fn a_server_may_always_have_turns() {
     let server = Options::default().arg("--turns", "always").start();
     let (a, b) = (turning(&server, &[]), turning(&server, &[]));

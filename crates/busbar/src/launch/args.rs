@@ -6,7 +6,7 @@ use crate::servers::{Servers, Which};
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_control::hello::Mode;
-use busbar_control::{share, size};
+use busbar_control::{share, size, time};
 use busbar_transport::rdma::ib::Choice;
 use busbar_transport::rdma::{Settings, Wish};
 use clap::builder::FalseyValueParser;
@@ -104,7 +104,7 @@ fn nccl(text: &str) -> Result<bool, String> {
 fn idle(text: &str) -> Result<Duration, String> {
     let time = match text.parse::<u32>() {
         Ok(seconds) => Duration::from_secs(seconds.into()),
-        Err(_) => reserve::time(text)?,
+        Err(_) => time::parse(text)?,
     };
     match time.is_zero() {
         true => Err("a process does nothing for no time all the time: say 10m or 2h".into()),

@@ -5,7 +5,7 @@ use super::news::News;
 use crate::words;
 use anyhow::{Result, anyhow, bail};
 use busbar_control::status::Listed;
-use busbar_control::{share, size};
+use busbar_control::{share, size, time};
 use busbar_pool::choose::How;
 use busbar_pool::queue::Want;
 use busbar_transport::Connection;
@@ -42,7 +42,7 @@ pub struct Flags {
     pub pack: bool,
     /// Stand in line for so long if there are not enough free GPUs, first come first served by
     /// priority: 90s, 10m, 2h
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time::parse)]
     pub wait: Option<Duration>,
 }
 
@@ -50,17 +50,6 @@ pub struct Flags {
 fn count(text: &str) -> Result<u32, String> {
     let n = text.trim().parse().ok().filter(|n| (1..=1024).contains(n));
     n.ok_or_else(|| format!("`{text}` is no number of GPUs: say one from 1 to 1024"))
-}
-
-/// Reads `90s`, `10m`, `2h` or `7d`.
-pub fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time: say 90s, 10m, 2h or 7d");
-    let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 24 * 3600)];
-    let mut units = units.iter();
-    let of = units.find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, *seconds)));
-    let (number, seconds) = of.ok_or_else(wrong)?;
-    let number: u32 = number.parse().map_err(|_| wrong())?;
-    Ok(Duration::from_secs(u64::from(number) * seconds))
 }
 
 impl Flags {
@@ -195,19 +184,4 @@ pub struct Reserved {
     pub conns: Vec<Arc<dyn Connection>>,
     /// What the servers say of it later.
     pub news: News,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::time;
-    use std::time::Duration;
-
-    #[test]
-    fn times_are_numbers_with_a_unit() {
-        assert_eq!(time("90s"), Ok(Duration::from_secs(90)));
-        assert_eq!(time("2h"), Ok(Duration::from_secs(7200)));
-        for bad in ["", "s", "10", "-1m", "1.5h", "10 m", "1\u{e4}"] {
-            assert!(time(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -5,6 +5,7 @@ use crate::isolation::Level;
 use crate::vault::Vault;
 use anyhow::{Context, Result, bail};
 use busbar_control::hello::with_port;
+use busbar_control::time;
 use busbar_transport::rdma::{Wish, ib};
 use busbar_transport::tls;
 use serde::{Deserialize, Serialize};
@@ -356,7 +357,9 @@ impl Config {
             worker_uids,
             audit: a.audit.or(file.audit),
             drain: match a.drain.or(file.drain) {
-                Some(text) => time(&text)?,
+                Some(text) => {
+                    time::parse(&text).map_err(|why| anyhow::anyhow!("--drain: {why}"))?
+                }
                 None => Duration::from_secs(300),
             },
             max_sessions: a.max_sessions.or(file.max_sessions).unwrap_or(1024),
@@ -410,7 +413,7 @@ impl Config {
                 json!(format!("{}-{}", self.worker_uids.0, self.worker_uids.1)),
             ),
             ("audit", json!(self.audit)),
-            ("drain", json!(format!("{}s", self.drain.as_secs()))),
+            ("drain", json!(time::show(self.drain))),
             ("links", json!(self.links)),
             ("fabric", json!(self.fabric)),
             ("rdma", json!(self.rdma.to_string())),
@@ -522,7 +525,7 @@ fn limit(flag: &str, text: Option<String>, unless: Option<Duration>) -> Result<O
     match text.as_deref() {
         None => Ok(unless),
         Some("off") => Ok(None),
-        Some(text) => match time(text) {
+        Some(text) => match time::parse(text) {
             Ok(d) if !d.is_zero() => Ok(Some(d)),
             _ => bail!("--{flag} {text}: say 30s, 10m or off"),
         },
@@ -531,7 +534,7 @@ fn limit(flag: &str, text: Option<String>, unless: Option<Duration>) -> Result<O
 
 /// A limit, as it is set.
 fn shown(limit: Option<Duration>) -> String {
-    limit.map_or("off".into(), |d| format!("{}s", d.as_secs()))
+    limit.map_or("off".into(), time::show)
 }
 
 /// What is wrong with a configuration file, and where, in one line.
@@ -546,24 +549,6 @@ fn mistake(path: &Path, text: &str, e: &toml::de::Error) -> anyhow::Error {
         what.replace("unknown field", "there is no key")
             .replace(", expected one of", ": choose from")
     )
-}
-
-/// A time with its unit.
-fn time(text: &str) -> Result<Duration> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit());
-    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
-    let unit = match unit.trim() {
-        "" | "s" => Some(1),
-        "m" => Some(60),
-        "h" => Some(3600),
-        _ => None,
-    };
-    let seconds = number.parse::<u64>().ok().zip(unit);
-    match seconds.and_then(|(n, unit)| n.checked_mul(unit)) {
-        Some(n) if n <= 30 * 86400 => Ok(Duration::from_secs(n)),
-        _ => bail!("{text} is no time of up to 30 days: say 90s, 5m or 1h"),
-    }
 }
 
 /// Users that no system gives to anybody.

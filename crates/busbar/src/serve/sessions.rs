@@ -200,9 +200,11 @@ pub(super) fn open(
     if let Err(e) = joined {
         tracing::warn!(session, error = %e, "the session has its devices without turns");
     }
-    // Whichever is shorter: the server's own limit, or the client's.
+    // Whichever is shortest: the server's own limit, the tenant's, or the client's.
     let own = (hello.idle > 0).then(|| Duration::from_secs(hello.idle.into()));
-    let idle_after = own.into_iter().chain(server.config.idle_timeout).min();
+    let tenants = lock(&server.pool).idle_timeout(&who.tenant);
+    let limits = [own, tenants, server.config.idle_timeout];
+    let idle_after = limits.into_iter().flatten().min();
     let entry = SessionEntry {
         group: Group::of(&hello, &who.tenant),
         sockets: sockets_of(server, &hello, &who, reached),
