@@ -1,7 +1,7 @@
 //! `busbar doctor`: why does it not work? Each check says what it found and what to do.
 
 use crate::opencl::Loader;
-use crate::servers::{Servers, Which};
+use crate::servers::{Servers, Which, told};
 use crate::{launch, program, status, variables};
 use crate::{table, trial};
 use anyhow::{Result, bail};
@@ -144,7 +144,7 @@ fn calls(config: &Config, server: &str, v: &Status) -> Option<Check> {
     if !v.devices.iter().any(usable) {
         return None;
     }
-    Some(match trial::cost(&named(config, server), &library) {
+    Some(match trial::cost(&told(config, server), &library) {
         Ok(cost) => Check {
             measured: Some(json!(cost)),
             ..Check::new("calls", Ok(format!("{server}: {cost}")))
@@ -158,13 +158,6 @@ fn usable(d: &Listed) -> bool {
     d.device.api == "cuda" && d.yours
 }
 
-/// A server with what was said of it, for it may be nowhere else.
-fn named(config: &Config, server: &str) -> String {
-    let line = config.lines.iter().find(|l| l.address == server);
-    let line = line.filter(|l| !l.key.is_empty() || !l.token.is_empty());
-    line.map_or_else(|| server.to_string(), |l| l.line())
-}
-
 /// How copies go between each two of some servers, which have so many GPUs for us.
 fn links(config: &Config, servers: &[(String, usize)]) -> Vec<Check> {
     let Ok(shims) = launch::shims() else {
@@ -176,7 +169,7 @@ fn links(config: &Config, servers: &[(String, usize)]) -> Vec<Check> {
         others.map(move |b| (a, b))
     });
     let check = |((a, n), (b, _)): (&(String, usize), &(String, usize))| {
-        let both = [named(config, a), named(config, b)].join(",");
+        let both = [told(config, a), told(config, b)].join(",");
         match trial::across(&both, &library, *n) {
             Ok(cost) => Check {
                 measured: Some(json!(cost)),

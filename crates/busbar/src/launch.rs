@@ -5,7 +5,7 @@ mod devices;
 mod libraries;
 
 pub use args::Args;
-pub(crate) use libraries::{other_folders, shims};
+pub(crate) use libraries::{other_folders, shims, show};
 
 use crate::reserve::Reserved;
 use crate::signals::Signals;
@@ -15,7 +15,7 @@ use anyhow::Result;
 use busbar_client::config::Config;
 use devices::Devices;
 use std::io::IsTerminal;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -103,9 +103,5 @@ fn stay(path: &Path, c: &mut Command, signals: Signals, reserved: Reserved) -> R
     job::watch(&at, conns.clone(), news);
     let status = child.wait()?;
     drop(conns);
-    std::process::exit(
-        status
-            .code()
-            .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
-    );
+    std::process::exit(program::exit_status(status));
 }

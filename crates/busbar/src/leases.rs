@@ -1,14 +1,14 @@
 //! `busbar request`, `busbar release` and `busbar list`: leases that last longer than one command.
 
 use crate::reserve::{self, Wanted};
-use crate::servers::Servers;
+use crate::servers::{Said, Servers};
 use crate::status::fail_with;
 use crate::table::{self, Column, Mood, Table};
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
 use busbar_control::hello::{Hello, Intent};
-use busbar_control::status::{self, Lease, Status};
+use busbar_control::status::{self, Lease};
 use busbar_control::{share, size, time};
 use serde_json::json;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -176,7 +176,7 @@ pub fn list(a: &ListArgs) -> Result<()> {
     let config = a.servers.all()?;
     let answers = reserve::survey(&config);
     if a.json {
-        let of = |(server, said): &(String, Result<Status, String>)| match said {
+        let of = |(server, said): &Said| match said {
             Ok(s) => json!({ "server": server, "leases": s.leases, "waiting": s.waiting }),
             Err(e) => json!({ "server": server, "error": e }),
         };
@@ -186,11 +186,11 @@ pub fn list(a: &ListArgs) -> Result<()> {
         table::print(&shown(&answers));
     }
     let errors = answers.into_iter().filter_map(|(_, r)| r.err());
-    fail_with(errors.map(anyhow::Error::msg).collect())
+    fail_with(errors.collect())
 }
 
 /// The leases of servers, and those who wait for some.
-fn shown(answers: &[(String, Result<Status, String>)]) -> String {
+fn shown(answers: &[Said]) -> String {
     let mut leases = Table::new(&[
         Column::text("SERVER"),
         Column::text("LEASE"),
@@ -220,9 +220,7 @@ fn shown(answers: &[(String, Result<Status, String>)]) -> String {
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |d| d.as_secs());
-    let known = |(server, said): &(String, Result<Status, String>)| {
-        Some((server.clone(), said.as_ref().ok()?.clone()))
-    };
+    let known = |(server, said): &Said| Some((server.clone(), said.as_ref().ok()?.clone()));
     let mut lines = 0;
     for (server, status) in answers.iter().filter_map(known) {
         for l in &status.leases {
@@ -302,7 +300,7 @@ pub fn servers_of(config: &Config, lease: &str) -> Result<Vec<String>> {
 pub fn counts(config: &Config) -> (Vec<(String, usize)>, bool) {
     let said = reserve::survey(config).into_iter();
     let mut parts = false;
-    let has = |(server, said): (String, Result<Status, String>)| {
+    let has = |(server, said): Said| {
         let lease = said.ok()?.leases.into_iter().find(|l| l.yours)?;
         let part = (lease.memory, lease.share) != (0, 0);
         parts |= part;

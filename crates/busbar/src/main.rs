@@ -22,6 +22,7 @@ mod reserve;
 mod serve;
 mod servers;
 mod signals;
+mod smi;
 mod status;
 mod stub;
 mod table;
@@ -76,8 +77,10 @@ enum Command {
     /// Say whether each server is there
     Health(health::Args),
     /// List what each server has, and who uses it
-    #[command(aliases = ["list_gpus", "smi"])]
+    #[command(alias = "list_gpus")]
     Devices(status::Args),
+    /// Show the GPUs of all servers as nvidia-smi shows those of one machine
+    Smi(smi::Args),
     /// List the sessions of each server
     #[command(alias = "stats")]
     Ps(status::PsArgs),
@@ -147,6 +150,7 @@ fn main() {
         Command::List(a) => leases::list(&a),
         Command::Health(a) => health::run(&a),
         Command::Devices(a) => status::devices(&a),
+        Command::Smi(a) => smi::run(&a),
         Command::Ps(a) => status::ps(&a),
         Command::Set(a) => status::set(a),
         Command::Kill(a) => status::kill(a),

@@ -5,7 +5,9 @@ use anyhow::Result;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 
 /// Exit status when a program cannot be run, and when there is none of that name, as a shell's.
 const UNFIT: i32 = 126;
@@ -39,6 +41,12 @@ pub fn not_started(path: &Path, e: &std::io::Error) -> anyhow::Error {
     };
     let why = format!("cannot run {}: {e}", path.display());
     Unfit { why, status }.into()
+}
+
+/// What a shell makes of the end of a program.
+pub fn exit_status(status: ExitStatus) -> i32 {
+    let signal = || 128 + status.signal().unwrap_or(0);
+    status.code().unwrap_or_else(signal)
 }
 
 /// The folders in which programs are looked for: where `PATH` says nothing, those of the system.

@@ -10,37 +10,21 @@ pub use line::pass_on;
 pub use news::{Event, News};
 pub use wanted::{Flags, Reserved, Wanted};
 
+use crate::servers::{self, Said};
 use anyhow::{Result, anyhow, bail};
 use busbar_client::config::Config;
-use busbar_client::hello;
 use busbar_control::hello::LAST_READINGS;
 use busbar_control::lease::SETTLE_TIME;
-use busbar_control::status::{Listed, Status};
+use busbar_control::status::Listed;
 use busbar_pool::choose::{Spot, choose};
 use line::{End, Line, Site};
-use std::thread;
 
 /// What each server says it has, or why it says nothing; by the servers' names.
-pub fn survey(config: &Config) -> Vec<(String, Result<Status, String>)> {
-    let mut servers = config.servers.clone();
-    servers.sort();
-    servers.dedup();
-    let ask = |server: String| {
-        let (c, s) = (config.clone(), server.clone());
-        let asked = thread::Builder::new().spawn(move || hello::status(&c, &s, &[LAST_READINGS]));
-        (server, asked)
-    };
-    let asked: Vec<_> = servers.into_iter().map(ask).collect();
-    let answer = |(server, asked): (String, std::io::Result<thread::JoinHandle<_>>)| {
-        let said = match asked {
-            Ok(thread) => thread
-                .join()
-                .unwrap_or_else(|_| Err("asking failed".into())),
-            Err(e) => Err(format!("cannot ask {server}: {e}")),
-        };
-        (server, said)
-    };
-    asked.into_iter().map(answer).collect()
+pub fn survey(config: &Config) -> Vec<Said> {
+    let mut config = config.clone();
+    config.servers.sort();
+    config.servers.dedup();
+    servers::ask(&config, &[LAST_READINGS])
 }
 
 /// A device that will do.
@@ -145,10 +129,7 @@ fn plan(wanted: &Wanted, candidates: &[Candidate]) -> Option<Vec<usize>> {
 }
 
 /// Candidates by server, in the order that all clients have them in.
-fn sites<'a>(
-    answers: &[(String, Result<Status, String>)],
-    candidates: impl Iterator<Item = &'a Candidate>,
-) -> Vec<Site> {
+fn sites<'a>(answers: &[Said], candidates: impl Iterator<Item = &'a Candidate>) -> Vec<Site> {
     let mut sites: Vec<Site> = Vec::new();
     for c in candidates {
         let server = &answers[c.server].0;
@@ -166,7 +147,7 @@ fn sites<'a>(
 
 fn too_few(
     wanted: &Wanted,
-    answers: &[(String, Result<Status, String>)],
+    answers: &[Said],
     all: usize,
     fit: usize,
     unanswered: &[String],

@@ -3,11 +3,14 @@
 use crate::discover;
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
+use busbar_client::hello;
 use busbar_client::servers::{self, Server};
 use busbar_control::hello::with_port;
+use busbar_control::status::Status;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 /// Flags of all commands that talk to servers.
 #[derive(Clone, clap::Args)]
@@ -99,6 +102,41 @@ impl Servers {
             None => Ok(config),
         }
     }
+}
+
+/// What a server says, or why it says nothing.
+pub type Said = (String, Result<Status, String>);
+
+/// What each server says of itself, in their order. All are asked at once: one that does not answer
+/// takes its time.
+pub fn ask(config: &Config, features: &[&str]) -> Vec<Said> {
+    thread::scope(|scope| {
+        let each = config.servers.iter();
+        let asked: Vec<_> = each
+            .map(|server| {
+                let said = move || hello::status(config, server, features);
+                (server, thread::Builder::new().spawn_scoped(scope, said))
+            })
+            .collect();
+        let answers = asked.into_iter().map(|(server, asked)| {
+            let said = match asked {
+                Ok(thread) => thread
+                    .join()
+                    .unwrap_or_else(|_| Err(format!("{server}: asking it failed"))),
+                Err(e) => Err(format!("cannot ask {server}: {e}")),
+            };
+            (server.clone(), said)
+        });
+        answers.collect()
+    })
+}
+
+/// A server as a program is told of it: with what was said of its key and token, which may be
+/// nowhere else.
+pub fn told(config: &Config, server: &str) -> String {
+    let line = config.lines.iter().find(|l| l.address == server);
+    let more = line.filter(|l| !l.key.is_empty() || !l.token.is_empty());
+    more.map_or_else(|| server.into(), |l| l.line())
 }
 
 /// What variables say of files, as it holds in any folder: a program may change its own.

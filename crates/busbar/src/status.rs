@@ -1,6 +1,6 @@
 //! `busbar devices` and `busbar ps`: what servers have, and who uses it.
 
-use crate::servers::Servers;
+use crate::servers::{self, Said, Servers};
 use crate::table::{self, Column, Mood, Table};
 use anyhow::{Context, Result, bail};
 use busbar_client::config::Config;
@@ -12,7 +12,6 @@ use busbar_control::holding::list;
 use busbar_control::status::{Listed, Session, Status, Time};
 use busbar_control::{share, size};
 use serde_json::json;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Flags of `busbar devices` and `busbar ps`.
@@ -52,42 +51,24 @@ pub struct PsArgs {
 
 /// Asks one server what it has.
 pub(crate) fn ask(server: &str) -> Result<Status> {
-    ask_for(server, &[])
+    hello::status(&Config::from_env(), server, &[]).map_err(anyhow::Error::msg)
 }
 
-fn ask_for(server: &str, features: &[&str]) -> Result<Status> {
-    hello::status(&Config::from_env(), server, features).map_err(anyhow::Error::msg)
-}
-
-fn ask_all(a: &Args, features: &'static [&str]) -> Result<Vec<(String, Result<Status>)>> {
-    let servers = a.servers.all()?.servers;
-    // All at once: one that does not answer takes its time.
-    let asked: Vec<_> = servers
-        .into_iter()
-        .map(|s| (s.clone(), std::thread::spawn(move || ask_for(&s, features))))
-        .collect();
-    let answer = |(s, t): (String, JoinHandle<Result<Status>>)| {
-        let r = t.join().unwrap_or_else(|_| bail!("{s}: asking it failed"));
-        (s, r)
-    };
-    Ok(asked.into_iter().map(answer).collect())
-}
-
-fn as_json(answers: &[(String, Result<Status>)]) -> String {
-    let of = |(s, r): &(String, Result<Status>)| match r {
+fn as_json(answers: &[Said]) -> String {
+    let of = |(s, r): &Said| match r {
         Ok(v) => json!({ "server": s, "status": v }),
-        Err(e) => json!({ "server": s, "error": format!("{e:#}") }),
+        Err(e) => json!({ "server": s, "error": e }),
     };
     table::json(&answers.iter().map(of).collect::<Vec<_>>())
 }
 
 /// Fails if there are errors, and says all of them.
-pub(crate) fn fail_with(mut errors: Vec<anyhow::Error>) -> Result<()> {
+pub(crate) fn fail_with(mut errors: Vec<String>) -> Result<()> {
     let last = errors.pop();
     for e in errors {
-        eprintln!("busbar: {e:#}");
+        eprintln!("busbar: {e}");
     }
-    last.map_or(Ok(()), Err)
+    last.map_or(Ok(()), |e| bail!("{e}"))
 }
 
 /// Asks all servers and prints what they say, again and again if that is wanted: as JSON, or as a
@@ -99,7 +80,7 @@ fn show(
     rows: impl Fn(&mut Table, &str, &Status),
 ) -> Result<()> {
     loop {
-        let answers = ask_all(a, features)?;
+        let answers = servers::ask(&a.servers.all()?, features);
         let mut text = String::new();
         if a.json {
             text = as_json(&answers);
@@ -120,7 +101,7 @@ fn show(
         table::print_again(&text);
         // A server that is away may come back.
         for e in errors {
-            eprintln!("busbar: {e:#}");
+            eprintln!("busbar: {e}");
         }
         std::thread::sleep(Duration::from_secs_f64(every));
     }
@@ -332,7 +313,8 @@ pub fn kill(a: KillArgs) -> Result<()> {
         hello::ask::<()>(&config, &server, hello).map_err(anyhow::Error::msg)
     };
     // One that cannot be ended keeps no other.
-    fail_with(a.sessions.iter().filter_map(|s| end(s).err()).collect())
+    let errors = a.sessions.iter().filter_map(|s| end(s).err());
+    fail_with(errors.map(|e| format!("{e:#}")).collect())
 }
 
 /// `busbar ps`.

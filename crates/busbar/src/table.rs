@@ -54,7 +54,7 @@ impl Mood {
 }
 
 /// What a server says as one line, which no terminal obeys.
-fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     text.replace(|c| !is_plain(c), " ")
 }
 

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// All that there are; docs/reference.md explains them.
-const KNOWN: [&str; 48] = [
+const KNOWN: [&str; 49] = [
     "BUSBAR_CONFIG",
     "BUSBAR_CONNECT_TIMEOUT",
     "BUSBAR_CUT",
@@ -44,6 +44,7 @@ const KNOWN: [&str; 48] = [
     "BUSBAR_SHM",
     "BUSBAR_SIDE",
     "BUSBAR_SILENCE_TIMEOUT",
+    "BUSBAR_SMI",
     "BUSBAR_STALL",
     "BUSBAR_STATS",
     "BUSBAR_SUITE_TASK",

@@ -174,7 +174,9 @@ pub fn filter(text: &str) -> Option<String> {
     let text = text.trim();
     let (name, instead) = NAMES.iter().find(|(n, _)| text.starts_with(n))?;
     Some(match instead.is_empty() {
-        true => format!("there is no `{name}`: Busbar speaks TCP with all servers"),
+        true => format!(
+            "there is no `{name}`: sessions move to RDMA where both ends can, and --rdma on insists"
+        ),
         false => format!("there is no `{name}`: say, for example, --filter '{instead}'"),
     })
 }

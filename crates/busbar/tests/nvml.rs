@@ -3,11 +3,12 @@
 //! Each test starts a server, then runs itself once more as the program: in a process of its own,
 //! with the environment that `busbar run` would give it.
 
+mod common;
+
+use common::{Server, built, serve_with};
 use libloading::Library;
 use std::ffi::{CStr, c_char};
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::ptr::null_mut;
 
 const NOT_SUPPORTED: u32 = 3;
@@ -15,50 +16,8 @@ const CHILD: &str = "NVML_TEST_SERVER_PID";
 
 type Handle = usize;
 
-/// A library that cargo built next to this program.
-fn built(name: &str) -> PathBuf {
-    let exe = std::env::current_exe().unwrap();
-    let path = exe.with_file_name(name);
-    assert!(path.exists(), "{} is missing", path.display());
-    path
-}
-
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn serve(nvml: &str) -> Server {
     serve_with(nvml, &[])
-}
-
-fn serve_with(nvml: &str, env: &[(&str, &str)]) -> Server {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_busbar"))
-        .args([
-            "serve",
-            "--listen=127.0.0.1:0",
-            "--api=cuda",
-            "--cuda-library",
-        ])
-        .arg(built("libfakedev.so"))
-        .arg("--nvml-library")
-        .arg(built(nvml))
-        .env("FAKEDEV_DEVICES", "2")
-        .envs(env.iter().copied())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let said = lines.next().unwrap().unwrap();
-    let address = said.rsplit(' ').next().unwrap().to_string();
-    Server { child, address }
 }
 
 /// Runs the test `name` of this program as a program of the server.

@@ -283,6 +283,13 @@ pub fn plain_uuid(text: &str) -> Option<String> {
     whole.then(|| digits.to_ascii_lowercase())
 }
 
+/// A UUID of 32 digits as NVML writes it.
+pub fn hyphened_uuid(digits: &str) -> Option<String> {
+    let u = plain_uuid(digits)?;
+    let groups = [&u[..8], &u[8..12], &u[12..16], &u[16..20], &u[20..]];
+    Some(format!("GPU-{}", groups.join("-")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,6 +321,8 @@ mod tests {
         assert_eq!(plain_uuid(long).as_deref(), Some(hex));
         assert_eq!(plain_uuid(hex).as_deref(), Some(hex));
         assert_eq!(plain_uuid("GPU-1"), None);
+        assert_eq!(hyphened_uuid(hex), Some(long.replace('A', "a")));
+        assert_eq!(hyphened_uuid(""), None);
         assert_eq!(plain_uuid("MIG-62757362-6172-0000-0000-000000000A01"), None);
     }
 }

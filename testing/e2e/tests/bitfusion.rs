@@ -61,10 +61,10 @@ const ROWS: &[(&str, Comes)] = &[
     ),
     (
         "run -n 1 --filter \"server.has-rdma=true\" -- APP",
-        Says(&["TCP"]),
+        Says(&["--rdma on"]),
     ),
     ("list_gpus", Prints("fakedev")),
-    ("smi", Prints("fakedev")),
+    ("smi", Prints("GPU-Util")),
     ("health", Prints(" up ")),
     ("localhealth", Prints("")),
     ("local-health", Prints("")),

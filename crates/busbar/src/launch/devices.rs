@@ -3,12 +3,12 @@
 
 use super::args::Args;
 use crate::reserve::{self, Reserved, Wanted};
+use crate::servers::{Said, told};
 use crate::{job, leases};
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
 use busbar_client::ranks;
-use busbar_client::servers::Server;
 use busbar_control::lease::SETTLE_TIME;
 use busbar_control::status::Status;
 use std::time::{Duration, Instant};
@@ -31,17 +31,10 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    /// Their servers for the program, in the order in which they were named, each with what was
-    /// said of its key and token, which may be nowhere else.
+    /// Their servers for the program, in the order in which they were named.
     pub fn servers(&self, config: &Config) -> String {
-        let line = |address: &String| {
-            let known = config.lines.iter().find(|s| s.address == *address);
-            let more = |s: &&Server| !s.key.is_empty() || !s.token.is_empty();
-            let line = known.filter(more).map(|s| s.line());
-            line.unwrap_or_else(|| address.clone())
-        };
         let at = config.servers.iter().filter(|s| self.at.contains(s));
-        at.map(line).collect::<Vec<_>>().join(",")
+        at.map(|s| told(config, s)).collect::<Vec<_>>().join(",")
     }
 }
 
@@ -151,8 +144,6 @@ fn shared(ask: Ask, config: &Config, servers: &[String]) -> Result<Vec<String>> 
         return Ok(found);
     }
 }
-
-type Said = (String, Result<Status, String>);
 
 /// What servers say that they have for the program: those up to the first that will do, if one is
 /// enough.

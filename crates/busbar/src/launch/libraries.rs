@@ -77,7 +77,7 @@ fn with_ourselves() -> Option<OsString> {
 
 /// Has a program find our libraries, and no others of their names. Where there may be `ranks` that
 /// talk to each other it gets our NCCL, unless `nccl` says otherwise.
-pub(super) fn show(c: &mut Command, nccl: Option<bool>, ranks: bool) -> Result<()> {
+pub(crate) fn show(c: &mut Command, nccl: Option<bool>, ranks: bool) -> Result<()> {
     let shims = shims()?;
     let mut dirs = other_folders();
     if let Some(driver) = &shims.opencl {

@@ -6,6 +6,7 @@ use crate::nvml::machine::{self, Gpu};
 use crate::nvml::place;
 use busbar_abi::nvml::*;
 pub use busbar_control::gpu::Number;
+use busbar_control::gpu::hyphened_uuid;
 use std::ffi::c_char;
 
 /// A number in the size that the program wants.
@@ -68,11 +69,9 @@ pub unsafe fn text(_cx: Cx, text: Option<&String>, out: *mut c_char, room: u32) 
 /// # Safety
 /// As the API says.
 pub unsafe fn nvmlDeviceGetUUID(_cx: Cx, g: &Gpu, out: *mut c_char, room: u32) -> Result {
-    let u = &g.facts.uuid;
-    refuse_if(u.len() != 32, NVML_ERROR_NOT_SUPPORTED)?;
-    let groups = [&u[..8], &u[8..12], &u[12..16], &u[16..20], &u[20..]];
+    let uuid = hyphened_uuid(&g.facts.uuid).ok_or(NVML_ERROR_NOT_SUPPORTED)?;
     // SAFETY: passed on to the caller.
-    unsafe { put_text(out, room, &format!("GPU-{}", groups.join("-"))) }
+    unsafe { put_text(out, room, &uuid) }
 }
 
 /// The device's number here, which is CUDA's too.

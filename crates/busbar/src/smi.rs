@@ -1,0 +1,145 @@
+//! `busbar smi`: what NVIDIA's `nvidia-smi` shows, of the GPUs of all servers. Where this machine has
+//! that program, it runs here and asks Busbar's NVML; else its most used forms are drawn from what
+//! the servers say of their GPUs.
+
+mod card;
+mod clock;
+mod fields;
+mod long;
+mod options;
+mod screen;
+
+use crate::servers::{self, Said, Servers, told};
+use crate::signals::Signals;
+use crate::status::fail_with;
+use crate::{launch, program, table};
+use anyhow::{Result, bail};
+use busbar_control::hello::HOLDINGS;
+use busbar_control::status::Status;
+use card::{Card, cards};
+use fields::Csv;
+use options::{Form, Options};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::Command;
+
+/// Flags of `busbar smi`.
+#[derive(clap::Args)]
+#[command(mut_arg("server", |a| a.short(None)))]
+#[command(after_help = "Examples:
+  busbar smi                                      # the GPUs of all servers, and who uses them
+  busbar smi --server gpu-host -L
+  busbar smi --query-gpu=index,server,name,memory.used --format=csv,noheader
+  busbar smi -q -d MEMORY,POWER -i 0
+  busbar smi -l 5                                 # again every five seconds")]
+pub struct Args {
+    #[command(flatten)]
+    servers: Servers,
+    /// Draw the table here, even where this machine has nvidia-smi
+    #[arg(long, env = "BUSBAR_SMI", value_parser = clap::builder::FalseyValueParser::new())]
+    drawn: bool,
+    /// What nvidia-smi takes: -L, -q, -d, -i, -l, --query-gpu=, --query-compute-apps=, --format=,
+    /// --help-query-gpu; where this machine has nvidia-smi, all that it knows
+    #[arg(allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    arguments: Vec<OsString>,
+}
+
+/// Runs the command.
+pub fn run(a: &Args) -> Result<()> {
+    let real = program::find(OsStr::new("nvidia-smi"));
+    match real {
+        Ok(path) if !a.drawn => real_one(a, &path),
+        _ => drawn(a),
+    }
+}
+
+/// Runs NVIDIA's program on the GPUs of those servers that have some for it.
+fn real_one(a: &Args, path: &Path) -> Result<()> {
+    let config = a.servers.all()?;
+    // Before there are threads.
+    let signals = Signals::hold()?;
+    let answers = servers::ask(&config, &[]);
+    let has = |(server, said): &Said| {
+        let gpus = |s: &Status| s.devices.iter().any(|d| d.device.api == "cuda" && d.yours);
+        let has = said.as_ref().is_ok_and(gpus);
+        has.then(|| told(&config, server))
+    };
+    let with: Vec<_> = answers.iter().filter_map(has).collect();
+    if with.is_empty() {
+        fail_with(errors(answers))?;
+        bail!("no server has a GPU for you: `busbar devices` lists what there is, and who has it");
+    }
+    let mut c = Command::new(path);
+    c.args(&a.arguments).env("BUSBAR_SERVER", with.join(","));
+    // Somebody may have given Busbar's command this name.
+    c.env("BUSBAR_SMI", "1");
+    launch::show(&mut c, None, false)?;
+    let started = signals.start(&mut c);
+    let mut child = started.map_err(|e| program::not_started(path, &e))?;
+    let status = child.wait()?;
+    if !status.success() {
+        std::process::exit(program::exit_status(status));
+    }
+    fail_with(errors(answers))
+}
+
+fn errors(answers: Vec<Said>) -> Vec<String> {
+    answers.into_iter().filter_map(|(_, s)| s.err()).collect()
+}
+
+/// Draws what is asked for, again and again if that is wanted.
+fn drawn(a: &Args) -> Result<()> {
+    let options = Options::read(&a.arguments)?;
+    if let Form::Help(text) = &options.form {
+        table::print(text);
+        return Ok(());
+    }
+    let mut first = true;
+    loop {
+        let config = a.servers.all()?;
+        let answers = servers::ask(&config, &[HOLDINGS]);
+        let up: Vec<_> = answers
+            .iter()
+            .filter_map(|(server, said)| Some((server.as_str(), said.as_ref().ok()?)))
+            .collect();
+        let all = cards(&up);
+        let chosen = options.chosen(all)?;
+        if !up.is_empty() {
+            table::print(&text(&options, &up, &chosen, first));
+        }
+        let nothing = chosen.is_empty() && !up.is_empty();
+        let mut errors = errors(answers);
+        if nothing {
+            let why = "no server has an NVIDIA GPU: `busbar devices` lists what there is";
+            errors.push(why.into());
+        }
+        let Some(every) = options.every else {
+            return fail_with(errors);
+        };
+        // A server that is away may come back.
+        for e in errors {
+            eprintln!("busbar: {e}");
+        }
+        first = false;
+        std::thread::sleep(every);
+    }
+}
+
+/// What is shown of some servers and their GPUs; a list has its heading at `first` alone.
+fn text(options: &Options, up: &[(&str, &Status)], cards: &[Card<'_>], first: bool) -> String {
+    let list = |csv: &Csv, lines: Vec<String>| {
+        let heading = csv.heading().filter(|_| first);
+        heading.into_iter().chain(lines).collect()
+    };
+    match &options.form {
+        Form::Screen => screen::drawn(up, cards),
+        Form::List => cards.iter().map(Card::line).collect(),
+        Form::Long(sections) => long::drawn(cards, sections),
+        Form::Gpus(csv) => list(csv, cards.iter().map(|c| csv.line(c, None)).collect()),
+        Form::Processes(csv) => {
+            let all = cards.iter().flat_map(Card::processes);
+            list(csv, all.map(|p| csv.line(p.card, Some(&p))).collect())
+        }
+        Form::Help(text) => text.clone(),
+    }
+}
