@@ -60,11 +60,16 @@ fn without_nvidias_program_the_table_is_drawn_here() {
         let head = format!("| {:<34}Driver Version: 580.82.07 ", server.address);
         assert!(table.contains(&head), "{table}");
     }
-    assert!(table.contains("| N/A   31C    P0             75W /  700W |     101MiB /   4608MiB |     41%      Default |"), "{table}");
+    let cells = [
+        "| N/A   31C    P0             75W /  700W ",
+        "|     101MiB /   4608MiB ",
+        "|     41%      Default |",
+    ];
+    assert!(table.contains(&cells.concat()), "{table}");
     assert!(table.contains("No running processes found"), "{table}");
     // What scripts read.
     let line = prints(&both, &["-L"]);
-    let uuid = "GPU-62757362-6172-2d66-616b-6465";
+    let uuid = "GPU-62757362-6172-2d66-616b-65646576";
     assert!(
         line.starts_with("GPU 0: Busbar fakedev (UUID: ") && line.contains(uuid),
         "{line}"

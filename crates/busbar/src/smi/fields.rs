@@ -54,7 +54,7 @@ const INDEX: Field = field(&["index"], "", Value::Gpu(|c| Some(c.index.to_string
 use Value::{Gpu, Memory, Plain, Power, Word};
 
 /// Those of GPUs, as nvidia-smi has them, and `server`.
-static GPU: &[Field] = &[
+const GPU: &[Field] = &[
     NOW,
     SERVER,
     INDEX,
@@ -192,7 +192,7 @@ static GPU: &[Field] = &[
 ];
 
 /// Those of programs, likewise, and `index`, `session`, `user` and `host`.
-static PROCESS: &[Field] = &[
+const PROCESS: &[Field] = &[
     NOW,
     SERVER,
     INDEX,

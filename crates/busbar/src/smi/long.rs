@@ -27,7 +27,7 @@ const fn section(
 const PIDS: &str = "PIDS";
 
 /// In nvidia-smi's order. The first has no title, and no word that chooses it.
-static SECTIONS: &[Section] = &[
+const SECTIONS: &[Section] = &[
     section(
         "",
         "",

@@ -193,8 +193,10 @@ mod tests {
             "devices": [device(0, "NVIDIA H200"),
                         device(1, "NVIDIA RTX PRO 6000 Blackwell Server Edition"),
                         { "api": "opencl", "ordinal": 0, "name": "cpu" }],
-            "gpus": { "driver": "580.82.07", "gpus": { format!("{:032x}", 0): { "numbers": numbers } } },
-            "sessions": [of("a", &[0], "python\u{1b}[2J"), of("b", &[0, 1], "a program with a long name"), other],
+            "gpus": { "driver": "580.82.07",
+                      "gpus": { format!("{:032x}", 0): { "numbers": numbers } } },
+            "sessions": [of("a", &[0], "python\u{1b}[2J"),
+                         of("b", &[0, 1], "a program with a long name"), other],
         });
         let status: Status = serde_json::from_value(document).unwrap();
         let up = [("gpu-host:7400", &status)];
