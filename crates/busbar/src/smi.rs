@@ -38,8 +38,8 @@ pub struct Args {
     /// Draw the table here, even where this machine has nvidia-smi
     #[arg(long, env = "BUSBAR_SMI", value_parser = clap::builder::FalseyValueParser::new())]
     drawn: bool,
-    /// What nvidia-smi takes: -L, -q, -d, -i, -l, and --query-gpu= or --query-compute-apps= with
-    /// its --format=; where this machine has nvidia-smi, all that it knows
+    /// What nvidia-smi takes: `-L`, `-q`, `-d`, `-i`, `-l`, `--query-gpu`, `--query-compute-apps`,
+    /// `--format`; where this machine has nvidia-smi, all that it knows
     #[arg(allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
 }
