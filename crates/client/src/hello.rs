@@ -89,7 +89,7 @@ pub fn connect(
     }
     // ... and may take long to start a worker, but sends something within this time.
     // One that is there already is given less.
-    let resumes = matches!(hello.intent, Intent::Resume);
+    let resumes = matches!(hello.intent, Intent::Resume | Intent::Try);
     let more = Duration::from_secs(if resumes { 8 } else { 26 });
     let patience = timeout.max(Duration::from_millis(200)) + more;
     let quick = matches!(hello.intent, Intent::Status);

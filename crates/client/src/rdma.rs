@@ -1,14 +1,17 @@
 //! A session's way over RDMA: asked for, moved to, lost, and come back to.
 
+use crate::hello;
 use crate::prelude::*;
 use busbar_channel::Channel;
-use busbar_control::hello::{Hello, RDMA, Welcome};
+use busbar_control::hello::{Hello, Intent, RDMA, Welcome};
 use busbar_transport::rdma::{Outcome, Settings, Wish};
-use busbar_transport::{Connection, Path};
+use busbar_transport::{Connection, Dialer, Path};
 
 /// How long after a session has lost its way over RDMA that is tried again, at first and at most.
 const FIRST: Duration = Duration::from_secs(5);
 const LAST: Duration = Duration::from_secs(60);
+/// How long the server may take to be reached for that.
+const REACHED: Duration = Duration::from_secs(2);
 
 /// What a session knows of it.
 #[derive(Clone)]
@@ -77,8 +80,14 @@ impl Way {
         Ok(conn)
     }
 
-    /// As a session goes on. One that was on RDMA and cannot be now will try again.
-    pub fn next(&mut self, conn: Arc<dyn Connection>, welcome: &Welcome) -> Arc<dyn Connection> {
+    /// As a session goes on, by a server that is reached so, with this hello. One that was on RDMA
+    /// and cannot be now will try again.
+    pub fn next(
+        &mut self,
+        conn: Arc<dyn Connection>,
+        welcome: &Welcome,
+        (dialer, hello): (&Arc<dyn Dialer>, &Hello),
+    ) -> Arc<dyn Connection> {
         let connection = self.gone_on.fetch_add(1, Ordering::AcqRel) + 1;
         let Outcome { conn, why_not } = self.moved(conn, welcome);
         let Some(why) = why_not.filter(|_| self.was) else {
@@ -98,26 +107,56 @@ impl Way {
             "the session goes on over TCP, and tries RDMA again in {} s: {why}",
             pause.as_secs()
         );
-        let me = self.clone();
-        let _ = crate::threads::start("busbar-rdma", move || me.come_back(connection, pause));
+        let (me, dialer) = (self.clone(), dialer.clone());
+        let hello = Hello {
+            intent: Intent::Try,
+            ..hello.clone()
+        };
+        let run = move || me.come_back(connection, pause, &*dialer, &hello);
+        let _ = crate::threads::start("busbar-rdma", run);
         conn
     }
 
-    /// Gives up a connection over TCP once this machine has a device that is up again: the one that
-    /// the session goes on with may be moved.
-    fn come_back(&self, connection: u64, pause: Duration) {
+    /// Gives up a connection over TCP once another of the session's has been seen to move: the one
+    /// that the session goes on with will, too. Until then TCP carries it undisturbed.
+    fn come_back(&self, connection: u64, mut pause: Duration, dialer: &dyn Dialer, hello: &Hello) {
         let Some(channel) = self.channel.get() else {
             return;
         };
+        // Another connection may have come meanwhile, and has been tried.
+        let over =
+            || channel.closed().is_some() || self.gone_on.load(Ordering::Acquire) != connection;
         loop {
             std::thread::sleep(pause);
-            // Another has come meanwhile, and has been tried.
-            if channel.closed().is_some() || self.gone_on.load(Ordering::Acquire) != connection {
+            if over() {
                 return;
             }
-            if self.settings.port(None).is_ok() {
-                return channel.disconnect();
+            // A port that is down is looked at again soon: that asks nobody.
+            if self.settings.port(None).is_err() {
+                continue;
             }
+            match self.attempt(dialer, hello) {
+                Ok(()) if over() => return,
+                Ok(()) => return channel.disconnect(),
+                Err(why) => {
+                    pause = (2 * pause).min(LAST);
+                    let next = pause.as_secs();
+                    crate::log!(Info, "RDMA was tried, and again in {next} s: {why}");
+                }
+            }
+        }
+    }
+
+    /// Moves a connection that is nothing else, and ends it.
+    fn attempt(&self, dialer: &dyn Dialer, hello: &Hello) -> Result<(), String> {
+        let met = hello::connect(dialer, hello, REACHED).map_err(|e| e.to_string());
+        let (conn, welcome) = met?;
+        if !offers(&welcome) {
+            return Err("the server keeps the session on TCP".into());
+        }
+        match self.settings.take(conn).why_not {
+            None => Ok(()),
+            Some(why) => Err(why),
         }
     }
 

@@ -594,7 +594,7 @@ impl Keeper for Reconnect {
         hello.epoch = lost.epoch;
         match hello::connect(&*self.dialer, &hello, Duration::from_secs(2)) {
             Ok((conn, w)) => {
-                let conn = self.way.next(conn, &w);
+                let conn = self.way.next(conn, &w, (&self.dialer, &hello));
                 crate::log!(
                     Info,
                     "the session goes on after {:.1} s",

@@ -22,6 +22,8 @@ pub enum Order {
         attach: Box<Attach>,
         /// What it takes to go on with the link, where it is encrypted.
         keys: Hidden,
+        /// Whether the other end waits to hear how the link moves to RDMA.
+        rdma: bool,
     },
     /// Say what the session holds.
     Tell,

@@ -45,6 +45,9 @@ pub enum Intent {
     Resume,
     /// A second connection of a session that has one.
     Side,
+    /// See whether a session's connection could move to RDMA, by moving this one, which nothing
+    /// else is done with: the session goes on meanwhile.
+    Try,
     /// List devices, sessions and leases, and close.
     Status,
     /// Reserve devices; more is said over the connection afterwards.
@@ -231,7 +234,7 @@ pub struct Hello {
     pub api: String,
     /// Proof of the right to connect, when the server asks for one.
     pub token: String,
-    /// Resume, side, set, kill, ticket, dial and link: which session.
+    /// Resume, side, try, set, kill, ticket, dial and link: which session.
     pub session: String,
     /// What only the session's client knows: without it nobody else can take a session over.
     pub secret: String,

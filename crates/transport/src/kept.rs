@@ -24,7 +24,8 @@ type Made = Option<Arc<dyn Any + Send + Sync>>;
 
 struct Range {
     len: usize,
-    made: Option<(Owner, Made)>,
+    /// By each who has made something.
+    made: Vec<(Owner, Made)>,
 }
 
 /// Whoever makes something of memory.
@@ -44,9 +45,9 @@ impl Kept {
     /// # Safety
     /// It stays mapped, to the same pages, until [`Kept::forget`]. What a connection is given to
     /// send from it stays as it is until the peer has said that it has received that, by words of
-    /// its own.
+    /// its own; or until what came along to be held is dropped ([`crate::Connection::send_held`]).
     pub unsafe fn keep(&self, memory: Memory) {
-        let (len, made) = (memory.len, None);
+        let (len, made) = (memory.len, Vec::new());
         lock(&self.ranges).insert(memory.start as usize, Range { len, made });
     }
 
@@ -72,20 +73,23 @@ impl Kept {
             return None;
         }
         let start = bytes.start.wrapping_sub(before);
-        let has = matches!(&range.made, Some((of, _)) if Arc::ptr_eq(of, owner));
-        if !has {
-            let len = range.len;
-            let made = make(Memory { start, len }).map(|m| Arc::new(m) as _);
-            range.made = Some((owner.clone(), made));
-        }
-        let (_, made) = range.made.as_ref()?;
-        made.clone()?.downcast().ok()
+        let theirs = range.made.iter().find(|(of, _)| Arc::ptr_eq(of, owner));
+        let made = match theirs {
+            Some((_, made)) => made.clone(),
+            None => {
+                let len = range.len;
+                let made: Made = make(Memory { start, len }).map(|m| Arc::new(m) as _);
+                range.made.push((owner.clone(), made.clone()));
+                made
+            }
+        };
+        made?.downcast().ok()
     }
 
     /// Drops all that `owner` has made.
     pub fn leave(&self, owner: &Owner) {
         for range in lock(&self.ranges).values_mut() {
-            range.made.take_if(|(of, _)| Arc::ptr_eq(of, owner));
+            range.made.retain(|(of, _)| !Arc::ptr_eq(of, owner));
         }
     }
 
@@ -130,9 +134,13 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &of(0x10f0, 0x10, &one).unwrap()));
         let second = of(0x1000, 1, &other).unwrap();
         assert!(!Arc::ptr_eq(&first, &second));
-        assert_eq!(Arc::strong_count(&first), 1);
+        // Two at a time, as of two connections, keep each their own.
+        assert!(Arc::ptr_eq(&first, &of(0x1000, 1, &one).unwrap()));
         kept.leave(&one);
-        assert_eq!(Arc::strong_count(&second), 2);
+        assert_eq!(
+            (Arc::strong_count(&first), Arc::strong_count(&second)),
+            (1, 2)
+        );
         kept.leave(&other);
         assert_eq!(Arc::strong_count(&second), 1);
         drop(of(0x1000, 1, &one));

@@ -31,6 +31,7 @@ pub use alarm::{Alarm, wait_any, wait_readable};
 pub use kept::{Kept, Memory, Owner};
 pub use readiness::Readiness;
 
+use std::any::Any;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -72,10 +73,21 @@ impl Path {
     }
 }
 
+/// What keeps memory from others.
+pub type Held = Arc<dyn Any + Send + Sync>;
+
 /// A reliable, ordered, two-way stream of bytes.
 pub trait Connection: Send + Sync {
     /// Sends every byte of every slice, or fails.
     fn send(&self, bufs: &mut [IoSlice<'_>]) -> io::Result<()>;
+
+    /// As [`Connection::send`], of memory that is somebody else's once `held` is dropped: that is
+    /// when its bytes are needed no more, which is later where the peer's adapter reads them.
+    fn send_held(&self, bufs: &mut [IoSlice<'_>], held: Held) -> io::Result<()> {
+        let sent = self.send(bufs);
+        drop(held);
+        sent
+    }
 
     /// Receives at least one byte, and at most `buf.len()`; 0 means that the peer has closed.
     fn recv(&self, buf: &mut [u8]) -> io::Result<usize>;

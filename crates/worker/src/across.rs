@@ -8,11 +8,13 @@
 //! has the reasons.
 //!
 //! Two threads move the bytes, and know no API: whatever waits for a device is somebody else's.
+//! Where both servers have an adapter the link moves to it first, as a session's connection does
+//! ([`Mover`]): the memory for pieces stays, so one end's adapter reads them from the other's.
 
 use crate::inventory::Counter;
 use crate::prelude::*;
 use crate::staging::Arena;
-use busbar_transport::Connection;
+use busbar_transport::{Connection, Held, Kept, Path};
 use busbar_wire::limits::{LINK_PIECE, LINK_PIECES};
 use busbar_wire::link::{Came, HEAD, Head};
 use std::any::Any;
@@ -72,6 +74,9 @@ impl Room {
     }
 }
 
+/// Has a link's connection take another path, if there is one; it may wait for the other end.
+pub type Mover = Box<dyn FnOnce(Arc<dyn Connection>) -> Arc<dyn Connection> + Send>;
+
 /// Hears what has become of a piece, once.
 pub type Told = Box<dyn FnOnce(Came) + Send>;
 
@@ -96,37 +101,92 @@ enum Out {
     Unread(u64),
 }
 
+/// How many links there are of a session, and how many of them are on RDMA.
+#[derive(Clone, Default)]
+pub struct Counters {
+    /// All.
+    pub links: Counter,
+    /// See [`Path::Rdma`].
+    pub on_rdma: Counter,
+}
+
 /// One end of a link.
 pub struct Link {
-    conn: Arc<dyn Connection>,
+    /// Until the link is lost.
+    conn: Mutex<Option<Arc<dyn Connection>>>,
     state: Mutex<State>,
     expects: Condvar,
     out: Mutex<Option<Sender<Out>>>,
-    counter: Counter,
+    counters: Counters,
+}
+
+fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name(name.into());
+    thread.stack_size(256 << 10).spawn(run).map(drop)
 }
 
 impl Link {
-    /// An end of a link, over a connection whose hello is done, and its threads.
-    pub fn start(conn: Arc<dyn Connection>, counter: Counter) -> io::Result<Arc<Self>> {
+    /// An end of a link, over a connection whose hello is done, and its threads. What pieces lie in
+    /// is told to it as `kept`.
+    pub fn start(
+        conn: Arc<dyn Connection>,
+        mover: Option<Mover>,
+        kept: Arc<Kept>,
+        counters: Counters,
+    ) -> io::Result<Arc<Self>> {
         let (tx, rx) = channel();
-        counter.up();
+        counters.links.up();
         let link = Arc::new(Self {
-            conn,
+            conn: Mutex::new(Some(conn.clone())),
             state: Mutex::default(),
             expects: Condvar::new(),
             out: Mutex::new(Some(tx)),
-            counter,
+            counters,
         });
-        let thread = |name: &str, run: Box<dyn FnOnce() + Send>| {
-            let thread = std::thread::Builder::new().name(name.into());
-            let started = thread.stack_size(256 << 10).spawn(run).map(drop);
-            started.inspect_err(|_| link.fail())
+        let end = link.clone();
+        let run = move || {
+            // Whatever it was that ended it: the client hears of it, and goes on without.
+            let _ = end.run(conn, mover, &kept, rx);
+            end.fail();
         };
-        let end = link.clone();
-        thread("link-in", Box::new(move || end.receive()))?;
-        let end = link.clone();
-        thread("link-out", Box::new(move || end.pass_on(&rx)))?;
+        thread("link-in", run).inspect_err(|_| link.fail())?;
         Ok(link)
+    }
+
+    /// Moves the connection, and goes on with it until it ends.
+    fn run(
+        self: &Arc<Self>,
+        conn: Arc<dyn Connection>,
+        mover: Option<Mover>,
+        kept: &Arc<Kept>,
+        out: Receiver<Out>,
+    ) -> io::Result<()> {
+        let conn = match mover {
+            Some(mover) => mover(conn),
+            None => conn,
+        };
+        {
+            let mut place = lock(&self.conn);
+            if place.is_none() {
+                // Lost meanwhile.
+                conn.shutdown();
+                return Ok(());
+            }
+            *place = Some(conn.clone());
+            if conn.path() == Path::Rdma {
+                self.counters.on_rdma.up();
+            }
+        }
+        conn.attend(kept);
+        let (me, to) = (self.clone(), conn.clone());
+        thread("link-out", move || me.pass_on(&*to, &out))?;
+        self.receive_all(&*conn)
+    }
+
+    /// What its bytes pass.
+    fn path(&self) -> Path {
+        let conn = lock(&self.conn);
+        conn.as_ref().map_or(Path::Tcp, |c| c.path())
     }
 
     /// Sends a piece; whether the link lives, as far as is known.
@@ -169,11 +229,18 @@ impl Link {
 
     /// The link is lost, or is not to be used any more. What has come stays.
     pub fn fail(&self) {
-        self.conn.shutdown();
+        // With it go the places of pieces that the other end has not taken.
+        let conn = lock(&self.conn).take();
+        if let Some(conn) = conn {
+            conn.shutdown();
+            if conn.path() == Path::Rdma {
+                self.counters.on_rdma.down();
+            }
+        }
         *lock(&self.out) = None;
         let mut s = lock(&self.state);
         if !std::mem::replace(&mut s.over, true) {
-            self.counter.down();
+            self.counters.links.down();
         }
         let lost = s.pieces.extract_if(|_, p| matches!(p, Piece::Expected(..)));
         let lost: Vec<_> = lost.collect();
@@ -192,26 +259,20 @@ impl Link {
         s.over && s.pieces.is_empty()
     }
 
-    fn receive(&self) {
-        // Whatever it was: the client hears of it, and goes on without.
-        let _ = self.receive_all();
-        self.fail();
-    }
-
-    fn receive_all(&self) -> io::Result<()> {
+    fn receive_all(&self, conn: &dyn Connection) -> io::Result<()> {
         loop {
             let mut head = [0; HEAD];
-            self.conn.recv_exact(&mut head)?;
+            conn.recv_exact(&mut head)?;
             let head = Head::parse(&head).map_err(bad)?;
             let (mut room, told) = self.expected(head.piece)?;
             let received = match (head.len, &mut room) {
                 (None, _) => Ok(Came::Unread),
                 (Some(len), Some(room)) if len == room.len => {
-                    let received = self.conn.recv_exact(room.bytes_mut());
+                    let received = conn.recv_exact(room.bytes_mut());
                     received.map(|()| Came::Whole)
                 }
                 (Some(len), None) => {
-                    let received = self.conn.recv_exact(&mut vec![0; len]);
+                    let received = conn.recv_exact(&mut vec![0; len]);
                     received.map(|()| Came::NoRoom)
                 }
                 _ => Err(bad("a piece of another length")),
@@ -252,25 +313,27 @@ impl Link {
         }
     }
 
-    fn pass_on(&self, all: &Receiver<Out>) {
+    fn pass_on(&self, to: &dyn Connection, all: &Receiver<Out>) {
         for out in all {
-            let sent = match &out {
-                Out::Bytes(piece, room) => self.say(*piece, Some(room.bytes())),
-                Out::Unread(piece) => self.say(*piece, None),
+            let sent = match out {
+                Out::Bytes(piece, room) => {
+                    let len = Some(room.len);
+                    let head = Head { piece, len }.to_bytes();
+                    // The piece's place is another's when its bytes have left it.
+                    let room = Arc::new(room);
+                    let mut parts = [IoSlice::new(&head), IoSlice::new(room.bytes())];
+                    to.send_held(&mut parts, room.clone() as Held)
+                }
+                Out::Unread(piece) => {
+                    let head = Head { piece, len: None }.to_bytes();
+                    to.send(&mut [IoSlice::new(&head)])
+                }
             };
             if sent.is_err() {
                 break;
             }
         }
         self.fail();
-    }
-
-    fn say(&self, piece: u64, bytes: Option<&[u8]>) -> io::Result<()> {
-        let len = bytes.map(<[u8]>::len);
-        let head = Head { piece, len }.to_bytes();
-        let mut parts = [IoSlice::new(&head), IoSlice::new(bytes.unwrap_or_default())];
-        let n = 1 + usize::from(bytes.is_some());
-        self.conn.send(&mut parts[..n])
     }
 }
 
@@ -283,28 +346,66 @@ fn bad(why: impl ToString) -> io::Error {
 pub struct Links {
     all: Arc<Mutex<HashMap<u32, Arc<Link>>>>,
     arena: Arena,
-    counter: Counter,
+    known: Arc<Known>,
+    counters: Counters,
+}
+
+/// The memory for pieces, as connections know it, for as long as there are links.
+struct Known {
+    kept: Arc<Kept>,
+    arena: Arena,
+}
+
+impl Known {
+    fn new(arena: Arena) -> Self {
+        let kept = Arc::<Kept>::default();
+        // SAFETY: forgotten below, before the arena goes. A slab is another piece's when nobody
+        // holds it any more, which `send_held` waits for.
+        unsafe { kept.keep(arena.memory()) };
+        Self { kept, arena }
+    }
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        self.kept.forget(self.arena.memory().start as usize);
+    }
 }
 
 impl Links {
     /// None yet; those that live are counted.
-    pub fn new(counter: Counter) -> io::Result<Self> {
+    pub fn new(counters: Counters) -> io::Result<Self> {
+        let arena = Arena::new(SLABS)?;
         Ok(Self {
             all: Arc::default(),
-            arena: Arena::new(SLABS)?,
-            counter,
+            known: Arc::new(Known::new(arena.clone())),
+            arena,
+            counters,
         })
     }
 
     /// A link under the client's number, which no other has, over a connection whose hello is done.
-    pub fn add(&self, number: u32, conn: Arc<dyn Connection>) -> io::Result<()> {
+    pub fn add(
+        &self,
+        number: u32,
+        conn: Arc<dyn Connection>,
+        mover: Option<Mover>,
+    ) -> io::Result<()> {
         let mut all = lock(&self.all);
         all.retain(|_, link| !link.is_spent());
         if all.len() >= MOST_LINKS || all.contains_key(&number) {
             return Err(bad("the session has such a link, or too many"));
         }
-        all.insert(number, Link::start(conn, self.counter.clone())?);
+        let (kept, counters) = (self.known.kept.clone(), self.counters.clone());
+        all.insert(number, Link::start(conn, mover, kept, counters)?);
         Ok(())
+    }
+
+    /// Ends those that are on RDMA: their sessions open others.
+    pub fn leave_rdma(&self) {
+        let links: Vec<_> = lock(&self.all).values().cloned().collect();
+        let on = links.iter().filter(|l| l.path() == Path::Rdma);
+        on.for_each(|l| l.fail());
     }
 
     /// The link of a number.
@@ -338,15 +439,23 @@ impl Links {
 mod tests {
     use super::*;
     use busbar_transport::mem;
+    use busbar_transport::rdma::soft::Fabric;
+    use busbar_transport::rdma::{Means, Outcome, offer, take};
+    use busbar_transport::tcp::Tcp;
 
     /// Two ends, and room for pieces.
     fn ends() -> ([Arc<Link>; 2], Links) {
         let (a, b) = mem::pair();
-        let start = |conn| Link::start(conn, Counter::default()).unwrap();
-        (
-            [start(Arc::new(a)), start(Arc::new(b))],
-            Links::new(Counter::default()).unwrap(),
-        )
+        let all = links();
+        ([start(Arc::new(a), &all), start(Arc::new(b), &all)], all)
+    }
+
+    fn links() -> Links {
+        Links::new(Counters::default()).unwrap()
+    }
+
+    fn start(conn: Arc<dyn Connection>, of: &Links) -> Arc<Link> {
+        Link::start(conn, None, of.known.kept.clone(), Counters::default()).unwrap()
     }
 
     fn filled(all: &Links, len: usize, with: u8) -> Room {
@@ -421,8 +530,8 @@ mod tests {
             (cut, Came::Lost),
         ] {
             let (a, b) = mem::pair();
-            let b = Link::start(Arc::new(b), Counter::default()).unwrap();
-            let all = Links::new(Counter::default()).unwrap();
+            let all = links();
+            let b = start(Arc::new(b), &all);
             let told = expect(&b, &all, 1, 100);
             let other = expect(&b, &all, 2, 100);
             a.send(&mut [IoSlice::new(&says)]).unwrap();
@@ -448,12 +557,12 @@ mod tests {
 
     #[test]
     fn a_session_has_so_many_links_and_each_number_once() {
-        let all = Links::new(Counter::default()).unwrap();
+        let all = links();
         let mut kept = Vec::new();
         let mut add = |n| {
             let (a, b) = mem::pair();
             kept.push(a);
-            all.add(n, Arc::new(b)).is_ok()
+            all.add(n, Arc::new(b), None).is_ok()
         };
         assert!(add(7) && !add(7));
         assert!((100..).take(MOST_LINKS - 1).all(&mut add));
@@ -461,5 +570,106 @@ mod tests {
         all.end(7);
         assert!(add(8));
         assert!(all.get(7).is_none() && all.get(8).is_some());
+    }
+
+    /// The two ends of a connection that both say `mover`s for, as two servers' workers have them.
+    fn moving(fabric: &Fabric) -> [(Arc<dyn Connection>, Option<Mover>); 2] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap().to_string();
+        let here = Tcp::connect(&at, LONG).unwrap();
+        let there = Tcp::new(listener.accept().unwrap().0).unwrap();
+        type Part = fn(Arc<dyn Connection>, &Means<'_>) -> Outcome;
+        let mover = |run: Part| -> Option<Mover> {
+            let device = fabric.device();
+            Some(Box::new(move |conn| {
+                let (device, plain) = (Ok(&*device), false);
+                run(conn, &Means { device, plain }).conn
+            }))
+        };
+        [
+            (Arc::new(here), mover(offer)),
+            (Arc::new(there), mover(take)),
+        ]
+    }
+
+    #[test]
+    fn pieces_are_read_in_place_where_both_ends_have_an_adapter() {
+        let fabric = Fabric::default();
+        // Each end is a worker of its own.
+        let workers = [(); 2].map(|()| links());
+        let mut ends = moving(&fabric).into_iter();
+        for w in &workers {
+            let (conn, mover) = ends.next().unwrap();
+            w.add(1, conn, mover).unwrap();
+        }
+        let [a, b] = workers.each_ref().map(|w| w.get(1).unwrap());
+        // Far more than there are slabs, so that each is used again and again; both ways.
+        let pieces = 3 * SLABS as u64;
+        let filled = |w: &Links, len, with| loop {
+            if let Some(mut room) = w.room(len) {
+                room.bytes_mut().fill(with);
+                return room;
+            }
+            std::thread::yield_now();
+        };
+        let way = |from: &Link, [mine, theirs]: [&Links; 2], to: &Link| {
+            for piece in 0..pieces {
+                let len = LINK_PIECE - piece as usize;
+                let came = expect(to, theirs, piece, len);
+                assert!(from.send(piece, filled(mine, len, piece as u8)));
+                assert_eq!(came.recv_timeout(LONG), Ok(Came::Whole), "piece {piece}");
+                let room = to.take(piece).unwrap();
+                assert!(room.len() == len && room.bytes().iter().all(|x| *x == piece as u8));
+            }
+        };
+        let [one, other] = &workers;
+        std::thread::scope(|s| {
+            s.spawn(|| way(&a, [one, other], &b));
+            s.spawn(|| way(&b, [other, one], &a));
+        });
+        for w in &workers {
+            let all = pieces * (LINK_PIECE as u64 - pieces);
+            assert!(
+                w.known.kept.moved().iter().all(|n| *n > all),
+                "not in place"
+            );
+            assert_eq!(w.counters.on_rdma.count(), 1);
+            // Each place is free again, though nothing more is sent.
+            let free = || (0..SLABS).map_while(|_| w.room(1)).count();
+            while free() < SLABS {
+                std::thread::yield_now();
+            }
+        }
+        one.leave_rdma();
+        let lost = expect(&b, other, 7, 10);
+        assert_eq!(lost.recv_timeout(LONG), Ok(Came::Lost));
+        assert!(!a.send(8, filled(one, 10, 1)));
+        drop((a, b, workers));
+        while fabric.pairs() + fabric.registered() > 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_link_that_cannot_move_goes_on_over_tcp() {
+        let fabric = Fabric::default();
+        fabric.cut(true);
+        let all = links();
+        let kept = || all.known.kept.clone();
+        let ends = moving(&fabric)
+            .map(|(conn, mover)| Link::start(conn, mover, kept(), all.counters.clone()).unwrap());
+        let [a, b] = ends;
+        let came = expect(&b, &all, 1, LINK_PIECE);
+        assert!(a.send(1, filled(&all, LINK_PIECE, 5)));
+        assert_eq!(came.recv_timeout(LONG), Ok(Came::Whole));
+        assert!(b.take(1).unwrap().bytes().iter().all(|x| *x == 5));
+        assert_eq!(
+            (all.counters.links.count(), all.counters.on_rdma.count()),
+            (2, 0)
+        );
+        a.fail();
+        let lost = expect(&b, &all, 2, 10);
+        assert_eq!(lost.recv_timeout(LONG), Ok(Came::Lost));
+        assert_eq!(all.counters.links.count(), 0);
     }
 }

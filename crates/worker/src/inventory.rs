@@ -20,6 +20,11 @@ impl Counter {
     pub fn down(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// What the executor has done. It alone writes here, once for each frame: no call pays for being
@@ -86,9 +91,7 @@ impl Inventory {
     /// What there is.
     pub fn holding(&self) -> Holding {
         let counters = lock(&self.counters);
-        let counts = counters
-            .iter()
-            .map(|(kind, c)| (*kind, c.0.load(Ordering::Relaxed)));
+        let counts = counters.iter().map(|(kind, c)| (*kind, c.count()));
         let there = counts.filter(|(_, n)| *n > 0);
         Holding {
             objects: there.map(|(kind, n)| (kind.to_string(), n)).collect(),

@@ -1,6 +1,6 @@
 //! A worker's life: wait for a session, execute its records, give everything back, exit.
 
-use crate::across::Links;
+use crate::across::{Counters, Links, Mover};
 use crate::ahead::Ahead;
 use crate::at_once::AtOnce;
 use crate::callback::Callbacks;
@@ -18,12 +18,14 @@ use crate::process::Process;
 use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
 use crate::turn::Turn;
-use crate::welcome::{Way, answer, greet, welcome};
+use crate::welcome::{Way, answer, attempt, greet, welcome};
 use crate::{Api, Beside, Offered, Setup, signals, sockets};
 use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Keeper};
 use busbar_control::attach::{Attach, Hidden, Order, Report};
-use busbar_control::hello::{Intent, NEWS, RDMA, Refusal, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
+use busbar_control::hello::{
+    Intent, NEWS, RDMA, Refusal, Road, SHARED_MEMORY, SIDE_CONNECTION, Welcome,
+};
 use busbar_transport::Connection;
 use busbar_transport::baton::Board;
 use busbar_transport::handover;
@@ -218,7 +220,11 @@ fn open(
         incoming: Arena::new(SLABS_IN).map_err(no_memory)?,
         outgoing: Arena::new(SLABS_OUT).map_err(no_memory)?,
         at_once: AtOnce::default(),
-        links: Links::new(inventory.counter("Link")).map_err(no_memory)?,
+        links: Links::new(Counters {
+            links: inventory.counter("Link"),
+            on_rdma: inventory.counter("LinkOnRdma"),
+        })
+        .map_err(no_memory)?,
         tally: inventory.tally.clone(),
     };
     let door = given.door.filter(|_| shares(attach));
@@ -443,6 +449,9 @@ impl Ears {
                     if self.way.take(road, self.channel.path()) {
                         self.channel.disconnect();
                     }
+                    if road == Road::Tcp {
+                        self.links.leave_rdma();
+                    }
                 }
                 Ok(Order::End { why }) => {
                     let said = Report::Ended { why: why.clone() };
@@ -452,13 +461,25 @@ impl Ears {
                 Ok(Order::Attach(attach)) if attach.hello.intent == Intent::Side => {
                     self.attach_side(&attach, fds.next());
                 }
+                Ok(Order::Attach(attach)) if attach.hello.intent == Intent::Try => {
+                    self.try_way(attach, fds.next());
+                }
                 Ok(Order::Attach(attach)) if attach.hello.intent == Intent::Link => {
                     let end = taken(fds.next(), &attach.keys);
-                    self.add_link(&attach, end.clone(), end);
+                    let way = self.way.of_links();
+                    let asked = attach.hello.features.iter().any(|f| f == RDMA);
+                    let moves = (asked && way.wish != Wish::Off).then_some(way);
+                    // The other server passes its end on when it has the welcome, so it is that end
+                    // which begins.
+                    let mover = moves.map(|way| -> Mover { Box::new(move |c| way.take(c).conn) });
+                    self.add_link(&attach, end.clone(), end, mover);
                 }
-                Ok(Order::Dialled { attach, keys }) => {
+                Ok(Order::Dialled { attach, keys, rdma }) => {
                     let client = taken(fds.next(), &attach.keys);
-                    self.add_link(&attach, client, taken(fds.next(), &keys));
+                    let way = self.way.of_links();
+                    let mover = || -> Mover { Box::new(move |c| way.offer(c).conn) };
+                    let mover = rdma.then(mover);
+                    self.add_link(&attach, client, taken(fds.next(), &keys), mover);
                 }
                 // A client that comes back knows that its old connection is dead; from here a cut
                 // link may look alive for long. Before the keeper gets the new one, or this would
@@ -488,13 +509,34 @@ impl Ears {
         answer(&*conn, &welcome);
     }
 
+    /// Sees whether a connection could move: on a thread, since it waits for the client.
+    fn try_way(&self, attach: Box<Attach>, fd: Option<OwnedFd>) {
+        let Some(conn) = taken(fd, &attach.keys) else {
+            return;
+        };
+        let way = self.way.clone();
+        let run = move || way.alone(|| attempt(conn, &attach, &way));
+        // Without it the client tries again later.
+        let _ = std::thread::Builder::new().name("try".into()).spawn(run);
+    }
+
     /// A link. Whoever waits to hear of that does so by a connection of its own, or by the link's.
-    fn add_link(&self, attach: &Attach, asker: Option<Arc<Stream>>, link: Option<Arc<Stream>>) {
+    fn add_link(
+        &self,
+        attach: &Attach,
+        asker: Option<Arc<Stream>>,
+        link: Option<Arc<Stream>>,
+        mover: Option<Mover>,
+    ) {
         let (Some(asker), Some(link)) = (asker, link) else {
             return;
         };
-        let welcome = match self.links.add(attach.hello.link.number, link) {
-            Ok(()) => welcome(attach, 0),
+        let features = mover.iter().map(|_| RDMA.into()).collect();
+        let welcome = match self.links.add(attach.hello.link.number, link, mover) {
+            Ok(()) => Welcome {
+                features,
+                ..welcome(attach, 0)
+            },
             Err(e) => Welcome::refuse(Refusal::new("link", e.to_string())),
         };
         answer(&*asker, &welcome);

@@ -29,6 +29,8 @@ pub(crate) struct Way {
     kept: AtomicBool,
     /// It was told to change, and the connection that it has now ends by that.
     changing: AtomicBool,
+    /// Its client is trying whether one could move.
+    trying: AtomicBool,
 }
 
 impl Way {
@@ -38,6 +40,15 @@ impl Way {
             settings,
             kept: AtomicBool::new(false),
             changing: AtomicBool::new(false),
+            trying: AtomicBool::new(false),
+        }
+    }
+
+    /// Runs one attempt ([`attempt`]) at a time.
+    pub(crate) fn alone(&self, run: impl FnOnce()) {
+        if !self.trying.swap(true, Ordering::AcqRel) {
+            run();
+            self.trying.store(false, Ordering::Release);
         }
     }
 
@@ -53,6 +64,18 @@ impl Way {
     /// Whether the connection that has ended was ended here, and its client is sure to come back.
     pub(crate) fn changes(&self) -> bool {
         self.changing.load(Ordering::Acquire)
+    }
+
+    /// What links move by, which are no session's own connection: where none may, they say so.
+    pub(crate) fn of_links(&self) -> Settings {
+        let settings = self.settings.clone();
+        match self.why_not() {
+            None => settings,
+            Some(_) => Settings {
+                wish: Wish::Off,
+                ..settings
+            },
+        }
     }
 
     /// Why no connection moves.
@@ -74,19 +97,30 @@ pub(crate) fn greet(
     way: &Way,
 ) -> (Arc<dyn Connection>, Report) {
     way.changing.store(false, Ordering::Release);
+    let Outcome { conn, why_not } = moved(conn, a, &mut welcome, way);
+    let path = conn.path().name().into();
+    (conn, Report::Attached { path, why: why_not })
+}
+
+/// Sees whether a connection of the session could move, on one that is nothing else.
+pub(crate) fn attempt(conn: Arc<dyn Connection>, a: &Attach, way: &Way) {
+    let mut welcome = welcome(a, 0);
+    // The client knows what came of it, and closes it.
+    drop(moved(conn, a, &mut welcome, way));
+}
+
+/// Welcomes a connection, and moves it if that can be done.
+fn moved(conn: Arc<dyn Connection>, a: &Attach, welcome: &mut Welcome, way: &Way) -> Outcome {
     let asked = a.hello.features.iter().any(|f| f == RDMA);
     let not = way.why_not();
     if !asked || not.is_some() {
-        answer(&*conn, &welcome);
-        let why = not.filter(|_| asked).map(Into::into);
-        let path = conn.path().name().into();
-        return (conn, Report::Attached { path, why });
+        answer(&*conn, welcome);
+        let why_not = not.filter(|_| asked).map(Into::into);
+        return Outcome { conn, why_not };
     }
     welcome.features.push(RDMA.into());
-    answer(&*conn, &welcome);
-    let Outcome { conn, why_not } = way.settings.offer(conn);
-    let path = conn.path().name().into();
-    (conn, Report::Attached { path, why: why_not })
+    answer(&*conn, welcome);
+    way.settings.offer(conn)
 }
 
 /// Says it.

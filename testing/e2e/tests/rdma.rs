@@ -4,7 +4,7 @@
 //! machine. Tests that need one do nothing without. `BUSBAR_FUZZ=100` opens a thousand sessions.
 
 use busbar_e2e::guarded::{Guarded, refused};
-use busbar_e2e::program::{Running, clear, finished, native, printed, remote, stats};
+use busbar_e2e::program::{Running, clear, finished, native, printed, remote, remote_at, stats};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
 use busbar_e2e::{opencl, proc, until};
@@ -519,6 +519,127 @@ fn a_port_that_is_down_for_half_a_minute_costs_a_session_nothing_but_its_path() 
     there.go_on();
     assert!(there.wait().success());
     server.wait_for_sessions(0);
+}
+
+/// A fabric that carries nothing yet does not cost a session the connection that it has.
+#[test]
+fn a_session_that_cannot_come_back_yet_keeps_its_connection() {
+    if !has_device() {
+        return;
+    }
+    let server = server();
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let said = || std::fs::read_to_string(&log).expect("a log");
+    let busbar = tree().busbar.to_str().expect("a path").to_string();
+    let mut c = Command::new(LITTLE_MEMORY[0]);
+    clear(&mut c);
+    // Without the right to lock more than it may, which is as much as it likes at first.
+    c.args(&LITTLE_MEMORY[1..3]);
+    c.args([&busbar, "run", "--server", &server.address, "--"]);
+    c.args([PROGRAM, "random-lines"]);
+    c.env("BUSBAR_SHM", "0").env("BUSBAR_STATS", "1");
+    c.env("BUSBAR_LOG", "info");
+    c.stderr(std::fs::File::create(&log).expect("a file"));
+    let limit = Duration::from_secs(500);
+    let mut here = Running::start_for(native(Path::new(PROGRAM)).arg("random-lines"), limit);
+    let mut there = Running::start_for(&mut c, limit);
+    let mut seed = 0;
+    let mut works = || {
+        seed += 1;
+        for p in [&mut here, &mut there] {
+            p.say(&format!("{seed} 60 65536"));
+        }
+        assert_eq!(here.line(), there.line(), "program {seed}");
+    };
+    let on = |path| until(path, || is_on(path)(&server.wait_for_sessions(1)));
+    let may_lock = |pid: u32, limit: &str| {
+        system(&format!("prlimit --pid {pid} --memlock={limit}:unlimited"));
+    };
+    works();
+    on("rdma");
+    let pid = server.sessions()[0]["pid"].as_u64();
+    let pid = pid.expect("a process") as u32;
+    system("ip link set v0 down");
+    on("tcp");
+    may_lock(pid, "65536");
+    system("ip link set v0 up");
+    let tries = || said().matches("RDMA was tried, and again in").count();
+    for n in 1..=2 {
+        until("it tries again", || (tries() >= n).then_some(()));
+        works();
+    }
+    assert!(said().contains("ulimit -l"), "{}", said());
+    assert_eq!(server.sessions()[0]["path"], "tcp");
+    may_lock(pid, "unlimited");
+    on("rdma");
+    works();
+    assert!(there.finish().1.success());
+    let said = said();
+    let line = said.lines().find_map(|l| l.strip_prefix("busbar-stats: "));
+    let stats: Value = serde_json::from_str(line.expect("a line")).expect("JSON");
+    // As the port went down, and to come back.
+    assert_eq!(stats["resumed"], 2, "{said}");
+}
+
+/// Copies between devices of two servers take the fabric from the one to the other, in place where
+/// it may see them, until an operator's word takes them off it.
+#[test]
+fn copies_between_two_servers_go_over_rdma() {
+    if !has_device() {
+        return;
+    }
+    let args = ["around".to_string(), (2 << 20).to_string(), 60.to_string()];
+    let program = Path::new(PROGRAM);
+    let devices = |o: Options| o.env("FAKEDEV_DEVICES", "2").arg("--rdma", "auto");
+    let wanted = printed(native(program).env("FAKEDEV_DEVICES", "4").args(&args));
+    let before = system("rdma resource show");
+    let limit = Duration::from_secs(500);
+    let linked = |sessions: &dyn Fn() -> Vec<Value>| {
+        until("a link on RDMA", || {
+            let session = sessions().pop()?;
+            (session["objects"]["LinkOnRdma"] == 1).then_some(session)
+        })
+    };
+    let ends = |program: Running| {
+        let (got, status) = program.finish();
+        assert!(status.success());
+        assert_eq!(got, wanted);
+    };
+
+    let servers = [(); 2].map(|()| devices(Options::default()).start());
+    let address = servers.each_ref().map(|s| s.address.clone()).join(",");
+    let mut c = remote_at(&address, program);
+    let there = Running::start_for(c.args(&args).env("BUSBAR_SHM", "0"), limit);
+    let [session, _] = servers.each_ref().map(|s| linked(&|| s.sessions()));
+    printed(&mut to_path(&servers[0].address, &session, "tcp"));
+    until("no link on RDMA", || {
+        let sessions = servers.iter().flat_map(Server::sessions);
+        let mut on = sessions.filter(|s| s["objects"]["LinkOnRdma"] == 1);
+        on.next().is_none().then_some(())
+    });
+    ends(there);
+
+    let guarded = [(); 2].map(|()| Guarded::start_with(|o, _| devices(o)));
+    let lines = guarded.each_ref().map(|g| g.line("rdma", &[]));
+    for (g, line) in guarded.iter().zip(&lines) {
+        g.login(line);
+    }
+    let mut c = guarded[0].run(PROGRAM, &args.each_ref().map(String::as_str));
+    c.env(
+        "BUSBAR_SERVER",
+        lines.each_ref().map(|l| l.line()).join(","),
+    );
+    let there = Running::start_for(c.env("BUSBAR_SHM", "0"), limit);
+    guarded.iter().for_each(|g| drop(linked(&|| g.sessions())));
+    ends(there);
+    for (server, g) in servers.iter().zip(&guarded) {
+        server.wait_for_sessions(0);
+        g.wait_for_sessions(0);
+    }
+    until("all that verbs had is free", || {
+        (system("rdma resource show") == before).then_some(())
+    });
 }
 
 #[test]

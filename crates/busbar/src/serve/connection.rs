@@ -85,7 +85,7 @@ fn attend(server: &Arc<Server>, known: Known, fresh: bool) {
     };
     match hello.intent {
         Intent::Open => sessions::open(server, known, refuse, busy),
-        Intent::Resume | Intent::Side => sessions::resume(server, known, refuse),
+        Intent::Resume | Intent::Side | Intent::Try => sessions::resume(server, known, refuse),
         Intent::Status => {
             let mut said = report::status(server, hello, &known.who);
             said.fit(MAX_WELCOME);

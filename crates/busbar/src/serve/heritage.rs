@@ -82,7 +82,13 @@ pub(super) fn pass(
 pub(super) fn is_of_a_session(hello: &Hello) -> bool {
     matches!(
         hello.intent,
-        Intent::Resume | Intent::Side | Intent::Kill | Intent::Ticket | Intent::Dial | Intent::Link
+        Intent::Resume
+            | Intent::Side
+            | Intent::Try
+            | Intent::Kill
+            | Intent::Ticket
+            | Intent::Dial
+            | Intent::Link
     )
 }
 

@@ -12,10 +12,11 @@ use super::reception::answer;
 use super::state::Server;
 use busbar_channel::{recv_hello, send_hello};
 use busbar_control::attach::{Attach, Hidden, Order};
-use busbar_control::hello::{Hello, Intent, Refusal, Ticket, Welcome};
+use busbar_control::hello::{Hello, Intent, RDMA, Refusal, Ticket, Welcome};
 use busbar_pool::Placing;
 use busbar_transport::Connection;
 use busbar_transport::handover;
+use busbar_transport::rdma::Wish;
 use busbar_transport::stream::{Route, Stream};
 use busbar_transport::tcp::Address;
 use busbar_transport::tls::{Client, Trust};
@@ -124,7 +125,7 @@ pub(super) fn dial(server: &Server, known: Known, refuse: impl Fn(&Stream, Refus
     let link = server
         .may_link(&who)
         .and_then(|()| reach(server, &hello, &who.tenant, here));
-    let link = match link {
+    let (link, rdma) = match link {
         Ok(link) => link,
         Err(r) => return refuse(&conn, r),
     };
@@ -144,6 +145,7 @@ pub(super) fn dial(server: &Server, known: Known, refuse: impl Fn(&Stream, Refus
     let order = Order::Dialled {
         attach: Box::new(attach),
         keys: Hidden(link.keys.clone()),
+        rdma,
     };
     let fds = [&client.fd, &link.fd];
     if handover::send(&worker.control, &order.to_json(), fds).is_err()
@@ -153,9 +155,14 @@ pub(super) fn dial(server: &Server, known: Known, refuse: impl Fn(&Stream, Refus
     }
 }
 
-/// Reaches the session at the other server that a client names; `here`: the client is on this very
-/// machine.
-fn reach(server: &Server, hello: &Hello, tenant: &str, here: bool) -> Result<Stream, Refusal> {
+/// Reaches the session at the other server that a client names, and whether that one would move to
+/// RDMA; `here`: the client is on this very machine.
+fn reach(
+    server: &Server,
+    hello: &Hello,
+    tenant: &str,
+    here: bool,
+) -> Result<(Stream, bool), Refusal> {
     let link = &hello.link;
     let Some(_place) = server.dials.begin(tenant) else {
         return Err(no("this server dials too many others at the moment"));
@@ -179,8 +186,8 @@ fn reach(server: &Server, hello: &Hello, tenant: &str, here: bool) -> Result<Str
             ));
             continue;
         }
-        match knock(a, hello) {
-            Ok(conn) => return Ok(conn),
+        match knock(a, hello, server.config.rdma) {
+            Ok(reached) => return Ok(reached),
             Err(e) => {
                 if e.kind() == io::ErrorKind::TimedOut {
                     server.silent.note(a, Instant::now());
@@ -195,8 +202,8 @@ fn reach(server: &Server, hello: &Hello, tenant: &str, here: bool) -> Result<Str
     })
 }
 
-/// Greets the session at the other server.
-fn knock(to: SocketAddr, hello: &Hello) -> io::Result<Stream> {
+/// Greets the session at the other server. Says whether it waits to be moved to RDMA, too.
+fn knock(to: SocketAddr, hello: &Hello, rdma: Wish) -> io::Result<(Stream, bool)> {
     let bad = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     let link = &hello.link;
     let tls = match link.key.as_str() {
@@ -211,6 +218,9 @@ fn knock(to: SocketAddr, hello: &Hello) -> io::Result<Stream> {
     let mut ours = Hello::new(Intent::Link);
     ours.session = link.session.clone();
     ours.link.ticket = link.ticket.clone();
+    if rdma != Wish::Off {
+        ours.features.push(RDMA.into());
+    }
     let body = serde_json::to_vec(&ours).unwrap_or_default();
     send_hello(&conn, Kind::Hello, &body)?;
     // All of it: one byte now and then would hold the place of another link.
@@ -221,7 +231,8 @@ fn knock(to: SocketAddr, hello: &Hello) -> io::Result<Stream> {
     }
     conn.send_timeout(None)?;
     conn.recv_timeout(None)?;
-    Ok(conn)
+    let moves = said.features.iter().any(|f| f == RDMA);
+    Ok((conn, moves))
 }
 
 #[cfg(test)]
@@ -244,7 +255,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(20));
             }
         });
-        assert!(knock(to, &Hello::new(Intent::Dial)).is_err());
+        assert!(knock(to, &Hello::new(Intent::Dial), Wish::Off).is_err());
         other.join().unwrap();
     }
 }

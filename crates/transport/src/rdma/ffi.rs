@@ -20,6 +20,9 @@ pub(super) struct Context {
     ops: Ops,
     cmd_fd: c_int,
     pub(super) async_fd: c_int,
+    vectors: c_int,
+    lock: [u64; 5],
+    extended: usize,
 }
 
 /// The table of what a device's driver does itself. Gaps are what has other ways by now.
@@ -36,6 +39,29 @@ struct Ops {
     post_send: unsafe extern "C" fn(*mut Raw, *mut Send, *mut *mut Send) -> c_int,
     post_recv: unsafe extern "C" fn(*mut Raw, *mut Receive, *mut *mut Receive) -> c_int,
     after: [*const c_void; 5],
+}
+
+/// What lies just before the context of a device where that says so ([`EXTENDED`]): more of the
+/// table, which grows upwards, and how many bytes all of it has.
+#[repr(C)]
+struct Before {
+    query_device:
+        Option<unsafe extern "C" fn(*mut Context, *const c_void, *mut DeviceFacts, usize) -> c_int>,
+    between: [*const c_void; 11],
+    size: usize,
+}
+
+/// In a context that has something before it.
+const EXTENDED: usize = usize::MAX;
+
+/// What a device says of itself, as far as it is looked into; a newer library knows more.
+#[repr(C)]
+struct DeviceFacts {
+    before: [u64; 30],
+    /// Of paging: in general; of reliable queue pairs.
+    paging: u64,
+    paging_reliable: u32,
+    rest: [u32; 37],
 }
 
 /// A completion queue.
@@ -237,7 +263,9 @@ pub(super) struct Event {
 
 const _: () = {
     use std::mem::offset_of;
-    assert!(offset_of!(Context, async_fd) == 268);
+    assert!(offset_of!(Context, async_fd) == 268 && offset_of!(Context, extended) == 320);
+    assert!(size_of::<Before>() == 104 && size_of::<Context>() == 328);
+    assert!(size_of::<DeviceFacts>() == 400 && offset_of!(DeviceFacts, paging_reliable) == 248);
     assert!(offset_of!(Ops, poll_cq) == 88 && offset_of!(Ops, post_send) == 200);
     assert!(size_of::<Ops>() == 256);
     assert!(offset_of!(Raw, number) == 52 && offset_of!(Channel, fd) == 8);
@@ -273,6 +301,10 @@ pub(super) const LOCAL_WRITE: c_int = 1;
 pub(super) const REMOTE_WRITE: c_int = 2;
 pub(super) const REMOTE_READ: c_int = 4;
 pub(super) const WINDOWS: c_int = 16;
+pub(super) const ON_DEMAND: c_int = 64;
+/// What a device says of paging: that it does, and that reads of such memory do.
+pub(super) const PAGING: u64 = 1;
+pub(super) const PAGED_READS: u64 = 8;
 /// States of a queue pair.
 pub(super) const INIT: c_int = 1;
 pub(super) const READY_TO_RECEIVE: c_int = 2;
@@ -417,6 +449,36 @@ pub(super) unsafe fn alloc_mw(context: *mut Context, domain: *mut Domain) -> *mu
             .ops
             .alloc_mw
             .map_or(std::ptr::null_mut(), |f| f(domain, SECOND))
+    }
+}
+
+/// What a device says of on-demand paging, in general and of reliable queue pairs: bits, none where
+/// it says nothing.
+///
+/// # Safety
+/// A live context.
+pub(super) unsafe fn paging(context: *mut Context) -> [u64; 2] {
+    // SAFETY: passed on to the caller; what lies before the context is looked at if it says that
+    // there is something, and long enough.
+    unsafe {
+        if (*context).extended != EXTENDED {
+            return [0; 2];
+        }
+        let before = context.cast::<Before>().sub(1);
+        let there = (*before).size >= size_of::<Before>() + size_of::<Context>();
+        let Some(ask) = (*before).query_device.filter(|_| there) else {
+            return [0; 2];
+        };
+        let mut facts: DeviceFacts = std::mem::zeroed();
+        match ask(
+            context,
+            std::ptr::null(),
+            &raw mut facts,
+            size_of::<DeviceFacts>(),
+        ) {
+            0 => [facts.paging, facts.paging_reliable.into()],
+            _ => [0; 2],
+        }
     }
 }
 

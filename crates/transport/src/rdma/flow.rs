@@ -3,7 +3,7 @@
 use super::block::{RING, Reference};
 use super::ring::{Input, LENDS, LOOKS, MOST, Out, Ring};
 use crate::lock::lock;
-use crate::{Connection, Kept};
+use crate::{Connection, Held, Kept};
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -12,12 +12,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 impl Ring {
-    fn send_all(&self, bufs: &[IoSlice<'_>]) -> io::Result<()> {
+    fn send_all(&self, bufs: &[IoSlice<'_>], held: Option<&Held>) -> io::Result<()> {
         let mut out = lock(&self.out);
         let mut run: Vec<&[u8]> = Vec::with_capacity(bufs.len());
         for buf in bufs {
             let before: usize = run.iter().map(|b| b.len()).sum();
-            match self.lend(buf, before)? {
+            match self.lend(buf, before, held)? {
                 None => run.push(buf),
                 Some((ahead, reference)) => {
                     let reference = reference.to_bytes();
@@ -115,7 +115,13 @@ impl Ring {
 impl Connection for Ring {
     fn send(&self, bufs: &mut [IoSlice<'_>]) -> io::Result<()> {
         self.check()?;
-        self.send_all(bufs).or_else(|e| self.fail(&e))
+        self.send_all(bufs, None).or_else(|e| self.fail(&e))
+    }
+
+    fn send_held(&self, bufs: &mut [IoSlice<'_>], held: Held) -> io::Result<()> {
+        self.check()?;
+        let sent = self.send_all(bufs, Some(&held));
+        sent.or_else(|e| self.fail(&e))
     }
 
     fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {

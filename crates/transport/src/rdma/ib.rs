@@ -195,6 +195,14 @@ impl Open {
         }
     }
 
+    /// Whether the device reads and writes memory that is not locked, over the queue pairs that
+    /// are used here.
+    fn pages(&self) -> bool {
+        // SAFETY: an open device.
+        let [general, reliable] = unsafe { ffi::paging(self.context) };
+        general & ffi::PAGING > 0 && reliable & ffi::PAGED_READS == ffi::PAGED_READS
+    }
+
     fn named(api: &'static Api, name: &str) -> io::Result<Self> {
         let mut n = 0;
         // SAFETY: as in `find`.
@@ -442,6 +450,11 @@ impl Pair for IbPair {
             Access::Sent => 0,
             Access::Written => ffi::LOCAL_WRITE | ffi::REMOTE_WRITE,
             Access::Lent => ffi::LOCAL_WRITE | ffi::WINDOWS,
+            Access::Paged if self.domain.open.pages() => {
+                ffi::LOCAL_WRITE | ffi::WINDOWS | ffi::ON_DEMAND
+            }
+            Access::Paged => return Err(io::ErrorKind::Unsupported.into()),
+            Access::Open => ffi::LOCAL_WRITE | ffi::REMOTE_WRITE | ffi::REMOTE_READ,
         };
         // SAFETY: the caller vouches for the memory; it is of our domain.
         unsafe {

@@ -1,10 +1,12 @@
 //! Long slices of memory that stays: lent by one end of a ring, and read by the other.
 
 use super::block::{BUFFER, READS, RING, Reference, STEP};
-use super::ring::{Input, LEND, LENDS_NOTHING, LONGEST_SLEEP, LOOK, Queue, READ_ID, Ring, WINDOWS};
+use super::ring::{
+    Input, LEND, LENDS_NOTHING, LONGEST_SLEEP, LOOK, Lending, Queue, READ_ID, Ring, WINDOWS,
+};
 use super::verbs::{Access, Loan, Read, Region};
 use crate::lock::lock;
-use crate::{Memory, wait_any};
+use crate::{Held, Memory, wait_any};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -17,14 +19,21 @@ impl Ring {
         let register = |whole| {
             // SAFETY: it stays until it is forgotten, and with it the registration; what is lent of
             // it keeps that until the peer has read it.
-            unsafe { self.pair.register(whole, Access::Lent) }.ok()
+            let how = |access| unsafe { self.pair.register(whole, access) };
+            // Locked it is faster, and where it cannot be, the device may do without.
+            how(Access::Lent).or_else(|_| how(Access::Paged)).ok()
         };
         self.kept.get()?.made(bytes, &self.me, register)
     }
 
     /// Lends bytes that are to be sent behind `before` others, if that can be done: how many of the
     /// first go ahead as they are, and what takes the place of the rest.
-    pub(super) fn lend(&self, buf: &[u8], before: usize) -> io::Result<Option<(usize, Reference)>> {
+    pub(super) fn lend(
+        &self,
+        buf: &[u8],
+        before: usize,
+        held: Option<&Held>,
+    ) -> io::Result<Option<(usize, Reference)>> {
         // Only whoever sends moves on.
         let sent = self.sent.load(Ordering::Relaxed) + before as u64;
         // The reference lies in one piece.
@@ -49,7 +58,11 @@ impl Ring {
         let key = unsafe { self.pair.open(window, &region, loan)? };
         queue.windows[window] = Some(region);
         let end = sent + (ahead + Reference::SIZE) as u64;
-        queue.loans.push_back((end, window));
+        queue.loans.push_back(Lending {
+            end,
+            window,
+            _held: held.cloned(),
+        });
         self.lent.fetch_add(1, Ordering::Release);
         if let Some(kept) = self.kept.get() {
             kept.count_sent(len);

@@ -23,7 +23,7 @@
 use super::block::{BUFFER, Block, PAGE, READS, RING, Reference};
 use super::verbs::{Access, Address, Device, Pair, Region, Room, Write};
 use crate::lock::lock;
-use crate::{Alarm, Connection, Kept, Memory, Owner, wait_any};
+use crate::{Alarm, Connection, Held, Kept, Memory, Owner, wait_any};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -178,13 +178,23 @@ pub(super) struct Queue {
     words: u64,
     /// Reads that are done.
     pub(super) reads: u64,
-    /// What is lent, and where in the stream its reference ends.
-    pub(super) loans: VecDeque<(u64, usize)>,
+    /// What is lent, the first first.
+    pub(super) loans: VecDeque<Lending>,
     /// What windows are open on, by their numbers, and those that are closed.
     pub(super) windows: Vec<Option<Arc<Region>>>,
     pub(super) closed: Vec<usize>,
     /// No window more can be made.
     pub(super) no_more: bool,
+}
+
+/// Bytes that are lent.
+pub(super) struct Lending {
+    /// Where in the stream their reference ends.
+    pub(super) end: u64,
+    /// The window on them.
+    pub(super) window: usize,
+    /// What keeps their memory from others, if anything has to.
+    pub(super) _held: Option<Held>,
 }
 
 /// What has come, and what the peer was told of it.
@@ -591,7 +601,8 @@ impl Ring {
 
     /// The peer has taken so many bytes, and with them what was lent there.
     pub(super) fn take_back(&self, queue: &mut Queue, taken: u64) -> io::Result<()> {
-        while let Some((_, window)) = queue.loans.pop_front_if(|(end, _)| *end <= taken) {
+        while let Some(lent) = queue.loans.pop_front_if(|lent| lent.end <= taken) {
+            let window = lent.window;
             self.pair.close(window, CLOSE_ID | window as u64)?;
         }
         Ok(())

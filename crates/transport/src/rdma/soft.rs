@@ -42,6 +42,7 @@ struct Net {
     made: u32,
     keys: u32,
     refuses: bool,
+    pages: bool,
     no_windows: bool,
     cut: bool,
     held: bool,
@@ -86,6 +87,13 @@ enum May {
     Be(Access),
     /// The peer reads it through a window, which has this number.
     BeRead(usize),
+}
+
+impl May {
+    /// Whether it may be lent, and read to.
+    fn lend(self) -> bool {
+        matches!(self, Self::Be(Access::Lent | Access::Paged))
+    }
 }
 
 struct Known {
@@ -186,7 +194,7 @@ impl State {
                 len,
                 key,
             } => {
-                let lent = |k: &Known| k.keys.local == of && k.may == May::Be(Access::Lent);
+                let lent = |k: &Known| k.keys.local == of && k.may.lend();
                 let whole = self.regions.iter().find(|k| lent(k));
                 let known = whole.is_some_and(|k| k.has(start, len));
                 if !known || self.regions.iter().any(|k| opened(k, window)) {
@@ -302,7 +310,9 @@ impl Net {
         }
         let to = w.to as usize;
         let open = |k: &Known| {
-            k.may == May::Be(Access::Written) && k.keys.remote == w.remote && k.has(to, w.len)
+            matches!(k.may, May::Be(Access::Written | Access::Open))
+                && k.keys.remote == w.remote
+                && k.has(to, w.len)
         };
         if w.len > 0 && !there.regions.iter().any(open) {
             return Err(Fault::RemoteAccess);
@@ -330,7 +340,9 @@ impl Net {
         let own = self.pairs.get(&number).ok_or(Fault::Unreachable)?;
         let to = r.to as usize;
         let known = |k: &Known| {
-            k.may == May::Be(Access::Lent) && k.keys.local == r.local && k.has(to, r.len)
+            (k.may.lend() || k.may == May::Be(Access::Open))
+                && k.keys.local == r.local
+                && k.has(to, r.len)
         };
         if !own.regions.iter().any(known) {
             return Err(Fault::LocalProtection);
@@ -338,7 +350,9 @@ impl Net {
         let there = self.there(number, peer)?;
         let from = r.from as usize;
         let lent = |k: &Known| {
-            matches!(k.may, May::BeRead(_)) && k.keys.remote == r.remote && k.has(from, r.len)
+            matches!(k.may, May::BeRead(_) | May::Be(Access::Open))
+                && k.keys.remote == r.remote
+                && k.has(from, r.len)
         };
         if !there.regions.iter().any(lent) {
             return Err(Fault::RemoteAccess);
@@ -359,6 +373,11 @@ impl Fabric {
     /// Whether memory can be registered from now on.
     pub fn refuse_memory(&self, refuses: bool) {
         lock(&self.0).refuses = refuses;
+    }
+
+    /// Whether it can be registered without being locked from now on.
+    pub fn page(&self, pages: bool) {
+        lock(&self.0).pages = pages;
     }
 
     /// Whether windows can be made from now on.
@@ -525,8 +544,11 @@ impl Pair for Soft {
 
     unsafe fn register(&self, memory: Memory, access: Access) -> io::Result<Region> {
         let mut net = lock(&self.net);
-        if net.refuses {
-            return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+        match access {
+            Access::Paged if !net.pages => return Err(io::ErrorKind::Unsupported.into()),
+            Access::Paged => {}
+            _ if net.refuses => return Err(io::Error::from_raw_os_error(libc::ENOMEM)),
+            _ => {}
         }
         net.keys += 2;
         net.did.registrations += 1;

@@ -484,6 +484,26 @@ fn memory_and_windows_that_cannot_be_had_leave_the_bytes_to_the_ring() {
 }
 
 #[test]
+fn memory_that_cannot_be_locked_is_moved_in_place_by_a_device_that_pages() {
+    let n = 5 << 20;
+    for pages in [false, true] {
+        let fabric = Fabric::default();
+        let (a, b) = pair_on(&fabric.device());
+        let (from, mut to) = (Stays::new(pattern(n, 3)), Stays::new(vec![0; n]));
+        a.attend(&from.kept);
+        b.attend(&to.kept);
+        fabric.refuse_memory(true);
+        fabric.page(pages);
+        slices(&a, &b, &from.bytes, &mut to.bytes, SIZES);
+        assert_eq!(fabric.did().reads > 0, pages);
+        let ([sent, _], [_, received]) = (from.kept.moved(), to.kept.moved());
+        assert_eq!((sent > 0, received > 0), (pages, pages));
+        drop((a, b));
+        assert_eq!((fabric.pairs(), fabric.registered()), (0, 0));
+    }
+}
+
+#[test]
 fn what_is_lent_is_so_until_it_was_read_and_registered_until_it_is_forgotten() {
     let fabric = Fabric::default();
     let (a, b) = pair_on(&fabric.device());
@@ -510,6 +530,39 @@ fn what_is_lent_is_so_until_it_was_read_and_registered_until_it_is_forgotten() {
     assert_eq!(fabric.lent(), 0);
     drop((a, b));
     assert_eq!((fabric.pairs(), fabric.registered()), (0, 0));
+}
+
+#[test]
+fn what_is_held_for_a_slice_is_so_until_the_peer_has_read_it() {
+    let d = device();
+    let (a, b) = pair_on(&d);
+    let n = 1 << 20;
+    let (from, mut got) = (Stays::new(pattern(n, 3)), vec![0; n]);
+    a.attend(&from.kept);
+    let send_held = |bytes: &[u8]| {
+        let held: Arc<()> = Arc::default();
+        a.send_held(
+            &mut [IoSlice::new(b"head"), IoSlice::new(bytes)],
+            held.clone(),
+        )
+        .unwrap();
+        held
+    };
+    let [first, second] = [(); 2].map(|()| send_held(&from.bytes));
+    let is_held = |held: &Arc<()>| Arc::strong_count(held) > 1;
+    for held in [&first, &second] {
+        assert!(is_held(&first) == std::ptr::eq(held, &first) && is_held(&second));
+        b.recv_exact(&mut got[..4]).unwrap();
+        b.recv_exact(&mut got).unwrap();
+        assert!(got == from.bytes);
+        looks(&a, || !is_held(held));
+    }
+    // What is copied is free at once, and what is lent as a connection ends is so with it.
+    assert!(!is_held(&send_held(&pattern(n, 4))));
+    let last = send_held(&from.bytes);
+    assert!(is_held(&last));
+    drop(a);
+    assert!(!is_held(&last));
 }
 
 #[test]

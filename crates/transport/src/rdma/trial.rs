@@ -1,8 +1,9 @@
-//! One end of a measurement between two devices: what writes of a queue pair do, without a ring.
+//! One end of a measurement between two devices: what writes and reads of a queue pair do, without
+//! a ring.
 //!
 //! One end at a time is active; the other one calls [`Trial::serve`] meanwhile.
 
-use super::verbs::{Access, Address, Device, Pair, Region, Room, Write};
+use super::verbs::{Access, Address, Device, Pair, Read, Region, Room, Write};
 use crate::Memory;
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
@@ -52,7 +53,7 @@ impl Trial {
         let mut memory = vec![0; MEMORY];
         let (start, len) = (memory.as_mut_ptr(), memory.len());
         // SAFETY: fields are dropped in their order, and nobody looks at what is in there.
-        let region = unsafe { pair.register(Memory { start, len }, Access::Written)? };
+        let region = unsafe { pair.register(Memory { start, len }, Access::Open)? };
         pair.receive(READY)?;
         Ok(Self {
             pair,
@@ -142,13 +143,40 @@ impl Trial {
         Ok(n)
     }
 
+    fn read(&self, id: u64, at: usize, len: usize) -> io::Result<()> {
+        let peer = self.peer.ok_or(ErrorKind::NotConnected)?;
+        let read = Read {
+            id,
+            to: self.start.wrapping_add(at),
+            len,
+            local: self.region.keys.local,
+            from: peer.at + at as u64,
+            remote: peer.key,
+        };
+        // SAFETY: as with writes.
+        unsafe { self.pair.read(&read) }
+    }
+
     /// Writes for so long, and at least once: how many bytes, and in which time.
     pub fn writes(&self, time: Duration) -> io::Result<(u64, Duration)> {
+        self.moves(time, |id, at| self.write(id, at, CHUNK, 0))
+    }
+
+    /// As [`Trial::writes`], by reads; the other end has nothing to do with it.
+    pub fn reads(&self, time: Duration) -> io::Result<(u64, Duration)> {
+        self.moves(time, |id, at| self.read(id, at, CHUNK))
+    }
+
+    fn moves(
+        &self,
+        time: Duration,
+        one: impl Fn(u64, usize) -> io::Result<()>,
+    ) -> io::Result<(u64, Duration)> {
         let start = Instant::now();
         let (mut sent, mut done) = (0, 0);
         while sent == 0 || start.elapsed() < time {
             let at = sent as usize * CHUNK % MEMORY;
-            self.write(sent, at, CHUNK, 0)?;
+            one(sent, at)?;
             sent += 1;
             if sent - done == DEPTH {
                 done += self.some()?;
@@ -219,10 +247,14 @@ mod tests {
 
     #[test]
     fn writes_and_round_trips_are_counted() {
-        let ends = both(&Fabric::default());
+        let fabric = Fabric::default();
+        let ends = both(&fabric);
         let (bytes, time) = with(&ends, |e| e.writes(Duration::ZERO)).unwrap();
         assert_eq!(bytes, CHUNK as u64);
         assert!(time > Duration::ZERO);
+        let before = fabric.did().reads;
+        let (bytes, _) = with(&ends, |e| e.reads(Duration::from_millis(1))).unwrap();
+        assert_eq!(bytes, (fabric.did().reads - before) * CHUNK as u64);
         // More than the other end is ready for at first.
         let n = 2 * READY;
         let trips = |most| with(&ends, |e| e.round_trips(n, most)).unwrap().len();
@@ -239,6 +271,7 @@ mod tests {
         fabric.cut(true);
         let e = with(&ends, |e| e.writes(Duration::ZERO)).unwrap_err();
         assert!(e.to_string().contains("does not answer"), "{e}");
+        assert!(with(&both(&fabric), |e| e.reads(Duration::ZERO)).is_err());
         fabric.refuse_memory(true);
         assert!(Trial::new(&*fabric.device()).is_err());
     }

@@ -31,6 +31,11 @@ pub enum Access {
     Written,
     /// Reads of this end put bytes there, and the peer reads what is lent to it.
     Lent,
+    /// As [`Access::Lent`], without being locked: the device has pages brought in as it gets to
+    /// them (on-demand paging). An error where it cannot.
+    Paged,
+    /// The peer reads and writes all of it, as this end does: for what nothing depends on.
+    Open,
 }
 
 /// What registered memory is called.
