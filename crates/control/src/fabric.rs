@@ -56,7 +56,8 @@ pub struct Port {
     pub gids: Vec<Gid>,
     /// The network device that it belongs to.
     pub net: Option<Net>,
-    /// What it has counted, by name.
+    /// What it has counted, by name; what its network device has of pauses and losses begins with
+    /// `net.`.
     pub counters: BTreeMap<String, u64>,
 }
 
@@ -109,6 +110,11 @@ pub enum Step {
         /// In ms.
         ms: u32,
     },
+    /// As [`Step::Write`], by reads of what the other end has.
+    Read {
+        /// In ms.
+        ms: u32,
+    },
     /// Write a word and wait for one, so many times.
     RoundTrips {
         /// How often.
@@ -129,7 +135,7 @@ pub enum Reply {
     },
     /// It is connected.
     Connected,
-    /// So much was written.
+    /// So much was written, or read.
     Wrote {
         /// Bytes.
         bytes: u64,

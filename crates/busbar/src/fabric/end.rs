@@ -87,6 +87,12 @@ impl End {
                 let ns = time.as_nanos() as u64;
                 Reply::Wrote { bytes, ns }
             }
+            Step::Read { ms } => {
+                let time = Duration::from_millis((*ms).into()).min(LONGEST);
+                let (bytes, time) = trial()?.reads(time).map_err(text)?;
+                let ns = time.as_nanos() as u64;
+                Reply::Wrote { bytes, ns }
+            }
             Step::RoundTrips { count } => {
                 let count = (*count).clamp(1, MOST_TRIPS);
                 let mut all = trial()?.round_trips(count, LONGEST).map_err(text)?;

@@ -29,8 +29,10 @@ pub struct Seen {
     pub name: String,
     /// Why nothing of the rest is known.
     pub error: Option<String>,
-    /// Its devices, before and after the measurements.
+    /// Its devices, before the measurements ...
     pub machine: Machine,
+    /// ... and after them.
+    pub after: Machine,
     /// By how much its ports' counters of trouble have grown between the two.
     pub grown: BTreeMap<String, u64>,
     /// What a session would find.
@@ -52,8 +54,11 @@ const TROUBLE: [&str; 9] = [
     "slow_restart",
 ];
 
-/// Those that only count what congestion control does.
+/// Those that only count what congestion control does, ...
 const CONGESTION: [&str; 2] = ["cnp", "ecn"];
+
+/// ... and those that say of somebody who was asked to wait (PFC).
+const PAUSES: [&str; 2] = ["pause", "pfc"];
 
 impl Seen {
     /// The port that sessions use.
@@ -64,11 +69,9 @@ impl Seen {
     }
 
     /// Compares the counters with what they are after the measurements.
-    pub fn compare(&mut self, after: &Machine) {
-        let is_one = |name: &str| {
-            let has = |parts: &[&str]| parts.iter().any(|p| name.contains(p));
-            has(&TROUBLE) || has(&CONGESTION)
-        };
+    pub fn compare(&mut self, after: Machine) {
+        let is_one =
+            |name: &str| has(name, &TROUBLE) || has(name, &CONGESTION) || has(name, &PAUSES);
         for (was, is) in self.machine.devices.iter().zip(&after.devices) {
             for (was, port) in was.ports.iter().zip(&is.ports) {
                 for (name, n) in port.counters.iter().filter(|(n, _)| is_one(n)) {
@@ -80,7 +83,13 @@ impl Seen {
                 }
             }
         }
+        self.after = after;
     }
+}
+
+/// Whether a counter's name has one of these parts.
+fn has(name: &str, parts: &[&str]) -> bool {
+    parts.iter().any(|p| name.contains(p))
 }
 
 /// A packet's bytes for a network whose packets have so many: verbs' own headers take 96.
@@ -116,6 +125,7 @@ pub fn all(machines: &[Seen], pairs: &[Measured], least: f64) -> Vec<Finding> {
         machine(m, &mut Notes { at, all: &mut all });
     }
     widths(machines, &mut all);
+    alike(machines, &mut all);
     for p in pairs {
         let at = format!("{} -> {}", p.from, p.to);
         let (at, all) = (&*at, &mut all);
@@ -170,13 +180,20 @@ fn machine(m: &Seen, notes: &mut Notes<'_>) {
                     with `--rdma off` may have no right to use any";
         notes.add(true, why.clone(), todo);
     }
-    let lossy = |name: &str| !CONGESTION.iter().any(|p| name.contains(p));
-    let lost = m.grown.iter().filter(|(name, _)| lossy(name));
-    let lost: Vec<_> = lost.map(|(name, by)| format!("{name} by {by}")).collect();
-    if !lost.is_empty() {
-        let what = format!("while it was measured there grew {}", lost.join(", "));
+    let grew = |is_one: &dyn Fn(&str) -> bool| {
+        let of = m.grown.iter().filter(|(name, _)| is_one(name));
+        let of: Vec<_> = of.map(|(name, by)| format!("{name} by {by}")).collect();
+        (!of.is_empty()).then(|| format!("while it was measured there grew {}", of.join(", ")))
+    };
+    if let Some(what) = grew(&|n| !has(n, &CONGESTION) && !has(n, &PAUSES)) {
         let todo = "packets were lost or late: look at PFC and ECN at the switch's ports, and at \
                     cables";
+        notes.add(false, what, todo);
+    }
+    if let Some(what) = grew(&|n| has(n, &PAUSES)) {
+        let todo = "somebody was told to wait: received pauses say of a congested switch, sent \
+                    ones that this machine takes packets too slowly (its slot's lanes of PCIe, a \
+                    card on another socket than its memory)";
         notes.add(false, what, todo);
     }
 }
@@ -247,6 +264,52 @@ fn widths(machines: &[Seen], all: &mut Vec<Finding>) {
     }
 }
 
+/// Settings of the ports in use that differ: packets are treated by those of each hop.
+fn alike(machines: &[Seen], all: &mut Vec<Finding>) {
+    type Of = fn(&Port) -> Option<String>;
+    let settings: [(&str, Of); 4] = [
+        ("PFC", |p| p.net.as_ref()?.pfc.clone()),
+        ("ECN", |p| p.net.as_ref()?.ecn.clone()),
+        ("DSCP", |p| p.net.as_ref()?.dscp.clone()),
+        ("rate", |p| p.rate.map(|r| format!("{r} Gb/s"))),
+    ];
+    for (name, of) in settings {
+        let told = |m: &Seen| Some((m.name.clone(), of(m.port()?)?));
+        let mut told = machines.iter().filter_map(told);
+        let Some((first_at, first)) = told.next() else {
+            continue;
+        };
+        for (at, other) in told.filter(|(_, other)| *other != first) {
+            let shown = |s: &str| {
+                if s.is_empty() {
+                    "off".into()
+                } else {
+                    s.to_string()
+                }
+            };
+            let what = format!(
+                "its {name} is {}, and that of {first_at} is {}",
+                shown(&other),
+                shown(&first)
+            );
+            let todo = match name {
+                "rate" => {
+                    "nothing, if the cards differ: the slower one bounds what lies between \
+                           them; else look at its cable and at the switch's port"
+                }
+                _ => "set the same on all machines and at the switch between them",
+            };
+            let (fails, todo) = (false, todo.into());
+            all.push(Finding {
+                at,
+                fails,
+                what,
+                todo,
+            });
+        }
+    }
+}
+
 fn pair(p: &Measured, least: f64, notes: &mut Notes<'_>) {
     if let Some(why) = &p.why_not {
         let todo = match p.mtu {
@@ -270,16 +333,19 @@ fn pair(p: &Measured, least: f64, notes: &mut Notes<'_>) {
         );
         notes.add(true, what, &todo);
     }
-    if let (Some(rate), Some(line)) = (p.write_gbps, p.line_gbps)
-        && rate < line * least / 100.0
-    {
-        let what = format!(
-            "writes do {rate:.2} Gb/s, which is {:.0} % of {line} Gb/s, and {least} % are expected",
-            100.0 * rate / line
-        );
-        let todo = "look for a slot with too few lanes of PCIe, for other traffic, and for a card \
-                    on another socket than its memory";
-        notes.add(true, what, todo);
+    for (kind, rate) in [("writes", p.write_gbps), ("reads", p.read_gbps)] {
+        if let (Some(rate), Some(line)) = (rate, p.line_gbps)
+            && rate < line * least / 100.0
+        {
+            let what = format!(
+                "{kind} do {rate:.2} Gb/s, which is {:.0} % of {line} Gb/s, and {least} % are \
+                 expected",
+                100.0 * rate / line
+            );
+            let todo = "look for a slot with too few lanes of PCIe, for other traffic, and for a \
+                        card on another socket than its memory";
+            notes.add(true, what, todo);
+        }
     }
 }
 
@@ -363,7 +429,7 @@ mod tests {
     #[test]
     fn each_fault_of_a_machine_is_named_and_says_what_to_do() {
         type Break = fn(&mut Seen);
-        let cases: [(Break, bool, &str, &str); 12] = [
+        let cases: [(Break, bool, &str, &str); 13] = [
             (
                 |m| m.error = Some("b went away".into()),
                 true,
@@ -435,17 +501,31 @@ mod tests {
                     let mut after = m.machine.clone();
                     let counters = &mut after.devices[0].ports[0].counters;
                     counters.values_mut().for_each(|n| *n += 7);
-                    m.compare(&after);
+                    m.compare(after);
+                    assert_eq!(port(m).counters["out_of_sequence"], 5);
+                    assert_eq!(m.after.devices[0].ports[0].counters["out_of_sequence"], 12);
                 },
                 false,
                 "mlx5_0/1 out_of_sequence by 7",
                 "PFC and ECN",
             ),
+            (
+                |m| {
+                    let name = || "net.rx_prio3_pause".to_string();
+                    port(m).counters.insert(name(), 1);
+                    let mut after = m.machine.clone();
+                    after.devices[0].ports[0].counters.insert(name(), 4);
+                    m.compare(after);
+                },
+                false,
+                "net.rx_prio3_pause by 3",
+                "told to wait",
+            ),
         ];
         for (spoil, fails, what, todo) in cases {
             let mut bad = good("b");
             spoil(&mut bad);
-            let found = only(&[good("a"), bad], &[]);
+            let found = only(&[bad], &[]);
             assert_eq!((&*found.at, found.fails), ("b", fails), "{found:?}");
             assert!(found.what.contains(what), "{found:?}");
             assert!(found.todo.contains(todo), "{found:?}");
@@ -486,11 +566,50 @@ mod tests {
     }
 
     #[test]
+    fn settings_that_differ_between_machines_are_named() {
+        type Set = fn(&mut Port);
+        let cases: [(Set, &str); 3] = [
+            (
+                |p| p.net.as_mut().unwrap().pfc = Some("4".into()),
+                "its PFC is 4, and that of a is 3",
+            ),
+            (
+                |p| p.net.as_mut().unwrap().pfc = Some(String::new()),
+                "its PFC is off, and that of a is 3",
+            ),
+            (
+                |p| p.rate = Some(25.0),
+                "its rate is 25 Gb/s, and that of a is 100 Gb/s",
+            ),
+        ];
+        for (set, what) in cases {
+            let mut other = good("b");
+            set(port(&mut other));
+            let found = all(&[good("a"), other], &[], 92.0);
+            let of = found.iter().find(|f| f.what == what);
+            assert!(of.is_some_and(|f| f.at == "b" && !f.fails), "{found:?}");
+        }
+        // What one of them does not tell differs from nothing.
+        let mut silent = good("b");
+        port(&mut silent).net.as_mut().unwrap().pfc = None;
+        assert_eq!(all(&[good("a"), silent], &[], 92.0), []);
+    }
+
+    #[test]
     fn what_lies_between_two_is_held_against_what_both_can_do() {
         let machines = [good("a"), good("b")];
         let slow = only(&machines, &[between(4096, 91.0)]);
         assert!(
             slow.fails && slow.what.contains("91 % of 100 Gb/s"),
+            "{slow:?}"
+        );
+        let slow_reads = Measured {
+            read_gbps: Some(60.0),
+            ..between(4096, 95.0)
+        };
+        let slow = only(&machines, &[slow_reads]);
+        assert!(
+            slow.fails && slow.what.contains("reads do 60.00 Gb/s, which is 60 %"),
             "{slow:?}"
         );
         let narrow = only(&machines, &[between(1024, 95.0)]);

@@ -99,7 +99,7 @@ fn check(a: &CheckArgs) -> Result<()> {
             false => ask(&config, &m.name).map(|(machine, _)| machine),
         };
         match after {
-            Ok(after) => m.compare(&after),
+            Ok(after) => m.compare(after),
             Err(why) => m.error = Some(why),
         }
     }

@@ -83,6 +83,8 @@ pub struct Measured {
     pub line_gbps: Option<f64>,
     /// What writes do, in Gb/s.
     pub write_gbps: Option<f64>,
+    /// What reads do, by which the first has bytes of the second.
+    pub read_gbps: Option<f64>,
     /// Half of what there and back takes, in us.
     pub latency_us: Option<f64>,
     /// As long as 99 of 100 take at most.
@@ -148,7 +150,12 @@ impl Between<'_> {
 
     /// Gb/s that the first writes to the second.
     fn write(&mut self, ms: u32) -> Result<f64, String> {
-        match self.tell(0, &Step::Write { ms })? {
+        self.rate(&Step::Write { ms })
+    }
+
+    /// Gb/s of what the first does.
+    fn rate(&mut self, step: &Step) -> Result<f64, String> {
+        match self.tell(0, step)? {
             Reply::Wrote { bytes, ns } => Ok(8.0 * bytes as f64 / ns.max(1) as f64),
             other => Err(odd(other)),
         }
@@ -189,6 +196,7 @@ impl Between<'_> {
             return Err(first.unwrap_or_default());
         }
         m.write_gbps = Some(self.write(amount.ms)?);
+        m.read_gbps = Some(self.rate(&Step::Read { ms: amount.ms })?);
         let count = amount.trips;
         match self.tell(0, &Step::RoundTrips { count })? {
             Reply::Took { median, p99 } => {
@@ -232,7 +240,7 @@ mod tests {
                     self.open = self.open.map(|m| m.min(card.mtu));
                     Reply::Connected
                 }
-                Step::Write { ms } => match self.open.map(bytes) {
+                Step::Write { ms } | Step::Read { ms } => match self.open.map(bytes) {
                     Ok(packet) if packet <= self.passes => Reply::Wrote {
                         bytes: 1_000_000,
                         ns: 80_000 + u64::from(*ms),
@@ -275,7 +283,8 @@ mod tests {
         ] {
             let m = measure(fake(ports[0], passes), fake(ports[1], passes));
             assert_eq!((m.mtu_wanted, m.mtu), (Some(wanted), found));
-            assert_eq!(m.write_gbps, found.map(|_| 100.0));
+            let rates = [m.write_gbps, m.read_gbps];
+            assert_eq!(rates, [found.map(|_| 100.0); 2]);
             assert_eq!(m.latency_us, found.map(|_| 2.0));
             let why = found
                 .is_none()

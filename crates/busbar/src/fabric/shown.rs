@@ -126,20 +126,28 @@ fn between(pairs: &[Measured]) -> String {
         Column::number("LINE GBIT/S"),
         Column::number("WRITE GBIT/S"),
         Column::number("%"),
+        Column::number("READ GBIT/S"),
+        Column::number("%"),
         Column::number("LATENCY"),
         Column::number("P99"),
     ]);
     for p in pairs {
         let or = |n: Option<f64>, show: fn(f64) -> String| n.map_or("-".into(), show);
-        let share = p.write_gbps.zip(p.line_gbps).map(|(w, l)| 100.0 * w / l);
+        let share = |rate: Option<f64>| {
+            let of_line = rate.zip(p.line_gbps).map(|(r, l)| 100.0 * r / l);
+            or(of_line, |n| format!("{n:.0}"))
+        };
+        let rate = |n| or(n, |n| format!("{n:.2}"));
         let us: fn(f64) -> String = |n| format!("{n:.1} us");
         let row = [
             p.from.clone(),
             p.to.clone(),
             p.mtu.map_or("-".into(), |m| m.to_string()),
             or(p.line_gbps, |n| n.to_string()),
-            or(p.write_gbps, |n| format!("{n:.2}")),
-            or(share, |n| format!("{n:.0}")),
+            rate(p.write_gbps),
+            share(p.write_gbps),
+            rate(p.read_gbps),
+            share(p.read_gbps),
             or(p.latency_us, us),
             or(p.latency_p99_us, us),
         ];

@@ -105,6 +105,9 @@ impl Sources {
         }
         let nets = inside(&at.join("gid_attrs/ndevs"));
         let net = nets.iter().find_map(|(_, p)| line(p));
+        if let Some(net) = &net {
+            counters.extend(self.pauses(net));
+        }
         Port {
             number,
             state: word("state"),
@@ -115,6 +118,18 @@ impl Sources {
             net: net.map(|name| self.net(name)),
             counters,
         }
+    }
+
+    /// What a network device has counted of pauses and losses, which its driver alone tells.
+    fn pauses(&self, name: &str) -> Vec<(String, u64)> {
+        let text = (self.run)("ethtool", &["-S", name]).unwrap_or_default();
+        let of = |l: &str| {
+            let (name, n) = l.trim().split_once(": ")?;
+            let wanted = ["pause", "pfc", "discard", "drop", "out_of_buffer"];
+            let wanted = wanted.iter().any(|part| name.contains(part));
+            Some((format!("net.{name}"), n.trim().parse().ok()?)).filter(|_| wanted)
+        };
+        text.lines().filter_map(of).collect()
     }
 
     fn net(&self, name: String) -> Net {
@@ -224,6 +239,11 @@ mod tests {
         let driver = root.path().join("class/infiniband/mlx5_0/device/driver");
         std::os::unix::fs::symlink("../../bus/pci/drivers/mlx5_core", driver).unwrap();
         sources.run = |program, args| {
+            if program == "ethtool" {
+                assert_eq!(args, ["-S", "eth7"]);
+                let text = "NIC statistics:\n     rx_prio3_pause: 7\n     rx_bytes: 5\n";
+                return Some(text.into());
+            }
             assert_eq!((program, args[3]), ("dcb", "eth7"));
             Some(match args[0] {
                 "pfc" => "pfc-cap 8 delay 0\nprio-pfc 0:off 1:off 2:off 3:on 4:off\n".into(),
@@ -244,6 +264,8 @@ mod tests {
         assert_eq!(gids, [(0, "fe80::a5a:ff:fe09:1"), (3, "::ffff:10.9.0.1")]);
         assert_eq!(port.gids[1].kind, "RoCE v2");
         assert_eq!(port.counters["out_of_sequence"], 17);
+        assert_eq!(port.counters["net.rx_prio3_pause"], 7);
+        assert!(!port.counters.contains_key("net.rx_bytes"));
         let net = port.net.as_ref().unwrap();
         assert_eq!((&*net.name, net.mtu), ("eth7", Some(9000)));
         let said = [&net.pfc, &net.ecn, &net.dscp].map(|s| s.as_deref());
