@@ -14,6 +14,8 @@ pub mod cell;
 pub mod limits;
 mod root;
 
+pub use root::Adapters;
+
 use crate::confine;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,6 +1,7 @@
 //! The first process of a cell, which makes it, and what a worker does to enter one.
 
-use super::{Have, Part, failed, is_privileged, root};
+use super::root::{self, Adapters};
+use super::{Have, Part, failed, is_privileged};
 use crate::{confine, filter};
 use busbar_control::attach::scratch_prefix;
 use busbar_transport::handover;
@@ -28,9 +29,9 @@ pub struct Plan {
     pub user: Option<u32>,
     /// Files and folders that are read there, besides the system's.
     pub places: Vec<PathBuf>,
-    /// It has the machine's RDMA devices.
+    /// Which of the machine's RDMA devices it has.
     #[serde(default)]
-    pub rdma: bool,
+    pub adapters: Adapters,
     /// Why it is in no process namespace of its own, if it is in none.
     pub no_processes: Option<String>,
 }
@@ -122,7 +123,7 @@ impl Plan {
         let mut own_proc = false;
         self.part(&mut have, Part::Folders, || {
             with(libc::CLONE_NEWNS, "mount")()?;
-            own_proc = root::build(&self.places, processes, self.rdma)?;
+            own_proc = root::build(&self.places, processes, &self.adapters)?;
             Ok(())
         })?;
         let folders = have.has(Part::Folders);
@@ -169,7 +170,7 @@ impl Plan {
         let Some(id) = self.user else {
             return Err("the server is not root, and has no capabilities for it".into());
         };
-        let groups = root::groups(self.rdma);
+        let groups = root::groups(&self.adapters);
         let limit = libc::rlimit {
             rlim_cur: MOST_PROCESSES,
             rlim_max: MOST_PROCESSES,

@@ -1,6 +1,7 @@
 //! A root folder with nothing but what drivers and compilers need, read only, and an empty `/tmp`.
 
 use super::failed;
+use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
@@ -137,22 +138,55 @@ impl Source {
     }
 }
 
-/// The device files of accelerators, and those of adapters if they are wanted.
-fn devices(rdma: bool) -> Vec<PathBuf> {
+/// Which of the machine's RDMA devices a cell has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Adapters {
+    /// None.
+    #[default]
+    None,
+    /// All: their folder, in which one that goes and comes back is there again.
+    All,
+    /// The one of this name, as it is when the cell is made, and nothing of the others: they may be
+    /// other tenants' (virtual functions).
+    Named(String),
+}
+
+impl Adapters {
+    /// The files by which they are used.
+    fn files(&self, root: &Path) -> Vec<PathBuf> {
+        let folder = Path::new("infiniband");
+        let dev = root.join("dev");
+        match self {
+            Self::None => Vec::new(),
+            Self::All => vec![dev.join(folder)],
+            Self::Named(name) => {
+                let all = fs::read_dir(root.join("sys/class/infiniband_verbs"));
+                let all = all.into_iter().flatten().flatten();
+                let is_it = |f: &fs::DirEntry| {
+                    fs::read_to_string(f.path().join("ibdev")).is_ok_and(|of| of.trim() == name)
+                };
+                let its = all.filter(is_it).map(|f| folder.join(f.file_name()));
+                its.map(|file| dev.join(file)).collect()
+            }
+        }
+    }
+}
+
+/// The device files of accelerators, and those of adapters that are wanted.
+fn devices(adapters: &Adapters) -> Vec<PathBuf> {
     let dev = Path::new("/dev");
     let all = fs::read_dir(dev).into_iter().flatten().flatten();
     let names = all.map(|f| f.file_name());
     let ours = names.filter(|n| {
         let n = n.to_string_lossy();
-        let accelerator =
-            n.starts_with("nvidia") || n == "kfd" || n == "dxg" || DRIVERS.contains(&&*n);
-        accelerator || (rdma && n == "infiniband")
+        n.starts_with("nvidia") || n == "kfd" || n == "dxg" || DRIVERS.contains(&&*n)
     });
-    ours.map(|n| dev.join(n)).collect()
+    let accelerators = ours.map(|n| dev.join(n));
+    accelerators.chain(adapters.files(Path::new("/"))).collect()
 }
 
 /// The groups that may use device files which are not for everybody.
-pub(super) fn groups(rdma: bool) -> Vec<u32> {
+pub(super) fn groups(adapters: &Adapters) -> Vec<u32> {
     use std::os::unix::fs::MetadataExt;
     let inside = |p: PathBuf| match p.is_dir() {
         true => fs::read_dir(p)
@@ -163,7 +197,7 @@ pub(super) fn groups(rdma: bool) -> Vec<u32> {
             .collect(),
         false => vec![p],
     };
-    let files = devices(rdma).into_iter().flat_map(inside);
+    let files = devices(adapters).into_iter().flat_map(inside);
     let mut groups: Vec<_> = files
         .filter_map(|p| fs::metadata(p).ok())
         .filter(|m| m.mode() & 0o006 != 0o006 && m.mode() & 0o060 == 0o060 && m.gid() != 0)
@@ -196,9 +230,13 @@ fn outermost(places: &[PathBuf]) -> Vec<PathBuf> {
 
 /// Gives this process a root folder of its own, in a mount namespace that is its own already. The
 /// files and folders `places` are to be read there besides; `processes` says that the process
-/// namespace is its own, `rdma` that it has the adapters. Returns whether `/proc` is that
+/// namespace is its own, `adapters` which of these it has. Returns whether `/proc` is that
 /// namespace's: a container may be allowed none but its own.
-pub(super) fn build(places: &[PathBuf], processes: bool, rdma: bool) -> Result<bool, String> {
+pub(super) fn build(
+    places: &[PathBuf],
+    processes: bool,
+    adapters: &Adapters,
+) -> Result<bool, String> {
     let root = Path::new("/");
     mount(c"", root, c"", libc::MS_REC | libc::MS_PRIVATE, c"")?;
     // Before anything lies on top of them.
@@ -212,7 +250,7 @@ pub(super) fn build(places: &[PathBuf], processes: bool, rdma: bool) -> Result<b
     }
     sources.extend(outermost(places).iter().filter_map(|p| open(p)));
     let plain = PLAIN.map(|n| Path::new("/dev").join(n));
-    let devices: Vec<_> = plain.into_iter().chain(devices(rdma)).collect();
+    let devices: Vec<_> = plain.into_iter().chain(devices(adapters)).collect();
     let devices: Vec<_> = devices.iter().filter_map(|p| open(p)).collect();
     let old_proc = open(Path::new("/proc")).ok_or("there is no /proc")?;
 
@@ -292,6 +330,27 @@ pub(super) fn own_tmp(places: &[PathBuf]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_adapters_there_is_what_was_named_and_nothing_else() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("sys/class/infiniband_verbs");
+        for (file, name) in [
+            ("uverbs0", "mlx5_0"),
+            ("uverbs1", "mlx5_1"),
+            ("uverbs7", "mlx5_10"),
+        ] {
+            fs::create_dir_all(folder.join(file)).unwrap();
+            fs::write(folder.join(file).join("ibdev"), format!("{name}\n")).unwrap();
+        }
+        fs::write(folder.join("abi_version"), "6\n").unwrap();
+        let dev = |file: &str| root.path().join("dev/infiniband").join(file);
+        let named = |name: &str| Adapters::Named(name.into()).files(root.path());
+        assert_eq!(named("mlx5_1"), [dev("uverbs1")]);
+        assert!(named("mlx5_2").is_empty());
+        assert_eq!(Adapters::All.files(root.path()), [dev("")]);
+        assert!(Adapters::None.files(root.path()).is_empty());
+    }
 
     #[test]
     fn what_lies_in_another_folder_is_not_named_again() {

@@ -7,11 +7,12 @@ use super::spawner::{Inside, Spawner};
 use crate::confine;
 use crate::isolation::cell::{Entry, Made, Plan};
 use crate::isolation::limits::{Limited, Limits};
-use crate::isolation::{Have, Level, Part, device_memory, is_privileged};
+use crate::isolation::{Adapters, Have, Level, Part, device_memory, is_privileged};
 use anyhow::{Context, Result, anyhow, bail};
 use busbar_transport::handover;
 use busbar_transport::lock::lock;
 use busbar_transport::rdma::Wish;
+use busbar_transport::rdma::ib::Choice;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -91,8 +92,8 @@ struct State {
     spawner: Spawner,
     level: Level,
     libraries: Vec<PathBuf>,
-    /// Workers have the machine's RDMA devices.
-    rdma: bool,
+    /// Which of the machine's RDMA devices workers have.
+    adapters: Adapters,
     users: Arc<Users>,
     limits: OnceLock<Limits>,
     have: OnceLock<Have>,
@@ -128,6 +129,16 @@ fn make_device_files() {
     }
 }
 
+/// Those that sessions are to move to.
+fn adapters(config: &Config) -> Adapters {
+    let named = config.rdma_device.parse::<Choice>().ok();
+    match (config.rdma, named.and_then(|c| c.device)) {
+        (Wish::Off, _) => Adapters::None,
+        (_, None) => Adapters::All,
+        (_, Some(name)) => Adapters::Named(name),
+    }
+}
+
 impl Cells {
     /// Finds out what there is, and makes the server's own cell. `program` is what the first
     /// process of a cell and its workers are started with.
@@ -148,7 +159,7 @@ impl Cells {
             program: Box::new(program),
             spawner,
             level: config.isolation,
-            rdma: config.rdma != Wish::Off,
+            adapters: adapters(config),
             libraries: libraries.into_iter().flatten().cloned().collect(),
             users: Users::new(config.worker_uids),
             limits: OnceLock::new(),
@@ -248,7 +259,7 @@ impl Cells {
             parts: known.map(|h| h.parts.clone()),
             user: user.as_ref().map(|u| u.number),
             places: confine::given(&libraries),
-            rdma: s.rdma,
+            adapters: s.adapters.clone(),
             no_processes: None,
         };
         let wanted = is_privileged() && known.is_none_or(|h| h.has(Part::Processes));
