@@ -7,13 +7,13 @@ use busbar_channel::{Keeper, Lost, Verdict};
 use busbar_transport::{Connection, mem};
 use busbar_wire::frame::Kind;
 use busbar_wire::record::{Notice, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE, RESERVED, Records};
-use busbar_worker::across::Links;
+use busbar_worker::across::{Counters, Links};
 use busbar_worker::ahead::Ahead;
 use busbar_worker::apis::{self, APIS};
 use busbar_worker::at_once::AtOnce;
 use busbar_worker::callback::Callbacks;
 use busbar_worker::content::Content;
-use busbar_worker::inventory::{Counter, Inventory};
+use busbar_worker::inventory::Inventory;
 use busbar_worker::outbox::Outbox;
 use busbar_worker::run::{Ends, Options, serve};
 use busbar_worker::staging::Arena;
@@ -40,7 +40,7 @@ impl Keeper for Once {
 /// When there is no device.
 pub fn attend(api: &str, conn: Arc<dyn Connection>) {
     let outbox = Outbox::default();
-    let links = Links::new(Counter::default()).expect("a descriptor");
+    let links = Links::new(Counters::default()).expect("a descriptor");
     let ends = Ends {
         links: links.clone(),
         outbox: outbox.clone(),
