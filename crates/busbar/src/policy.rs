@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, anyhow};
 use busbar_policy::{Policy, Rules};
+use busbar_transport::rdma::ib::Choice;
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
 
@@ -28,8 +29,14 @@ enum What {
 pub fn read(path: &Path) -> Result<Policy> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the policy {}", path.display()))?;
-    busbar_policy::parse(&text)
-        .map_err(|e| anyhow!("the policy {} is not valid: {e}", path.display()))
+    let invalid = |e: String| anyhow!("the policy {} is not valid: {e}", path.display());
+    let policy = busbar_policy::parse(&text).map_err(|e| invalid(e.to_string()))?;
+    for rules in policy.named().map(|(_, r)| r).chain([policy.others()]) {
+        let device = rules.rdma_device.as_deref().unwrap_or_default();
+        let read = device.parse::<Choice>();
+        read.map_err(|e| invalid(format!("rdma_device: {e}")))?;
+    }
+    Ok(policy)
 }
 
 fn most(limit: Option<u64>) -> String {

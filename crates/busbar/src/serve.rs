@@ -362,6 +362,9 @@ pub fn run(args: Args) -> Result<()> {
         told_to_end: AtomicU32::new(0),
         succession,
     });
+    let of = Arc::downgrade(&server);
+    let of_tenants = move |tenant: &str| lock(&of.upgrade()?.pool).rdma_device(tenant);
+    server.workers.set_devices(Box::new(of_tenants));
     if let Some(first) = server.identities.first() {
         server.workers.keep_spare(&first);
     }

@@ -201,6 +201,7 @@ struct Entry {
     idle_timeout: Option<Limit<Duration>>,
     links: Option<bool>,
     dense: Option<bool>,
+    rdma_device: Option<String>,
 }
 
 impl Entry {
@@ -234,6 +235,7 @@ impl Entry {
             opens: or(self.opens_per_minute, &others.opens),
             links: self.links.unwrap_or(others.links),
             dense: self.dense.unwrap_or(others.dense),
+            rdma_device: self.rdma_device.or_else(|| others.rdma_device.clone()),
         }
     }
 }

@@ -34,6 +34,9 @@ pub struct Rules {
     pub links: bool,
     /// Have sessions that share their devices densely.
     pub dense: bool,
+    /// The RDMA device of its sessions, in the words of the server's `--rdma-device`, in place of
+    /// that one's.
+    pub rdma_device: Option<String>,
 }
 
 impl Default for Rules {
@@ -53,6 +56,7 @@ impl Default for Rules {
             opens: None,
             links: true,
             dense: true,
+            rdma_device: None,
         }
     }
 }
@@ -308,6 +312,7 @@ mod tests {
         idle_timeout = "unlimited"
         leases = 3
         links = false
+        rdma_device = "mlx5_3"
 
         [tenant."ops@home"]
         admin = true
@@ -323,6 +328,8 @@ mod tests {
             (Some(2), Some(0), true)
         );
         assert_eq!((lab.idle, ops.idle), (None, Some(Duration::from_secs(600))));
+        let adapter = |tenant| p.of(tenant).rdma_device.as_deref();
+        assert_eq!((adapter("lab"), adapter("x")), (Some("mlx5_3"), None));
         assert_eq!(p.of("anybody"), p.others());
         assert_eq!(p.named().count(), 2);
         assert_eq!(crate::parse("").unwrap().of("x"), &Rules::default());

@@ -222,6 +222,11 @@ impl Pool {
         self.policy.of(tenant).idle
     }
 
+    /// The RDMA device of a tenant's sessions, if the policy names one.
+    pub fn rdma_device(&self, tenant: &str) -> Option<String> {
+        self.policy.of(tenant).rdma_device.clone()
+    }
+
     /// Whether a tenant's sessions may be linked to others at another server.
     pub fn may_link(&self, tenant: &str) -> Result<(), Refused> {
         Ok(self.policy.may_link(tenant)?)

@@ -42,6 +42,9 @@ fn a_file_that_is_not_good_is_one_sentence_at_the_start() {
     ] {
         assert!(last.contains(words), "{said}");
     }
+    fs::write(&path, "[tenant.lab]\nrdma_device = \"a:b\"").expect("a file");
+    let said = options.try_start().err().expect("it does not start");
+    assert!(said.contains("is not valid: rdma_device: `b`"), "{said}");
     fs::write(&path, "[tenant.lab]\ndevices = [0, 5]").expect("a file");
     let said = options.try_start().err().expect("it does not start");
     assert!(

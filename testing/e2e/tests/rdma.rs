@@ -135,7 +135,7 @@ fn a_check_of_the_fabric_finds_each_fault_and_says_what_to_do() {
     });
     assert!(!content && found(&none, "here", "libibverbs.so.1", "ibverbs-providers"));
     // Two networks whose packets differ in size; this machine has the first one.
-    system("ip address add 10.9.1.1/24 dev v1");
+    system("ip address replace 10.9.1.1/24 dev v1");
     system("ip link set v1 mtu 1500");
     system("rdma link add rxe1 type rxe netdev v1");
     let other = Options::default()
@@ -640,6 +640,55 @@ fn copies_between_two_servers_go_over_rdma() {
     until("all that verbs had is free", || {
         (system("rdma resource show") == before).then_some(())
     });
+}
+
+/// Where tenants have adapters of their own, none of them sees another's.
+#[test]
+fn a_tenant_with_an_adapter_of_its_own_has_no_other() {
+    if !has_device() {
+        return;
+    }
+    system("ip address replace 10.9.1.1/24 dev v1");
+    system("rdma link add rxe1 type rxe netdev v1");
+    let guarded = Guarded::start_with(|o, folder| {
+        let policy = folder.join("policy.toml");
+        let entry = |tenant, device| format!("[tenant.{tenant}]\nrdma_device = \"{device}\"\n");
+        let text = entry("lab", "rxe0") + &entry("school", "rxe1");
+        std::fs::write(&policy, text).expect("a file");
+        let policy = policy.display().to_string();
+        o.arg("--rdma", "auto").arg("--policy", &policy)
+    });
+    let held = |tenant: &str| {
+        guarded.login(&guarded.line(tenant, &["--tenant", tenant]));
+        let mut c = guarded.run(PROGRAM, &["until-error"]);
+        let mut program = Running::start(c.env("BUSBAR_SHM", "0"));
+        program.line_with("calling");
+        let session = guarded.wait_for_sessions(1).remove(0);
+        let path = session["path"].as_str().expect("a path").to_string();
+        let worker = session["worker_pid"].as_u64().expect("a process");
+        let files = std::fs::read_dir(format!("/proc/{worker}/root/dev/infiniband"));
+        let files = files
+            .expect("a folder")
+            .map(|f| f.expect("a file").file_name());
+        let device = |file: std::ffi::OsString| {
+            let of = Path::new("/sys/class/infiniband_verbs")
+                .join(file)
+                .join("ibdev");
+            std::fs::read_to_string(of)
+                .expect("a name")
+                .trim()
+                .to_string()
+        };
+        let devices: Vec<_> = files.map(device).collect();
+        program.kill();
+        guarded.wait_for_sessions(0);
+        (path, devices)
+    };
+    let (path, devices) = held("lab");
+    assert_eq!((&*path, devices), ("rdma", vec!["rxe0".to_string()]));
+    let (_, devices) = held("school");
+    assert_eq!(devices, ["rxe1"]);
+    system("rdma link delete rxe1");
 }
 
 #[test]

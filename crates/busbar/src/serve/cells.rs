@@ -92,8 +92,8 @@ struct State {
     spawner: Spawner,
     level: Level,
     libraries: Vec<PathBuf>,
-    /// Which of the machine's RDMA devices workers have.
-    adapters: Adapters,
+    /// Whether sessions move to RDMA.
+    rdma: Wish,
     users: Arc<Users>,
     limits: OnceLock<Limits>,
     have: OnceLock<Have>,
@@ -130,9 +130,9 @@ fn make_device_files() {
 }
 
 /// Those that sessions are to move to.
-fn adapters(config: &Config) -> Adapters {
-    let named = config.rdma_device.parse::<Choice>().ok();
-    match (config.rdma, named.and_then(|c| c.device)) {
+fn adapters(rdma: Wish, device: &str) -> Adapters {
+    let named = device.parse::<Choice>().ok();
+    match (rdma, named.and_then(|c| c.device)) {
         (Wish::Off, _) => Adapters::None,
         (_, None) => Adapters::All,
         (_, Some(name)) => Adapters::Named(name),
@@ -159,7 +159,7 @@ impl Cells {
             program: Box::new(program),
             spawner,
             level: config.isolation,
-            adapters: adapters(config),
+            rdma: config.rdma,
             libraries: libraries.into_iter().flatten().cloned().collect(),
             users: Users::new(config.worker_uids),
             limits: OnceLock::new(),
@@ -174,7 +174,7 @@ impl Cells {
             return Ok(me);
         }
         make_device_files();
-        let cell = me.make(None)?;
+        let cell = me.make(None, &config.rdma_device)?;
         let mut have = cell.have.clone();
         have.note(
             Part::Limits,
@@ -216,8 +216,8 @@ impl Cells {
         self.0.own.get().cloned()
     }
 
-    /// The cell of somebody's sessions, if there are any.
-    pub(super) fn of(&self, owner: &Who) -> Result<Option<Arc<Cell>>> {
+    /// The cell of somebody's sessions, if there are any. A new one has this RDMA device.
+    pub(super) fn of(&self, owner: &Who, rdma_device: &str) -> Result<Option<Arc<Cell>>> {
         if self.0.level == Level::Off {
             return Ok(None);
         }
@@ -232,7 +232,7 @@ impl Cells {
         if let Some(cell) = place.upgrade() {
             return Ok(Some(cell));
         }
-        let cell = self.make(self.0.have.get())?;
+        let cell = self.make(self.0.have.get(), rdma_device)?;
         *place = Arc::downgrade(&cell);
         Ok(Some(cell))
     }
@@ -245,7 +245,7 @@ impl Cells {
     }
 
     /// A new cell; without `known` what there is of it is to be found out.
-    fn make(&self, known: Option<&Have>) -> Result<Arc<Cell>> {
+    fn make(&self, known: Option<&Have>, rdma_device: &str) -> Result<Arc<Cell>> {
         let s = &*self.0;
         let user = match is_privileged() {
             true => Some(s.users.take().context(
@@ -259,7 +259,7 @@ impl Cells {
             parts: known.map(|h| h.parts.clone()),
             user: user.as_ref().map(|u| u.number),
             places: confine::given(&libraries),
-            adapters: s.adapters.clone(),
+            adapters: adapters(s.rdma, rdma_device),
             no_processes: None,
         };
         let wanted = is_privileged() && known.is_none_or(|h| h.has(Part::Processes));

@@ -33,7 +33,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 /// How long a worker may take to end once its control socket is closed.
@@ -56,6 +56,8 @@ pub(crate) struct Worker {
     uid: u32,
     /// Who it is for.
     owner: Who,
+    /// The RDMA device that it may use.
+    rdma_device: String,
     /// What its session has its devices with, if that is dense; goes after it.
     pub dense: Option<Arc<Dense>>,
     /// Where it runs, and what it may take; both go after it.
@@ -77,10 +79,16 @@ pub(crate) struct Manner {
     pub share: Option<u32>,
 }
 
+/// Knows the RDMA device of a tenant, where it is to have one of its own.
+pub(crate) type DeviceOf = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// Starts workers.
 #[derive(Clone)]
 pub(crate) struct Workers {
     args: Vec<String>,
+    /// The RDMA device that is used, and what knows those of tenants that have their own.
+    rdma_device: String,
+    of_tenants: Arc<OnceLock<DeviceOf>>,
     apis: Vec<String>,
     /// Workers that are ready for a next session, at most one for each owner; that of whoever came
     /// last is the last.
@@ -241,12 +249,13 @@ impl Workers {
         path("--nccl-library", &c.nccl_library);
         path("--nvml-library", &c.nvml_library);
         args.push(format!("--rdma={}", c.rdma));
-        args.push(format!("--rdma-device={}", c.rdma_device));
         args.extend(c.rdma_plaintext.then(|| "--rdma-plaintext".into()));
         let spawner = Spawner::start()?;
         let cells = Cells::new(c, users, spawner.clone(), command)?;
         Ok(Self {
             args,
+            rdma_device: c.rdma_device.clone(),
+            of_tenants: Arc::default(),
             apis: c.apis.clone(),
             spares: Arc::default(),
             sparing: Arc::default(),
@@ -260,6 +269,17 @@ impl Workers {
             voices: Voices::start().context("cannot start a thread")?,
             keeper: Keeper::new(c),
         })
+    }
+
+    /// Asks this from now on.
+    pub fn set_devices(&self, of_tenants: DeviceOf) {
+        let _ = self.of_tenants.set(of_tenants);
+    }
+
+    /// The RDMA device of a tenant's sessions.
+    fn rdma_device(&self, tenant: &str) -> String {
+        let own = self.of_tenants.get().and_then(|of| of(tenant));
+        own.unwrap_or_else(|| self.rdma_device.clone())
     }
 
     /// No session comes any more: ends what waits for one, and the store's process.
@@ -295,6 +315,7 @@ impl Workers {
     fn helper(&self, more: &[i32]) -> Result<(Command, Inside)> {
         let mut c = command();
         c.args(&self.args);
+        c.arg(format!("--rdma-device={}", self.rdma_device));
         let own = self.cells.own().map(|cell| cell.admit(&mut c));
         let (mut keep, inside) = own.transpose()?.unwrap_or((Vec::new(), Inside::Here));
         keep.extend(more);
@@ -387,7 +408,8 @@ impl Workers {
         if let Some(there) = place.upgrade().filter(|d| d.is_well()) {
             return Ok(there);
         }
-        let cell = self.cells.of(owner).map_err(without)?;
+        let rdma_device = self.rdma_device(&owner.tenant);
+        let cell = self.cells.of(owner, &rdma_device).map_err(without)?;
         if cell.as_ref().is_some_and(|c| !c.has_folders()) {
             bail!(
                 "--mode dense takes sessions with folders of their own, or --isolation off: this \
@@ -443,13 +465,15 @@ impl Workers {
             Mode::Isolated => None,
             Mode::Dense => Some(self.dense(owner)?),
         };
-        let cell = self.cells.of(owner).map_err(without)?;
+        let rdma_device = self.rdma_device(&owner.tenant);
+        let cell = self.cells.of(owner, &rdma_device).map_err(without)?;
         let limited = self.cells.limited()?;
         let (ours, theirs) = handover::pair().map_err(not_started)?;
         let store = self.keeper.connect(|fd| self.store(fd));
         let door = Door::open().ok().map(Door::into_socket);
         let mut c = command();
         c.args(&self.args);
+        c.arg(format!("--rdma-device={rdma_device}"));
         let mut keep = vec![theirs.as_raw_fd()];
         c.arg(format!("--control-fd={}", theirs.as_raw_fd()));
         for (flag, fd) in [("--store-fd", &store), ("--door-fd", &door)] {
@@ -480,6 +504,7 @@ impl Workers {
             // SAFETY: no preconditions.
             uid: user.unwrap_or_else(|| unsafe { libc::geteuid() }),
             owner: owner.clone(),
+            rdma_device,
             dense,
             _cell: cell,
             _limited: limited,
@@ -494,7 +519,16 @@ impl Workers {
         // One that died while it waited (a driver that was updated, a lack of memory) is no use.
         spares.retain(|w| !w.ended());
         let at = spares.iter().position(|w| w.owner == *owner)?;
-        spares.remove(at)
+        let spare = spares.remove(at)?;
+        drop(spares);
+        // The policy may have changed.
+        match spare.rdma_device == self.rdma_device(&owner.tenant) {
+            true => Some(spare),
+            false => {
+                spare.kill();
+                None
+            }
+        }
     }
 
     /// Keeps a worker as a spare one, and ends those that are too many.
