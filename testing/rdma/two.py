@@ -16,14 +16,22 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__)
-SERVER = "10.8.0.1:7400"
 ORDERS = 7001
-# Where the server is, which asks nobody on its own machine for a token.
-INSIDE = "127.0.0.1:7400"
-# What is done to the first machine, what undoes it, and what must be found there then.
+# Where its two servers are reached, of which the second may lock little memory, and where they are,
+# since nobody on their own machine is asked for a token.
+SERVER, LITTLE = "10.8.0.1:7400", "10.8.0.1:7401"
+INSIDE = {SERVER: "127.0.0.1:7400", LITTLE: "127.0.0.1:7401"}
+# As root of a container: it may not lock all memory, and not raise the limit of its workers either.
+WITHOUT = "-ipc_lock,-sys_resource"
+LIMITED = f"setpriv --bounding-set={WITHOUT} --inh-caps={WITHOUT} prlimit --memlock=65536:65536 --"
+# What is done to the first machine, what undoes it, which server is checked, and what must be found
+# there then.
+NARROW = ("ip link set v0 mtu 1500", "ip link set v0 mtu 4200")
+DOWN = ("ip link set v0 down", "ip link set v0 up")
 FAULTS = (
-    ("ip link set v0 mtu 1500", "ip link set v0 mtu 4200", ("its MTU is 1500", "same MTU")),
-    ("ip link set v0 down", "ip link set v0 up", ("port 1 of rxe0 is down", "ip link set v0 up")),
+    (*NARROW, SERVER, ("its MTU is 1500", "same MTU")),
+    (*DOWN, SERVER, ("port 1 of rxe0 is down", "ip link set v0 up")),
+    ("true", "true", LITTLE, ("64 KiB of memory can be locked", "ulimit -l")),
 )
 
 
@@ -36,11 +44,11 @@ def order(command):
     return "done" in done.stdout.split()
 
 
-def check(tree):
-    """What is found of the first machine, and whether there is nothing."""
+def check(tree, server):
+    """What is found of a server of the first machine, and whether there is nothing."""
     asked = [f"{tree}/bin/busbar", "fabric", "check", "--json", "--least", "0", "--seconds", "0.1"]
     out = subprocess.run(
-        [*asked, SERVER], capture_output=True, text=True, timeout=240,
+        [*asked, server], capture_output=True, text=True, timeout=240,
         env={**os.environ, "BUSBAR_PLAINTEXT": "1"},
     )  # fmt: skip
     try:
@@ -60,29 +68,33 @@ def until(what, look):
 
 def first(tree):
     """The first machine serves, and does as it is told."""
-    serve = [f"{tree}/bin/busbar", "serve", "--listen", INSIDE, "--api", "cuda", "--rdma", "auto"]
-    subprocess.Popen([*serve, "--cuda-library", f"{tree}/lib/fakedev/libcuda.so.1"])
-    link = [f"{tree}/bin/busbar", "link", "--preset", "loopback", "--listen", SERVER]
-    subprocess.Popen([*link, "--to", INSIDE])
+    busbar = f"{tree}/bin/busbar"
+    for server, limited in ((SERVER, []), (LITTLE, LIMITED.split())):
+        serve = [*limited, busbar, "serve", "--api", "cuda", "--rdma", "auto"]
+        serve += ["--cuda-library", f"{tree}/lib/fakedev/libcuda.so.1"]
+        subprocess.Popen([*serve, "--listen", INSIDE[server]])
+        link = [busbar, "link", "--preset", "loopback"]
+        subprocess.Popen([*link, "--listen", server, "--to", INSIDE[server]])
     subprocess.run(["busybox", "nc", "-ll", "-p", str(ORDERS), "-e", "sh"], check=True)
 
 
 def second(tree):
     """The second one spoils, looks and mends."""
     def well():
-        said, content = check(tree)
+        said, content = check(tree, SERVER)
         print(f"two: {[f['what'] for f in said['findings']]}", flush=True)
         return said if content and len(said["pairs"]) == 2 else None
 
     said = until("a fabric that is well", well)
     for pair in said["pairs"]:
         print(f"two: {json.dumps(pair)}", flush=True)
-    for spoil, mend, (what, todo) in FAULTS:
+    for spoil, mend, server, (what, todo) in FAULTS:
         until("the order", lambda spoil=spoil: order(spoil))
 
-        def named(what=what, todo=todo):
-            said, content = check(tree)
-            there = [f for f in said["findings"] if f["at"] == SERVER]
+        def named(server=server, what=what, todo=todo):
+            said, content = check(tree, server)
+            there = [f for f in said["findings"] if f["at"] == server]
+            print(f"two: {[f['what'] for f in there]}", flush=True)
             return not content and [f for f in there if what in f["what"] and todo in f["todo"]]
 
         for finding in until(what, named):
