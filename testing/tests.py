@@ -7,9 +7,10 @@ took. A program that fails is run once more when it has the machine to itself: o
 is named as unsteady, with what it printed the first time, and does not stop a change that has
 nothing to do with it. It is a fault all the same, of the test or of what it tests.
 
-    tests.py [--jobs N] [--limit SECONDS] [--built FILE] [ARGUMENT of cargo test ...]
+    tests.py [--jobs N] [--limit SECONDS] [--built FILE] [--part N/M] [ARGUMENT of cargo test ...]
 
-FILE has what a build has said with `--no-run --message-format=json`: then nothing is built.
+FILE has what a build has said with `--no-run --message-format=json`: then nothing is built. N/M is
+the Nth of M parts of the programs.
 """
 
 import argparse
@@ -125,10 +126,13 @@ def main():
     parser.add_argument("--jobs", type=int, default=(os.cpu_count() or 1) + 1)
     parser.add_argument("--limit", type=int, default=900, help="seconds for a program")
     parser.add_argument("--built", type=pathlib.Path, help="what cargo has said of a build")
+    parser.add_argument("--part", default="1/1", help="such a part of the programs")
     options, arguments = parser.parse_known_args()
+    part, parts = map(int, options.part.split("/"))
     began = time.monotonic()
     said = options.built.read_text() if options.built else build(arguments)
-    programs = sorted(programs_of(said, arguments), key=rank)
+    programs = sorted(programs_of(said, arguments))[part - 1 :: parts]
+    programs.sort(key=rank)
     print(f"{len(programs)} test programs built in {time.monotonic() - began:.0f} s", flush=True)
     ended, failed, unsteady, sent = [], [], [], packets()
     for future in results(programs, options.jobs, options.limit):
@@ -137,6 +141,9 @@ def main():
         ended.append(one)
         if one[1]:
             failed.append(one)
+            # One after the other is for a machine that may be ended before the last of them.
+            if options.jobs == 1:
+                print(one[2], flush=True)
     again = {name: (argv, folder) for name, argv, folder in programs}
     # So many do not fail by chance.
     for one in failed.copy() if len(failed) <= 3 else ():

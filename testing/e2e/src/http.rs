@@ -1,6 +1,7 @@
 //! Somebody who speaks HTTP with a server.
 
 use crate::guarded::Guarded;
+use crate::patient;
 use crate::program::LIMIT;
 use crate::server::Server;
 use crate::until;
@@ -104,7 +105,7 @@ impl Caller {
         });
         let trust = Trust::Key(key.parse().expect("a key"));
         let client = tls::Client::new("127.0.0.1", trust, own).expect("a client");
-        let conn = client.connect(tcp, LIMIT).expect("a handshake");
+        let conn = client.connect(tcp, patient(LIMIT)).expect("a handshake");
         Stream::Encrypted(Box::new(conn))
     }
 
@@ -114,7 +115,7 @@ impl Caller {
     /// When there is no connection.
     pub fn send(&self, method: &str, path: &str, body: &str) -> Stream {
         let conn = self.connect();
-        conn.recv_timeout(Some(LIMIT)).expect("a timeout");
+        conn.recv_timeout(Some(patient(LIMIT))).expect("a timeout");
         let mut text = format!(
             "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-length: {}\r\n",
             self.address,

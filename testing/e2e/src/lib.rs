@@ -34,6 +34,12 @@ pub fn cut(default: u64) -> Duration {
     Duration::from_secs(said.unwrap_or(default))
 }
 
+/// So long, or longer on a machine that is slow for a known reason: `BUSBAR_TEST_PATIENCE` times.
+pub fn patient(limit: Duration) -> Duration {
+    let times = std::env::var("BUSBAR_TEST_PATIENCE").ok();
+    limit * times.and_then(|v| v.parse().ok()).unwrap_or(1)
+}
+
 /// Waits until `f` gives something; `None` when it gives nothing for [`PATIENCE`].
 pub fn is_so<T>(mut f: impl FnMut() -> Option<T>) -> Option<T> {
     let start = Instant::now();
@@ -41,7 +47,7 @@ pub fn is_so<T>(mut f: impl FnMut() -> Option<T>) -> Option<T> {
         if let Some(v) = f() {
             return Some(v);
         }
-        if start.elapsed() >= PATIENCE {
+        if start.elapsed() >= patient(PATIENCE) {
             return None;
         }
         std::thread::sleep(Duration::from_millis(10));

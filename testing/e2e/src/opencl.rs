@@ -215,7 +215,7 @@ pub fn finish(child: Child) -> Output {
     let id = child.id() as i32;
     let (say, hear) = std::sync::mpsc::channel();
     std::thread::spawn(move || say.send(child.wait_with_output()));
-    match hear.recv_timeout(PATIENCE) {
+    match hear.recv_timeout(crate::patient(PATIENCE)) {
         Ok(out) => out.expect("output"),
         Err(_) => {
             // SAFETY: a process of ours.

@@ -173,6 +173,7 @@ impl Watched {
 
     /// Waits for its end, and returns whether it came in time.
     pub fn ends_within(&self, limit: Duration) -> bool {
+        let limit = crate::patient(limit);
         let mut polled = libc::pollfd {
             fd: self.0.as_raw_fd(),
             events: libc::POLLIN,
@@ -232,6 +233,7 @@ pub struct Watchdog(#[expect(dead_code, reason = "its end is what counts")] Send
 impl Watchdog {
     /// Watches a process until it is dropped, which must be before its number can be another's.
     pub fn start(pid: u32, limit: Duration) -> Self {
+        let limit = crate::patient(limit);
         let (tx, rx) = channel::<()>();
         std::thread::spawn(move || {
             if rx.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {

@@ -9,7 +9,7 @@ use busbar_e2e::http::Caller;
 use busbar_e2e::program::{LIMIT, clear, finished, printed};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
-use busbar_e2e::{opencl, proc, until};
+use busbar_e2e::{opencl, patient, proc, until};
 use busbar_wire::Writer;
 use busbar_wire::codec::Message;
 use busbar_wire::frame::Kind;
@@ -26,7 +26,7 @@ use std::time::Duration;
 fn play(address: &str, r: &Recording, then: impl Fn(u32) -> Vec<u8>) {
     let (mut to, _) = greet(address, &r.hello).expect("the server takes it");
     let mut from = to.try_clone().expect("a copy");
-    let _ = from.set_read_timeout(Some(LIMIT));
+    let _ = from.set_read_timeout(Some(patient(LIMIT)));
     let mut answered = move |call: u32| {
         while let Some((h, body)) = read_frame(&mut from) {
             let all = records(&[body]);

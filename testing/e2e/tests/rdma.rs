@@ -716,6 +716,7 @@ fn sessions_that_end_and_such_that_are_killed_leave_nothing_on_the_device() {
     }
     assert_eq!(on_rdma, sessions);
     gone("nothing is left of sessions that ended");
+    println!("{sessions} sessions over RDMA, and then: {before}");
     for who in ["client", "worker"] {
         let mut c = remote(&server, program);
         let mut c = Running::start(c.arg("until-error").env("BUSBAR_SHM", "0"));

@@ -11,7 +11,7 @@ use busbar_e2e::hostile::frame_of;
 use busbar_e2e::program::{LIMIT, Running, clear, finished, native, printed};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
-use busbar_e2e::{proc, until};
+use busbar_e2e::{patient, proc, until};
 use busbar_transport::tcp::Address;
 use busbar_wire::frame::Kind;
 use serde_json::Value;
@@ -233,7 +233,7 @@ fn a_listener_learns_nothing() {
         g.server.log().matches("session opens").count(),
     );
     let mut again = TcpStream::connect(&g.server.address).expect("it listens");
-    let _ = again.set_read_timeout(Some(LIMIT));
+    let _ = again.set_read_timeout(Some(patient(LIMIT)));
     let _ = again.write_all(&said);
     let _ = again.shutdown(Shutdown::Write);
     let mut answer = Vec::new();
@@ -410,7 +410,7 @@ fn clear_text_and_tls_say_what_they_miss() {
     to.write_all(&frame_of(Kind::Hello, 0, 0, &hello))
         .expect("it is sent");
     let mut answer = String::new();
-    let _ = to.set_read_timeout(Some(LIMIT));
+    let _ = to.set_read_timeout(Some(patient(LIMIT)));
     to.read_to_string(&mut answer).unwrap_or_default();
     assert!(answer.contains("talks to nobody in clear"), "{answer}");
     let plain = Server::start();
