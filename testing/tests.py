@@ -62,9 +62,27 @@ def packets():
     return sum(int(counter.read_text()) for counter in counters)
 
 
-def run(name, argv, folder, limit):
-    """Runs one program to its end; returns its name, exit status, output and seconds."""
-    env = {**os.environ, "CARGO_MANIFEST_DIR": folder}
+def held():
+    """What this machine's RDMA devices have open: queue pairs, registrations and all else."""
+    if not any(pathlib.Path("/sys/class/infiniband").glob("*")):
+        return ""
+    return subprocess.run(["rdma", "resource", "show"], stdout=subprocess.PIPE, text=True).stdout
+
+
+def let_go(before):
+    """Whether devices come to have open what they had, and no more, soon enough."""
+    until = time.monotonic() + 120
+    while held() != before:
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+def run(name, argv, folder, limit, alone):
+    """Runs one program to its end; returns its name, exit status, output and seconds. One that runs
+    alone must leave nothing on RDMA devices."""
+    env, before = {**os.environ, "CARGO_MANIFEST_DIR": folder}, held() if alone else ""
     began = time.monotonic()
     with tempfile.TemporaryFile() as said:
         child = subprocess.Popen(
@@ -85,6 +103,8 @@ def run(name, argv, folder, limit):
         child.wait()
         said.seek(0)
         output = said.read().decode(errors="replace")
+    if alone and not let_go(before):
+        status, output = status or 1, f"{output}\nleft on devices: {held()}, before: {before}\n"
     return name, status, output, time.monotonic() - began
 
 
@@ -104,7 +124,7 @@ def results(programs, jobs, limit):
     for alone, workers in ((False, jobs), (True, 1)):
         some = [program for program in programs if (short(program) in ALONE) == alone]
         with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-            todo = [pool.submit(run, *program, limit) for program in some]
+            todo = [pool.submit(run, *program, limit, workers == 1) for program in some]
             yield from concurrent.futures.as_completed(todo)
 
 
@@ -147,7 +167,7 @@ def main():
     again = {name: (argv, folder) for name, argv, folder in programs}
     # So many do not fail by chance.
     for one in failed.copy() if len(failed) <= 3 else ():
-        second = run(one[0], *again[one[0]], options.limit)
+        second = run(one[0], *again[one[0]], options.limit, True)
         sent = told((f"again: {one[0]}", *second[1:]), sent)
         if not second[1]:
             failed.remove(one)
