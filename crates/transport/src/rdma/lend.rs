@@ -208,8 +208,19 @@ impl Ring {
             if done()? {
                 return Ok(());
             }
-            let fds = [Some(self.pair.events()), Some(self.came.as_fd())];
-            let [event, told] = wait_any(fds, Some(LONGEST_SLEEP))?;
+            // A peer that has ended answers no read, and not every device ends one by itself.
+            if self.ended.load(Ordering::Acquire) {
+                return Err(ErrorKind::BrokenPipe.into());
+            }
+            let fds = [
+                Some(self.pair.events()),
+                Some(self.came.as_fd()),
+                self.control.socket(),
+            ];
+            let [event, told, control] = wait_any(fds, Some(LONGEST_SLEEP))?;
+            if control {
+                self.hear(input)?;
+            }
             if told {
                 self.came.silence();
             }

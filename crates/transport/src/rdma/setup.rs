@@ -1,6 +1,6 @@
 //! How two ends of an open connection come to have a queue pair.
 //!
-//! On the connection, in this order; each message is a kind, a length, and so many bytes:
+//! On the connection, in this order; each message is a kind, a length, [`MARK`], and so many bytes:
 //!
 //! ```text
 //! worker   card, or no and why             its queue pair is there, and receives
@@ -11,7 +11,10 @@
 //! ```
 //!
 //! So neither end sends anything over a path that has not been seen to work both ways, and after a
-//! no the connection itself goes on, as if nobody had asked.
+//! no the connection itself goes on, as if nobody had asked. Where a message does not come, or
+//! something else does, nobody knows what the other end sends next, and the connection ends. What
+//! else comes may be the server's word that the worker has died: it says so again to whoever comes
+//! back.
 
 use super::ring::{Half, Place, Ring};
 use super::verbs::{Address, Device};
@@ -30,6 +33,8 @@ const NO: u8 = 0;
 const CARD: u8 = 1;
 const READY: u8 = 2;
 const GO: u8 = 3;
+/// Behind kind and length: no frame is long enough to have its length begin so.
+const MARK: [u8; 2] = [0x5e, 0xff];
 /// Bytes of a card: its version, what it wants, the rest.
 const CARD_LEN: usize = 46;
 const VERSION: u8 = 2;
@@ -132,24 +137,42 @@ fn lost(e: io::Error) -> Stop {
 
 fn say(to: &dyn Connection, kind: u8, body: &[u8]) -> Result<(), Stop> {
     let body = &body[..body.len().min(250)];
-    let head = [kind, body.len() as u8];
+    let head = [kind, body.len() as u8, MARK[0], MARK[1]];
     to.send(&mut [IoSlice::new(&head), IoSlice::new(body)])
         .map_err(lost)
 }
 
+/// Ends a connection of which nobody knows what comes next, and takes what has come: nothing more
+/// does, and whoever uses it finds its end.
+fn end(conn: &dyn Connection) {
+    conn.shutdown();
+    let mut rest = [0; 4096];
+    while matches!(conn.try_recv(&mut rest), Ok(Some(n)) if n > 0) {}
+}
+
 fn hear(from: &dyn Connection, wanted: u8) -> Result<Vec<u8>, Stop> {
-    let mut head = [0; 2];
-    from.recv_exact(&mut head).map_err(lost)?;
-    let mut body = vec![0; head[1].into()];
-    from.recv_exact(&mut body).map_err(lost)?;
-    let text = || String::from_utf8_lossy(&body).replace(char::is_control, " ");
-    match head[0] {
+    let read = || -> io::Result<(u8, Vec<u8>)> {
+        let mut head = [0; 4];
+        from.recv_exact(&mut head)?;
+        if head[2..] != MARK {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        let mut body = vec![0; head[1].into()];
+        from.recv_exact(&mut body)?;
+        match head[0] {
+            kind if kind == wanted || kind == NO => Ok((kind, body)),
+            _ => Err(ErrorKind::InvalidData.into()),
+        }
+    };
+    let (kind, body) = read().map_err(|e| {
+        end(from);
+        lost(e)
+    })?;
+    match kind {
         kind if kind == wanted => Ok(body),
-        NO => Err(Stop::Known(format!("at the other end, {}", text()))),
-        // What follows is anything: this connection is of no use.
         _ => {
-            from.shutdown();
-            Err(lost(ErrorKind::InvalidData.into()))
+            let text = String::from_utf8_lossy(&body).replace(char::is_control, " ");
+            Err(Stop::Known(format!("at the other end, {text}")))
         }
     }
 }

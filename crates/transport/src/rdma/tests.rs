@@ -613,6 +613,43 @@ fn a_link_that_is_cut_within_a_read_fails_it_and_nothing_is_written_later() {
     assert_eq!(fabric.did().reads, 0);
 }
 
+#[test]
+fn a_read_that_the_peer_does_not_live_to_answer_ends_with_it() {
+    let fabric = Fabric::default();
+    let (a, b) = pair_on(&fabric.device());
+    let (from, mut to) = (Stays::new(vec![7; 1 << 20]), Stays::new(vec![0; 1 << 20]));
+    a.attend(&from.kept);
+    b.attend(&to.kept);
+    send(&a, &from.bytes).unwrap();
+    // A device that never says how a read has ended.
+    fabric.hold(true);
+    std::thread::scope(|s| {
+        let reads = s.spawn(|| b.recv_exact(&mut to.bytes).unwrap_err());
+        drop(a);
+        reads.join().unwrap();
+    });
+    drop(b);
+    fabric.hold(false);
+    assert!(to.bytes.iter().all(|b| *b == 0));
+}
+
+#[test]
+fn what_comes_instead_of_a_message_ends_the_connection_and_is_taken_for_nothing() {
+    let fabric = Fabric::default();
+    let device = fabric.device();
+    // As frames begin: a length, of which the first byte is any.
+    for first in 0..4 {
+        let (client, server) = sockets();
+        server
+            .send(&mut [IoSlice::new(&[first, 0, 0, 0, 1]), IoSlice::new(&[5; 40])])
+            .unwrap();
+        let outcome = take(client, &means(&device));
+        assert!(outcome.why_not.is_some());
+        assert!(!matches!(outcome.conn.recv(&mut [0; 64]), Ok(n) if n > 0));
+    }
+    assert_eq!(fabric.pairs(), 0);
+}
+
 /// What a copy and what launches cost, by counting.
 #[test]
 fn a_piece_in_place_costs_three_requests_here_and_two_there_and_launches_one_for_many() {
