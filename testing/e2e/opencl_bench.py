@@ -92,9 +92,8 @@ def main():
         )
         try:
             out = {"tcp_gb_per_s": tcp_copy(), "native": measure([exe, "all"], env)}
-            server, address = started(
-                [busbar, "serve", "--listen", "127.0.0.1:0", "--api", "opencl", "--drain", "0s"], env
-            )
+            serve = [busbar, "serve", "--listen", "127.0.0.1:0", "--api", "opencl"]
+            server, address = started([*serve, "--drain", "0s"], env)
             children.append(server)
             stats = dict(env, BUSBAR_STATS="1")
 
