@@ -3,9 +3,9 @@
     python3 testing/install/lane.py [--tree DIR] [--packages DIR] [--only WORD ...]
 
 A fresh system is Debian's smallest with Python, made by debootstrap once and copied for each
-package; what runs there is in namespaces of its own, but for the network. A server on this machine
-offers the simulated driver over TLS. As root, with debootstrap, and for the program that is to be
-refused musl-gcc.
+package; what runs there runs in a container of runc, on the network of this machine. A server on
+this machine offers the simulated driver over TLS; then the image of the server does, in a container
+likewise. As root, with debootstrap and runc, and for the program that is to be refused musl-gcc.
 """
 
 import argparse
@@ -73,24 +73,61 @@ def base(suite):
     return folder
 
 
-class System:
+class Container:
+    """A root file system, and what runs in it by runc."""
+
+    # As engines of containers give them to root there.
+    MAY = [
+        f"CAP_{name}"
+        for name in "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE "
+        "NET_RAW SETFCAP SETGID SETPCAP SETUID SYS_CHROOT".split()
+    ]
+
+    def __init__(self, root, scratch):
+        self.root, self.scratch = root, scratch
+
+    def command(self, command, env, mounts=(), may=()):
+        """What starts a command there. The folders of `mounts` are at their names in it."""
+        bundle = pathlib.Path(tempfile.mkdtemp(dir=self.scratch))
+        subprocess.run(["runc", "spec", "--bundle", bundle], check=True)
+        settings = bundle / "config.json"
+        config = json.loads(settings.read_text())
+        config["root"] = {"path": str(self.root), "readonly": False}
+        sets = dict.fromkeys(("bounding", "effective", "permitted"), [*self.MAY, *may])
+        config["process"] |= {
+            "terminal": False,
+            "args": [str(word) for word in command],
+            "env": [f"{name}={value}" for name, value in env.items()],
+            "capabilities": sets,
+            "noNewPrivileges": False,
+        }
+        config["mounts"] += [
+            {"destination": name, "type": "bind", "source": str(folder), "options": ["rbind", "ro"]}
+            for name, folder in mounts
+        ]
+        spaces = config["linux"]["namespaces"]
+        config["linux"]["namespaces"] = [s for s in spaces if s["type"] != "network"]
+        settings.write_text(json.dumps(config))
+        state = pathlib.Path(self.scratch) / "runc"
+        return ["runc", "--root", state, "run", "--bundle", bundle, bundle.name]
+
+
+class System(Container):
     """A copy of a fresh system."""
 
     def __init__(self, suite, scratch):
-        self.root = pathlib.Path(tempfile.mkdtemp(dir=scratch)) / "root"
+        root = pathlib.Path(tempfile.mkdtemp(dir=scratch)) / "root"
+        super().__init__(root, scratch)
         subprocess.run(["cp", "-a", "--reflink=auto", base(suite), self.root], check=True)
 
     def run(self, command, **env):
         """Runs a shell's command in it: the exit status, all that is said, and the seconds."""
-        inside = ["mount", "-t", "proc", "proc", self.root / "proc"]
-        enter = ["exec", "chroot", self.root, "/bin/sh", "-c"]
-        shell = " ".join(map(str, inside)) + " && " + " ".join(map(str, enter)) + ' "$1"'
-        unshare = ["unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
         path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        env = {"PATH": path, "HOME": "/", "DEBIAN_FRONTEND": "noninteractive", **env}
+        run = self.command(["/bin/sh", "-c", command], env)
         begun = time.monotonic()
         done = subprocess.run(
-            [*unshare, "sh", "-c", shell, "sh", command],
-            env={"PATH": path, "HOME": "/", "DEBIAN_FRONTEND": "noninteractive", **env},
+            run,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -112,14 +149,32 @@ class System:
 
 
 class Server:
-    """A server of this machine, on the simulated driver."""
+    """A server on the simulated driver."""
 
-    def __init__(self, tree, scratch):
+    FLAGS = ["serve", "--listen", "127.0.0.1:0", "--tls", "--api", "cuda", "--cuda-library"]
+
+    @classmethod
+    def here(cls, tree, scratch):
+        """One of this machine."""
         state = pathlib.Path(scratch) / "server"
-        state.mkdir()
-        command = [tree / "bin/busbar", "serve", "--listen", "127.0.0.1:0", "--tls"]
-        command += ["--api", "cuda", "--cuda-library", tree / "lib/fakedev/libcuda.so.1"]
+        command = [tree / "bin/busbar", *cls.FLAGS, tree / "lib/fakedev/libcuda.so.1"]
         command += ["--cache-dir", state / "cache", "--state-dir", state / "state"]
+        return cls(command, state)
+
+    @classmethod
+    def of_image(cls, archive, tree, scratch):
+        """The image's program in a container, where the page has the same capability."""
+        root = pathlib.Path(scratch) / "server-image/root"
+        root.mkdir(parents=True)
+        config = unpack(archive, root)["config"]
+        env = dict(word.split("=", 1) for word in config["Env"])
+        command = [*config["Entrypoint"], *cls.FLAGS, "/simulated/libcuda.so.1"]
+        mounts = [("/simulated", tree / "lib/fakedev")]
+        run = Container(root, scratch).command(command, env, mounts, ["CAP_SYS_ADMIN"])
+        return cls(run, root.parent)
+
+    def __init__(self, command, state):
+        state.mkdir(exist_ok=True)
         self.log = state / "log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
@@ -144,8 +199,8 @@ class Server:
             self.process.wait()
 
 
-def copy_image(archive, root):
-    """Puts an image's `/opt/busbar` into a system."""
+def unpack(archive, root, folder=""):
+    """Puts what an image has in a folder into a system; returns its configuration."""
     with tarfile.open(archive) as image:
 
         def read(path):
@@ -157,8 +212,9 @@ def copy_image(archive, root):
         manifest = json.load(blob(json.load(read("index.json"))["manifests"][0]))
         for layer in manifest["layers"]:
             with tarfile.open(fileobj=blob(layer), mode="r:gz") as files:
-                wanted = [m for m in files if m.name.startswith("opt/busbar")]
+                wanted = [m for m in files if m.name.startswith(folder)]
                 files.extractall(root, members=wanted)
+        return json.load(blob(manifest["config"]))
 
 
 def musl_program(scratch):
@@ -181,7 +237,7 @@ def install(suite, kind, file, server, musl, scratch):
     system.must(before)
     copied = time.monotonic()
     if kind == "image":
-        copy_image(file, system.root)
+        unpack(file, system.root, "opt/busbar")
     copied = time.monotonic() - copied
     _, installed = system.must(how)
     said, listed = system.must(f"{busbar} devices", **env)
@@ -206,6 +262,23 @@ def install(suite, kind, file, server, musl, scratch):
     return copied + installed, listed, ran
 
 
+def from_image(archive, tree, scratch):
+    """A first call to the server's image: the seconds until it listens, and those of the call."""
+    begun = time.monotonic()
+    server = Server.of_image(archive, tree, scratch)
+    started = time.monotonic() - begun
+    try:
+        begun = time.monotonic()
+        run = [tree / "bin/busbar", "run", "--", sys.executable, HERE / "first.py"]
+        env = {**os.environ, "BUSBAR_SERVER": server.line}
+        done = subprocess.run(run, env=env, capture_output=True, text=True, timeout=MOST)
+        if "and back" not in done.stdout:
+            raise Failed(f"the program said {done.stdout!r}, {done.stderr!r}")
+        return started, time.monotonic() - begun
+    finally:
+        server.end()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--tree", type=pathlib.Path, default=ROOT / "dist")
@@ -214,7 +287,8 @@ def main():
     args = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("install: systems are made and entered by root alone")
-    for program, package in [("debootstrap", "debootstrap"), ("musl-gcc", "musl-tools")]:
+    needs = {"debootstrap": "debootstrap", "runc": "runc", "musl-gcc": "musl-tools"}
+    for program, package in needs.items():
         if shutil.which(program) is None:
             sys.exit(f"install: {program} is missing (on Debian: apt-get install {package})")
     for word in args.only:
@@ -231,7 +305,8 @@ def main():
         files[kind] = found[0]
     failed = 0
     with tempfile.TemporaryDirectory(prefix="busbar-install-") as scratch:
-        server = Server(args.tree.resolve(), scratch)
+        tree = args.tree.resolve()
+        server = Server.here(tree, scratch)
         try:
             musl = musl_program(scratch)
             print(f"{'system':<10} {'package':<8} {'MB':>5} {'install':>9} {'devices':>9} "
@@ -250,6 +325,14 @@ def main():
                         print(f"{row}  FAILED: {e}", flush=True)
         finally:
             server.end()
+        for archive in args.packages.glob("busbar-server-*-oci.tar"):
+            row = f"{'runc':<10} {'server':<8} {archive.stat().st_size / 1e6:>5.1f} "
+            try:
+                started, ran = from_image(archive, tree, scratch)
+                print(f"{row}{started:>7.1f} s {'':>9}{ran:>7.1f} s {started + ran:>7.1f} s")
+            except (Failed, subprocess.SubprocessError) as e:
+                failed += 1
+                print(f"{row}  FAILED: {e}")
     sys.exit(1 if failed else 0)
 
 

@@ -44,8 +44,17 @@ pub struct Args {
     arguments: Vec<OsString>,
 }
 
+/// Flags that NVIDIA's program does not have.
+const OURS: [&str; 4] = ["--server", "--plaintext", "--token-file", "--drawn"];
+
 /// Runs the command.
 pub fn run(a: &Args) -> Result<()> {
+    // What begins with a hyphen is an argument from the first one on.
+    let texts = a.arguments.iter().filter_map(|t| t.to_str());
+    let flags: Vec<_> = texts.filter_map(|t| t.split('=').next()).collect();
+    if let Some(flag) = OURS.iter().find(|f| flags.contains(f)) {
+        bail!("{flag} goes before the arguments of nvidia-smi: busbar smi {flag} ... -l 5");
+    }
     let real = program::find(OsStr::new("nvidia-smi"));
     match real {
         Ok(path) if !a.drawn => real_one(a, &path),

@@ -117,6 +117,7 @@ fn without_nvidias_program_the_table_is_drawn_here() {
     // Without a device that is meant, or a form that is known.
     for (args, said) in [
         (&["-i", "9"][..], "no GPU `9`"),
+        (&["-L", "--server=a"], "--server goes before"),
         (&["-pm", "1"], "install nvidia-smi"),
     ] {
         let (code, out, err) = ends(&mut smi(&both, args));

@@ -144,9 +144,11 @@ impl Process<'_> {
         plain(text)
     }
 
-    /// Whose it is, and which.
+    /// Whose it is, and which; without the folder, for there is little room.
     pub fn name(&self) -> String {
         let s = self.session;
-        plain(&format!("{}@{} {}", s.user, s.host, s.program))
+        let end = s.program.find(' ').unwrap_or(s.program.len());
+        let folder = s.program[..end].rfind('/').map_or(0, |i| i + 1);
+        plain(&format!("{}@{} {}", s.user, s.host, &s.program[folder..]))
     }
 }

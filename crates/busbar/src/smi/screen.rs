@@ -195,7 +195,7 @@ mod tests {
                         { "api": "opencl", "ordinal": 0, "name": "cpu" }],
             "gpus": { "driver": "580.82.07",
                       "gpus": { format!("{:032x}", 0): { "numbers": numbers } } },
-            "sessions": [of("a", &[0], "python\u{1b}[2J"),
+            "sessions": [of("a", &[0], "/usr/bin/python\u{1b}[2J a/b"),
                          of("b", &[0, 1], "a program with a long name"), other],
         });
         let status: Status = serde_json::from_value(document).unwrap();
@@ -224,7 +224,7 @@ mod tests {
 |  GPU   GI   CI              PID   Type   Process name                        GPU Memory |
 |        ID   ID                                                               Usage      |
 |=========================================================================================|
-|    0   N/A  N/A             4711      C   ann@laptop python [2J                     3MiB |
+|    0   N/A  N/A             4711      C   ann@laptop python [2J a/b                 3MiB |
 |    0   N/A  N/A             4711      C   ann@laptop a program with a lon...         N/A |
 |    1   N/A  N/A             4711      C   ann@laptop a program with a lon...         N/A |
 +-----------------------------------------------------------------------------------------+
