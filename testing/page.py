@@ -19,6 +19,23 @@ import urllib.request
 from pathlib import Path
 
 PAINT_MS = 300
+# The server has run for seconds: the day that it tells of is made of the devices that it has.
+A_DAY = """
+const real = window.fetch;
+window.fetch = async (url, options) => {
+  const said = await real(url, options);
+  if (!String(url).endsWith('/v1/history') || !said.ok) return said;
+  const told = await said.json();
+  const day = (f) => Array.from({ length: 1440 }, (_, minute) => f(minute));
+  told.times = day((minute) => 1_700_000_000 + minute * told.step);
+  told.devices.forEach((device, n) => {
+    device.utilization = day((m) => ((m + n) % 240 < 20 ? null : (1 + Math.sin(m / 60 + n)) / 2));
+    device.memory = day((m) => (m < 600 ? 0.2 : 0.7));
+    device.sessions = day((m) => m % 8);
+  });
+  return new Response(JSON.stringify(told), { status: said.status, headers: said.headers });
+};
+"""
 CPU_PERCENT = 2.0
 SECONDS = 30
 
@@ -169,11 +186,16 @@ def main():
         tabs = json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/json"))
         tab = Tab(next(t for t in tabs if t["type"] == "page")["webSocketDebuggerUrl"])
         tab.call("Page.enable")
+        tab.call("Page.addScriptToEvaluateOnNewDocument", source=A_DAY)
         tab.call("Page.navigate", url=at)
         tab.until("document.querySelectorAll('#rows tr').length === 500")
         tab.until("document.querySelectorAll('#devices li').length === 64")
         tab.until("document.querySelectorAll('#leases tr').length === 16")
         tab.until("document.querySelectorAll('#waiting tr').length === 8")
+        tab.until("document.querySelectorAll('#devices svg').length === 64")
+        said = tab.value("document.querySelector('#devices svg').getAttribute('aria-label')")
+        if "over the last 24 h" not in said:
+            raise RuntimeError(f"the last day is not told: {said}")
         why = tab.value("document.querySelector('#waiting tr:nth-child(2)').textContent")
         if "behind user0@host" not in why or "held by" not in why:
             raise RuntimeError(f"who waits is not told why: {why}")
