@@ -17,6 +17,7 @@ mod entry;
 mod fabric;
 mod greeting;
 mod groups;
+mod held;
 mod heritage;
 mod http;
 mod identity;

@@ -2,6 +2,7 @@
 //! which devices are looked for and read.
 
 use super::config::Config;
+use super::held::Held;
 use super::identity::Who;
 use super::spawner::{Inside, Spawner};
 use crate::confine;
@@ -13,11 +14,11 @@ use busbar_transport::handover;
 use busbar_transport::lock::lock;
 use busbar_transport::rdma::Wish;
 use busbar_transport::rdma::ib::Choice;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// How long a cell may take to be made.
@@ -99,11 +100,8 @@ struct State {
     have: OnceLock<Have>,
     /// The server's own.
     own: OnceLock<Arc<Cell>>,
-    all: Mutex<HashMap<Who, Arc<Place>>>,
+    all: Held<Cell>,
 }
-
-/// The cell of somebody, while there is one. Whoever makes it has this locked.
-type Place = Mutex<Weak<Cell>>;
 
 /// Makes cells.
 #[derive(Clone)]
@@ -165,7 +163,7 @@ impl Cells {
             limits: OnceLock::new(),
             have: OnceLock::new(),
             own: OnceLock::new(),
-            all: Mutex::default(),
+            all: Held::default(),
         };
         let me = Self(Arc::new(state));
         me.set_others(others);
@@ -221,20 +219,8 @@ impl Cells {
         if self.0.level == Level::Off {
             return Ok(None);
         }
-        let place = {
-            let mut all = lock(&self.0.all);
-            // What nobody waits for is not locked.
-            all.retain(|_, p| Arc::strong_count(p) > 1 || lock(p).strong_count() > 0);
-            all.entry(owner.clone()).or_default().clone()
-        };
-        // One that takes long keeps nobody else's waiting.
-        let mut place = lock(&place);
-        if let Some(cell) = place.upgrade() {
-            return Ok(Some(cell));
-        }
-        let cell = self.make(self.0.have.get(), rdma_device)?;
-        *place = Arc::downgrade(&cell);
-        Ok(Some(cell))
+        let make = || self.make(self.0.have.get(), rdma_device);
+        self.0.all.of(owner, |_| true, make).map(Some)
     }
 
     /// Groups for one worker, where there are any.

@@ -3,6 +3,7 @@
 use super::cells::{Cell, Cells};
 use super::config::Config;
 use super::dense::{self, Dense};
+use super::held::Held;
 use super::identity::Who;
 use super::keeper::Keeper;
 use super::refusals::Network;
@@ -24,16 +25,16 @@ use busbar_transport::lock::lock;
 use busbar_transport::shared::Door;
 use busbar_transport::stream::Stream;
 use busbar_transport::tls::Handed;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// How long a worker may take to end once its control socket is closed.
@@ -69,8 +70,6 @@ pub(crate) struct Worker {
     ready: AtomicBool,
 }
 
-type DensePlace = Mutex<Weak<Dense>>;
-
 /// How a new session is to have its devices beside others.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Manner {
@@ -101,9 +100,8 @@ pub(crate) struct Workers {
     cells: Cells,
     /// What starts MPS, where there is one.
     mps: Option<PathBuf>,
-    /// What dense sessions have their devices with, by whose they are. Whoever makes one has its
-    /// place locked.
-    dense: Arc<Mutex<HashMap<Who, Arc<DensePlace>>>>,
+    /// What dense sessions have their devices with, by whose they are.
+    dense: Arc<Held<Dense>>,
     /// How many of those there have been.
     daemons: Arc<AtomicU32>,
     spawner: Spawner,
@@ -399,15 +397,11 @@ impl Workers {
     /// new one.
     fn dense(&self, owner: &Who) -> Result<Arc<Dense>> {
         let program = dense::program_of(self.mps.as_deref())?;
-        let place = {
-            let mut all = lock(&self.dense);
-            all.retain(|_, p| Arc::strong_count(p) > 1 || lock(p).strong_count() > 0);
-            all.entry(owner.clone()).or_default().clone()
-        };
-        let mut place = lock(&place);
-        if let Some(there) = place.upgrade().filter(|d| d.is_well()) {
-            return Ok(there);
-        }
+        let make = || self.start_dense(owner, program);
+        self.dense.of(owner, Dense::is_well, make)
+    }
+
+    fn start_dense(&self, owner: &Who, program: &Path) -> Result<Arc<Dense>> {
         let rdma_device = self.rdma_device(&owner.tenant);
         let cell = self.cells.of(owner, &rdma_device).map_err(without)?;
         if cell.as_ref().is_some_and(|c| !c.has_folders()) {
@@ -433,9 +427,7 @@ impl Workers {
             .stdout(Stdio::null());
         let (child, _) = self.spawn(c, cell.as_deref(), limited.as_ref(), vec![fd])?;
         drop(theirs);
-        let dense = Arc::new(Dense::new((child, ours), folder, cell, limited)?);
-        *place = Arc::downgrade(&dense);
-        Ok(dense)
+        Ok(Arc::new(Dense::new((child, ours), folder, cell, limited)?))
     }
 
     /// Starts a process of a cell's.
