@@ -1,10 +1,7 @@
 // A client whose kernel makes system calls where the CPU device is: its machine code runs in the
 // worker. Each group of arguments "TIMES NUMBER A B C D" is a call that is made so many times; an
 // argument that is not a number is a text, and its address is given. One result a line.
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "opencl_first.h"
 #include <string.h>
 
 enum { WORDS = 6, ROOM = 1 << 16 };
@@ -22,27 +19,10 @@ static const char *SOURCE =
     "  a[0] = r;\n"
     "}\n";
 
-static void check(cl_int e, const char *what) {
-    if (e == CL_SUCCESS) return;
-    fprintf(stderr, "%s failed with error %d\n", what, e);
-    exit(1);
-}
-
 int main(int argc, char **argv) {
-    cl_platform_id platform;
-    cl_device_id device;
     cl_int e;
-    check(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
-    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), "clGetDeviceIDs");
-    cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &e);
-    check(e, "clCreateContext");
-    cl_command_queue queue = clCreateCommandQueue(context, device, 0, &e);
-    check(e, "clCreateCommandQueue");
-    cl_program program = clCreateProgramWithSource(context, 1, &SOURCE, NULL, &e);
-    check(e, "clCreateProgramWithSource");
-    check(clBuildProgram(program, 1, &device, "", NULL, NULL), "clBuildProgram");
-    cl_kernel kernel = clCreateKernel(program, "call", &e);
-    check(e, "clCreateKernel");
+    begin(SOURCE);
+    cl_kernel call = kernel("call");
     for (int at = 1; at + WORDS <= argc; at += WORDS) {
         cl_long words[WORDS], is_text[WORDS];
         static char text[ROOM];
@@ -62,9 +42,9 @@ int main(int argc, char **argv) {
             clCreateBuffer(context, copy, sizeof is_text, is_text, &e),
         };
         for (int i = 0; i < 3; i++)
-            check(clSetKernelArg(kernel, i, sizeof buffers[i], &buffers[i]), "clSetKernelArg");
+            check(clSetKernelArg(call, i, sizeof buffers[i], &buffers[i]), "clSetKernelArg");
         size_t one = 1;
-        e = clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL);
+        e = clEnqueueNDRangeKernel(queue, call, 1, NULL, &one, &one, 0, NULL, NULL);
         check(e, "clEnqueueNDRangeKernel");
         e = clEnqueueReadBuffer(queue, buffers[0], CL_TRUE, 0, 8, words, 0, NULL, NULL);
         check(e, "clEnqueueReadBuffer");

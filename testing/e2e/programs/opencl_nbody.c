@@ -1,8 +1,5 @@
 // A galaxy of 2048 stars, 40 time steps on the first OpenCL device; prints energy and a checksum.
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "opencl_first.h"
 #include <string.h>
 
 #define N 2048
@@ -21,34 +18,10 @@ static const char *SOURCE =
     "  q[i] = me + v[i] * dt;\n"
     "}\n";
 
-static void check(cl_int e, const char *what) {
-    if (e == CL_SUCCESS) return;
-    fprintf(stderr, "%s failed with error %d\n", what, e);
-    exit(1);
-}
-
-// The same numbers on every machine.
-static float noise(void) {
-    static unsigned s = 12345;
-    s = s * 1664525u + 1013904223u;
-    return (float)(s >> 8) / (1 << 24) - 0.5f;
-}
-
 int main(void) {
-    cl_platform_id platform;
-    cl_device_id device;
     cl_int e;
-    check(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
-    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), "clGetDeviceIDs");
-    cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &e);
-    check(e, "clCreateContext");
-    cl_command_queue queue = clCreateCommandQueue(context, device, 0, &e);
-    check(e, "clCreateCommandQueue");
-    cl_program program = clCreateProgramWithSource(context, 1, &SOURCE, NULL, &e);
-    check(e, "clCreateProgramWithSource");
-    check(clBuildProgram(program, 1, &device, "", NULL, NULL), "clBuildProgram");
-    cl_kernel step = clCreateKernel(program, "advance", &e);
-    check(e, "clCreateKernel");
+    begin(SOURCE);
+    cl_kernel step = kernel("advance");
 
     static cl_float4 p[N], v[N];
     for (int i = 0; i < N; i++)

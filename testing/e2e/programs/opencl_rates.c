@@ -1,8 +1,5 @@
 // Rates on the first OpenCL device; one `NAME VALUE` a line. Arguments: what to measure, or "all".
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "opencl_first.h"
 #include <string.h>
 #include <time.h>
 
@@ -19,31 +16,13 @@ static double now(void) {
     return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
-static void check(cl_int e, const char *what) {
-    if (e == CL_SUCCESS) return;
-    fprintf(stderr, "%s failed with error %d\n", what, e);
-    exit(1);
-}
-
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "all";
     int all = !strcmp(what, "all");
-    cl_platform_id platform;
-    cl_device_id device;
     cl_int e;
-    check(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
-    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), "clGetDeviceIDs");
-    cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &e);
-    check(e, "clCreateContext");
-    cl_command_queue queue = clCreateCommandQueue(context, device, 0, &e);
-    check(e, "clCreateCommandQueue");
-    cl_program program = clCreateProgramWithSource(context, 1, &SOURCE, NULL, &e);
-    check(e, "clCreateProgramWithSource");
-    check(clBuildProgram(program, 1, &device, "", NULL, NULL), "clBuildProgram");
-    cl_kernel empty = clCreateKernel(program, "empty", &e);
-    check(e, "clCreateKernel");
-    cl_kernel next = clCreateKernel(program, "next", &e);
-    check(e, "clCreateKernel");
+    begin(SOURCE);
+    cl_kernel empty = kernel("empty");
+    cl_kernel next = kernel("next");
     int zero = 0, value = -1;
     cl_mem x = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof zero, &zero, &e);
     check(e, "clCreateBuffer");

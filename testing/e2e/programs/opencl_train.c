@@ -1,11 +1,8 @@
 /* Trains a network of two layers on the first OpenCL device. A line of its input says how many
  * steps, or 0 for as many as there is time for until the next line; a line of its output has the
  * losses of these steps with all their bits. */
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
+#include "opencl_first.h"
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #define BATCH 64
@@ -47,23 +44,6 @@ static const char *source =
     "  w[i * m + j] -= rate / size * sum;\n"
     "}\n";
 
-static cl_context context;
-static cl_command_queue queue;
-static cl_program program;
-
-static void check(cl_int e, const char *what) {
-    if (e == CL_SUCCESS) return;
-    fprintf(stderr, "%s gave %d\n", what, e);
-    exit(1);
-}
-
-/* The same numbers on every machine, between -0.5 and 0.5. */
-static float noise(void) {
-    static unsigned s = 12345;
-    s = s * 1664525u + 1013904223u;
-    return (float)(s >> 8) / (1 << 24) - 0.5f;
-}
-
 static cl_mem memory(size_t numbers) {
     cl_int e;
     float *first = malloc(numbers * sizeof *first);
@@ -73,13 +53,6 @@ static cl_mem memory(size_t numbers) {
     check(e, "clCreateBuffer");
     free(first);
     return m;
-}
-
-static cl_kernel kernel(const char *name) {
-    cl_int e;
-    cl_kernel k = clCreateKernel(program, name, &e);
-    check(e, "clCreateKernel");
-    return k;
 }
 
 /* Runs a kernel; its arguments are buffers, and numbers of four bytes behind them. */
@@ -99,18 +72,8 @@ static int has_input(void) {
 }
 
 int main(void) {
-    cl_platform_id platform;
-    cl_device_id device;
     cl_int e;
-    check(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
-    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), "clGetDeviceIDs");
-    context = clCreateContext(NULL, 1, &device, NULL, NULL, &e);
-    check(e, "clCreateContext");
-    queue = clCreateCommandQueue(context, device, 0, &e);
-    check(e, "clCreateCommandQueue");
-    program = clCreateProgramWithSource(context, 1, &source, NULL, &e);
-    check(e, "clCreateProgramWithSource");
-    check(clBuildProgram(program, 1, &device, "", NULL, NULL), "clBuildProgram");
+    begin(source);
     cl_kernel forward = kernel("forward"), judge = kernel("judge");
     cl_kernel back = kernel("back"), learn = kernel("learn");
     cl_mem x = memory(BATCH * INPUTS), label = memory(BATCH), loss = memory(BATCH);
