@@ -260,17 +260,12 @@ pub fn clEnqueueCopyImage(
     if from.is(to) && overlap(&from_origin, &to_origin, &region) {
         return Err(CL_MEM_COPY_OVERLAP);
     }
-    enqueue(q, CL_COMMAND_COPY_IMAGE, events, |event, waits| {
-        wire::CopyImage {
-            queue: q.id,
-            from: from.id,
-            to: to.id,
-            event,
-            waits,
-            from_origin,
-            to_origin,
-            region,
-        }
+    command!(q, events, CL_COMMAND_COPY_IMAGE => CopyImage {
+        from: from.id,
+        to: to.id,
+        from_origin,
+        to_origin,
+        region,
     })
 }
 
@@ -301,13 +296,9 @@ pub fn clEnqueueCopyImageToBuffer(
     events: Events<'_>,
 ) -> Result<()> {
     let (origin, region) = check_copy(q, from, to, (origin, region), offset)?;
-    let command = CL_COMMAND_COPY_IMAGE_TO_BUFFER;
-    enqueue(q, command, events, |event, waits| wire::CopyImageToBuffer {
-        queue: q.id,
+    command!(q, events, CL_COMMAND_COPY_IMAGE_TO_BUFFER => CopyImageToBuffer {
         from: from.id,
         to: to.id,
-        event,
-        waits,
         origin,
         region,
         offset: offset as u64,
@@ -325,13 +316,9 @@ pub fn clEnqueueCopyBufferToImage(
     events: Events<'_>,
 ) -> Result<()> {
     let (origin, region) = check_copy(q, to, from, (origin, region), offset)?;
-    let command = CL_COMMAND_COPY_BUFFER_TO_IMAGE;
-    enqueue(q, command, events, |event, waits| wire::CopyBufferToImage {
-        queue: q.id,
+    command!(q, events, CL_COMMAND_COPY_BUFFER_TO_IMAGE => CopyBufferToImage {
         from: from.id,
         to: to.id,
-        event,
-        waits,
         offset: offset as u64,
         origin,
         region,
@@ -356,15 +343,10 @@ pub unsafe fn clEnqueueFillImage(
     let given = unsafe { std::slice::from_raw_parts(color.cast::<u32>(), lanes) };
     let mut color = [0; 4];
     color[..lanes].copy_from_slice(given);
-    enqueue(q, CL_COMMAND_FILL_IMAGE, events, |event, waits| {
-        wire::FillImage {
-            queue: q.id,
-            image: m.id,
-            event,
-            waits,
-            color,
-            origin,
-            region,
-        }
+    command!(q, events, CL_COMMAND_FILL_IMAGE => FillImage {
+        image: m.id,
+        color,
+        origin,
+        region,
     })
 }

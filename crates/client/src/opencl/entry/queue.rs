@@ -142,7 +142,7 @@ fn mark(q: &Object<Queue>, events: Events<'_>, barrier: bool) -> Result<()> {
         true => CL_COMMAND_BARRIER,
         false => CL_COMMAND_MARKER,
     };
-    enqueue(q, command, events, |e, waits| marker(q, e, waits, barrier))
+    command::enqueue(q, command, events, |e, waits| marker(q, e, waits, barrier))
 }
 
 /// `clEnqueueMarkerWithWaitList`.

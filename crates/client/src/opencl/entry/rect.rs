@@ -130,18 +130,13 @@ pub fn clEnqueueCopyBufferRect(
     if from.is(to) {
         check_within(&left, &right, &region)?;
     }
-    enqueue(q, CL_COMMAND_COPY_BUFFER_RECT, events, |event, waits| {
-        wire::CopyBufferRect {
-            queue: q.id,
-            from: from.id,
-            to: to.id,
-            event,
-            waits,
-            from_origin: left.origin,
-            to_origin: right.origin,
-            region,
-            from_pitch: left.pitch,
-            to_pitch: right.pitch,
-        }
+    command!(q, events, CL_COMMAND_COPY_BUFFER_RECT => CopyBufferRect {
+        from: from.id,
+        to: to.id,
+        from_origin: left.origin,
+        to_origin: right.origin,
+        region,
+        from_pitch: left.pitch,
+        to_pitch: right.pitch,
     })
 }

@@ -106,15 +106,10 @@ pub unsafe fn clEnqueueSVMMemFill(
     check_pattern(pattern_size, to as usize, size)?;
     // SAFETY: the program's bytes.
     let pattern = unsafe { std::slice::from_raw_parts(pattern.cast(), pattern_size) };
-    enqueue(q, CL_COMMAND_SVM_MEMFILL, events, |event, waits| {
-        wire::SvmFill {
-            queue: q.id,
-            event,
-            waits,
-            pointer: to as u64,
-            pattern,
-            size: size as u64,
-        }
+    command!(q, events, CL_COMMAND_SVM_MEMFILL => SvmFill {
+        pointer: to as u64,
+        pattern,
+        size: size as u64,
     })
 }
 
@@ -167,14 +162,9 @@ pub unsafe fn clEnqueueSVMMigrateMem(
         places.push(at as u64);
         lengths.push(size as u64);
     }
-    enqueue(q, CL_COMMAND_SVM_MIGRATE_MEM, events, |event, waits| {
-        wire::SvmMigrate {
-            queue: q.id,
-            event,
-            waits,
-            pointers: places,
-            sizes: lengths,
-            flags,
-        }
+    command!(q, events, CL_COMMAND_SVM_MIGRATE_MEM => SvmMigrate {
+        pointers: places,
+        sizes: lengths,
+        flags,
     })
 }

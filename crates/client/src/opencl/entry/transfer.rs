@@ -73,17 +73,12 @@ pub fn clEnqueueCopyBuffer(
     refuse_if(size == 0, CL_INVALID_VALUE)?;
     let ((a, at), (b, end)) = (from.root(from_offset), to.root(to_offset));
     refuse_if(a.is(b) && at.abs_diff(end) < size, CL_MEM_COPY_OVERLAP)?;
-    enqueue(q, CL_COMMAND_COPY_BUFFER, events, |event, waits| {
-        wire::CopyBuffer {
-            queue: q.id,
-            from: from.id,
-            to: to.id,
-            event,
-            waits,
-            from_offset: from_offset as u64,
-            to_offset: to_offset as u64,
-            size: size as u64,
-        }
+    command!(q, events, CL_COMMAND_COPY_BUFFER => CopyBuffer {
+        from: from.id,
+        to: to.id,
+        from_offset: from_offset as u64,
+        to_offset: to_offset as u64,
+        size: size as u64,
     })
 }
 
@@ -103,16 +98,11 @@ pub unsafe fn clEnqueueFillBuffer(
     check_pattern(pattern_size, offset, size)?;
     // SAFETY: the program's bytes.
     let pattern = unsafe { std::slice::from_raw_parts(pattern.cast(), pattern_size) };
-    enqueue(q, CL_COMMAND_FILL_BUFFER, events, |event, waits| {
-        wire::FillBuffer {
-            queue: q.id,
-            buffer: m.id,
-            event,
-            waits,
-            pattern,
-            offset: offset as u64,
-            size: size as u64,
-        }
+    command!(q, events, CL_COMMAND_FILL_BUFFER => FillBuffer {
+        buffer: m.id,
+        pattern,
+        offset: offset as u64,
+        size: size as u64,
     })
 }
 
@@ -131,12 +121,8 @@ pub fn clEnqueueMigrateMemObjects(
         m.check_context(&q.context)?;
         ids.push(m.id);
     }
-    let command = CL_COMMAND_MIGRATE_MEM_OBJECTS;
-    enqueue(q, command, events, |event, waits| wire::Migrate {
-        queue: q.id,
+    command!(q, events, CL_COMMAND_MIGRATE_MEM_OBJECTS => Migrate {
         objects: ids,
         flags,
-        event,
-        waits,
     })
 }
