@@ -35,7 +35,7 @@ fn cuLaunchCooperativeKernelMultiDevice(
 #[is(cuLaunchGridAsync(f, grid_width, grid_height, null))] #[get_proc("cuLaunchGrid", 2000)]
 fn cuLaunchGrid(f: CUfunction, grid_width: i32, grid_height: i32) -> CUresult;
 
-#[custom] #[get_proc("cuLaunchGridAsync", 2000)]
+#[cx] #[is(start(f, (grid_width, grid_height), hStream))] #[get_proc("cuLaunchGridAsync", 2000)]
 fn cuLaunchGridAsync(
     f: CUfunction,
     grid_width: i32,

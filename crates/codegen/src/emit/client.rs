@@ -360,7 +360,8 @@ fn body(api: &Api, c: &Call, per_thread: bool, s: &mut String) {
         _ => {
             let mut inner = String::new();
             forward(api, c, per_thread, &mut inner);
-            let _ = writeln!(s, "life::guard(move || {{\n{inner}}})");
+            let guard = begin::guard(api, c, per_thread);
+            let _ = writeln!(s, "{guard}\n{inner}}})");
             return;
         }
     };

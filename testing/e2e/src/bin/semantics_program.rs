@@ -4,6 +4,8 @@
 
 #[path = "semantics_program/api.rs"]
 mod api;
+#[path = "semantics_program/calls.rs"]
+mod calls;
 #[path = "semantics_program/captures.rs"]
 mod captures;
 #[path = "semantics_program/changes.rs"]
@@ -142,6 +144,7 @@ fn main() {
         "tuned" => tuning::tuned(&api, rounds(), false),
         "tuned_registered" => tuning::tuned(&api, rounds(), true),
         "conditions" => hears::conditions(&api, rounds()),
+        "calls" => calls::calls(&api, &std::env::args().nth(3).expect("a call"), rounds()),
         "changes" => changes::changes(&api, rounds().into()),
         "registered" => registered::registered(&api),
         "held" => held::held(&api),

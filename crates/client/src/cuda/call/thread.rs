@@ -26,6 +26,8 @@ thread_local! {
         const { RefCell::new([(0, 0, 0, 0); CACHED]) };
     /// The client, and the context, that the call in progress turned out to be for.
     static ELSEWHERE: Cell<Option<(&'static Client, u64)>> = const { Cell::new(None) };
+    /// Whether that one was begun again there.
+    static AGAIN: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread is in a listener, whose own errors must not make it wait for itself.
     static LISTENING: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread is in a function that a stream waits for, which may make no calls.
@@ -80,13 +82,20 @@ pub fn take_elsewhere() -> Option<(&'static Client, u64)> {
     ELSEWHERE.try_with(Cell::take).ok().flatten()
 }
 
-/// Runs a call as if its context were current.
+/// Runs a call that is begun again as if that context were current.
 pub fn elsewhere<T>((client, context): (&'static Client, u64), f: impl FnOnce() -> T) -> T {
     let before = (BOUND.replace(Some(client)), CURRENT.replace(context));
+    AGAIN.set(true);
     let t = f();
+    AGAIN.set(false);
     BOUND.set(before.0);
     CURRENT.set(before.1);
     t
+}
+
+/// Whether the call in progress was begun again.
+pub fn is_elsewhere() -> bool {
+    AGAIN.get()
 }
 
 /// In the child of a fork: the thread has nothing any more.

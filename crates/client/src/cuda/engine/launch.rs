@@ -30,6 +30,14 @@ const EXTRA_END: u64 = 0;
 const EXTRA_POINTER: u64 = 1;
 const EXTRA_SIZE: u64 = 2;
 
+/// The `extra` list of a launch with packed parameters, whose number of bytes is at `size`.
+pub fn extra(params: &[u8], size: &mut usize) -> [*mut c_void; 5] {
+    let word = |key: u64| std::ptr::without_provenance_mut(key as usize);
+    let (at, size) = (params.as_ptr().cast_mut().cast(), std::ptr::from_mut(size));
+    let (pointer, length) = (word(EXTRA_POINTER), word(EXTRA_SIZE));
+    [pointer, at, length, size.cast(), word(EXTRA_END)]
+}
+
 /// Reads the `extra` list of a launch.
 unsafe fn read_extra<'a>(extra: *mut *mut c_void) -> Result<&'a [u8], CUresult> {
     let (mut p, mut n) = (std::ptr::null::<u8>(), 0usize);
@@ -295,38 +303,6 @@ pub unsafe fn queue(
     sent.and_then(|()| cx.queued_one())
         .map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)?;
     Ok(0)
-}
-
-/// A launch whose parameters are packed already.
-pub fn launch_packed(
-    cx: Cx,
-    f: CUfunction,
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared: u32,
-    stream: CUstream,
-    params: &[u8],
-) -> Result<(), CUresult> {
-    cx.need_context()?;
-    let (function, info) = function(cx, f)?;
-    check(info, grid, block, shared)?;
-    if params.len() < info.packed as usize {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
-    let stream = cx.stream(stream, false)?;
-    let mut params = params[..info.packed as usize].to_vec();
-    addresses::translate(cx, info, &mut params)?;
-    addresses::work(cx, stream)?;
-    cx.send(&msg::LaunchKernel {
-        function,
-        stream,
-        grid,
-        block,
-        shared,
-        flags: 0,
-        attrs: &[],
-        params: &params,
-    })
 }
 
 /// Whether the driver will take an attribute of a launch, as far as is known here.

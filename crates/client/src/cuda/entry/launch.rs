@@ -36,6 +36,27 @@ pub unsafe fn launch(
     unsafe { launch::queue(cx, info, &l, kernel_params, extra).map(drop) }
 }
 
+/// Launches a function as it was set up, as before CUDA 4.
+pub unsafe fn start(
+    cx: Cx,
+    f: CUfunction,
+    (width, height): (i32, i32),
+    stream: CUstream,
+) -> Result<()> {
+    refuse_if(width <= 0 || height <= 0, CUDA_ERROR_INVALID_VALUE)?;
+    let (id, info) = launch::function(cx, f)?;
+    let mut s = cx.state().setups.get(&id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    cx.need_context()?;
+    let mut size = info.packed as usize;
+    refuse_if(s.size < size, CUDA_ERROR_INVALID_VALUE)?;
+    s.params.resize(size, 0);
+    let shape = ([width as u32, height as u32, 1], s.block);
+    let mut extra = launch::extra(&s.params, &mut size);
+    let params = (std::ptr::null_mut(), extra.as_mut_ptr());
+    // SAFETY: the list and the parameters are here.
+    unsafe { launch(cx, f, shape, (s.shared, 0), (stream, false), params) }
+}
+
 pub unsafe fn cuLaunchKernelEx(
     cx: Cx,
     config: *const CUlaunchConfig,

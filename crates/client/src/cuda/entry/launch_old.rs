@@ -3,7 +3,6 @@
 
 use super::prelude::*;
 use crate::cuda::engine::launch;
-use crate::cuda::life::{enter, guard};
 use crate::cuda::state::functions::Setup;
 
 /// Bytes of parameters that a kernel may have.
@@ -59,26 +58,4 @@ pub fn cuParamSetTexRef(cx: Cx, f: CUfunction, unit: i32, _reference: CUtexref) 
     const DEFAULT: i32 = -1;
     refuse_if(unit != DEFAULT, CUDA_ERROR_INVALID_VALUE)?;
     change(cx, f, |_| {})
-}
-
-fn start(f: CUfunction, width: i32, height: i32, stream: CUstream) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        refuse_if(width <= 0 || height <= 0, CUDA_ERROR_INVALID_VALUE)?;
-        let (id, _) = launch::function(cx, f)?;
-        let setup = cx.state().setups.get(&id);
-        let mut s = setup.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        s.params.resize(s.size, 0);
-        let grid = [width as u32, height as u32, 1];
-        launch::launch_packed(cx, f, grid, s.block, s.shared, stream, &s.params)
-    })
-}
-
-pub unsafe fn cuLaunchGridAsync(
-    f: CUfunction,
-    width: i32,
-    height: i32,
-    stream: CUstream,
-) -> CUresult {
-    start(f, width, height, stream)
 }

@@ -24,7 +24,9 @@ pub unsafe extern "C" fn cuArray3DCreate_v2(
     pHandle: *mut CUarray,
     pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuArray3DCreate_v2(pHandle, pAllocateArray) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pHandle)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -60,7 +62,9 @@ pub unsafe extern "C" fn cuArray3DGetDescriptor_v2(
     pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR,
     hArray: CUarray,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pArrayDescriptor)?;
         let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
@@ -89,7 +93,9 @@ pub unsafe extern "C" fn cuArrayCreate_v2(
     pHandle: *mut CUarray,
     pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuArrayCreate_v2(pHandle, pAllocateArray) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pHandle)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -111,7 +117,9 @@ pub unsafe extern "C" fn cuArrayCreate_v2(
 
 /// `cuArrayDestroy`.
 pub unsafe extern "C" fn cuArrayDestroy(hArray: CUarray) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuArrayDestroy(hArray) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
         let v_req = wire::CuArrayDestroy { h_array: v_h_array };
@@ -137,7 +145,9 @@ pub unsafe extern "C" fn cuArrayGetDescriptor_v2(
     pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR,
     hArray: CUarray,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuArrayGetDescriptor_v2(pArrayDescriptor, hArray) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pArrayDescriptor)?;
         let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
@@ -156,7 +166,9 @@ pub unsafe extern "C" fn cuArrayGetMemoryRequirements(
     array: CUarray,
     device: CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuArrayGetMemoryRequirements(memoryRequirements, array, device) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(device);
         not_null(memoryRequirements)?;
@@ -180,7 +192,9 @@ pub unsafe extern "C" fn cuArrayGetPlane(
     hArray: CUarray,
     planeIdx: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuArrayGetPlane(pPlaneArray, hArray, planeIdx) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pPlaneArray)?;
         let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
@@ -204,7 +218,9 @@ pub unsafe extern "C" fn cuArrayGetSparseProperties(
     sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
     array: CUarray,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuArrayGetSparseProperties(sparseProperties, array) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(sparseProperties)?;
         not_null(array)?;
@@ -224,7 +240,10 @@ pub unsafe extern "C" fn cuMipmappedArrayCreate(
     pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR,
     numMipmapLevels: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again =
+        move || unsafe { cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pHandle)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -247,7 +266,9 @@ pub unsafe extern "C" fn cuMipmappedArrayCreate(
 
 /// `cuMipmappedArrayDestroy`.
 pub unsafe extern "C" fn cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMipmappedArrayDestroy(hMipmappedArray) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_mipmapped_array = cx.handle(Kind::MipmappedArray, hMipmappedArray as u64)?;
         let v_req = wire::CuMipmappedArrayDestroy {
@@ -265,7 +286,9 @@ pub unsafe extern "C" fn cuMipmappedArrayGetLevel(
     hMipmappedArray: CUmipmappedArray,
     level: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pLevelArray)?;
         let v_h_mipmapped_array = cx.handle(Kind::MipmappedArray, hMipmappedArray as u64)?;
@@ -290,7 +313,11 @@ pub unsafe extern "C" fn cuMipmappedArrayGetMemoryRequirements(
     mipmap: CUmipmappedArray,
     device: CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device)
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(device);
         not_null(memoryRequirements)?;
@@ -312,7 +339,9 @@ pub unsafe extern "C" fn cuMipmappedArrayGetSparseProperties(
     sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
     mipmap: CUmipmappedArray,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(sparseProperties)?;
         let v_mipmap = cx.handle(Kind::MipmappedArray, mipmap as u64)?;

@@ -13,7 +13,9 @@ use crate::cuda::entry::context::*;
 
 /// `cuCtxAttach`.
 pub unsafe extern "C" fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxAttach(pctx, flags) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         not_null(pctx)?;
         // SAFETY: the arguments are the program's.
@@ -36,7 +38,9 @@ pub unsafe extern "C" fn cuCtxCreate_v2(
     flags: u32,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxCreate_v2(pctx, flags, dev) };
+    life::call(again, move || {
         let cx = life::enter_anywhere()?;
         let cx = cx.of_device(dev);
         not_null(pctx)?;
@@ -56,7 +60,9 @@ pub unsafe extern "C" fn cuCtxCreate_v3(
     flags: u32,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev) };
+    life::call(again, move || {
         let cx = life::enter_anywhere()?;
         let cx = cx.of_device(dev);
         not_null(pctx)?;
@@ -77,7 +83,9 @@ pub unsafe extern "C" fn cuCtxCreate_v4(
     flags: u32,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev) };
+    life::call(again, move || {
         let cx = life::enter_anywhere()?;
         let cx = cx.of_device(dev);
         not_null(pctx)?;
@@ -99,7 +107,9 @@ pub unsafe extern "C" fn cuCtxDestroy(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxDestroy_v2`.
 pub unsafe extern "C" fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxDestroy_v2(ctx) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
@@ -115,7 +125,9 @@ pub unsafe extern "C" fn cuCtxDetach(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxGetApiVersion`.
 pub unsafe extern "C" fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxGetApiVersion(ctx, version) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         not_null(version)?;
@@ -129,7 +141,9 @@ pub unsafe extern "C" fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -
 
 /// `cuCtxGetCacheConfig`.
 pub unsafe extern "C" fn cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxGetCacheConfig(pconfig) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pconfig)?;
         let v_req = wire::CuCtxGetCacheConfig {};
@@ -143,7 +157,9 @@ pub unsafe extern "C" fn cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUre
 
 /// `cuCtxGetCurrent`.
 pub unsafe extern "C" fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxGetCurrent(pctx) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         not_null(pctx)?;
         // SAFETY: the arguments are the program's.
@@ -156,7 +172,9 @@ pub unsafe extern "C" fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
 
 /// `cuCtxGetDevice`.
 pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxGetDevice(device) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         not_null(device)?;
         // SAFETY: the arguments are the program's.
@@ -169,7 +187,9 @@ pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
 
 /// `cuCtxGetDevice_v2`.
 pub unsafe extern "C" fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxGetDevice_v2(device, ctx) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         not_null(device)?;
@@ -186,7 +206,9 @@ pub unsafe extern "C" fn cuCtxGetExecAffinity(
     pExecAffinity: *mut CUexecAffinityParam,
     r#type: CUexecAffinityType,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxGetExecAffinity(pExecAffinity, r#type) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pExecAffinity)?;
         let v_req = wire::CuCtxGetExecAffinity { r#type };
@@ -200,7 +222,9 @@ pub unsafe extern "C" fn cuCtxGetExecAffinity(
 
 /// `cuCtxGetFlags`.
 pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxGetFlags(flags) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         not_null(flags)?;
         // SAFETY: the arguments are the program's.
@@ -213,7 +237,9 @@ pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
 
 /// `cuCtxGetId`.
 pub unsafe extern "C" fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxGetId(ctx, ctxId) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         not_null(ctxId)?;
@@ -227,7 +253,9 @@ pub unsafe extern "C" fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult
 
 /// `cuCtxGetLimit`.
 pub unsafe extern "C" fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxGetLimit(pvalue, limit) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pvalue)?;
         let v_req = wire::CuCtxGetLimit { limit };
@@ -241,7 +269,9 @@ pub unsafe extern "C" fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CU
 
 /// `cuCtxGetSharedMemConfig`.
 pub unsafe extern "C" fn cuCtxGetSharedMemConfig(pConfig: *mut CUsharedconfig) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxGetSharedMemConfig(pConfig) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pConfig)?;
         let v_req = wire::CuCtxGetSharedMemConfig {};
@@ -258,7 +288,9 @@ pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(
     leastPriority: *mut i32,
     greatestPriority: *mut i32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxGetStreamPriorityRange(leastPriority, greatestPriority) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_req = wire::CuCtxGetStreamPriorityRange {};
         let v_bytes = cx.cached(&v_req)?;
@@ -283,7 +315,9 @@ pub unsafe extern "C" fn cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult {
 
 /// `cuCtxPopCurrent_v2`.
 pub unsafe extern "C" fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxPopCurrent_v2(pctx) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::context::cuCtxPopCurrent_v2(cx, pctx) }
@@ -298,7 +332,9 @@ pub unsafe extern "C" fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxPushCurrent_v2`.
 pub unsafe extern "C" fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxPushCurrent_v2(ctx) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
@@ -308,7 +344,9 @@ pub unsafe extern "C" fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxRecordEvent`.
 pub unsafe extern "C" fn cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxRecordEvent(hCtx, hEvent) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hCtx = cx.handle(Kind::Context, hCtx as u64)?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
@@ -319,7 +357,9 @@ pub unsafe extern "C" fn cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> C
 
 /// `cuCtxResetPersistingL2Cache`.
 pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxResetPersistingL2Cache() };
+    life::call(again, move || {
         let cx = life::enter()?;
         cx.need_context()?;
         let v_req = wire::CuCtxResetPersistingL2Cache {};
@@ -330,7 +370,9 @@ pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> CUresult {
 
 /// `cuCtxSetCacheConfig`.
 pub unsafe extern "C" fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxSetCacheConfig(config) };
+    life::call(again, move || {
         let cx = life::enter()?;
         cx.must_be_safe()?;
         let v_req = wire::CuCtxSetCacheConfig { config };
@@ -341,7 +383,9 @@ pub unsafe extern "C" fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
 
 /// `cuCtxSetCurrent`.
 pub unsafe extern "C" fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxSetCurrent(ctx) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
@@ -351,7 +395,9 @@ pub unsafe extern "C" fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxSetFlags`.
 pub unsafe extern "C" fn cuCtxSetFlags(flags: u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxSetFlags(flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::context::cuCtxSetFlags(cx, flags) }
@@ -360,7 +406,9 @@ pub unsafe extern "C" fn cuCtxSetFlags(flags: u32) -> CUresult {
 
 /// `cuCtxSetLimit`.
 pub unsafe extern "C" fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxSetLimit(limit, value) };
+    life::call(again, move || {
         let cx = life::enter()?;
         cx.need_context()?;
         cx.must_be_safe()?;
@@ -371,7 +419,9 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult
 
 /// `cuCtxSetSharedMemConfig`.
 pub unsafe extern "C" fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxSetSharedMemConfig(config) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_req = wire::CuCtxSetSharedMemConfig { config };
         cx.call(&v_req)?;
@@ -381,7 +431,9 @@ pub unsafe extern "C" fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUre
 
 /// `cuCtxSynchronize`.
 pub unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxSynchronize() };
+    life::call(again, move || {
         let cx = life::enter()?;
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
@@ -391,7 +443,9 @@ pub unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
 
 /// `cuCtxSynchronize_v2`.
 pub unsafe extern "C" fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxSynchronize_v2(ctx) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
@@ -401,7 +455,9 @@ pub unsafe extern "C" fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxWaitEvent`.
 pub unsafe extern "C" fn cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxWaitEvent(hCtx, hEvent) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_ctx = cx.handle(Kind::Context, hCtx as u64)?;
         let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
@@ -420,7 +476,9 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
     flags: *mut u32,
     active: *mut i32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDevicePrimaryCtxGetState(dev, flags, active) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_device(dev);
         not_null(flags)?;
@@ -470,7 +528,9 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
 
 /// `cuDevicePrimaryCtxRetain`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDevicePrimaryCtxRetain(pctx, dev) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_device(dev);
         not_null(pctx)?;
@@ -490,7 +550,9 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -
 
 /// `cuDevicePrimaryCtxSetFlags_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDevicePrimaryCtxSetFlags_v2(dev, flags) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_device(dev);
         // SAFETY: the arguments are the program's.

@@ -257,7 +257,9 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -279,7 +281,10 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_ptsz(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again =
+        move || unsafe { cuMemcpy3DBatchAsync_ptsz(numOps, opList, failIdx, flags, hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
@@ -763,7 +768,13 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync(
     failIdx: *mut usize,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuMemcpyBatchAsync(
+            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -789,7 +800,13 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_ptsz(
     failIdx: *mut usize,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuMemcpyBatchAsync_ptsz(
+            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
@@ -958,7 +975,9 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -979,7 +998,10 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again =
+        move || unsafe { cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);

@@ -14,7 +14,9 @@ pub unsafe extern "C" fn cuDeviceComputeCapability(
     minor: *mut i32,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceComputeCapability(major, minor, dev) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         not_null(major)?;
@@ -32,7 +34,9 @@ pub unsafe extern "C" fn cuDeviceComputeCapability(
 
 /// `cuDeviceGet`.
 pub unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: i32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceGet(device, ordinal) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         not_null(device)?;
         // SAFETY: the arguments are the program's.
@@ -49,7 +53,9 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
     attrib: CUdevice_attribute,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceGetAttribute(pi, attrib, dev) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_device(dev);
         not_null(pi)?;
@@ -66,7 +72,9 @@ pub unsafe extern "C" fn cuDeviceGetByPCIBusId(
     dev: *mut CUdevice,
     pciBusId: *const c_char,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceGetByPCIBusId(dev, pciBusId) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(dev)?;
         // SAFETY: the arguments are the program's.
@@ -79,7 +87,9 @@ pub unsafe extern "C" fn cuDeviceGetByPCIBusId(
 
 /// `cuDeviceGetCount`.
 pub unsafe extern "C" fn cuDeviceGetCount(count: *mut i32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceGetCount(count) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         not_null(count)?;
         // SAFETY: the arguments are the program's.
@@ -96,7 +106,9 @@ pub unsafe extern "C" fn cuDeviceGetExecAffinitySupport(
     r#type: CUexecAffinityType,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceGetExecAffinitySupport(pi, r#type, dev) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         not_null(pi)?;
@@ -116,7 +128,10 @@ pub unsafe extern "C" fn cuDeviceGetHostAtomicCapabilities(
     count: u32,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again =
+        move || unsafe { cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         not_null(capabilities)?;
@@ -146,7 +161,9 @@ pub unsafe extern "C" fn cuDeviceGetLuid(
 
 /// `cuDeviceGetName`.
 pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: i32, dev: CUdevice) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceGetName(name, len, dev) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_device(dev);
         // SAFETY: the arguments are the program's.
@@ -160,7 +177,9 @@ pub unsafe extern "C" fn cuDeviceGetPCIBusId(
     len: i32,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceGetPCIBusId(pciBusId, len, dev) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         // SAFETY: the arguments are the program's.
@@ -170,7 +189,9 @@ pub unsafe extern "C" fn cuDeviceGetPCIBusId(
 
 /// `cuDeviceGetProperties`.
 pub unsafe extern "C" fn cuDeviceGetProperties(prop: *mut CUdevprop, dev: CUdevice) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceGetProperties(prop, dev) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         not_null(prop)?;
@@ -190,7 +211,11 @@ pub unsafe extern "C" fn cuDeviceGetTexture1DLinearMaxWidth(
     numChannels: u32,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev)
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         not_null(maxWidthInElements)?;
@@ -209,7 +234,9 @@ pub unsafe extern "C" fn cuDeviceGetTexture1DLinearMaxWidth(
 
 /// `cuDeviceGetUuid`.
 pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceGetUuid(uuid, dev) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         not_null(uuid)?;
@@ -223,7 +250,9 @@ pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CU
 
 /// `cuDeviceGetUuid_v2`.
 pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceGetUuid_v2(uuid, dev) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         not_null(uuid)?;
@@ -258,7 +287,9 @@ pub unsafe extern "C" fn cuDeviceTotalMem(_bytes: *mut u32, _dev: CUdevice) -> C
 
 /// `cuDeviceTotalMem_v2`.
 pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, dev: CUdevice) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceTotalMem_v2(bytes, dev) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         not_null(bytes)?;
@@ -287,7 +318,9 @@ pub unsafe extern "C" fn cuFlushGPUDirectRDMAWrites(
     target: CUflushGPUDirectRDMAWritesTarget,
     scope: CUflushGPUDirectRDMAWritesScope,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuFlushGPUDirectRDMAWrites(target, scope) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_req = wire::CuFlushGPUDirectRDMAWrites { target, scope };
         cx.call(&v_req)?;

@@ -10,7 +10,9 @@ use wire::Kind;
 
 /// `cuEventCreate`.
 pub unsafe extern "C" fn cuEventCreate(phEvent: *mut CUevent, Flags: u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuEventCreate(phEvent, Flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(phEvent)?;
         // SAFETY: the arguments are the program's.
@@ -29,7 +31,9 @@ pub unsafe extern "C" fn cuEventDestroy(hEvent: CUevent) -> CUresult {
 
 /// `cuEventDestroy_v2`.
 pub unsafe extern "C" fn cuEventDestroy_v2(hEvent: CUevent) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuEventDestroy_v2(hEvent) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
         let v_req = wire::CuEventDestroyV2 { h_event: v_h_event };
@@ -45,7 +49,9 @@ pub unsafe extern "C" fn cuEventElapsedTime(
     hStart: CUevent,
     hEnd: CUevent,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuEventElapsedTime(pMilliseconds, hStart, hEnd) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStart = cx.handle(Kind::Event, hStart as u64)?;
         let hEnd = cx.handle(Kind::Event, hEnd as u64)?;
@@ -71,7 +77,9 @@ pub unsafe extern "C" fn cuEventElapsedTime_v2(
 
 /// `cuEventQuery`.
 pub unsafe extern "C" fn cuEventQuery(hEvent: CUevent) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuEventQuery(hEvent) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         // SAFETY: the arguments are the program's.
@@ -81,7 +89,9 @@ pub unsafe extern "C" fn cuEventQuery(hEvent: CUevent) -> CUresult {
 
 /// `cuEventRecord`.
 pub unsafe extern "C" fn cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuEventRecord(hEvent, hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         let hStream = cx.stream(hStream, false)?;
@@ -93,7 +103,9 @@ pub unsafe extern "C" fn cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CU
 
 /// `cuEventRecord_ptsz`.
 pub unsafe extern "C" fn cuEventRecord_ptsz(hEvent: CUevent, hStream: CUstream) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuEventRecord_ptsz(hEvent, hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         let hStream = cx.stream(hStream, true)?;
@@ -109,7 +121,9 @@ pub unsafe extern "C" fn cuEventRecordWithFlags(
     hStream: CUstream,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuEventRecordWithFlags(hEvent, hStream, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         let hStream = cx.stream(hStream, false)?;
@@ -125,7 +139,9 @@ pub unsafe extern "C" fn cuEventRecordWithFlags_ptsz(
     hStream: CUstream,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuEventRecordWithFlags_ptsz(hEvent, hStream, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         let hStream = cx.stream(hStream, true)?;
@@ -137,7 +153,9 @@ pub unsafe extern "C" fn cuEventRecordWithFlags_ptsz(
 
 /// `cuEventSynchronize`.
 pub unsafe extern "C" fn cuEventSynchronize(hEvent: CUevent) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuEventSynchronize(hEvent) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         // SAFETY: the arguments are the program's.

@@ -26,7 +26,9 @@ pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
 
 /// `cuDeviceGraphMemTrim`.
 pub unsafe extern "C" fn cuDeviceGraphMemTrim(device: CUdevice) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceGraphMemTrim(device) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(device);
         let v_req = wire::CuDeviceGraphMemTrim { device };
@@ -110,7 +112,9 @@ pub unsafe extern "C" fn cuGraphAddDependencies(
     to: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphAddDependencies(hGraph, from, to, numDependencies) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
         let mut v_from = Vec::new();
@@ -146,7 +150,10 @@ pub unsafe extern "C" fn cuGraphAddDependencies_v2(
     edgeData: *const CUgraphEdgeData,
     numDependencies: usize,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again =
+        move || unsafe { cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
         let mut v_from = Vec::new();
@@ -379,7 +386,17 @@ pub unsafe extern "C" fn cuGraphAddMemAllocNode(
     numDependencies: usize,
     nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuGraphAddMemAllocNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         not_null(phGraphNode)?;
@@ -519,7 +536,18 @@ pub unsafe extern "C" fn cuGraphAddNode_v2(
     numDependencies: usize,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuGraphAddNode_v2(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            nodeParams,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         not_null(phGraphNode)?;
@@ -602,7 +630,9 @@ pub unsafe extern "C" fn cuGraphClone(
     phGraphClone: *mut CUgraph,
     originalGraph: CUgraph,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphClone(phGraphClone, originalGraph) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(phGraphClone)?;
         let v_original_graph = cx.handle(Kind::Graph, originalGraph as u64)?;
@@ -628,7 +658,11 @@ pub unsafe extern "C" fn cuGraphConditionalHandleCreate(
     defaultLaunchValue: u32,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags)
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pHandle_out)?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -649,7 +683,9 @@ pub unsafe extern "C" fn cuGraphConditionalHandleCreate(
 
 /// `cuGraphCreate`.
 pub unsafe extern "C" fn cuGraphCreate(phGraph: *mut CUgraph, flags: u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphCreate(phGraph, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(phGraph)?;
         let v_ph_graph = cx.create(Kind::Graph);
@@ -672,7 +708,9 @@ pub unsafe extern "C" fn cuGraphDebugDotPrint(
     path: *const c_char,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphDebugDotPrint(hGraph, path, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -684,7 +722,9 @@ pub unsafe extern "C" fn cuGraphDebugDotPrint(
 
 /// `cuGraphDestroy`.
 pub unsafe extern "C" fn cuGraphDestroy(hGraph: CUgraph) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphDestroy(hGraph) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
         let v_req = wire::CuGraphDestroy { h_graph: v_h_graph };
@@ -696,7 +736,9 @@ pub unsafe extern "C" fn cuGraphDestroy(hGraph: CUgraph) -> CUresult {
 
 /// `cuGraphDestroyNode`.
 pub unsafe extern "C" fn cuGraphDestroyNode(hNode: CUgraphNode) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphDestroyNode(hNode) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
         let v_req = wire::CuGraphDestroyNode { h_node: v_h_node };
@@ -735,7 +777,9 @@ pub unsafe extern "C" fn cuGraphEventRecordNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphEventRecordNodeSetEvent(hNode, event) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
         let v_event = cx.handle(Kind::Event, event as u64)?;
@@ -771,7 +815,9 @@ pub unsafe extern "C" fn cuGraphEventWaitNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphEventWaitNodeSetEvent(hNode, event) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
         let v_event = cx.handle(Kind::Event, event as u64)?;
@@ -820,7 +866,9 @@ pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
 
 /// `cuGraphExecDestroy`.
 pub unsafe extern "C" fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphExecDestroy(hGraphExec) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         cx.must_be_safe()?;
@@ -839,7 +887,9 @@ pub unsafe extern "C" fn cuGraphExecEventRecordNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -860,7 +910,9 @@ pub unsafe extern "C" fn cuGraphExecEventWaitNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -901,7 +953,9 @@ pub unsafe extern "C" fn cuGraphExecExternalSemaphoresWaitNodeSetParams(
 
 /// `cuGraphExecGetFlags`.
 pub unsafe extern "C" fn cuGraphExecGetFlags(hGraphExec: CUgraphExec, flags: *mut u64) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphExecGetFlags(hGraphExec, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(flags)?;
         let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -1017,7 +1071,10 @@ pub unsafe extern "C" fn cuGraphExecUpdate(
     hErrorNode_out: *mut CUgraphNode,
     updateResult_out: *mut CUgraphExecUpdateResult,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again =
+        move || unsafe { cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -1040,7 +1097,9 @@ pub unsafe extern "C" fn cuGraphExecUpdate_v2(
     hGraph: CUgraph,
     resultInfo: *mut CUgraphExecUpdateResultInfo,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -1114,7 +1173,9 @@ pub unsafe extern "C" fn cuGraphGetEdges_v2(
     edgeData: *mut CUgraphEdgeData,
     numEdges: *mut usize,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1266,7 +1327,9 @@ pub unsafe extern "C" fn cuGraphKernelNodeCopyAttributes(
     dst: CUgraphNode,
     src: CUgraphNode,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphKernelNodeCopyAttributes(dst, src) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_dst = cx.handle(Kind::GraphNode, dst as u64)?;
         let v_src = cx.handle(Kind::GraphNode, src as u64)?;
@@ -1285,7 +1348,9 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetAttribute(
     attr: CUkernelNodeAttrID,
     value_out: *mut CUkernelNodeAttrValue,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphKernelNodeGetAttribute(hNode, attr, value_out) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(value_out)?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1343,7 +1408,9 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetAttribute(
     attr: CUkernelNodeAttrID,
     value: *const CUkernelNodeAttrValue,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphKernelNodeSetAttribute(hNode, attr, value) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
         // SAFETY: the arguments are the program's.
@@ -1379,7 +1446,9 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
 
 /// `cuGraphLaunch`.
 pub unsafe extern "C" fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphLaunch(hGraph, hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::GraphExec, hGraph as u64)?;
         let hStream = cx.stream(hStream, false)?;
@@ -1391,7 +1460,9 @@ pub unsafe extern "C" fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -
 
 /// `cuGraphLaunch_ptsz`.
 pub unsafe extern "C" fn cuGraphLaunch_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphLaunch_ptsz(hGraph, hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::GraphExec, hGraph as u64)?;
         let hStream = cx.stream(hStream, true)?;
@@ -1454,7 +1525,9 @@ pub unsafe extern "C" fn cuGraphMemFreeNodeGetParams(
     hNode: CUgraphNode,
     dptr_out: *mut CUdeviceptr,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphMemFreeNodeGetParams(hNode, dptr_out) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(dptr_out)?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1504,7 +1577,9 @@ pub unsafe extern "C" fn cuGraphNodeFindInClone(
     hOriginalNode: CUgraphNode,
     hClonedGraph: CUgraph,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hOriginalNode = cx.handle(Kind::GraphNode, hOriginalNode as u64)?;
         let hClonedGraph = cx.handle(Kind::Graph, hClonedGraph as u64)?;
@@ -1589,7 +1664,9 @@ pub unsafe extern "C" fn cuGraphNodeGetEnabled(
     hNode: CUgraphNode,
     isEnabled: *mut u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(isEnabled)?;
         let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -1611,7 +1688,9 @@ pub unsafe extern "C" fn cuGraphNodeGetType(
     hNode: CUgraphNode,
     r#type: *mut CUgraphNodeType,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphNodeGetType(hNode, r#type) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(r#type)?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1630,7 +1709,9 @@ pub unsafe extern "C" fn cuGraphNodeSetEnabled(
     hNode: CUgraphNode,
     isEnabled: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1661,7 +1742,9 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies(
     to: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphRemoveDependencies(hGraph, from, to, numDependencies) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
         let mut v_from = Vec::new();
@@ -1697,7 +1780,11 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies_v2(
     edgeData: *const CUgraphEdgeData,
     numDependencies: usize,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies)
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
         let mut v_from = Vec::new();
@@ -1734,7 +1821,9 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies_v2(
 
 /// `cuGraphUpload`.
 pub unsafe extern "C" fn cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphUpload(hGraph, hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::GraphExec, hGraph as u64)?;
         let v_h_stream = cx.stream(hStream, false)?;
@@ -1749,7 +1838,9 @@ pub unsafe extern "C" fn cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -
 
 /// `cuGraphUpload_ptsz`.
 pub unsafe extern "C" fn cuGraphUpload_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphUpload_ptsz(hGraph, hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::GraphExec, hGraph as u64)?;
         let v_h_stream = cx.stream(hStream, true)?;

@@ -10,7 +10,9 @@ use wire::Kind;
 
 /// `cuCtxFromGreenCtx`.
 pub unsafe extern "C" fn cuCtxFromGreenCtx(pContext: *mut CUcontext, hCtx: CUgreenCtx) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxFromGreenCtx(pContext, hCtx) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hCtx = cx.handle(Kind::GreenContext, hCtx as u64)?;
         not_null(pContext)?;
@@ -28,7 +30,9 @@ pub unsafe extern "C" fn cuCtxGetDevResource(
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxGetDevResource(hCtx, resource, r#type) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(resource)?;
         let v_h_ctx = cx.handle(Kind::Context, hCtx as u64)?;
@@ -50,7 +54,9 @@ pub unsafe extern "C" fn cuDeviceGetDevResource(
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceGetDevResource(device, resource, r#type) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(device);
         not_null(resource)?;
@@ -69,7 +75,9 @@ pub unsafe extern "C" fn cuDevResourceGenerateDesc(
     resources: *mut CUdevResource,
     nbResources: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDevResourceGenerateDesc(phDesc, resources, nbResources) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(phDesc)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -98,7 +106,11 @@ pub unsafe extern "C" fn cuDevSmResourceSplitByCount(
     useFlags: u32,
     minCount: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuDevSmResourceSplitByCount(result, nbGroups, input, remaining, useFlags, minCount)
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(input)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -119,7 +131,9 @@ pub unsafe extern "C" fn cuGreenCtxCreate(
     dev: CUdevice,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGreenCtxCreate(phCtx, desc, dev, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         let desc = cx.handle(Kind::ResourceDesc, desc as u64)?;
@@ -134,7 +148,9 @@ pub unsafe extern "C" fn cuGreenCtxCreate(
 
 /// `cuGreenCtxDestroy`.
 pub unsafe extern "C" fn cuGreenCtxDestroy(hCtx: CUgreenCtx) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGreenCtxDestroy(hCtx) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hCtx = cx.handle(Kind::GreenContext, hCtx as u64)?;
         // SAFETY: the arguments are the program's.
@@ -148,7 +164,9 @@ pub unsafe extern "C" fn cuGreenCtxGetDevResource(
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGreenCtxGetDevResource(hCtx, resource, r#type) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(resource)?;
         let v_h_ctx = cx.handle(Kind::GreenContext, hCtx as u64)?;
@@ -166,7 +184,9 @@ pub unsafe extern "C" fn cuGreenCtxGetDevResource(
 
 /// `cuGreenCtxGetId`.
 pub unsafe extern "C" fn cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut u64) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGreenCtxGetId(greenCtx, greenCtxId) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(greenCtxId)?;
         let v_green_ctx = cx.handle(Kind::GreenContext, greenCtx as u64)?;
@@ -183,7 +203,9 @@ pub unsafe extern "C" fn cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut 
 
 /// `cuGreenCtxRecordEvent`.
 pub unsafe extern "C" fn cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGreenCtxRecordEvent(hCtx, hEvent) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hCtx = cx.handle(Kind::GreenContext, hCtx as u64)?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
@@ -199,7 +221,9 @@ pub unsafe extern "C" fn cuGreenCtxStreamCreate(
     flags: u32,
     priority: i32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let greenCtx = cx.handle(Kind::GreenContext, greenCtx as u64)?;
         not_null(phStream)?;
@@ -215,7 +239,9 @@ pub unsafe extern "C" fn cuGreenCtxStreamCreate(
 
 /// `cuGreenCtxWaitEvent`.
 pub unsafe extern "C" fn cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGreenCtxWaitEvent(hCtx, hEvent) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_ctx = cx.handle(Kind::GreenContext, hCtx as u64)?;
         let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
@@ -233,7 +259,9 @@ pub unsafe extern "C" fn cuStreamGetGreenCtx(
     hStream: CUstream,
     phCtx: *mut CUgreenCtx,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamGetGreenCtx(hStream, phCtx) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(phCtx)?;
         // SAFETY: the arguments are the program's.

@@ -10,7 +10,9 @@ use wire::Kind;
 
 /// `cuIpcCloseMemHandle`.
 pub unsafe extern "C" fn cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuIpcCloseMemHandle(dptr) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dptr);
         cx.need_context()?;
@@ -24,7 +26,9 @@ pub unsafe extern "C" fn cuIpcGetEventHandle(
     pHandle: *mut CUipcEventHandle,
     event: CUevent,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuIpcGetEventHandle(pHandle, event) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(event)?;
         let event = cx.handle(Kind::Event, event as u64)?;
@@ -42,7 +46,9 @@ pub unsafe extern "C" fn cuIpcGetMemHandle(
     pHandle: *mut CUipcMemHandle,
     dptr: CUdeviceptr,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuIpcGetMemHandle(pHandle, dptr) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dptr);
         cx.need_context()?;
@@ -60,7 +66,9 @@ pub unsafe extern "C" fn cuIpcOpenEventHandle(
     phEvent: *mut CUevent,
     handle: CUipcEventHandle,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuIpcOpenEventHandle(phEvent, handle) };
+    life::call(again, move || {
         let cx = life::enter()?;
         cx.need_context()?;
         not_null(phEvent)?;
@@ -88,7 +96,9 @@ pub unsafe extern "C" fn cuIpcOpenMemHandle_v2(
     handle: CUipcMemHandle,
     Flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuIpcOpenMemHandle_v2(pdptr, handle, Flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         cx.need_context()?;
         not_null(pdptr)?;

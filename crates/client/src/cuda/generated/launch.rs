@@ -17,7 +17,9 @@ pub unsafe extern "C" fn cuFuncSetBlockShape(
     y: i32,
     z: i32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuFuncSetBlockShape(hfunc, x, y, z) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::launch::cuFuncSetBlockShape(cx, hfunc, x, y, z) }
@@ -134,8 +136,11 @@ pub unsafe extern "C" fn cuLaunchGridAsync(
     grid_height: i32,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::launch::cuLaunchGridAsync(f, grid_width, grid_height, hStream) }
+    life::guard(move || {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { start(cx, f, (grid_width, grid_height), hStream) }
+    })
 }
 
 /// `cuLaunchHostFunc`.
@@ -144,7 +149,9 @@ pub unsafe extern "C" fn cuLaunchHostFunc(
     r#fn: CUhostFn,
     userData: *mut c_void,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuLaunchHostFunc(hStream, r#fn, userData) };
+    life::call(again, move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::launch::cuLaunchHostFunc(cx, hStream, r#fn, userData, false) }
@@ -157,7 +164,9 @@ pub unsafe extern "C" fn cuLaunchHostFunc_ptsz(
     r#fn: CUhostFn,
     userData: *mut c_void,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuLaunchHostFunc_ptsz(hStream, r#fn, userData) };
+    life::call(again, move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::launch::cuLaunchHostFunc(cx, hStream, r#fn, userData, true) }
@@ -239,7 +248,9 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuLaunchKernelEx(config, f, kernelParams, extra) };
+    life::call(again, move || {
         let cx = life::enter()?;
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
@@ -256,7 +267,9 @@ pub unsafe extern "C" fn cuLaunchKernelEx_ptsz(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuLaunchKernelEx_ptsz(config, f, kernelParams, extra) };
+    life::call(again, move || {
         let cx = life::enter()?;
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
@@ -286,7 +299,9 @@ pub unsafe extern "C" fn cuParamSeti(hfunc: CUfunction, offset: i32, value: u32)
 
 /// `cuParamSetSize`.
 pub unsafe extern "C" fn cuParamSetSize(hfunc: CUfunction, numbytes: u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuParamSetSize(hfunc, numbytes) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::launch::cuParamSetSize(cx, hfunc, numbytes) }
@@ -299,7 +314,9 @@ pub unsafe extern "C" fn cuParamSetTexRef(
     texunit: i32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuParamSetTexRef(hfunc, texunit, hTexRef) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::launch::cuParamSetTexRef(cx, hfunc, texunit, hTexRef) }
@@ -313,7 +330,9 @@ pub unsafe extern "C" fn cuParamSetv(
     ptr: *mut c_void,
     numbytes: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuParamSetv(hfunc, offset, ptr, numbytes) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::launch::cuParamSetv(cx, hfunc, offset, ptr, numbytes) }

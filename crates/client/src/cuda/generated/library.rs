@@ -18,7 +18,9 @@ pub unsafe extern "C" fn cuKernelGetAttribute(
     kernel: CUkernel,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuKernelGetAttribute(pi, attrib, kernel, dev) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         not_null(pi)?;
@@ -33,7 +35,9 @@ pub unsafe extern "C" fn cuKernelGetAttribute(
 
 /// `cuKernelGetFunction`.
 pub unsafe extern "C" fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuKernelGetFunction(pFunc, kernel) };
+    life::call(again, move || {
         let cx = life::enter()?;
         cx.need_context()?;
         not_null(pFunc)?;
@@ -47,7 +51,9 @@ pub unsafe extern "C" fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUk
 
 /// `cuKernelGetLibrary`.
 pub unsafe extern "C" fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuKernelGetLibrary(pLib, kernel) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         not_null(pLib)?;
         // SAFETY: the arguments are the program's.
@@ -60,7 +66,9 @@ pub unsafe extern "C" fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkern
 
 /// `cuKernelGetName`.
 pub unsafe extern "C" fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuKernelGetName(name, hfunc) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         not_null(name)?;
         // SAFETY: the arguments are the program's.
@@ -78,7 +86,9 @@ pub unsafe extern "C" fn cuKernelGetParamInfo(
     paramOffset: *mut usize,
     paramSize: *mut usize,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         not_null(paramOffset)?;
         // SAFETY: the arguments are the program's.
@@ -115,7 +125,9 @@ pub unsafe extern "C" fn cuKernelSetCacheConfig(
     config: CUfunc_cache,
     dev: CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuKernelSetCacheConfig(kernel, config, dev) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         // SAFETY: the arguments are the program's.
@@ -129,7 +141,9 @@ pub unsafe extern "C" fn cuLibraryEnumerateKernels(
     numKernels: u32,
     lib: CUlibrary,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuLibraryEnumerateKernels(kernels, numKernels, lib) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let lib = cx.handle(Kind::Library, lib as u64)?;
         // SAFETY: the arguments are the program's.
@@ -187,7 +201,9 @@ pub unsafe extern "C" fn cuLibraryGetKernel(
 
 /// `cuLibraryGetKernelCount`.
 pub unsafe extern "C" fn cuLibraryGetKernelCount(count: *mut u32, lib: CUlibrary) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuLibraryGetKernelCount(count, lib) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(count)?;
         let v_lib = cx.handle(Kind::Library, lib as u64)?;
@@ -228,7 +244,9 @@ pub unsafe extern "C" fn cuLibraryGetManaged(
 
 /// `cuLibraryGetModule`.
 pub unsafe extern "C" fn cuLibraryGetModule(pMod: *mut CUmodule, library: CUlibrary) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuLibraryGetModule(pMod, library) };
+    life::call(again, move || {
         let cx = life::enter()?;
         cx.need_context()?;
         let library = cx.handle(Kind::Library, library as u64)?;

@@ -10,7 +10,9 @@ use wire::Kind;
 
 /// `cuLogsCurrent`.
 pub unsafe extern "C" fn cuLogsCurrent(iterator_out: *mut CUlogIterator, flags: u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuLogsCurrent(iterator_out, flags) };
+    life::call(again, move || {
         let cx = life::enter_anywhere()?;
         not_null(iterator_out)?;
         // SAFETY: the arguments are the program's.
@@ -27,7 +29,9 @@ pub unsafe extern "C" fn cuLogsDumpToFile(
     pathToFile: *const c_char,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuLogsDumpToFile(iterator, pathToFile, flags) };
+    life::call(again, move || {
         let cx = life::enter_anywhere()?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let pathToFile = unsafe { c_text(pathToFile) }?;
@@ -43,7 +47,9 @@ pub unsafe extern "C" fn cuLogsDumpToMemory(
     size: *mut usize,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuLogsDumpToMemory(iterator, buffer, size, flags) };
+    life::call(again, move || {
         let cx = life::enter_anywhere()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::logs::cuLogsDumpToMemory(cx, iterator, buffer, size, flags) }
@@ -56,7 +62,9 @@ pub unsafe extern "C" fn cuLogsRegisterCallback(
     userData: *mut c_void,
     callback_out: *mut CUlogsCallbackHandle,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuLogsRegisterCallback(callbackFunc, userData, callback_out) };
+    life::call(again, move || {
         let cx = life::enter_anywhere()?;
         // SAFETY: the arguments are the program's.
         let v_callback_out = unsafe {
@@ -72,7 +80,9 @@ pub unsafe extern "C" fn cuLogsRegisterCallback(
 
 /// `cuLogsUnregisterCallback`.
 pub unsafe extern "C" fn cuLogsUnregisterCallback(callback: CUlogsCallbackHandle) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuLogsUnregisterCallback(callback) };
+    life::call(again, move || {
         let cx = life::enter_anywhere()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::logs::cuLogsUnregisterCallback(cx, callback) }

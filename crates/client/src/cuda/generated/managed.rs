@@ -50,7 +50,9 @@ pub unsafe extern "C" fn cuMemAllocManaged(
     bytesize: usize,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemAllocManaged(dptr, bytesize, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(dptr)?;
         cx.must_be_safe()?;
@@ -123,7 +125,9 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -142,7 +146,9 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync_ptsz(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count, flags, hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -193,7 +199,9 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2(
     flags: u32,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -214,7 +222,10 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2_ptsz(
     flags: u32,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again =
+        move || unsafe { cuMemPrefetchAsync_v2_ptsz(devPtr, count, location, flags, hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
@@ -238,7 +249,20 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuMemPrefetchBatchAsync(
+            dptrs,
+            sizes,
+            count,
+            prefetchLocs,
+            prefetchLocIdxs,
+            numPrefetchLocs,
+            flags,
+            hStream,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -269,7 +293,20 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync_ptsz(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuMemPrefetchBatchAsync_ptsz(
+            dptrs,
+            sizes,
+            count,
+            prefetchLocs,
+            prefetchLocIdxs,
+            numPrefetchLocs,
+            flags,
+            hStream,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -314,7 +351,11 @@ pub unsafe extern "C" fn cuMemRangeGetAttributes(
     devPtr: CUdeviceptr,
     count: usize,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count)
+    };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_address(devPtr);
         // SAFETY: the arguments are the program's.
@@ -339,7 +380,9 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync(
     length: usize,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamAttachMemAsync(hStream, dptr, length, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -357,7 +400,9 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync_ptsz(
     length: usize,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamAttachMemAsync_ptsz(hStream, dptr, length, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);

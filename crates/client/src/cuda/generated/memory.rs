@@ -52,7 +52,10 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
     Height: usize,
     ElementSizeBytes: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again =
+        move || unsafe { cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(dptr)?;
         not_null(pPitch)?;
@@ -95,7 +98,9 @@ pub unsafe extern "C" fn cuMemFree(_dptr: CUdeviceptr_v1) -> CUresult {
 
 /// `cuMemFreeHost`.
 pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemFreeHost(p) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
@@ -105,7 +110,9 @@ pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
 
 /// `cuMemFree_v2`.
 pub unsafe extern "C" fn cuMemFree_v2(dptr: CUdeviceptr) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemFree_v2(dptr) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dptr);
         cx.must_be_safe()?;
@@ -132,7 +139,9 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
     psize: *mut usize,
     dptr: CUdeviceptr,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemGetAddressRange_v2(pbase, psize, dptr) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_address(dptr);
         // SAFETY: the arguments are the program's.
@@ -190,7 +199,9 @@ pub unsafe extern "C" fn cuMemGetInfo(_free: *mut u32, _total: *mut u32) -> CUre
 
 /// `cuMemGetInfo_v2`.
 pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemGetInfo_v2(free, total) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_req = wire::CuMemGetInfoV2 {};
         let v_bytes = cx.call(&v_req)?;
@@ -213,7 +224,9 @@ pub unsafe extern "C" fn cuMemHostAlloc(
     bytesize: usize,
     Flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemHostAlloc(pp, bytesize, Flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pp)?;
         cx.must_be_safe()?;
@@ -243,7 +256,9 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
     p: *mut c_void,
     Flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemHostGetDevicePointer_v2(pdptr, p, Flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::memory::cuMemHostGetDevicePointer_v2(cx, pdptr, p, Flags) }
@@ -252,7 +267,9 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
 
 /// `cuMemHostGetFlags`.
 pub unsafe extern "C" fn cuMemHostGetFlags(pFlags: *mut u32, p: *mut c_void) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemHostGetFlags(pFlags, p) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         not_null(pFlags)?;
         // SAFETY: the arguments are the program's.
@@ -279,7 +296,9 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
     bytesize: usize,
     Flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemHostRegister_v2(p, bytesize, Flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         cx.need_context()?;
         cx.must_be_safe()?;
@@ -290,7 +309,9 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
 
 /// `cuMemHostUnregister`.
 pub unsafe extern "C" fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemHostUnregister(p) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
@@ -304,7 +325,9 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     attribute: CUpointer_attribute,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuPointerGetAttribute(data, attribute, ptr) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_address(ptr);
         // SAFETY: the arguments are the program's.
@@ -319,7 +342,9 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
     data: *mut *mut c_void,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuPointerGetAttributes(numAttributes, attributes, data, ptr) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_address(ptr);
         // SAFETY: the arguments are the program's.
@@ -341,7 +366,9 @@ pub unsafe extern "C" fn cuPointerSetAttribute(
     attribute: CUpointer_attribute,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuPointerSetAttribute(value, attribute, ptr) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_address(ptr);
         // SAFETY: the arguments are the program's.

@@ -30,7 +30,9 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
 
 /// `cuFuncGetModule`.
 pub unsafe extern "C" fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuFuncGetModule(hmod, hfunc) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(hmod)?;
         // SAFETY: the arguments are the program's.
@@ -74,7 +76,9 @@ pub unsafe extern "C" fn cuFuncIsLoaded(
     state: *mut CUfunctionLoadingState,
     function: CUfunction,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuFuncIsLoaded(state, function) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(state)?;
         let v_function = cx.handle(Kind::Function, function as u64)?;
@@ -91,7 +95,9 @@ pub unsafe extern "C" fn cuFuncIsLoaded(
 
 /// `cuFuncLoad`.
 pub unsafe extern "C" fn cuFuncLoad(function: CUfunction) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuFuncLoad(function) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_function = cx.handle(Kind::Function, function as u64)?;
         let v_req = wire::CuFuncLoad {
@@ -117,7 +123,9 @@ pub unsafe extern "C" fn cuFuncSetAttribute(
 
 /// `cuFuncSetCacheConfig`.
 pub unsafe extern "C" fn cuFuncSetCacheConfig(hfunc: CUfunction, config: CUfunc_cache) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuFuncSetCacheConfig(hfunc, config) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_hfunc = cx.handle(Kind::Function, hfunc as u64)?;
         let v_req = wire::CuFuncSetCacheConfig {
@@ -134,7 +142,9 @@ pub unsafe extern "C" fn cuFuncSetSharedMemConfig(
     hfunc: CUfunction,
     config: CUsharedconfig,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuFuncSetSharedMemConfig(hfunc, config) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_hfunc = cx.handle(Kind::Function, hfunc as u64)?;
         let v_req = wire::CuFuncSetSharedMemConfig {
@@ -246,7 +256,9 @@ pub unsafe extern "C" fn cuLinkComplete(
     cubinOut: *mut *mut c_void,
     sizeOut: *mut usize,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuLinkComplete(state, cubinOut, sizeOut) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let state = cx.handle(Kind::Link, state as u64)?;
         not_null(cubinOut)?;
@@ -300,7 +312,9 @@ pub unsafe extern "C" fn cuLinkCreate_v2(
 
 /// `cuLinkDestroy`.
 pub unsafe extern "C" fn cuLinkDestroy(state: CUlinkState) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuLinkDestroy(state) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let state = cx.handle(Kind::Link, state as u64)?;
         // SAFETY: the arguments are the program's.
@@ -314,7 +328,9 @@ pub unsafe extern "C" fn cuModuleEnumerateFunctions(
     numFunctions: u32,
     r#mod: CUmodule,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuModuleEnumerateFunctions(functions, numFunctions, r#mod) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let r#mod = cx.handle(Kind::Module, r#mod as u64)?;
         // SAFETY: the arguments are the program's.
@@ -351,7 +367,9 @@ pub unsafe extern "C" fn cuModuleGetFunction(
 
 /// `cuModuleGetFunctionCount`.
 pub unsafe extern "C" fn cuModuleGetFunctionCount(count: *mut u32, r#mod: CUmodule) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuModuleGetFunctionCount(count, r#mod) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(count)?;
         let v_mod = cx.handle(Kind::Module, r#mod as u64)?;
@@ -405,7 +423,9 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
 
 /// `cuModuleGetLoadingMode`.
 pub unsafe extern "C" fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuModuleGetLoadingMode(mode) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         not_null(mode)?;
         // SAFETY: the arguments are the program's.
@@ -422,7 +442,9 @@ pub unsafe extern "C" fn cuModuleGetSurfRef(
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuModuleGetSurfRef(pSurfRef, hmod, name) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pSurfRef)?;
         let v_hmod = cx.handle(Kind::Module, hmod as u64)?;
@@ -449,7 +471,9 @@ pub unsafe extern "C" fn cuModuleGetTexRef(
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuModuleGetTexRef(pTexRef, hmod, name) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pTexRef)?;
         let v_hmod = cx.handle(Kind::Module, hmod as u64)?;
@@ -472,7 +496,9 @@ pub unsafe extern "C" fn cuModuleGetTexRef(
 
 /// `cuModuleLoad`.
 pub unsafe extern "C" fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuModuleLoad(module, fname) };
+    life::call(again, move || {
         let cx = life::enter()?;
         cx.need_context()?;
         not_null(module)?;
@@ -543,7 +569,9 @@ pub unsafe extern "C" fn cuModuleLoadFatBinary(
 
 /// `cuModuleUnload`.
 pub unsafe extern "C" fn cuModuleUnload(hmod: CUmodule) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuModuleUnload(hmod) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let hmod = cx.handle(Kind::Module, hmod as u64)?;
         cx.must_be_safe()?;

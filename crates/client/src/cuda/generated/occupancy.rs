@@ -17,7 +17,11 @@ pub unsafe extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
     numBlocks: i32,
     blockSize: i32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize)
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(dynamicSmemSize)?;
         let v_func = cx.handle(Kind::Function, func as u64)?;
@@ -41,7 +45,11 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     blockSize: i32,
     dynamicSMemSize: usize,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize)
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(numBlocks)?;
         let v_func = cx.handle(Kind::Function, func as u64)?;
@@ -66,7 +74,17 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     dynamicSMemSize: usize,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+            numBlocks,
+            func,
+            blockSize,
+            dynamicSMemSize,
+            flags,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(numBlocks)?;
         let v_func = cx.handle(Kind::Function, func as u64)?;
@@ -138,7 +156,19 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     blockSizeLimit: i32,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuOccupancyMaxPotentialBlockSizeWithFlags(
+            minGridSize,
+            blockSize,
+            func,
+            blockSizeToDynamicSMemSize,
+            dynamicSMemSize,
+            blockSizeLimit,
+            flags,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(minGridSize)?;
         not_null(blockSize)?;

@@ -10,7 +10,9 @@ use wire::Kind;
 
 /// `cuCtxDisablePeerAccess`.
 pub unsafe extern "C" fn cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxDisablePeerAccess(peerContext) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_peer_context = cx.handle(Kind::Context, peerContext as u64)?;
         let v_req = wire::CuCtxDisablePeerAccess {
@@ -23,7 +25,9 @@ pub unsafe extern "C" fn cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUres
 
 /// `cuCtxEnablePeerAccess`.
 pub unsafe extern "C" fn cuCtxEnablePeerAccess(peerContext: CUcontext, Flags: u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCtxEnablePeerAccess(peerContext, Flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_peer_context = cx.handle(Kind::Context, peerContext as u64)?;
         let v_req = wire::CuCtxEnablePeerAccess {
@@ -41,7 +45,9 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(
     dev: CUdevice,
     peerDev: CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(canAccessPeer)?;
         // SAFETY: the arguments are the program's.
@@ -61,7 +67,11 @@ pub unsafe extern "C" fn cuDeviceGetP2PAtomicCapabilities(
     srcDevice: CUdevice,
     dstDevice: CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDevice, dstDevice)
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(capabilities)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -87,7 +97,9 @@ pub unsafe extern "C" fn cuDeviceGetP2PAttribute(
     srcDevice: CUdevice,
     dstDevice: CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(value)?;
         // SAFETY: the arguments are the program's.

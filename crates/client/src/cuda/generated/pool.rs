@@ -43,7 +43,9 @@ pub unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevi
 
 /// `cuDeviceSetMemPool`.
 pub unsafe extern "C" fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuDeviceSetMemPool(dev, pool) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
@@ -132,7 +134,9 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync_ptsz(
 
 /// `cuMemFreeAsync`.
 pub unsafe extern "C" fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemFreeAsync(dptr, hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -143,7 +147,9 @@ pub unsafe extern "C" fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) ->
 
 /// `cuMemFreeAsync_ptsz`.
 pub unsafe extern "C" fn cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemFreeAsync_ptsz(dptr, hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
@@ -191,7 +197,9 @@ pub unsafe extern "C" fn cuMemPoolCreate(
     pool: *mut CUmemoryPool,
     poolProps: *const CUmemPoolProps,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemPoolCreate(pool, poolProps) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(poolProps)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -208,7 +216,9 @@ pub unsafe extern "C" fn cuMemPoolCreate(
 
 /// `cuMemPoolDestroy`.
 pub unsafe extern "C" fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemPoolDestroy(pool) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         cx.must_be_safe()?;
@@ -222,7 +232,9 @@ pub unsafe extern "C" fn cuMemPoolExportPointer(
     shareData_out: *mut CUmemPoolPtrExportData,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemPoolExportPointer(shareData_out, ptr) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_address(ptr);
         not_null(shareData_out)?;
@@ -242,7 +254,10 @@ pub unsafe extern "C" fn cuMemPoolExportToShareableHandle(
     handleType: CUmemAllocationHandleType,
     flags: u64,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again =
+        move || unsafe { cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         // SAFETY: the arguments are the program's.
@@ -260,7 +275,9 @@ pub unsafe extern "C" fn cuMemPoolGetAccess(
     memPool: CUmemoryPool,
     location: *mut CUmemLocation,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemPoolGetAccess(flags, memPool, location) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let memPool = cx.handle(Kind::MemoryPool, memPool as u64)?;
         not_null(flags)?;
@@ -279,7 +296,9 @@ pub unsafe extern "C" fn cuMemPoolGetAttribute(
     attr: CUmemPool_attribute,
     value: *mut c_void,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemPoolGetAttribute(pool, attr, value) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         // SAFETY: the arguments are the program's.
@@ -294,7 +313,10 @@ pub unsafe extern "C" fn cuMemPoolImportFromShareableHandle(
     handleType: CUmemAllocationHandleType,
     flags: u64,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again =
+        move || unsafe { cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pool_out)?;
         // SAFETY: the arguments are the program's.
@@ -315,7 +337,9 @@ pub unsafe extern "C" fn cuMemPoolImportPointer(
     pool: CUmemoryPool,
     shareData: *mut CUmemPoolPtrExportData,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemPoolImportPointer(ptr_out, pool, shareData) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         not_null(shareData)?;
@@ -337,7 +361,9 @@ pub unsafe extern "C" fn cuMemPoolSetAccess(
     map: *const CUmemAccessDesc,
     count: usize,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemPoolSetAccess(pool, map, count) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         // SAFETY: the arguments are the program's.
@@ -351,7 +377,9 @@ pub unsafe extern "C" fn cuMemPoolSetAttribute(
     attr: CUmemPool_attribute,
     value: *mut c_void,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemPoolSetAttribute(pool, attr, value) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         // SAFETY: the arguments are the program's.
@@ -361,7 +389,9 @@ pub unsafe extern "C" fn cuMemPoolSetAttribute(
 
 /// `cuMemPoolTrimTo`.
 pub unsafe extern "C" fn cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemPoolTrimTo(pool, minBytesToKeep) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         cx.must_be_safe()?;
@@ -376,7 +406,9 @@ pub unsafe extern "C" fn cuMemSetMemPool(
     r#type: CUmemAllocationType,
     pool: CUmemoryPool,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemSetMemPool(location, r#type, pool) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         // SAFETY: the arguments are the program's.

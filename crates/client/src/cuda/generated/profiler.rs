@@ -22,7 +22,9 @@ pub unsafe extern "C" fn cuProfilerInitialize(
 
 /// `cuProfilerStart`.
 pub unsafe extern "C" fn cuProfilerStart() -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuProfilerStart() };
+    life::call(again, move || {
         let cx = life::enter()?;
         cx.need_context()?;
         let v_req = wire::CuProfilerStart {};
@@ -33,7 +35,9 @@ pub unsafe extern "C" fn cuProfilerStart() -> CUresult {
 
 /// `cuProfilerStop`.
 pub unsafe extern "C" fn cuProfilerStop() -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuProfilerStop() };
+    life::call(again, move || {
         let cx = life::enter()?;
         cx.need_context()?;
         let v_req = wire::CuProfilerStop {};

@@ -17,7 +17,9 @@ pub unsafe extern "C" fn cuStreamAddCallback(
     userData: *mut c_void,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamAddCallback(hStream, callback, userData, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -35,7 +37,9 @@ pub unsafe extern "C" fn cuStreamAddCallback_ptsz(
     userData: *mut c_void,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamAddCallback_ptsz(hStream, callback, userData, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
@@ -85,7 +89,9 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamBatchMemOp_v2(stream, count, paramArray, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
         let cx = cx.at_stream(stream);
@@ -105,7 +111,9 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2_ptsz(
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
         let cx = cx.at_stream(stream);
@@ -149,7 +157,18 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph(
     numDependencies: usize,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuStreamBeginCaptureToGraph(
+            hStream,
+            hGraph,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            mode,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -178,7 +197,18 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
     numDependencies: usize,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuStreamBeginCaptureToGraph_ptsz(
+            hStream,
+            hGraph,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            mode,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
@@ -203,7 +233,9 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2(
     hStream: CUstream,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamBeginCapture_v2(hStream, mode) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -217,7 +249,9 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2_ptsz(
     hStream: CUstream,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamBeginCapture_v2_ptsz(hStream, mode) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
@@ -231,7 +265,9 @@ pub unsafe extern "C" fn cuStreamCopyAttributes(
     dstStream: CUstream,
     srcStream: CUstream,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamCopyAttributes(dstStream, srcStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_dst_stream = cx.stream(dstStream, false)?;
         let v_src_stream = cx.stream(srcStream, false)?;
@@ -249,7 +285,9 @@ pub unsafe extern "C" fn cuStreamCopyAttributes_ptsz(
     dstStream: CUstream,
     srcStream: CUstream,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamCopyAttributes_ptsz(dstStream, srcStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_dst_stream = cx.stream(dstStream, true)?;
         let v_src_stream = cx.stream(srcStream, true)?;
@@ -264,7 +302,9 @@ pub unsafe extern "C" fn cuStreamCopyAttributes_ptsz(
 
 /// `cuStreamCreate`.
 pub unsafe extern "C" fn cuStreamCreate(phStream: *mut CUstream, Flags: u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamCreate(phStream, Flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(phStream)?;
         // SAFETY: the arguments are the program's.
@@ -281,7 +321,9 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
     flags: u32,
     priority: i32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamCreateWithPriority(phStream, flags, priority) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(phStream)?;
         // SAFETY: the arguments are the program's.
@@ -301,7 +343,9 @@ pub unsafe extern "C" fn cuStreamDestroy(hStream: CUstream) -> CUresult {
 
 /// `cuStreamDestroy_v2`.
 pub unsafe extern "C" fn cuStreamDestroy_v2(hStream: CUstream) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamDestroy_v2(hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_stream = cx.handle(Kind::Stream, hStream as u64)?;
         let v_req = wire::CuStreamDestroyV2 {
@@ -334,7 +378,9 @@ pub unsafe extern "C" fn cuStreamGetAttribute(
     attr: CUstreamAttrID,
     value: *mut CUstreamAttrValue,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamGetAttribute(hStream, attr, value) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(value)?;
         let v_h_stream = cx.stream(hStream, false)?;
@@ -356,7 +402,9 @@ pub unsafe extern "C" fn cuStreamGetAttribute_ptsz(
     attr: CUstreamAttrID,
     value: *mut CUstreamAttrValue,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamGetAttribute_ptsz(hStream, attr, value) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(value)?;
         let v_h_stream = cx.stream(hStream, true)?;
@@ -468,7 +516,19 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
     edgeData_out: *mut *const CUgraphEdgeData,
     numDependencies_out: *mut usize,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuStreamGetCaptureInfo_v3(
+            hStream,
+            captureStatus_out,
+            id_out,
+            graph_out,
+            dependencies_out,
+            edgeData_out,
+            numDependencies_out,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -498,7 +558,19 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
     edgeData_out: *mut *const CUgraphEdgeData,
     numDependencies_out: *mut usize,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuStreamGetCaptureInfo_v3_ptsz(
+            hStream,
+            captureStatus_out,
+            id_out,
+            graph_out,
+            dependencies_out,
+            edgeData_out,
+            numDependencies_out,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
@@ -520,7 +592,9 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
 
 /// `cuStreamGetCtx`.
 pub unsafe extern "C" fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamGetCtx(hStream, pctx) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -535,7 +609,9 @@ pub unsafe extern "C" fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext)
 
 /// `cuStreamGetCtx_ptsz`.
 pub unsafe extern "C" fn cuStreamGetCtx_ptsz(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamGetCtx_ptsz(hStream, pctx) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
@@ -554,7 +630,9 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2(
     pCtx: *mut CUcontext,
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -569,7 +647,9 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
     pCtx: *mut CUcontext,
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamGetCtx_v2_ptsz(hStream, pCtx, pGreenCtx) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
@@ -580,7 +660,9 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
 
 /// `cuStreamGetDevice`.
 pub unsafe extern "C" fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamGetDevice(hStream, device) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -598,7 +680,9 @@ pub unsafe extern "C" fn cuStreamGetDevice_ptsz(
     hStream: CUstream,
     device: *mut CUdevice,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamGetDevice_ptsz(hStream, device) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
@@ -613,7 +697,9 @@ pub unsafe extern "C" fn cuStreamGetDevice_ptsz(
 
 /// `cuStreamGetFlags`.
 pub unsafe extern "C" fn cuStreamGetFlags(hStream: CUstream, flags: *mut u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamGetFlags(hStream, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(flags)?;
         let v_h_stream = cx.stream(hStream, false)?;
@@ -630,7 +716,9 @@ pub unsafe extern "C" fn cuStreamGetFlags(hStream: CUstream, flags: *mut u32) ->
 
 /// `cuStreamGetFlags_ptsz`.
 pub unsafe extern "C" fn cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamGetFlags_ptsz(hStream, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(flags)?;
         let v_h_stream = cx.stream(hStream, true)?;
@@ -647,7 +735,9 @@ pub unsafe extern "C" fn cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u3
 
 /// `cuStreamGetId`.
 pub unsafe extern "C" fn cuStreamGetId(hStream: CUstream, streamId: *mut u64) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamGetId(hStream, streamId) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(streamId)?;
         let v_h_stream = cx.stream(hStream, false)?;
@@ -664,7 +754,9 @@ pub unsafe extern "C" fn cuStreamGetId(hStream: CUstream, streamId: *mut u64) ->
 
 /// `cuStreamGetId_ptsz`.
 pub unsafe extern "C" fn cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u64) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamGetId_ptsz(hStream, streamId) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(streamId)?;
         let v_h_stream = cx.stream(hStream, true)?;
@@ -681,7 +773,9 @@ pub unsafe extern "C" fn cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u6
 
 /// `cuStreamGetPriority`.
 pub unsafe extern "C" fn cuStreamGetPriority(hStream: CUstream, priority: *mut i32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamGetPriority(hStream, priority) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(priority)?;
         let v_h_stream = cx.stream(hStream, false)?;
@@ -701,7 +795,9 @@ pub unsafe extern "C" fn cuStreamGetPriority_ptsz(
     hStream: CUstream,
     priority: *mut i32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamGetPriority_ptsz(hStream, priority) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(priority)?;
         let v_h_stream = cx.stream(hStream, true)?;
@@ -721,7 +817,9 @@ pub unsafe extern "C" fn cuStreamIsCapturing(
     hStream: CUstream,
     captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamIsCapturing(hStream, captureStatus) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -740,7 +838,9 @@ pub unsafe extern "C" fn cuStreamIsCapturing_ptsz(
     hStream: CUstream,
     captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamIsCapturing_ptsz(hStream, captureStatus) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
@@ -756,7 +856,9 @@ pub unsafe extern "C" fn cuStreamIsCapturing_ptsz(
 
 /// `cuStreamQuery`.
 pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamQuery(hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -768,7 +870,9 @@ pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
 
 /// `cuStreamQuery_ptsz`.
 pub unsafe extern "C" fn cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamQuery_ptsz(hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
@@ -784,7 +888,9 @@ pub unsafe extern "C" fn cuStreamSetAttribute(
     attr: CUstreamAttrID,
     param: *const CUstreamAttrValue,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamSetAttribute(hStream, attr, param) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_stream = cx.stream(hStream, false)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -805,7 +911,9 @@ pub unsafe extern "C" fn cuStreamSetAttribute_ptsz(
     attr: CUstreamAttrID,
     param: *const CUstreamAttrValue,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamSetAttribute_ptsz(hStream, attr, param) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_stream = cx.stream(hStream, true)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -822,7 +930,9 @@ pub unsafe extern "C" fn cuStreamSetAttribute_ptsz(
 
 /// `cuStreamSynchronize`.
 pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamSynchronize(hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -834,7 +944,9 @@ pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
 
 /// `cuStreamSynchronize_ptsz`.
 pub unsafe extern "C" fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamSynchronize_ptsz(hStream) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
@@ -890,7 +1002,17 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2(
     numDependencies: usize,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuStreamUpdateCaptureDependencies_v2(
+            hStream,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            flags,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -916,7 +1038,17 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2_ptsz(
     numDependencies: usize,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuStreamUpdateCaptureDependencies_v2_ptsz(
+            hStream,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            flags,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
@@ -983,7 +1115,9 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2(
     value: u32,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamWaitValue32_v2(stream, addr, value, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
         let cx = cx.at_stream(stream);
@@ -1001,7 +1135,9 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2_ptsz(
     value: u32,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
         let cx = cx.at_stream(stream);
@@ -1041,7 +1177,9 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2(
     value: u64,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamWaitValue64_v2(stream, addr, value, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
         let cx = cx.at_stream(stream);
@@ -1059,7 +1197,9 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2_ptsz(
     value: u64,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
         let cx = cx.at_stream(stream);
@@ -1113,7 +1253,9 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2(
     value: u32,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamWriteValue32_v2(stream, addr, value, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
         let cx = cx.at_stream(stream);
@@ -1133,7 +1275,9 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2_ptsz(
     value: u32,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamWriteValue32_v2_ptsz(stream, addr, value, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
         let cx = cx.at_stream(stream);
@@ -1189,7 +1333,9 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2(
     value: u64,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamWriteValue64_v2(stream, addr, value, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, false)?;
         let cx = cx.at_stream(stream);
@@ -1209,7 +1355,9 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
     value: u64,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuStreamWriteValue64_v2_ptsz(stream, addr, value, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let stream = cx.stream(stream, true)?;
         let cx = cx.at_stream(stream);
@@ -1226,7 +1374,9 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
 pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(
     mode: *mut CUstreamCaptureMode,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuThreadExchangeStreamCaptureMode(mode) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::stream::cuThreadExchangeStreamCaptureMode(cx, mode) }

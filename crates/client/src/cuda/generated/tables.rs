@@ -76,7 +76,9 @@ pub unsafe extern "C" fn module_from_fatbin_8(
 
 /// `primary_context`.
 pub unsafe extern "C" fn primary_context(out: *mut CUcontext, dev: CUdevice) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { primary_context(out, dev) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_device(dev);
         not_null(out)?;
@@ -96,7 +98,9 @@ pub unsafe extern "C" fn current_context(pctx: *mut CUcontext) -> CUresult {
 
 /// `handshake_1`.
 pub unsafe extern "C" fn handshake_1(version: u32, seconds: u64, out: *mut u64) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { handshake_1(version, seconds, out) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::tables::handshake_1(cx, version, seconds, out) }
@@ -105,7 +109,9 @@ pub unsafe extern "C" fn handshake_1(version: u32, seconds: u64, out: *mut u64) 
 
 /// `context_number`.
 pub unsafe extern "C" fn context_number(ctx: CUcontext, out: *mut u64) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { context_number(ctx, out) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         not_null(out)?;
@@ -119,7 +125,9 @@ pub unsafe extern "C" fn context_number(ctx: CUcontext, out: *mut u64) -> CUresu
 
 /// `stream_number`.
 pub unsafe extern "C" fn stream_number(ctx: CUcontext, inside: u64, out: *mut u64) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { stream_number(ctx, inside, out) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         not_null(out)?;
@@ -138,7 +146,9 @@ pub unsafe extern "C" fn stream_inside(
     out: *mut u64,
     per_thread: i32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { stream_inside(ctx, stream, out, per_thread) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         not_null(out)?;
         // SAFETY: the arguments are the program's.
@@ -155,7 +165,9 @@ pub unsafe extern "C" fn layout_get(
     index_in_gpc: *mut *mut u8,
     gpc_of_tpc: *mut *mut u8,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { layout_get(index_in_gpc, gpc_of_tpc) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(index_in_gpc)?;
         not_null(gpc_of_tpc)?;
@@ -176,7 +188,9 @@ pub unsafe extern "C" fn storage_put(
     value: *mut c_void,
     destructor: Option<unsafe extern "C" fn(CUcontext, *mut c_void, *mut c_void)>,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { storage_put(ctx, key, value, destructor) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
@@ -186,7 +200,9 @@ pub unsafe extern "C" fn storage_put(
 
 /// `storage_delete`.
 pub unsafe extern "C" fn storage_delete(ctx: CUcontext, key: *mut c_void) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { storage_delete(ctx, key) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         // SAFETY: the arguments are the program's.
@@ -200,7 +216,9 @@ pub unsafe extern "C" fn storage_get(
     ctx: CUcontext,
     key: *mut c_void,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { storage_get(out, ctx, key) };
+    life::call(again, move || {
         let cx = life::enter_local()?;
         let cx = cx.of_context(ctx);
         not_null(out)?;

@@ -26,7 +26,27 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2col(
     l2Promotion: CUtensorMapL2promotion,
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuTensorMapEncodeIm2col(
+            tensorMap,
+            tensorDataType,
+            tensorRank,
+            globalAddress,
+            globalDim,
+            globalStrides,
+            pixelBoxLowerCorner,
+            pixelBoxUpperCorner,
+            channelsPerPixel,
+            pixelsPerColumn,
+            elementStrides,
+            interleave,
+            swizzle,
+            l2Promotion,
+            oobFill,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(tensorMap)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -85,7 +105,28 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2colWide(
     l2Promotion: CUtensorMapL2promotion,
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuTensorMapEncodeIm2colWide(
+            tensorMap,
+            tensorDataType,
+            tensorRank,
+            globalAddress,
+            globalDim,
+            globalStrides,
+            pixelBoxLowerCornerWidth,
+            pixelBoxUpperCornerWidth,
+            channelsPerPixel,
+            pixelsPerColumn,
+            elementStrides,
+            interleave,
+            mode,
+            swizzle,
+            l2Promotion,
+            oobFill,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(tensorMap)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -135,7 +176,24 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
     l2Promotion: CUtensorMapL2promotion,
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuTensorMapEncodeTiled(
+            tensorMap,
+            tensorDataType,
+            tensorRank,
+            globalAddress,
+            globalDim,
+            globalStrides,
+            boxDim,
+            elementStrides,
+            interleave,
+            swizzle,
+            l2Promotion,
+            oobFill,
+        )
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(tensorMap)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -173,7 +231,9 @@ pub unsafe extern "C" fn cuTensorMapReplaceAddress(
     tensorMap: *mut CUtensorMap,
     globalAddress: *mut c_void,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTensorMapReplaceAddress(tensorMap, globalAddress) };
+    life::call(again, move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {

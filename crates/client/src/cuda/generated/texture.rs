@@ -15,7 +15,9 @@ pub unsafe extern "C" fn cuSurfObjectCreate(
     pSurfObject: *mut CUsurfObject,
     pResDesc: *const CUDA_RESOURCE_DESC,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuSurfObjectCreate(pSurfObject, pResDesc) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pResDesc)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -32,7 +34,9 @@ pub unsafe extern "C" fn cuSurfObjectCreate(
 
 /// `cuSurfObjectDestroy`.
 pub unsafe extern "C" fn cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuSurfObjectDestroy(surfObject) };
+    life::call(again, move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::texture::cuSurfObjectDestroy(cx, surfObject) }
@@ -75,7 +79,9 @@ pub unsafe extern "C" fn cuSurfRefSetArray(
     hArray: CUarray,
     Flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuSurfRefSetArray(hSurfRef, hArray, Flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_surf_ref = cx.handle(Kind::SurfRef, hSurfRef as u64)?;
         let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
@@ -96,7 +102,9 @@ pub unsafe extern "C" fn cuTexObjectCreate(
     pTexDesc: *const CUDA_TEXTURE_DESC,
     pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pResDesc)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -117,7 +125,9 @@ pub unsafe extern "C" fn cuTexObjectCreate(
 
 /// `cuTexObjectDestroy`.
 pub unsafe extern "C" fn cuTexObjectDestroy(texObject: CUtexObject) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexObjectDestroy(texObject) };
+    life::call(again, move || {
         let cx = life::enter()?;
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
@@ -146,7 +156,9 @@ pub unsafe extern "C" fn cuTexObjectGetResourceViewDesc(
     pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexObjectGetResourceViewDesc(pResViewDesc, texObject) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pResViewDesc)?;
         let v_req = wire::CuTexObjectGetResourceViewDesc {
@@ -165,7 +177,9 @@ pub unsafe extern "C" fn cuTexObjectGetTextureDesc(
     pTexDesc: *mut CUDA_TEXTURE_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexObjectGetTextureDesc(pTexDesc, texObject) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pTexDesc)?;
         let v_req = wire::CuTexObjectGetTextureDesc {
@@ -181,7 +195,9 @@ pub unsafe extern "C" fn cuTexObjectGetTextureDesc(
 
 /// `cuTexRefCreate`.
 pub unsafe extern "C" fn cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefCreate(pTexRef) };
+    life::call(again, move || {
         let cx = life::enter()?;
         cx.need_context()?;
         not_null(pTexRef)?;
@@ -200,7 +216,9 @@ pub unsafe extern "C" fn cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
 
 /// `cuTexRefDestroy`.
 pub unsafe extern "C" fn cuTexRefDestroy(hTexRef: CUtexref) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefDestroy(hTexRef) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefDestroy {
@@ -229,7 +247,9 @@ pub unsafe extern "C" fn cuTexRefGetAddressMode(
     hTexRef: CUtexref,
     dim: i32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefGetAddressMode(pam, hTexRef, dim) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pam)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -250,7 +270,9 @@ pub unsafe extern "C" fn cuTexRefGetAddress_v2(
     pdptr: *mut CUdeviceptr,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefGetAddress_v2(pdptr, hTexRef) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pdptr)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -284,7 +306,9 @@ pub unsafe extern "C" fn cuTexRefGetBorderColor(
     pBorderColor: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefGetBorderColor(pBorderColor, hTexRef) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pBorderColor)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -304,7 +328,9 @@ pub unsafe extern "C" fn cuTexRefGetFilterMode(
     pfm: *mut CUfilter_mode,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefGetFilterMode(pfm, hTexRef) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pfm)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -321,7 +347,9 @@ pub unsafe extern "C" fn cuTexRefGetFilterMode(
 
 /// `cuTexRefGetFlags`.
 pub unsafe extern "C" fn cuTexRefGetFlags(pFlags: *mut u32, hTexRef: CUtexref) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefGetFlags(pFlags, hTexRef) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pFlags)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -342,7 +370,9 @@ pub unsafe extern "C" fn cuTexRefGetFormat(
     pNumChannels: *mut i32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefGetFormat(pFormat, pNumChannels, hTexRef) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pFormat)?;
         not_null(pNumChannels)?;
@@ -365,7 +395,9 @@ pub unsafe extern "C" fn cuTexRefGetMaxAnisotropy(
     pmaxAniso: *mut i32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pmaxAniso)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -385,7 +417,9 @@ pub unsafe extern "C" fn cuTexRefGetMipmapFilterMode(
     pfm: *mut CUfilter_mode,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefGetMipmapFilterMode(pfm, hTexRef) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pfm)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -405,7 +439,9 @@ pub unsafe extern "C" fn cuTexRefGetMipmapLevelBias(
     pbias: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefGetMipmapLevelBias(pbias, hTexRef) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pbias)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -426,7 +462,11 @@ pub unsafe extern "C" fn cuTexRefGetMipmapLevelClamp(
     pmaxMipmapLevelClamp: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuTexRefGetMipmapLevelClamp(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef)
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(pminMipmapLevelClamp)?;
         not_null(pmaxMipmapLevelClamp)?;
@@ -505,7 +545,9 @@ pub unsafe extern "C" fn cuTexRefSetAddress2D_v3(
     dptr: CUdeviceptr,
     Pitch: usize,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dptr);
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -528,7 +570,9 @@ pub unsafe extern "C" fn cuTexRefSetAddressMode(
     dim: i32,
     am: CUaddress_mode,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefSetAddressMode(hTexRef, dim, am) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetAddressMode {
@@ -548,7 +592,9 @@ pub unsafe extern "C" fn cuTexRefSetAddress_v2(
     dptr: CUdeviceptr,
     bytes: usize,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dptr);
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -573,7 +619,9 @@ pub unsafe extern "C" fn cuTexRefSetArray(
     hArray: CUarray,
     Flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefSetArray(hTexRef, hArray, Flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_h_array = cx.handle_opt(Kind::Array, hArray as u64)?;
@@ -592,7 +640,9 @@ pub unsafe extern "C" fn cuTexRefSetBorderColor(
     hTexRef: CUtexref,
     pBorderColor: *mut f32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefSetBorderColor(hTexRef, pBorderColor) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -608,7 +658,9 @@ pub unsafe extern "C" fn cuTexRefSetBorderColor(
 
 /// `cuTexRefSetFilterMode`.
 pub unsafe extern "C" fn cuTexRefSetFilterMode(hTexRef: CUtexref, fm: CUfilter_mode) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefSetFilterMode(hTexRef, fm) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetFilterMode {
@@ -622,7 +674,9 @@ pub unsafe extern "C" fn cuTexRefSetFilterMode(hTexRef: CUtexref, fm: CUfilter_m
 
 /// `cuTexRefSetFlags`.
 pub unsafe extern "C" fn cuTexRefSetFlags(hTexRef: CUtexref, Flags: u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefSetFlags(hTexRef, Flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetFlags {
@@ -640,7 +694,9 @@ pub unsafe extern "C" fn cuTexRefSetFormat(
     fmt: CUarray_format,
     NumPackedComponents: i32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetFormat {
@@ -655,7 +711,9 @@ pub unsafe extern "C" fn cuTexRefSetFormat(
 
 /// `cuTexRefSetMaxAnisotropy`.
 pub unsafe extern "C" fn cuTexRefSetMaxAnisotropy(hTexRef: CUtexref, maxAniso: u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefSetMaxAnisotropy(hTexRef, maxAniso) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetMaxAnisotropy {
@@ -672,7 +730,9 @@ pub unsafe extern "C" fn cuTexRefSetMipmapFilterMode(
     hTexRef: CUtexref,
     fm: CUfilter_mode,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefSetMipmapFilterMode(hTexRef, fm) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetMipmapFilterMode {
@@ -686,7 +746,9 @@ pub unsafe extern "C" fn cuTexRefSetMipmapFilterMode(
 
 /// `cuTexRefSetMipmapLevelBias`.
 pub unsafe extern "C" fn cuTexRefSetMipmapLevelBias(hTexRef: CUtexref, bias: f32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefSetMipmapLevelBias(hTexRef, bias) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetMipmapLevelBias {
@@ -704,7 +766,11 @@ pub unsafe extern "C" fn cuTexRefSetMipmapLevelClamp(
     minMipmapLevelClamp: f32,
     maxMipmapLevelClamp: f32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe {
+        cuTexRefSetMipmapLevelClamp(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp)
+    };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetMipmapLevelClamp {
@@ -723,7 +789,9 @@ pub unsafe extern "C" fn cuTexRefSetMipmappedArray(
     hMipmappedArray: CUmipmappedArray,
     Flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_h_mipmapped_array = cx.handle_opt(Kind::MipmappedArray, hMipmappedArray as u64)?;

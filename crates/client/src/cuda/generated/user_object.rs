@@ -14,7 +14,9 @@ pub unsafe extern "C" fn cuGraphReleaseUserObject(
     object: CUuserObject,
     count: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphReleaseUserObject(graph, object, count) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_graph = cx.handle(Kind::Graph, graph as u64)?;
         let v_object = cx.handle(Kind::UserObject, object as u64)?;
@@ -35,7 +37,9 @@ pub unsafe extern "C" fn cuGraphRetainUserObject(
     count: u32,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuGraphRetainUserObject(graph, object, count, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_graph = cx.handle(Kind::Graph, graph as u64)?;
         let v_object = cx.handle(Kind::UserObject, object as u64)?;
@@ -58,7 +62,10 @@ pub unsafe extern "C" fn cuUserObjectCreate(
     initialRefcount: u32,
     flags: u32,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again =
+        move || unsafe { cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(object_out)?;
         // SAFETY: the arguments are the program's.
@@ -81,7 +88,9 @@ pub unsafe extern "C" fn cuUserObjectCreate(
 
 /// `cuUserObjectRelease`.
 pub unsafe extern "C" fn cuUserObjectRelease(object: CUuserObject, count: u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuUserObjectRelease(object, count) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_object = cx.handle(Kind::UserObject, object as u64)?;
         let v_req = wire::CuUserObjectRelease {
@@ -95,7 +104,9 @@ pub unsafe extern "C" fn cuUserObjectRelease(object: CUuserObject, count: u32) -
 
 /// `cuUserObjectRetain`.
 pub unsafe extern "C" fn cuUserObjectRetain(object: CUuserObject, count: u32) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuUserObjectRetain(object, count) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let v_object = cx.handle(Kind::UserObject, object as u64)?;
         let v_req = wire::CuUserObjectRetain {

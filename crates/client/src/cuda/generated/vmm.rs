@@ -10,7 +10,9 @@ use wire::Kind;
 
 /// `cuMemAddressFree`.
 pub unsafe extern "C" fn cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemAddressFree(ptr, size) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_address(ptr);
         // SAFETY: the arguments are the program's.
@@ -26,7 +28,9 @@ pub unsafe extern "C" fn cuMemAddressReserve(
     addr: CUdeviceptr,
     flags: u64,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemAddressReserve(ptr, size, alignment, addr, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_address(addr);
         not_null(ptr)?;
@@ -47,7 +51,9 @@ pub unsafe extern "C" fn cuMemCreate(
     prop: *const CUmemAllocationProp,
     flags: u64,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemCreate(handle, size, prop, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(prop)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -71,7 +77,10 @@ pub unsafe extern "C" fn cuMemExportToShareableHandle(
     handleType: CUmemAllocationHandleType,
     flags: u64,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again =
+        move || unsafe { cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let handle = cx.handle(Kind::Allocation, handle as u64)?;
         // SAFETY: the arguments are the program's.
@@ -93,7 +102,9 @@ pub unsafe extern "C" fn cuMemGetAccess(
     location: *const CUmemLocation,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemGetAccess(flags, location, ptr) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_address(ptr);
         not_null(location)?;
@@ -110,7 +121,9 @@ pub unsafe extern "C" fn cuMemGetAllocationGranularity(
     prop: *const CUmemAllocationProp,
     option: CUmemAllocationGranularity_flags,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemGetAllocationGranularity(granularity, prop, option) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(prop)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -130,7 +143,9 @@ pub unsafe extern "C" fn cuMemGetAllocationPropertiesFromHandle(
     prop: *mut CUmemAllocationProp,
     handle: CUmemGenericAllocationHandle,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemGetAllocationPropertiesFromHandle(prop, handle) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let handle = cx.handle(Kind::Allocation, handle as u64)?;
         not_null(prop)?;
@@ -149,7 +164,9 @@ pub unsafe extern "C" fn cuMemImportFromShareableHandle(
     osHandle: *mut c_void,
     shHandleType: CUmemAllocationHandleType,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemImportFromShareableHandle(handle, osHandle, shHandleType) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(handle)?;
         // SAFETY: the arguments are the program's.
@@ -173,7 +190,9 @@ pub unsafe extern "C" fn cuMemMap(
     handle: CUmemGenericAllocationHandle,
     flags: u64,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemMap(ptr, size, offset, handle, flags) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_address(ptr);
         let handle = cx.handle(Kind::Allocation, handle as u64)?;
@@ -202,7 +221,9 @@ pub unsafe extern "C" fn cuMemMapArrayAsync_ptsz(
 
 /// `cuMemRelease`.
 pub unsafe extern "C" fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemRelease(handle) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let handle = cx.handle(Kind::Allocation, handle as u64)?;
         // SAFETY: the arguments are the program's.
@@ -215,7 +236,9 @@ pub unsafe extern "C" fn cuMemRetainAllocationHandle(
     handle: *mut CUmemGenericAllocationHandle,
     addr: *mut c_void,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemRetainAllocationHandle(handle, addr) };
+    life::call(again, move || {
         let cx = life::enter()?;
         not_null(handle)?;
         // SAFETY: the arguments are the program's.
@@ -233,7 +256,9 @@ pub unsafe extern "C" fn cuMemSetAccess(
     desc: *const CUmemAccessDesc,
     count: usize,
 ) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemSetAccess(ptr, size, desc, count) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_address(ptr);
         // SAFETY: the arguments are the program's.
@@ -243,7 +268,9 @@ pub unsafe extern "C" fn cuMemSetAccess(
 
 /// `cuMemUnmap`.
 pub unsafe extern "C" fn cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult {
-    life::guard(move || {
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuMemUnmap(ptr, size) };
+    life::call(again, move || {
         let cx = life::enter()?;
         let cx = cx.of_address(ptr);
         // SAFETY: the arguments are the program's.

@@ -31,6 +31,8 @@ const TAG: u64 = 5 << 43;
 const SERVER: u32 = 39;
 const _: () = assert!(MOST_SERVERS == 1 << (43 - SERVER));
 const ID_MASK: u64 = (1 << ID_BITS) - 1;
+/// What all handles of a kind have in common.
+const FIXED: u64 = u64::MAX << 34 | 0xf;
 /// Ids from here on are chosen by the worker.
 pub use busbar_wire::generated::cuda::contract::WORKER_IDS;
 const _: () = assert!(WORKER_IDS == 1 << (ID_BITS - 1));
@@ -126,6 +128,11 @@ impl Handles {
         &self.tables[kind as usize]
     }
 
+    #[inline]
+    fn fixed(&self, kind: Kind) -> u64 {
+        self.tag | (kind as u64 + 1) << 34
+    }
+
     /// From now on the program knows a living object by another's handle, the driver's or that of
     /// another server's object, which this gives back; `None` if that number could be taken for one
     /// of ours.
@@ -172,13 +179,13 @@ impl Handles {
     pub fn raw(&self, kind: Kind, id: u32) -> u64 {
         let s = self.table(kind).slot(id);
         let generation = s.map_or(0, |s| s.load(Ordering::Acquire)) >> 8 & 0xff;
-        self.tag | (kind as u64 + 1) << 34 | generation << 26 | u64::from(id) << 4
+        self.fixed(kind) | generation << 26 | u64::from(id) << 4
     }
 
     /// The id of a handle; `None` when it is not a living handle of this kind.
     #[inline]
     pub fn id(&self, kind: Kind, raw: u64) -> Option<u32> {
-        if raw >> 34 != (self.tag >> 34 | (kind as u64 + 1)) || raw & 0xf != 0 {
+        if raw & FIXED != self.fixed(kind) {
             return self.by_alias(kind, raw);
         }
         let id = (raw >> 4 & ID_MASK) as u32;
@@ -188,7 +195,7 @@ impl Handles {
 
     /// Whether a number is a handle of this kind that lives or once did.
     pub fn ever(&self, kind: Kind, raw: u64) -> bool {
-        if raw >> 34 != (self.tag >> 34 | (kind as u64 + 1)) || raw & 0xf != 0 {
+        if raw & FIXED != self.fixed(kind) {
             return false;
         }
         let slot = self.table(kind).slot(id_in(raw));
