@@ -38,9 +38,16 @@ type Flood = fn(&Target, &AtomicU64, &AtomicBool);
 
 const FLOODS: &[(&str, Flood)] = &[
     ("nothing", |_, _, _| ()),
-    ("silence", |t, n, end| half_open(t, n, end, &[])),
+    ("silence", |t, n, end| half_open(t, n, end, |_| &[])),
     ("half-handshakes", |t, n, end| {
-        half_open(t, n, end, b"\x16\x03\x01\x02\x00\x01")
+        half_open(t, n, end, |_| HALF)
+    }),
+    // Of each network as many of the one kind as of the other.
+    ("both", |t, n, end| {
+        half_open(t, n, end, |n| match n / NETWORKS % 2 {
+            0 => HALF,
+            _ => &[],
+        })
     }),
     ("handshakes", |t, n, end| {
         each(t, n, end, &|conn| _ = t.encrypt(conn))
@@ -188,13 +195,17 @@ fn each(t: &Target, done: &AtomicU64, end: &AtomicBool, one: &(dyn Fn(TcpStream)
     }
 }
 
-/// Keeps connections open that say this and no more; the oldest make room for new ones.
-fn half_open(t: &Target, done: &AtomicU64, end: &AtomicBool, said: &[u8]) {
+/// The beginning of a handshake.
+const HALF: &[u8] = b"\x16\x03\x01\x02\x00\x01";
+
+/// Keeps connections open that say this, by their number, and no more; the oldest make room for new
+/// ones.
+fn half_open(t: &Target, done: &AtomicU64, end: &AtomicBool, said: fn(u64) -> &'static [u8]) {
     let mut open = VecDeque::new();
     while !end.load(Ordering::Relaxed) {
         let n = done.fetch_add(1, Ordering::Relaxed);
         if let Ok(conn) = t.dial(n) {
-            let _ = io::Write::write_all(&mut &conn, said);
+            let _ = io::Write::write_all(&mut &conn, said(n));
             open.push_back(conn);
         }
         if open.len() > OPEN / THREADS {

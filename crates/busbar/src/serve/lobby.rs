@@ -3,9 +3,11 @@
 //! when the first record of TLS, or the whole hello of a client in clear, has come.
 //!
 //! There is a most of them, and each has a deadline. When there are too many, one of the network
-//! that has the most of them makes room: the one that has said nothing for longest, for a client
-//! says something at once. Anyone who keeps connections open only to hold places loses those, and
-//! not others'.
+//! that has the most of them makes room. Some there have said nothing yet, others only the
+//! beginning of something: of these two kinds it is the one that has more, and of that the one that
+//! has been here longest. So whoever keeps connections open only to hold places loses those, and
+//! not others', and not those of a client of the same network that takes a moment to speak, or to
+//! end: it is of the other kind than a flood, whichever that is.
 
 use super::refusals::Network;
 use busbar_transport::tls::begins_with_tls;
@@ -96,16 +98,23 @@ fn look(stream: &TcpStream, before: usize) -> Next {
 /// Those of one network.
 #[derive(Default)]
 struct Crowd {
-    all: BTreeSet<u64>,
     /// Of whom no byte was seen yet.
     silent: BTreeSet<u64>,
+    /// Who have said the beginning of something.
+    begun: BTreeSet<u64>,
 }
 
 impl Crowd {
     /// By this the one that makes room is the last: the largest, of those the one that has been
     /// here longest.
     fn rank(&self) -> Option<(usize, Reverse<u64>)> {
-        Some((self.all.len(), Reverse(*self.all.first()?)))
+        let oldest = [&self.silent, &self.begun]
+            .into_iter()
+            .filter_map(|s| s.first());
+        Some((
+            self.silent.len() + self.begun.len(),
+            Reverse(*oldest.min()?),
+        ))
     }
 }
 
@@ -187,10 +196,11 @@ impl Lobby {
         let number = self.next;
         self.waiting.insert(number, somebody);
         self.change(network, |crowd| {
-            crowd.all.insert(number);
-            if wants == 1 {
-                crowd.silent.insert(number);
-            }
+            let kind = match wants {
+                1 => &mut crowd.silent,
+                _ => &mut crowd.begun,
+            };
+            kind.insert(number);
         });
         self.next += 1;
         Ok(None)
@@ -207,7 +217,10 @@ impl Lobby {
                 Next::Wait(wants) if tcp::readable_from(&w.stream, wants).is_ok() => {
                     w.wants = wants;
                     let network = w.network;
-                    self.change(network, |crowd| _ = crowd.silent.remove(&number));
+                    self.change(network, |crowd| {
+                        crowd.silent.remove(&number);
+                        crowd.begun.insert(number);
+                    });
                 }
                 Next::Serve => speakers.extend(self.leave(number)),
                 _ => drop(self.leave(number)),
@@ -232,16 +245,22 @@ impl Lobby {
     fn who_goes(&self) -> Option<u64> {
         let (_, Reverse(oldest)) = *self.ranks.last()?;
         let crowd = &self.networks[&self.waiting[&oldest].network];
+        // What one has said a moment ago may not have been looked at yet.
         let mut silent = crowd.silent.iter();
-        let silent = silent.find(|n| self.waiting[*n].is_silent());
-        Some(silent.copied().unwrap_or(oldest))
+        let silent = silent.find(|n| self.waiting[*n].is_silent()).copied();
+        let begun = crowd.begun.first().copied();
+        let (first, second) = match crowd.silent.len() > crowd.begun.len() {
+            true => (silent, begun),
+            false => (begun, silent),
+        };
+        first.or(second).or(Some(oldest))
     }
 
     fn leave(&mut self, number: u64) -> Option<Speaker> {
         let w = self.waiting.remove(&number)?;
         self.change(w.network, |crowd| {
-            crowd.all.remove(&number);
             crowd.silent.remove(&number);
+            crowd.begun.remove(&number);
         });
         self.readiness.remove(w.stream.as_fd());
         if w.wants > 1 {
@@ -378,9 +397,13 @@ mod tests {
         let gone = crowd.iter().filter(|c| is_gone(c)).count();
         assert_eq!(gone, MOST + 2);
         assert!(crowd[..gone].iter().all(is_gone), "the oldest ones");
-        // Not even a crowd that speaks pushes out other networks' clients.
+        // Nor does a crowd that begins to speak push out one that has not yet, ...
+        let mut late = p.comes(HERE, b"").0;
         let loud: Vec<_> = (0..2 * MOST).map(|_| p.comes(HERE, b"\x16").0).collect();
-        assert!(is_gone(&part) && !is_gone(&far));
+        assert!(is_gone(&part) && !is_gone(&late) && !is_gone(&far));
+        late.write_all(&hello(2)).unwrap();
+        assert_eq!(tcp::unread(&p.speaker()), frame::HEADER + 2);
+        // ... of whatever network.
         let mut speaker = &far;
         speaker.write_all(&hello(1)).unwrap();
         assert_eq!(tcp::unread(&p.speaker()), frame::HEADER + 1);
