@@ -7,7 +7,7 @@ mod plain;
 pub use generated::*;
 pub use plain::{
     Plain, bytes_of, from_bytes, items_from_bytes, member, set_member, slice_bytes, to_array,
-    zeroed,
+    to_vec, zeroed,
 };
 
 /// An argument's check: fails with `why` if the argument is `bad`.

@@ -7,7 +7,11 @@ use std::mem::{MaybeUninit, size_of, size_of_val};
 /// # Safety
 /// The type is `repr(C)` or primitive, and made of integers, floats, raw pointers and optional
 /// function pointers only. (A function pointer made of foreign bytes must not be called.)
-pub unsafe trait Plain: Copy {}
+pub unsafe trait Plain: Copy {
+    /// Bytes of a value that are no field's: offset and number. What they hold, C code may have
+    /// left there from something else.
+    const HOLES: &[(usize, usize)] = &[];
+}
 
 macro_rules! plain {
     ($($t:ty),*) => {$(
@@ -55,13 +59,27 @@ pub fn bytes_of<T: Plain>(value: &T) -> &[u8] {
     slice_bytes(std::slice::from_ref(value))
 }
 
-/// The bytes of such a value, which are `N`.
+/// The bytes of such a value, which are `N`, for somebody else: zero where no field is.
 #[inline]
 pub fn to_array<T: Plain, const N: usize>(value: &T) -> [u8; N] {
     const { assert!(size_of::<T>() == N) };
     let mut out = [0; N];
     out.copy_from_slice(bytes_of(value));
+    clear_holes::<T>(&mut out);
     out
+}
+
+/// The bytes of such a value for somebody else, as [`to_array`] has them.
+pub fn to_vec<T: Plain>(value: &T) -> Vec<u8> {
+    let mut out = bytes_of(value).to_vec();
+    clear_holes::<T>(&mut out);
+    out
+}
+
+fn clear_holes<T: Plain>(bytes: &mut [u8]) {
+    for (from, n) in T::HOLES {
+        bytes[*from..from + n].fill(0);
+    }
 }
 
 /// The bytes of such values.
@@ -90,6 +108,39 @@ pub fn set_member<T: Plain, U: Plain>(to: &mut U, value: T) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Clone, Copy)]
+    #[repr(C)]
+    struct Holey {
+        long: u64,
+        short: u16,
+        int: u32,
+        byte: u8,
+    }
+
+    // SAFETY: `repr(C)`, and numbers.
+    unsafe impl Plain for Holey {
+        const HOLES: &[(usize, usize)] = &[(10, 2), (17, 7)];
+    }
+
+    #[test]
+    fn what_lies_between_fields_is_nobody_elses() {
+        let full = from_bytes::<Holey>(&[0xff; 24]).unwrap();
+        let said: [u8; 24] = to_array(&full);
+        let zero = |i: &usize| matches!(i, 10 | 11 | 17..24);
+        let wanted: Vec<u8> = (0..24).map(|i| if zero(&i) { 0 } else { 0xff }).collect();
+        assert_eq!((&said[..], to_vec(&full)), (&wanted[..], wanted.clone()));
+        let Holey {
+            long,
+            short,
+            int,
+            byte,
+        } = from_bytes(&said).unwrap();
+        assert_eq!(
+            (long, short, int, byte),
+            (u64::MAX, u16::MAX, u32::MAX, 255)
+        );
+    }
 
     #[test]
     fn bytes_come_back_as_the_values_they_were() {

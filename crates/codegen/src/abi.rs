@@ -247,6 +247,33 @@ impl Types {
         }
     }
 
+    /// The bytes of a value of type `ty` that are no field's, at which offset and how many.
+    pub fn holes(&self, ty: &Type) -> Vec<(usize, usize)> {
+        let ty = self.resolve(ty);
+        if let Type::Array(a) = &ty {
+            let each = self.size_of(&a.elem).unwrap_or(0);
+            let n = self
+                .size_of(&ty)
+                .unwrap_or(0)
+                .checked_div(each)
+                .unwrap_or(0);
+            let all = (0..n).flat_map(|i| at(i * each, self.holes(&a.elem)));
+            return all.collect();
+        }
+        let Some(s) = name_of(&ty).and_then(|n| self.structs.get(&n)) else {
+            return Vec::new();
+        };
+        let (mut holes, mut end) = (Vec::new(), 0);
+        for ((_, field), offset) in s.fields.iter().zip(&s.layout.offsets) {
+            holes.extend((*offset > end).then(|| (end, offset - end)));
+            holes.extend(at(*offset, self.holes(field)));
+            // What is none of these is a function's address.
+            end = offset + self.size_of(field).unwrap_or(8);
+        }
+        holes.extend((s.layout.size > end).then(|| (end, s.layout.size - end)));
+        holes
+    }
+
     fn has_pointer(&self, ty: &Type) -> bool {
         let ty = self.resolve(ty);
         match &ty {
@@ -262,6 +289,11 @@ impl Types {
             _ => true,
         }
     }
+}
+
+/// The same further on.
+fn at(offset: usize, holes: Vec<(usize, usize)>) -> impl Iterator<Item = (usize, usize)> {
+    holes.into_iter().map(move |(from, n)| (offset + from, n))
 }
 
 /// The text of a line of documentation.

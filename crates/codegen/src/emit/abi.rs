@@ -121,10 +121,17 @@ fn module(api: &Api, m: &Module) -> String {
     }
     s.push('\n');
     for name in &m.structs {
+        let holes = api
+            .types
+            .holes(&syn::parse_str(name).expect("a name is a type"));
+        let holes = match holes.is_empty() {
+            true => String::new(),
+            false => format!("\nconst HOLES: &[(usize, usize)] = &{holes:?};\n"),
+        };
         let _ = writeln!(
             s,
             "// SAFETY: `repr(C)`, and numbers, addresses and optional functions only.\n\
-             unsafe impl crate::Plain for {name} {{}}"
+             unsafe impl crate::Plain for {name} {{{holes}}}"
         );
     }
     s.push_str(

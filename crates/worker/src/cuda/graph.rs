@@ -112,7 +112,7 @@ pub fn graph_get_node(w: &mut Cuda, m: msg::GraphGetNode) -> Result<Encoded> {
     let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
     let told = tell(w, (m.node, node), m.kind)?;
     Ok(Encoded::of(&msg::GraphGetNodeReply {
-        params: busbar_abi::bytes_of(&told.p),
+        params: &busbar_abi::to_vec(&told.p),
         extra: &told.extra,
         mirrors: told.mirrors,
     }))

@@ -24,7 +24,7 @@ pub fn split_processors(w: &mut Cuda, m: msg::SplitProcessors<'_>) -> Result<Enc
     Ok(Encoded::of(&msg::SplitProcessorsReply {
         groups,
         result: busbar_abi::slice_bytes(&result),
-        remaining: busbar_abi::bytes_of(&remaining),
+        remaining: &busbar_abi::to_vec(&remaining),
     }))
 }
 

@@ -170,6 +170,6 @@ pub fn vmm_import(w: &mut Cuda, m: msg::VmmImport) -> Result<Encoded> {
     props.win32HandleMetaData = std::ptr::null_mut();
     w.made_of(&m, memory, charge);
     Ok(Encoded::of(&msg::VmmImportReply {
-        props: busbar_abi::bytes_of(&props),
+        props: &busbar_abi::to_vec(&props),
     }))
 }

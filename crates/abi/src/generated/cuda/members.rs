@@ -160,11 +160,15 @@ unsafe impl crate::Plain for CUlaunchAttributeValue_clusterDim {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUlaunchAttributeValue_programmaticEvent {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUlaunchAttributeValue_launchCompletionEvent {}
+unsafe impl crate::Plain for CUlaunchAttributeValue_launchCompletionEvent {
+    const HOLES: &[(usize, usize)] = &[(12, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUlaunchAttributeValue_preferredClusterDim {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUlaunchAttributeValue_deviceUpdatableKernelNode {}
+unsafe impl crate::Plain for CUlaunchAttributeValue_deviceUpdatableKernelNode {
+    const HOLES: &[(usize, usize)] = &[(4, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUDA_ARRAY_SPARSE_PROPERTIES_v1_tileExtent {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
@@ -178,7 +182,9 @@ unsafe impl crate::Plain for CUDA_RESOURCE_DESC_v1_res_pitch2D {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUarrayMapInfo_v1_subresource_sparseLevel {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUarrayMapInfo_v1_subresource_miptail {}
+unsafe impl crate::Plain for CUarrayMapInfo_v1_subresource_miptail {
+    const HOLES: &[(usize, usize)] = &[(4, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUmemAllocationProp_v1_allocFlags {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.

@@ -839,21 +839,35 @@ unsafe impl crate::Plain for CUipcMemHandle_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUstreamBatchMemOpParams_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_BATCH_MEM_OP_NODE_PARAMS_v1 {}
+unsafe impl crate::Plain for CUDA_BATCH_MEM_OP_NODE_PARAMS_v1 {
+    const HOLES: &[(usize, usize)] = &[(12, 4), (28, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 {}
+unsafe impl crate::Plain for CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 {
+    const HOLES: &[(usize, usize)] = &[(12, 4), (28, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUasyncNotificationInfo {}
+unsafe impl crate::Plain for CUasyncNotificationInfo {
+    const HOLES: &[(usize, usize)] = &[(4, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUdevprop_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUaccessPolicyWindow_v1 {}
+unsafe impl crate::Plain for CUaccessPolicyWindow_v1 {
+    const HOLES: &[(usize, usize)] = &[(28, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_KERNEL_NODE_PARAMS_v1 {}
+unsafe impl crate::Plain for CUDA_KERNEL_NODE_PARAMS_v1 {
+    const HOLES: &[(usize, usize)] = &[(36, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_KERNEL_NODE_PARAMS_v2 {}
+unsafe impl crate::Plain for CUDA_KERNEL_NODE_PARAMS_v2 {
+    const HOLES: &[(usize, usize)] = &[(36, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_KERNEL_NODE_PARAMS_v3 {}
+unsafe impl crate::Plain for CUDA_KERNEL_NODE_PARAMS_v3 {
+    const HOLES: &[(usize, usize)] = &[(36, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUDA_MEMSET_NODE_PARAMS_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
@@ -867,7 +881,9 @@ unsafe impl crate::Plain for CUDA_CONDITIONAL_NODE_PARAMS {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUgraphEdgeData {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_GRAPH_INSTANTIATE_PARAMS {}
+unsafe impl crate::Plain for CUDA_GRAPH_INSTANTIATE_PARAMS {
+    const HOLES: &[(usize, usize)] = &[(28, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUlaunchMemSyncDomainMap {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
@@ -875,77 +891,129 @@ unsafe impl crate::Plain for CUlaunchAttributeValue {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUlaunchAttribute {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUlaunchConfig {}
+unsafe impl crate::Plain for CUlaunchConfig {
+    const HOLES: &[(usize, usize)] = &[(28, 4), (52, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUexecAffinitySmCount_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUexecAffinityParam_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUctxCigParam {}
+unsafe impl crate::Plain for CUctxCigParam {
+    const HOLES: &[(usize, usize)] = &[(4, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUctxCreateParams {}
+unsafe impl crate::Plain for CUctxCreateParams {
+    const HOLES: &[(usize, usize)] = &[(12, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUlibraryHostUniversalFunctionAndDataTable {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_MEMCPY2D_v2 {}
+unsafe impl crate::Plain for CUDA_MEMCPY2D_v2 {
+    const HOLES: &[(usize, usize)] = &[(20, 4), (76, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_MEMCPY3D_v2 {}
+unsafe impl crate::Plain for CUDA_MEMCPY3D_v2 {
+    const HOLES: &[(usize, usize)] = &[(36, 4), (124, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_MEMCPY3D_PEER_v1 {}
+unsafe impl crate::Plain for CUDA_MEMCPY3D_PEER_v1 {
+    const HOLES: &[(usize, usize)] = &[(36, 4), (124, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_MEMCPY_NODE_PARAMS {}
+unsafe impl crate::Plain for CUDA_MEMCPY_NODE_PARAMS {
+    const HOLES: &[(usize, usize)] = &[(52, 4), (140, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUDA_ARRAY_DESCRIPTOR_v2 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_ARRAY3D_DESCRIPTOR_v2 {}
+unsafe impl crate::Plain for CUDA_ARRAY3D_DESCRIPTOR_v2 {
+    const HOLES: &[(usize, usize)] = &[(36, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_ARRAY_SPARSE_PROPERTIES_v1 {}
+unsafe impl crate::Plain for CUDA_ARRAY_SPARSE_PROPERTIES_v1 {
+    const HOLES: &[(usize, usize)] = &[(44, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUDA_ARRAY_MEMORY_REQUIREMENTS_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_RESOURCE_DESC_v1 {}
+unsafe impl crate::Plain for CUDA_RESOURCE_DESC_v1 {
+    const HOLES: &[(usize, usize)] = &[(4, 4), (140, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUDA_TEXTURE_DESC_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_RESOURCE_VIEW_DESC_v1 {}
+unsafe impl crate::Plain for CUDA_RESOURCE_VIEW_DESC_v1 {
+    const HOLES: &[(usize, usize)] = &[(4, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUtensorMap {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_POINTER_ATTRIBUTE_P2P_TOKENS_v1 {}
+unsafe impl crate::Plain for CUDA_POINTER_ATTRIBUTE_P2P_TOKENS_v1 {
+    const HOLES: &[(usize, usize)] = &[(12, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_LAUNCH_PARAMS_v1 {}
+unsafe impl crate::Plain for CUDA_LAUNCH_PARAMS_v1 {
+    const HOLES: &[(usize, usize)] = &[(36, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_EXTERNAL_MEMORY_HANDLE_DESC_v1 {}
+unsafe impl crate::Plain for CUDA_EXTERNAL_MEMORY_HANDLE_DESC_v1 {
+    const HOLES: &[(usize, usize)] = &[(4, 4), (100, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_EXTERNAL_MEMORY_BUFFER_DESC_v1 {}
+unsafe impl crate::Plain for CUDA_EXTERNAL_MEMORY_BUFFER_DESC_v1 {
+    const HOLES: &[(usize, usize)] = &[(84, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_v1 {}
+unsafe impl crate::Plain for CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_v1 {
+    const HOLES: &[(usize, usize)] = &[(44, 4), (116, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_v1 {}
+unsafe impl crate::Plain for CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_v1 {
+    const HOLES: &[(usize, usize)] = &[(4, 4), (92, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_v1 {}
+unsafe impl crate::Plain for CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_v1 {
+    const HOLES: &[(usize, usize)] = &[(140, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_v1 {}
+unsafe impl crate::Plain for CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_v1 {
+    const HOLES: &[(usize, usize)] = &[(140, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v1 {}
+unsafe impl crate::Plain for CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v1 {
+    const HOLES: &[(usize, usize)] = &[(20, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2 {}
+unsafe impl crate::Plain for CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2 {
+    const HOLES: &[(usize, usize)] = &[(20, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_EXT_SEM_WAIT_NODE_PARAMS_v1 {}
+unsafe impl crate::Plain for CUDA_EXT_SEM_WAIT_NODE_PARAMS_v1 {
+    const HOLES: &[(usize, usize)] = &[(20, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2 {}
+unsafe impl crate::Plain for CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2 {
+    const HOLES: &[(usize, usize)] = &[(20, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUarrayMapInfo_v1 {}
+unsafe impl crate::Plain for CUarrayMapInfo_v1 {
+    const HOLES: &[(usize, usize)] = &[(4, 4), (20, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUmemLocation_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUmemAllocationProp_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUmulticastObjectProp_v1 {}
+unsafe impl crate::Plain for CUmulticastObjectProp_v1 {
+    const HOLES: &[(usize, usize)] = &[(4, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUmemAccessDesc_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUgraphExecUpdateResultInfo_v1 {}
+unsafe impl crate::Plain for CUgraphExecUpdateResultInfo_v1 {
+    const HOLES: &[(usize, usize)] = &[(4, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUmemPoolProps_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
@@ -957,9 +1025,13 @@ unsafe impl crate::Plain for CUoffset3D_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUextent3D_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUmemcpy3DOperand_v1 {}
+unsafe impl crate::Plain for CUmemcpy3DOperand_v1 {
+    const HOLES: &[(usize, usize)] = &[(4, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_MEMCPY3D_BATCH_OP_v1 {}
+unsafe impl crate::Plain for CUDA_MEMCPY3D_BATCH_OP_v1 {
+    const HOLES: &[(usize, usize)] = &[(4, 4), (44, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUDA_MEM_ALLOC_NODE_PARAMS_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
@@ -967,7 +1039,9 @@ unsafe impl crate::Plain for CUDA_MEM_ALLOC_NODE_PARAMS_v2 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUDA_MEM_FREE_NODE_PARAMS {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_CHILD_GRAPH_NODE_PARAMS {}
+unsafe impl crate::Plain for CUDA_CHILD_GRAPH_NODE_PARAMS {
+    const HOLES: &[(usize, usize)] = &[(12, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUDA_EVENT_RECORD_NODE_PARAMS {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
@@ -991,9 +1065,13 @@ unsafe impl crate::Plain for CUdevSmResource {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUdevResource_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_MEMCPY2D_v1 {}
+unsafe impl crate::Plain for CUDA_MEMCPY2D_v1 {
+    const HOLES: &[(usize, usize)] = &[(12, 4), (28, 4), (68, 4), (92, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for CUDA_MEMCPY3D_v1 {}
+unsafe impl crate::Plain for CUDA_MEMCPY3D_v1 {
+    const HOLES: &[(usize, usize)] = &[(20, 4), (36, 4), (84, 4), (100, 4), (140, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for CUDA_ARRAY_DESCRIPTOR_v1 {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.

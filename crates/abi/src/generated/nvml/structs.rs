@@ -140,7 +140,9 @@ pub struct nvmlUUID_t {
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for nvmlMemory_t {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for nvmlMemory_v2_t {}
+unsafe impl crate::Plain for nvmlMemory_v2_t {
+    const HOLES: &[(usize, usize)] = &[(4, 4)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for nvmlBAR1Memory_t {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
@@ -160,11 +162,15 @@ unsafe impl crate::Plain for nvmlGpuFabricInfo_t {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for nvmlGpuFabricInfoV_t {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for nvmlGpuFabricInfo_v3_t {}
+unsafe impl crate::Plain for nvmlGpuFabricInfo_v3_t {
+    const HOLES: &[(usize, usize)] = &[(37, 3)];
+}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for nvmlFieldValue_t {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
-unsafe impl crate::Plain for nvmlUUID_t {}
+unsafe impl crate::Plain for nvmlUUID_t {
+    const HOLES: &[(usize, usize)] = &[(49, 3)];
+}
 
 #[cfg(test)]
 mod tests {
