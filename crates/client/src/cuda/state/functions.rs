@@ -164,6 +164,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_more_is_read_of_a_program_than_a_kernel_can_have() {
+        let most = MOST_PARAMS;
+        for (params, bytes) in [
+            (&[][..], Some(0)),
+            (&[(0, 4), (8, 8)], Some(16)),
+            (&[(0, most)], Some(most)),
+            // Too long, also where the sum has no room, or begins anew.
+            (&[(0, most), (most, 1)], None),
+            (&[(most, 1)], None),
+            (&[(4, u32::MAX)], None),
+            (&[(u32::MAX, 1)], None),
+            // The same bytes again and again, and parameters of nothing without end.
+            (&[(0, 8), (0, 8)], None),
+            (&[(0, 8), (4, 8)], None),
+            (&[(0, 0)], None),
+        ] {
+            assert_eq!(extent(params), bytes, "{params:?}");
+        }
+    }
+
+    #[test]
     fn a_place_is_believed_from_the_start_or_never() {
         let p = Places::default();
         let launches: Vec<bool> = (0..6).map(|_| p.early()).collect();
