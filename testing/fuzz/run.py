@@ -25,13 +25,16 @@ TARGETS = {
     "images": 1,
     "tls_records": 1,
     "http": 1,
-    "cuda_worker": 6,
+    "cuda_worker": 3,
+    "cuda_records": 6,
     "opencl_worker": 3,
     "cuda_client": 4,
     "opencl_client": 3,
 }
-# Those that give each input a process of its own.
-APART = {"cuda_worker", "opencl_worker", "cuda_client", "opencl_client"}
+# Those whose inputs are long and run much code.
+STATEFUL = {"cuda_worker", "cuda_records", "opencl_worker", "cuda_client", "opencl_client"}
+# Whose first inputs another has, too.
+RECORDED = {"cuda_records": "cuda_worker"}
 SANITIZED = "-Zsanitizer=address"
 COVERED = [
     "-Clink-arg=-rdynamic",
@@ -104,7 +107,7 @@ def options(target):
     yield "-print_funcs=0"
     # AddressSanitizer says more than the engine does.
     yield from ("-handle_segv=0", "-handle_bus=0", "-handle_fpe=0", "-handle_ill=0")
-    if target in APART:
+    if target in STATEFUL:
         yield from ("-max_len=65536", "-len_control=0", "-reload=0")
         # To say which inputs are rare costs a fifth of all time where each runs so much code.
         yield "-entropic=0"
@@ -125,7 +128,8 @@ class Run:
         corpus.mkdir(parents=True, exist_ok=True)
         found = BUILT / "findings" / self.target
         found.mkdir(parents=True, exist_ok=True)
-        seeds = [recorded / self.target] if (recorded / self.target).is_dir() else []
+        seeds = [recorded / RECORDED.get(self.target, self.target)]
+        seeds = [folder for folder in seeds if folder.is_dir()]
         end = time.monotonic() + seconds
         start = time.monotonic()
         while (left := int(end - time.monotonic())) > 0 and not self.is_full():

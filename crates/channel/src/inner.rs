@@ -7,7 +7,7 @@ use crate::lanes::Lanes;
 use crate::outgoing::Outgoing;
 use crate::side::Side;
 use crate::watch::Watch;
-use busbar_wire::session::{Board, Named, Stop};
+use busbar_wire::session::{self, Board, Named, Stop};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::sync::MutexGuard;
@@ -85,6 +85,37 @@ pub struct Channel {
 }
 
 impl Inner {
+    /// What the ends of a channel share, on its first connection, and what receives.
+    pub(crate) fn new(
+        conn: Arc<dyn Connection>,
+        execution: Arc<session::Execution>,
+        bounds: session::Bounds,
+    ) -> std::io::Result<(Arc<Self>, session::Receiver)> {
+        let (sender, receiver) = session::new(bounds, execution);
+        let kept = Arc::<Kept>::default();
+        conn.attend(&kept);
+        let inner = Self {
+            lanes: Lanes::new(),
+            board: sender.board().clone(),
+            outgoing: Mutex::new(Outgoing::new(sender, conn)),
+            progress: Gate::new("the peer to have what was sent"),
+            sender: Mutex::new(()),
+            signals: Signals {
+                pending: AtomicBool::new(false),
+                work: Gate::new("something to send"),
+                is_closed: AtomicBool::new(false),
+            },
+            watch: Watch::new()?,
+            closed: Mutex::new(None),
+            on_fast: OnceLock::new(),
+            owed: OnceLock::new(),
+            closing: AtomicBool::new(false),
+            kept,
+            counters: Counters::default(),
+        };
+        Ok((Arc::new(inner), receiver))
+    }
+
     pub(crate) fn check(&self) -> Result<(), Closed> {
         if self.is_over()
             && let Some(c) = lock(&self.closed).clone()

@@ -11,6 +11,7 @@
 //! coming it naps briefly instead and sends what has gathered, so a stream of small records costs
 //! its producer no system call.
 
+pub mod alone;
 mod frames;
 pub mod gate;
 mod inner;
@@ -36,17 +37,14 @@ pub use watch::{Patience, look, patience, spare_core};
 use busbar_transport::lock::lock;
 use busbar_transport::{Connection, Kept, Path};
 use busbar_wire::frame::{self, Header};
-use busbar_wire::session::{self, Bounds};
-use gate::{Gate, Wait};
-use inner::{Inner, Signals};
-use lanes::Lanes;
-use outgoing::Outgoing;
+use busbar_wire::session::Bounds;
+use gate::Wait;
+use inner::Inner;
 use std::io::IoSlice;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thread::spawn;
-use watch::Watch;
 
 impl Channel {
     /// Starts a session's end on its first connection. The hello exchange is already done, through
@@ -61,28 +59,11 @@ impl Channel {
             silence: keeper.silence(),
             ..Bounds::default()
         };
-        let (sender, receiver) = session::new(bounds, sink.execution());
-        let kept = Arc::<Kept>::default();
-        conn.attend(&kept);
-        let inner = Arc::new(Inner {
-            lanes: Lanes::new(),
-            board: sender.board().clone(),
-            outgoing: Mutex::new(Outgoing::new(sender, conn.clone())),
-            progress: Gate::new("the peer to have what was sent"),
-            sender: Mutex::new(()),
-            signals: Signals {
-                pending: AtomicBool::new(false),
-                work: Gate::new("something to send"),
-                is_closed: AtomicBool::new(false),
-            },
-            watch: Watch::new()?,
-            closed: Mutex::new(None),
-            on_fast: OnceLock::new(),
-            owed: OnceLock::new(),
-            closing: AtomicBool::new(false),
-            kept,
-            counters: Counters::default(),
-        });
+        let sink = match alone::start(&conn, sink)? {
+            Ok(alone) => return Ok(alone),
+            Err(sink) => sink,
+        };
+        let (inner, receiver) = Inner::new(conn.clone(), sink.execution(), bounds)?;
         let i = inner.clone();
         spawn(format!("{name}-send"), move || send::run(&i))?;
         let i = inner.clone();

@@ -69,7 +69,7 @@ struct Input<'a> {
 }
 
 /// From this many missing bytes on, they are received straight into their place.
-const DIRECT: usize = 16 << 10;
+pub(crate) const DIRECT: usize = 16 << 10;
 
 impl Input<'_> {
     /// Uses the memory of a few frames that the peer has again. Says whether there were any.
@@ -168,8 +168,16 @@ impl From<session::Stop> for Stop {
     }
 }
 
-struct Reader {
-    sink: Box<dyn Sink>,
+/// Why nothing more is taken by [`Reader::take`].
+pub(crate) enum Quiet {
+    /// There is no more.
+    ForNow,
+    /// The session is over, for this reason.
+    Over(String),
+}
+
+pub(crate) struct Reader {
+    pub(crate) sink: Box<dyn Sink>,
     body: Vec<u8>,
     /// When the present run of long frames began, and how many bytes they were.
     long_since: Instant,
@@ -180,6 +188,44 @@ struct Reader {
 }
 
 impl Reader {
+    pub(crate) fn new(sink: Box<dyn Sink>) -> Self {
+        Self {
+            sink,
+            body: Vec::new(),
+            long_since: Instant::now(),
+            long: 0,
+            last_long: Instant::now(),
+            told: false,
+        }
+    }
+
+    /// Takes the frames that a connection has, up to its end.
+    pub(crate) fn take(
+        &mut self,
+        inner: &Arc<Inner>,
+        conn: &dyn Connection,
+        session: &mut session::Receiver,
+        buf: &mut [u8],
+    ) -> Quiet {
+        let stop = self.frames(&mut Input {
+            inner,
+            conn,
+            epoch: 0,
+            rdma: false,
+            session,
+            spent: Spent::default(),
+            buf,
+            start: 0,
+            end: 0,
+            ahead: usize::MAX,
+        });
+        match stop {
+            Err(Stop::Sink(m)) => Quiet::Over(m),
+            Err(Stop::Fatal(m)) => Quiet::Over(format!("the peer broke the protocol: {m}")),
+            _ => Quiet::ForNow,
+        }
+    }
+
     /// Receives frames until the connection or the session ends.
     fn frames(&mut self, input: &mut Input<'_>) -> Result<(), Stop> {
         let inner = input.inner;
@@ -322,14 +368,7 @@ pub(crate) fn run(
     sink: Box<dyn Sink>,
     mut keeper: Box<dyn Keeper>,
 ) {
-    let mut reader = Reader {
-        sink,
-        body: Vec::new(),
-        long_since: Instant::now(),
-        long: 0,
-        last_long: Instant::now(),
-        told: false,
-    };
+    let mut reader = Reader::new(sink);
     let mut buf = vec![0; 128 << 10];
     // Kept here and not read from elsewhere: a connection that the sender found broken, and let
     // go of, must still be judged by how it ended.

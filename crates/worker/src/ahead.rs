@@ -6,6 +6,7 @@
 
 use crate::prelude::*;
 use crate::staging::Lent;
+use busbar_channel::alone;
 use busbar_wire::record::Header;
 use busbar_wire::session::Execution;
 
@@ -88,7 +89,15 @@ impl Ahead {
         let mut s = self.shared.lock();
         if !s.running {
             let urgent = s.idle.take();
-            let urgent = urgent.ok_or("the client broke the protocol: a record of another API")?;
+            let mut urgent =
+                urgent.ok_or("the client broke the protocol: a record of another API")?;
+            if alone::is_set() {
+                drop(s);
+                urgent.begin(&h, payload.bytes());
+                urgent.finish();
+                self.serve(urgent);
+                return Ok(());
+            }
             let shared = self.shared.clone();
             std::thread::Builder::new()
                 .name("ahead".into())

@@ -20,6 +20,7 @@ pub mod across;
 pub mod ahead;
 mod answer;
 pub mod apis;
+mod aside;
 pub mod at_once;
 pub mod callback;
 pub mod complain;

@@ -4,6 +4,7 @@
 
 use crate::outbox::Outbox;
 use crate::prelude::*;
+use busbar_channel::alone;
 use busbar_control::text::one_line;
 use std::fs::File;
 use std::io::Write;
@@ -99,6 +100,13 @@ impl Stderr {
 impl Printed {
     /// Puts pipes in the place of stdout and, if told so, of stderr.
     pub fn capture(outbox: Outbox, err: bool) -> Self {
+        if alone::is_set() {
+            // Nobody reads while somebody prints.
+            return Self {
+                pipes: None,
+                outbox,
+            };
+        }
         let err = if err { Stderr::capture() } else { None };
         let pipes = replace(1).map(|out| Arc::new(Mutex::new(Pipes { out, err })));
         let me = Self { pipes, outbox };

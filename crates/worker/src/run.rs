@@ -402,6 +402,41 @@ pub fn serve(
     Ok(why)
 }
 
+/// Serves one session without threads, for a fuzzer: [`busbar_channel::alone`]. `next` has the next
+/// frame taken, until there is none.
+pub fn serve_alone(
+    conn: Arc<dyn Connection>,
+    keeper: Box<dyn Keeper>,
+    ends: Ends,
+    apis: &mut Apis<'_>,
+    mut next: impl FnMut() -> bool,
+) -> std::io::Result<String> {
+    let queue = Arc::new(Queue::default());
+    let (outbox, tally) = (ends.outbox.clone(), ends.tally.clone());
+    let intake = Intake::new(queue.clone(), ends, None);
+    let channel = Channel::start("worker", conn, Box::new(intake), keeper)?;
+    outbox.connect(channel.clone());
+    let mut used = Vec::new();
+    let why = loop {
+        match queue.next(&mut used) {
+            Next::Frame(f) => {
+                let done = frame(apis, (&queue, &channel, &tally), f, &mut used);
+                if let Err(e) = done {
+                    break broken(&e);
+                }
+            }
+            Next::Closed(why) => break why,
+            Next::Empty if next() => {}
+            Next::Empty => break "nothing more is said".into(),
+        }
+        poll(apis);
+    };
+    outbox.goodbye(&why);
+    channel.close(&why, Duration::ZERO);
+    apis.iter_mut().for_each(|api| api.close());
+    Ok(why)
+}
+
 /// Listens to the server for as long as the session lasts.
 struct Ears {
     control: Arc<OwnedFd>,
@@ -611,7 +646,7 @@ fn execute(apis: &mut Apis<'_>, queue: &Queue, channel: &Channel, tally: &Tally)
     let mut idle = None::<Instant>;
     let mut used = Vec::new();
     loop {
-        let frame = match queue.next(&mut used) {
+        let next = match queue.next(&mut used) {
             Next::Frame(f) => f,
             Next::Closed(why) => return why,
             Next::Empty => {
@@ -643,27 +678,40 @@ fn execute(apis: &mut Apis<'_>, queue: &Queue, channel: &Channel, tally: &Tally)
         if idle.take().is_some_and(|t| t.elapsed() > DOZE) {
             apis.iter_mut().for_each(|api| api.wake());
         }
-        let Frame { seq, body } = frame;
-        let (done, bytes) = match body {
-            Body::Records(body) => {
-                let done = records(apis, (channel, tally), &body, None);
-                used = body;
-                (done, used.len())
-            }
-            Body::Bulk(slab, len) => {
-                // SAFETY: the intake filled `len` bytes of the slab, and the slab outlives the
-                // slice: `records` gets it as an option that only the API takes, which then keeps
-                // it; the memory itself is not freed while the arena lives.
-                let body = unsafe { std::slice::from_raw_parts(slab.ptr(), len) };
-                (records(apis, (channel, tally), body, Some(slab)), len)
-            }
-        };
-        queue.done(seq, bytes);
-        if let Err(e) = done {
-            return format!("the client broke the protocol: {e}");
+        if let Err(e) = frame(apis, (queue, channel, tally), next, &mut used) {
+            return broken(&e);
         }
         poll(apis);
     }
+}
+
+fn broken(e: &WireError) -> String {
+    format!("the client broke the protocol: {e}")
+}
+
+/// Executes a frame. `used` is its buffer then.
+fn frame(
+    apis: &mut Apis<'_>,
+    (queue, channel, tally): (&Queue, &Channel, &Tally),
+    Frame { seq, body }: Frame,
+    used: &mut Vec<u8>,
+) -> Result<(), WireError> {
+    let (done, bytes) = match body {
+        Body::Records(body) => {
+            let done = records(apis, (channel, tally), &body, None);
+            *used = body;
+            (done, used.len())
+        }
+        Body::Bulk(slab, len) => {
+            // SAFETY: the intake filled `len` bytes of the slab, and the slab outlives the slice:
+            // `records` gets it as an option that only the API takes, which then keeps it; the
+            // memory itself is not freed while the arena lives.
+            let body = unsafe { std::slice::from_raw_parts(slab.ptr(), len) };
+            (records(apis, (channel, tally), body, Some(slab)), len)
+        }
+    };
+    queue.done(seq, bytes);
+    done
 }
 
 fn records(

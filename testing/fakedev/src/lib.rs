@@ -13,7 +13,12 @@
 //! - `FAKEDEV_LIVE`: a folder in which each process keeps a file, named by its number, that says
 //!   what was live after its last driver call;
 //! - `FAKEDEV_REFUSED`: a file that gets a line for each call that fails;
-//! - `FAKEDEV_LAUNCH_NS` (0): how long each launch keeps the calling thread busy.
+//! - `FAKEDEV_LAUNCH_NS` (0): how long each launch keeps the calling thread busy;
+//! - `FAKEDEV_THREADS` (1): 0 for no threads: work is done by whoever hands it in, in the same
+//!   order each time, and what would wait for ever ends as on a device that takes too long. A
+//!   program says with `fakedev_work_on` that something may go on.
+//!
+//! `fakedev_reset` makes the driver forget all but its settings.
 //!
 //! `state` knows what there is: each kind of object with its table, and no C function. `engine`
 //! does what takes several of them: it hands work to streams and runs it, and ends contexts. `api`

@@ -19,7 +19,10 @@ pub fn documents() -> Vec<Vec<u8>> {
     let line = format!("busbar://TOKEN@10.0.0.7:7400?key={}", "ab".repeat(32));
     let attach = r#"{"kind":"attach","hello":{"intent":"open"},"session":"s","secret":"x",
         "protocol":2,"devices":[0],"resume_seconds":60,"keys":"00ff"}"#;
-    let news = Order::News { text: "it".into() };
+    let news = Order::News {
+        text: "it".into(),
+        loss: true,
+    };
     let ended = Report::Ended { why: "over".into() };
     let all = [
         (0, to_vec(&Hello::new(Intent::Resume)).unwrap_or_default()),

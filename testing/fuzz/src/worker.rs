@@ -1,7 +1,8 @@
 //! A worker in this process, all of it but its life with a server, and a client of it that sends
 //! what it is told to.
 
-use crate::sequence::{Record, settle_content, write};
+use crate::alone::{self, Line, Peer, Trace};
+use crate::sequence::{self, Record, settle_content, write};
 use crate::wire::{receive, send};
 use busbar_channel::{Keeper, Lost, Verdict};
 use busbar_transport::{Connection, mem};
@@ -15,7 +16,7 @@ use busbar_worker::callback::Callbacks;
 use busbar_worker::content::Content;
 use busbar_worker::inventory::Inventory;
 use busbar_worker::outbox::Outbox;
-use busbar_worker::run::{Ends, Options, serve};
+use busbar_worker::run::{Ends, Options, serve, serve_alone};
 use busbar_worker::staging::Arena;
 use busbar_worker::turn::Turn;
 use busbar_worker::{Api, Beside, Setup};
@@ -34,11 +35,8 @@ impl Keeper for Once {
     }
 }
 
-/// Serves a session of an API over a connection until it is over.
-///
-/// # Panics
-/// When there is no device.
-pub fn attend(api: &str, conn: Arc<dyn Connection>) {
+/// A session of an API, and what it shares with its connection.
+fn open(api: &str, slabs: usize) -> (Vec<Box<dyn Api>>, Ends) {
     let outbox = Outbox::default();
     let links = Links::new(Counters::default()).expect("a descriptor");
     let ends = Ends {
@@ -47,8 +45,8 @@ pub fn attend(api: &str, conn: Arc<dyn Connection>) {
         content: Content::new(None, false, outbox.clone()),
         callbacks: Callbacks::default(),
         ahead: Ahead::default(),
-        incoming: Arena::new(16).expect("memory"),
-        outgoing: Arena::new(16).expect("memory"),
+        incoming: Arena::new(slabs).expect("memory"),
+        outgoing: Arena::new(slabs).expect("memory"),
         at_once: AtOnce::default(),
         tally: Arc::default(),
     };
@@ -76,9 +74,86 @@ pub fn attend(api: &str, conn: Arc<dyn Connection>) {
         peers: Default::default(),
         library: None,
     }));
+    (apis, ends)
+}
+
+/// Serves a session of an API over a connection until it is over.
+///
+/// # Panics
+/// When there is no device.
+pub fn attend(api: &str, conn: Arc<dyn Connection>) {
+    let (mut apis, ends) = open(api, 16);
     let mut apis: Vec<&mut dyn Api> = apis.iter_mut().map(|a| &mut **a).collect();
     let why = serve(conn, Box::new(Once), (ends, None), &mut apis, |_| Ok(()));
     why.expect("threads start");
+}
+
+/// A client that answers at once.
+struct Prompt(Vec<Record>);
+
+impl Peer for Prompt {
+    fn hear(&mut self, (h, payload): &Record) -> Vec<Record> {
+        match Notice::from_u16(h.op) {
+            Ok(Notice::NeedContent) => vec![content(&self.0, payload)],
+            Ok(Notice::Callback) if h.call != 0 => vec![returned(h.call)],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Has a worker in this thread execute these records, and on a driver that has been reset.
+///
+/// # Panics
+/// When there is no device.
+pub fn execute(mut records: Vec<Record>) -> Trace {
+    let contents = prepare(&mut records);
+    let line = Line::new(Prompt(contents));
+    let (mut own, ends) = open("cuda", 2);
+    let mut apis: Vec<&mut dyn Api> = own.iter_mut().map(|a| &mut **a).collect();
+    let goodbye = [sequence::record(OP_GOODBYE, 0, 0, &[])];
+    let mut frames = records.chunks(EACH).chain([&goodbye[..]]);
+    let next = || {
+        (driver().work_on)();
+        let Some(frame) = frames.next() else {
+            return false;
+        };
+        line.say(frame);
+        line.take();
+        true
+    };
+    serve_alone(line.clone(), Box::new(Once), ends, &mut apis, next).expect("a descriptor");
+    drop(own);
+    alone::over();
+    (driver().reset)();
+    line.trace()
+}
+
+/// The simulated driver's own functions.
+struct Driver {
+    work_on: extern "C" fn(),
+    reset: extern "C" fn(),
+}
+
+fn driver() -> &'static Driver {
+    static DRIVER: LazyLock<Driver> = LazyLock::new(|| {
+        let path = CString::new(library("cuda").unwrap_or_default()).expect("a path");
+        // SAFETY: the driver is loaded for good.
+        let driver = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+        let find = |name: &std::ffi::CStr| {
+            // SAFETY: as above.
+            let found = unsafe { libc::dlsym(driver, name.as_ptr()) };
+            assert!(!found.is_null(), "the driver lacks {name:?}");
+            found
+        };
+        // SAFETY: these are the types of these functions.
+        unsafe {
+            Driver {
+                work_on: transmute(find(c"fakedev_work_on")),
+                reset: transmute(find(c"fakedev_reset")),
+            }
+        }
+    });
+    &DRIVER
 }
 
 /// What the client sends of its own accord, and what it has to say when it is asked.
@@ -107,17 +182,14 @@ impl Client {
             let _ = send(&self.conn, Kind::Ack, 0, h.seq, &[]);
             for (n, payload) in Records::new(&body).flatten() {
                 let answer = match Notice::from_u16(n.op) {
-                    Ok(Notice::NeedContent) => self.content(payload),
+                    Ok(Notice::NeedContent) => content(&self.contents, payload),
                     Ok(Notice::Reply) => {
                         let mut calls = self.calls.lock().expect("no client panics");
                         *calls = calls.checked_sub(1).expect("an answer to no call");
                         self.answered.notify_one();
                         continue;
                     }
-                    Ok(Notice::Callback) if n.call != 0 => {
-                        let call = n.call.to_le_bytes();
-                        crate::sequence::record(OP_CALLBACK_DONE, 0, 0, &call)
-                    }
+                    Ok(Notice::Callback) if n.call != 0 => returned(n.call),
                     _ => continue,
                 };
                 self.say(&[answer]);
@@ -133,18 +205,24 @@ impl Client {
             .wait_timeout_while(calls, PATIENCE, |n| *n > 0);
         drop(wait.expect("no client panics"));
     }
+}
 
-    fn content(&self, hash: &[u8]) -> Record {
-        let known = self.contents.iter().find(|c| c.1.starts_with(hash));
-        known.cloned().unwrap_or_else(|| {
-            // There is none: a piece that is no content says so.
-            let mut none = hash.to_vec();
-            none.resize(32 + 16, 0);
-            none[32] = 1;
-            none.push(0);
-            crate::sequence::record(OP_CONTENT, 0, 0, &none)
-        })
-    }
+/// A function of the program's has returned.
+fn returned(call: u32) -> Record {
+    sequence::record(OP_CALLBACK_DONE, 0, 0, &call.to_le_bytes())
+}
+
+/// The content of a hash, if there is any.
+fn content(of: &[Record], hash: &[u8]) -> Record {
+    let known = of.iter().find(|c| c.1.starts_with(hash));
+    known.cloned().unwrap_or_else(|| {
+        // There is none: a piece that is no content says so.
+        let mut none = hash.to_vec();
+        none.resize(32 + 16, 0);
+        none[32] = 1;
+        none.push(0);
+        sequence::record(OP_CONTENT, 0, 0, &none)
+    })
 }
 
 /// How long a client waits for an answer. Some are withheld for ever, and rightly so.
@@ -209,14 +287,23 @@ pub fn load(image: &[u8]) {
     }
 }
 
-/// Has a worker execute these records.
-pub fn feed(api: &str, mut records: Vec<Record>) {
-    settle_content(&mut records);
-    let (ours, theirs) = mem::pair();
+/// Makes records those of a client; gives the content, which is sent when it is asked for.
+fn prepare(records: &mut Vec<Record>) -> Vec<Record> {
+    settle_content(records);
     let contents = records.iter().filter(|r| r.0.op == OP_CONTENT).cloned();
     let contents = contents.collect();
     // Those that answer a question are sent when it comes; of a goodbye there is one.
     records.retain(|r| r.0.op < RESERVED || r.0.op > OP_CALLBACK_DONE);
+    for (i, r) in records.iter_mut().enumerate() {
+        r.0.call = if r.0.call == 0 { 0 } else { i as u32 + 1 };
+    }
+    contents
+}
+
+/// Has a worker execute these records.
+pub fn feed(api: &str, mut records: Vec<Record>) {
+    let contents = prepare(&mut records);
+    let (ours, theirs) = mem::pair();
     let client = Arc::new(Client {
         conn: theirs,
         seq: Mutex::new(0),
@@ -224,16 +311,13 @@ pub fn feed(api: &str, mut records: Vec<Record>) {
         answered: Condvar::new(),
         contents,
     });
-    for (i, r) in records.iter_mut().enumerate() {
-        r.0.call = if r.0.call == 0 { 0 } else { i as u32 + 1 };
-    }
     let ear = client.clone();
     std::thread::spawn(move || ear.listen());
     std::thread::spawn(move || {
         let all = records.chunks(EACH).all(|some| client.say(some));
         if all {
             client.wait();
-            client.say(&[crate::sequence::record(OP_GOODBYE, 0, 0, &[])]);
+            client.say(&[sequence::record(OP_GOODBYE, 0, 0, &[])]);
         }
     });
     attend(api, Arc::new(ours));

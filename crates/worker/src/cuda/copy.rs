@@ -6,6 +6,7 @@ use super::prelude::*;
 use super::promised::Promised;
 use super::room::{kept, room_for, staging_out};
 use super::state::mirrors::Room;
+use crate::aside;
 use crate::staging::Arena;
 use busbar_channel::switches::Switch;
 use busbar_transport::Memory;
@@ -36,9 +37,7 @@ pub fn register_one(driver: &'static Driver, context: u64, arena: &Arena) {
             driver.cuMemHostRegister_v2(start.cast(), len, CU_MEMHOSTREGISTER_PORTABLE);
         }
     };
-    let _ = std::thread::Builder::new()
-        .name("register".into())
-        .spawn(run);
+    let _ = aside::run("register", run);
 }
 
 pub fn copy_in(w: &mut Cuda, m: msg::CopyIn<'_>) -> Result {

@@ -3,6 +3,7 @@
 use super::done::{Kept, Lodging};
 use super::prelude::*;
 use super::state::mirrors::{Mirror, Room, Rows};
+use crate::aside;
 use busbar_wire::limits::BULK_CHUNK;
 use std::any::Any;
 
@@ -47,9 +48,7 @@ fn forget_ended(w: &mut Cuda) {
             }
         }
     };
-    let _ = std::thread::Builder::new()
-        .name("unregister".into())
-        .spawn(run);
+    let _ = aside::run("unregister", run);
 }
 
 /// How long to wait for a slab to come back, which it does many times in this while if what it

@@ -14,7 +14,7 @@
 mod waiters;
 
 use crate::prelude::*;
-use busbar_channel::soon;
+use busbar_channel::{alone, soon};
 use std::sync::TryLockError;
 use std::sync::atomic::fence;
 use waiters::Waiters;
@@ -154,7 +154,7 @@ impl<P: Probe> Clone for Done<P> {
 const HELD: usize = 8;
 
 impl<P: Probe> Done<P> {
-    /// An engine and its thread.
+    /// An engine and its thread; without threads the executor's looks are all that there are.
     pub fn start(probe: P) -> std::io::Result<Self> {
         let me = Self(Arc::new(Shared {
             probe,
@@ -169,6 +169,9 @@ impl<P: Probe> Done<P> {
             missed: AtomicBool::new(false),
             waiters: Waiters::default(),
         }));
+        if alone::is_set() {
+            return Ok(me);
+        }
         let thread = me.clone();
         std::thread::Builder::new()
             .name("completer".into())
@@ -418,6 +421,10 @@ impl<P: Probe> Done<P> {
     }
 
     fn give(&self, job: P::Job, queue: bool) -> Result<(), P::Job> {
+        if alone::is_set() {
+            self.0.probe.serve(self, job);
+            return Ok(());
+        }
         let server = || {
             let (me, mut begun) = (self.clone(), false);
             move |job| {

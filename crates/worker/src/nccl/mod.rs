@@ -254,10 +254,14 @@ impl Nccl {
             let revoke = (m.revoke != 0).then_some(m.flags as i32);
             all.abort(library, (m.comm, revoke, call))
         });
-        let all = comms.clone();
-        with.peers.on_word(move |what| match what {
-            Heard::Lost(text) => all.lost(text),
-            Heard::Says(talk) => all.hear(talk),
+        // Who has the peers does not keep what has them.
+        let all = Arc::downgrade(&comms);
+        with.peers.on_word(move |what| {
+            let Some(all) = all.upgrade() else { return };
+            match what {
+                Heard::Lost(text) => all.lost(text),
+                Heard::Says(talk) => all.hear(talk),
+            }
         });
         Self {
             path: with.library,

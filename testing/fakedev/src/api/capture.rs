@@ -17,6 +17,11 @@ thread_local! {
     static TOLD: RefCell<HashMap<u64, Told>> = RefCell::default();
 }
 
+/// Forgets what this thread was told.
+pub fn reset() {
+    TOLD.with_borrow_mut(HashMap::clear);
+}
+
 const STATUS_NONE: i32 = 0;
 const STATUS_ACTIVE: i32 = 1;
 const STATUS_INVALIDATED: i32 = 2;

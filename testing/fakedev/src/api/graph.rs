@@ -15,6 +15,11 @@ use std::sync::{Arc, Mutex};
 static CLONES: Mutex<Option<HashMap<CUgraph, HashMap<CUgraphNode, CUgraphNode>>>> =
     Mutex::new(None);
 
+/// Forgets all clones.
+pub fn reset() {
+    *CLONES.lock().unwrap() = None;
+}
+
 /// Hands out a list in the C way: a null list asks for the count; room beyond the count is zeroed.
 unsafe fn hand_out(items: &[CUgraphNode], out: *mut CUgraphNode, count: *mut usize) -> Res {
     // SAFETY: by the caller's contract `out` is null or has room for `count` items.

@@ -18,6 +18,7 @@ mod memory;
 mod module;
 mod pool;
 mod proc_address;
+mod reset;
 mod stats;
 mod stream;
 mod stubs;

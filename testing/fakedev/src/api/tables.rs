@@ -54,6 +54,11 @@ struct Tables {
     compiled: Mutex<HashMap<(Compiled, u32), Vec<u8>>>,
 }
 
+/// Forgets what compilers have kept.
+pub fn reset() {
+    TABLES.compiled.lock().unwrap().clear();
+}
+
 /// What a compiler says goes into a result.
 type Compiled = (u32, Vec<u8>, [Vec<u8>; 3], u32);
 

@@ -3,7 +3,7 @@
 use super::execute;
 use crate::ffi::*;
 use crate::state::context::{self, CONTEXTS, Context};
-use crate::state::stream::{Flavour, STREAMS, Stream};
+use crate::state::stream::{self, Flavour, STREAMS, Stream};
 use crate::state::work::Work;
 use crate::state::{capture, device};
 use std::sync::Arc;
@@ -43,10 +43,23 @@ pub fn submit_to(stream: &Arc<Stream>, context: &Arc<Context>, work: Work) -> Re
     }
     let after = order.before(stream);
     let context = Arc::downgrade(context);
+    let (asked, of) = (work.clone(), context.clone());
+    let ready = move |late| {
+        of.upgrade().is_none_or(|context| {
+            if late {
+                context.poison(LAUNCH_TIMEOUT);
+            }
+            asked.is_ready(&context)
+        })
+    };
     let job = move |stream| match context.upgrade() {
         Some(context) => execute::run_or_skip(&work, &context, stream),
         None => execute::give_up(&work),
     };
-    stream.push(after, Box::new(job));
+    stream.push(after, Box::new(ready), Box::new(job));
+    drop(order);
+    if stream::alone() {
+        stream::work_on();
+    }
     Ok(())
 }

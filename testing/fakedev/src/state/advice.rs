@@ -23,6 +23,11 @@ struct Advice {
 /// By the page's number.
 static ADVICE: Mutex<BTreeMap<u64, Advice>> = Mutex::new(BTreeMap::new());
 
+/// Forgets all advice.
+pub fn reset() {
+    ADVICE.lock().unwrap().clear();
+}
+
 /// A device, or the host.
 pub fn place(device: i32) -> Location {
     match device {

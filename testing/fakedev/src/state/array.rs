@@ -16,6 +16,18 @@ pub static TEXTURES: Table<Texture> = Table::new();
 /// All surface objects, by handle.
 pub static SURFACES: Table<Texture> = Table::new();
 
+/// The number of the next texture or surface object: they are small, as the driver's are.
+static NEXT: Mutex<usize> = Mutex::new(1);
+
+/// Forgets all of these.
+pub fn reset() {
+    *NEXT.lock().unwrap() = 1;
+    TEXTURES.clear();
+    SURFACES.clear();
+    MIPMAPPED.clear();
+    ARRAYS.clear();
+}
+
 const LAYERED: u32 = 1;
 const CUBEMAP: u32 = 4;
 
@@ -191,8 +203,6 @@ pub fn object(
     texture: Option<TextureDesc>,
     view: Option<View>,
 ) -> R<u64> {
-    /// Objects are small numbers, as the driver's are.
-    static NEXT: Mutex<usize> = Mutex::new(1);
     let context = context::current()?;
     check(&resource)?;
     let mut next = NEXT.lock().unwrap();

@@ -24,6 +24,13 @@ thread_local! {
     pub static MODE: Cell<u32> = const { Cell::new(GLOBAL) };
 }
 
+/// Forgets all captures, and what this thread does to them.
+pub fn reset() {
+    MODE.set(GLOBAL);
+    let all = std::mem::take(&mut *ACTIVE.lock().unwrap());
+    drop(all);
+}
+
 /// A capture in progress.
 pub struct Capture {
     /// The number by which a program knows it.

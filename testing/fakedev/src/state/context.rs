@@ -212,6 +212,14 @@ impl Context {
     }
 }
 
+/// Forgets all contexts, and what this thread has of them.
+pub fn reset() {
+    STACK.with_borrow_mut(Vec::clear);
+    IN_FUNCTION.set(false);
+    ENDED.lock().unwrap().clear();
+    CONTEXTS.clear();
+}
+
 /// The calling thread's current context, even a broken one.
 pub fn current_even_broken() -> R<Arc<Context>> {
     device::initialized()?;
@@ -250,7 +258,7 @@ pub fn by_handle(handle: CUcontext) -> R<Arc<Context>> {
 /// A device's primary context, retained or not.
 pub fn primary(device: usize) -> Arc<Context> {
     let fresh = || Context::new(device, 0, true).handle;
-    let handle = *device::get(device).primary.get_or_init(fresh);
+    let handle = device::get(device).primary.get(fresh);
     CONTEXTS
         .get(handle)
         .expect("a primary context stays in the table")

@@ -1,10 +1,11 @@
 //! The devices: how many, what they are, and what memory they have left.
 
+use super::handle::Given;
 use super::mps;
 use crate::config;
 use crate::ffi::*;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{LazyLock, OnceLock};
 
 /// The version that the driver says it is.
 pub const DRIVER_VERSION: i32 = 13000;
@@ -57,9 +58,9 @@ pub struct Device {
     memory: usize,
     used: AtomicUsize,
     /// The handle of its primary context, once there is one.
-    pub primary: OnceLock<usize>,
+    pub primary: Given,
     /// The handle of the pool that it came with, once that is asked for.
-    pub default_pool: OnceLock<usize>,
+    pub default_pool: Given,
     /// The handle of the pool that allocations without one come from; 0 for the default pool.
     pub pool: AtomicUsize,
 }
@@ -70,8 +71,8 @@ impl Device {
             ordinal,
             memory,
             used: AtomicUsize::new(0),
-            primary: OnceLock::new(),
-            default_pool: OnceLock::new(),
+            primary: Given::new(),
+            default_pool: Given::new(),
             pool: AtomicUsize::new(0),
         }
     }
@@ -137,6 +138,16 @@ impl Device {
 /// Lets the driver be used.
 pub fn initialize() {
     INITIALIZED.store(true, Ordering::Release);
+}
+
+/// As all were at first, but for `cuInit`.
+pub fn reset() {
+    for device in &*DEVICES {
+        device.used.store(0, Ordering::Release);
+        device.pool.store(0, Ordering::Release);
+        device.primary.forget();
+        device.default_pool.forget();
+    }
 }
 
 /// Fails before `cuInit`.

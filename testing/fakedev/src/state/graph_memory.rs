@@ -18,6 +18,14 @@ static ALL: Mutex<Option<HashMap<CUdeviceptr, Weak<GraphMemory>>>> = Mutex::new(
 /// What launches have allocated and nothing has freed: it outlives its graphs.
 static LIVE: Mutex<Option<Live>> = Mutex::new(None);
 
+/// Forgets all memory of graphs.
+pub fn reset() {
+    let live = LIVE.lock().unwrap().take();
+    // Their ends look at the list.
+    drop(live);
+    *ALL.lock().unwrap() = None;
+}
+
 /// The memory of one node that allocates.
 pub struct GraphMemory {
     /// What the node was made with, and its address.

@@ -4,14 +4,41 @@
 use crate::ffi::{INVALID_HANDLE, R};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, RwLock};
 
-static NEXT: AtomicUsize = AtomicUsize::new(0x5fd0_0000_1000);
+const FIRST: usize = 0x5fd0_0000_1000;
+static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
 
 /// A handle value never used before, of any kind of object: so that one kind is never taken for
 /// another.
 pub fn fresh() -> usize {
     NEXT.fetch_add(0x40, Ordering::Relaxed)
+}
+
+/// Begins with the first one again.
+pub fn begin_again() {
+    NEXT.store(FIRST, Ordering::Relaxed);
+}
+
+/// The handle of what a device comes with, once that is asked for.
+#[derive(Default)]
+pub struct Given(Mutex<Option<usize>>);
+
+impl Given {
+    /// Not asked for yet.
+    pub const fn new() -> Given {
+        Given(Mutex::new(None))
+    }
+
+    /// It, made if it is not there.
+    pub fn get(&self, make: impl FnOnce() -> usize) -> usize {
+        *self.0.lock().unwrap().get_or_insert_with(make)
+    }
+
+    /// It is gone.
+    pub fn forget(&self) {
+        *self.0.lock().unwrap() = None;
+    }
 }
 
 /// The live objects of one kind.
@@ -45,6 +72,13 @@ impl<T> Table<T> {
             .unwrap()
             .remove(&handle)
             .ok_or(INVALID_HANDLE)
+    }
+
+    /// Forgets all, and ends what nobody else has.
+    pub fn clear(&self) {
+        // Ends of some look at the table.
+        let all = std::mem::take(&mut *self.0.write().unwrap());
+        drop(all);
     }
 
     /// How many there are.

@@ -184,6 +184,11 @@ pub const UPDATABLE: u32 = 13;
 /// Kernels that others may change, by the name that these know.
 static NAMED: Table<Launch> = Table::new();
 
+/// Forgets kernels that others may change.
+pub fn reset() {
+    NAMED.clear();
+}
+
 /// Changes a parameter of a kernel from within another.
 pub fn change(name: usize, offset: usize, value: u32) -> Res {
     let launch = NAMED.get(name).map_err(|_| ILLEGAL_ADDRESS)?;

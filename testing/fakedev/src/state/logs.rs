@@ -1,6 +1,6 @@
 //! The log of errors: one line for each call that failed, for who asks and for who listens.
 
-use super::errors;
+use super::{errors, stream};
 use crate::ffi::*;
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_void};
@@ -36,6 +36,16 @@ pub static LOG: Mutex<Log> = Mutex::new(Log {
     handle: 0,
 });
 
+/// As it was at first.
+pub fn reset() {
+    *LOG.lock().unwrap() = Log {
+        lines: VecDeque::new(),
+        next: 0,
+        listeners: Vec::new(),
+        handle: 0,
+    };
+}
+
 /// A call has failed.
 pub fn failed(function: &str, code: CUresult) {
     // Work that is still under way is no error.
@@ -43,6 +53,8 @@ pub fn failed(function: &str, code: CUresult) {
         return;
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    // Without threads time stands still.
+    let now = now.ok().filter(|_| !stream::alone());
     let ms = now.map_or(0, |t| t.as_millis() % 86_400_000);
     let (h, m, s) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
     // SAFETY: no preconditions.

@@ -1,9 +1,8 @@
 //! The memory map: which addresses are whose, and what each device has left.
 
-use super::{advice, device};
+use super::{advice, device, stream};
 use crate::ffi::*;
 use std::collections::{BTreeMap, VecDeque};
-use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, RwLock};
 
@@ -82,6 +81,20 @@ impl Range {
     }
 }
 
+/// Forgets all memory.
+pub fn reset() {
+    let ranges = std::mem::take(&mut *RANGES.write().unwrap());
+    let ours = |r: &&Arc<Range>| !matches!(r.kind, Kind::Registered | Kind::Mapped);
+    for range in ranges.values().filter(ours) {
+        unmap(range.base, range.size);
+    }
+    for (base, size) in FREED.lock().unwrap().drain(..) {
+        unmap(base, size);
+    }
+    NEXT_ID.store(1, Ordering::Relaxed);
+    NEXT_AT.store(FIRST_AT, Ordering::Relaxed);
+}
+
 /// Enters a range into the map.
 pub fn insert(
     base: u64,
@@ -147,6 +160,10 @@ pub fn may_be_end(address: u64, size: usize) -> bool {
 
 /// Whether the process may write to all pages of some addresses.
 pub fn writable(address: u64, size: usize) -> bool {
+    // To ask takes longer than all else that a program does that has the driver reset.
+    if stream::alone() {
+        return true;
+    }
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else {
         return false;
     };
@@ -204,13 +221,30 @@ fn whole_pages(size: usize) -> R<usize> {
     size.checked_next_multiple_of(PAGE).ok_or(OUT_OF_MEMORY)
 }
 
+/// Where memory is looked for where everything is to be the same each time: far from what the
+/// process has otherwise, and with a page between.
+const FIRST_AT: u64 = 0x2000_0000_0000;
+static NEXT_AT: AtomicU64 = AtomicU64::new(FIRST_AT);
+
+/// Where the next memory of some pages goes; null where the kernel chooses.
+pub fn next_at(size: usize, align: u64) -> u64 {
+    if !stream::alone() {
+        return 0;
+    }
+    let at = NEXT_AT.load(Ordering::Relaxed).next_multiple_of(align);
+    NEXT_AT.store(at + size as u64 + PAGE as u64, Ordering::Relaxed);
+    at
+}
+
 /// Fresh zeroed memory of the process.
 pub fn map_anonymous(size: usize) -> R<u64> {
-    // SAFETY: a new private mapping at an address of the kernel's choice overlaps nothing.
+    let size = whole_pages(size)?;
+    // SAFETY: a new private mapping at an address of the kernel's choice, for which ours is a hint,
+    // overlaps nothing.
     let p = unsafe {
         libc::mmap(
-            ptr::null_mut(),
-            whole_pages(size)?,
+            next_at(size, PAGE as u64) as *mut libc::c_void,
+            size,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
             -1,

@@ -5,13 +5,13 @@
 //! its release threshold says, until it is trimmed.
 
 use super::device;
-use super::handle::{self, Table};
+use super::handle::{self, Given, Table};
 use super::memory::{self, Kind};
 use crate::ffi::*;
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 /// All pools, by handle.
 pub static POOLS: Table<Pool> = Table::new();
@@ -160,13 +160,20 @@ pub fn by_handle(handle: CUmemoryPool) -> R<Arc<Pool>> {
 /// The pool that a device came with.
 pub fn default_of(device: usize) -> CUmemoryPool {
     let fresh = || Pool::new(device, true, 0).handle;
-    *device::get(device).default_pool.get_or_init(fresh)
+    device::get(device).default_pool.get(fresh)
 }
 
 /// The pool of host memory that no program made.
 pub fn of_host() -> CUmemoryPool {
-    static POOL: OnceLock<CUmemoryPool> = OnceLock::new();
-    *POOL.get_or_init(|| Pool::with(0, true, 0, (true, false, None)).handle)
+    OF_HOST.get(|| Pool::with(0, true, 0, (true, false, None)).handle)
+}
+
+static OF_HOST: Given = Given::new();
+
+/// Forgets all pools.
+pub fn reset() {
+    OF_HOST.forget();
+    POOLS.clear();
 }
 
 /// The pool that allocations without one come from.

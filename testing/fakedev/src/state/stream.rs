@@ -1,14 +1,16 @@
-//! Streams: each is a queue and, while it has work, a thread.
+//! Streams: each is a queue and, while it has work, a thread. Where the process has no threads but
+//! the program's ([`alone`]), whoever calls does what can be done.
 //!
 //! The legacy default stream waits for what blocking streams were given before, and they for it.
 //! Those waits are fixed when work is handed in, under the context's order lock, so they only ever
 //! point to earlier work and cannot form a ring.
 
 use super::handle::{self, Table};
+use crate::config;
 use crate::ffi::*;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, LazyLock, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -23,6 +25,46 @@ pub enum Flavour {
 
 /// A piece of work; it gets the handle of its stream.
 pub type Job = Box<dyn FnOnce(CUstream) + Send>;
+/// Whether a piece of work would not wait for anything; told that it has waited for too long, it
+/// sees to it that it does not any more.
+pub type Ready = Box<dyn Fn(bool) -> bool + Send>;
+
+static THREADS: LazyLock<bool> = LazyLock::new(|| config::number("FAKEDEV_THREADS") != Some(0));
+/// Streams with work that could not be done yet, where there are no threads.
+static HELD_UP: Mutex<Vec<Arc<Stream>>> = Mutex::new(Vec::new());
+
+/// Whether streams have no threads.
+pub fn alone() -> bool {
+    !*THREADS
+}
+
+/// Does what can be done, where streams have no threads. Whether there was anything.
+pub fn work_on() -> bool {
+    let all = std::mem::take(&mut *HELD_UP.lock().unwrap());
+    let mut any = false;
+    for stream in all {
+        any |= stream.work_on();
+    }
+    any
+}
+
+/// Nothing goes on, and somebody waits: as a device ends what takes too long, so is lost what
+/// stands still.
+fn time_out() {
+    let all = HELD_UP.lock().unwrap().clone();
+    for stream in all {
+        if let Some(first) = stream.queue.lock().unwrap().waiting.front() {
+            (first.ready)(true);
+        }
+    }
+}
+
+/// Forgets all streams and their work.
+pub fn reset() {
+    HELD_UP.lock().unwrap().clear();
+    STREAMS.clear();
+    NEXT_ID.store(1, Ordering::Relaxed);
+}
 
 /// A stream that never waits for the legacy default stream.
 pub const NON_BLOCKING: u32 = 1;
@@ -72,13 +114,22 @@ struct Queue {
     waiting: VecDeque<Item>,
     submitted: u64,
     done: u64,
+    /// Or whoever called is at work.
     has_thread: bool,
     destroyed: bool,
 }
 
 struct Item {
     after: Vec<(Arc<Stream>, u64)>,
+    ready: Ready,
     job: Job,
+}
+
+impl Item {
+    fn is_ready(&self) -> bool {
+        let before = self.after.iter();
+        before.clone().all(|(stream, mark)| stream.done() >= *mark) && (self.ready)(false)
+    }
 }
 
 impl Stream {
@@ -124,8 +175,15 @@ impl Stream {
         queue.submitted == queue.done
     }
 
+    fn done(&self) -> u64 {
+        self.queue.lock().unwrap().done
+    }
+
     /// Waits until the first `mark` pieces of work are done.
     pub fn wait_done(&self, mark: u64) {
+        if alone() {
+            return wait_alone(|| self.done() >= mark);
+        }
         let queue = self.queue.lock().unwrap();
         drop(
             self.changed
@@ -146,11 +204,17 @@ impl Stream {
     }
 
     /// Hands work to the stream, which comes after what other streams have been given.
-    pub fn push(self: &Arc<Self>, after: Vec<(Arc<Stream>, u64)>, job: Job) {
-        let item = Item { after, job };
+    ///
+    /// Where streams have no threads, [`work_on`] does it.
+    pub fn push(self: &Arc<Self>, after: Vec<(Arc<Stream>, u64)>, ready: Ready, job: Job) {
+        let item = Item { after, ready, job };
         let mut queue = self.queue.lock().unwrap();
         queue.submitted += 1;
         queue.waiting.push_back(item);
+        if alone() {
+            drop(queue);
+            return self.hold_up();
+        }
         if !queue.has_thread {
             queue.has_thread = true;
             let stream = self.clone();
@@ -181,6 +245,49 @@ impl Stream {
         item
     }
 
+    /// Has [`work_on`] look at this stream.
+    fn hold_up(self: &Arc<Self>) {
+        let mut all = HELD_UP.lock().unwrap();
+        if !all.iter().any(|other| Arc::ptr_eq(other, self)) {
+            all.push(self.clone());
+        }
+    }
+
+    /// Does the work up to the first that would have to wait. Whether there was any.
+    fn work_on(self: &Arc<Self>) -> bool {
+        let mut any = false;
+        loop {
+            let mut queue = self.queue.lock().unwrap();
+            if queue.has_thread || queue.waiting.is_empty() {
+                return any;
+            }
+            // Nobody else takes from the queue, but whether the work is ready may depend on it.
+            queue.has_thread = true;
+            let Some(item) = queue.waiting.pop_front() else {
+                return any;
+            };
+            drop(queue);
+            let ready = item.is_ready();
+            let left = match ready {
+                true => {
+                    (item.job)(self.handle);
+                    None
+                }
+                false => Some(item),
+            };
+            let mut queue = self.queue.lock().unwrap();
+            queue.has_thread = false;
+            if let Some(item) = left {
+                queue.waiting.push_front(item);
+                drop(queue);
+                self.hold_up();
+                return any;
+            }
+            queue.done += 1;
+            any = true;
+        }
+    }
+
     fn work_off(self: Arc<Self>) {
         while let Some(item) = self.next() {
             for (stream, mark) in item.after {
@@ -189,6 +296,20 @@ impl Stream {
             (item.job)(self.handle);
             self.queue.lock().unwrap().done += 1;
             self.changed.notify_all();
+        }
+    }
+}
+
+/// Waits for something, where streams have no threads. What never comes ends as on a device that
+/// takes too long.
+pub fn wait_alone(is: impl Fn() -> bool) {
+    while !is() {
+        if !work_on() && !is() {
+            time_out();
+            // What is under way on a stack below this one does not go on meanwhile.
+            if !work_on() {
+                return;
+            }
         }
     }
 }

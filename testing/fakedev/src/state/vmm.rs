@@ -18,6 +18,15 @@ pub static RESERVED: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
 /// All allocations, by handle.
 pub static CREATED: Table<Allocation> = Table::new();
 
+/// Forgets all reservations and allocations.
+pub fn reset() {
+    let reserved = std::mem::take(&mut *RESERVED.lock().unwrap());
+    for (base, size) in reserved {
+        memory::unmap(base, size);
+    }
+    CREATED.clear();
+}
+
 /// Memory without an address.
 pub struct Allocation {
     /// The memory, which can be mapped.
@@ -74,6 +83,10 @@ pub fn inside_reservation(address: u64, size: usize) -> bool {
 
 /// Maps addresses that hold nothing yet: at the hint where it is free, else aligned anywhere.
 pub fn map_closed(size: usize, align: usize, hint: u64) -> R<u64> {
+    let hint = match hint {
+        0 => memory::next_at(size, align as u64),
+        hint => hint,
+    };
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     if hint != 0 && hint.is_multiple_of(align as u64) {
         // SAFETY: with NOREPLACE the kernel refuses rather than touch what is already there.

@@ -128,6 +128,21 @@ pub struct Value {
     pub how: u32,
 }
 
+impl Work {
+    /// Whether it would wait for nothing.
+    pub fn is_ready(&self, context: &Context) -> bool {
+        match self {
+            // A broken context's work is skipped.
+            _ if context.status().is_err() => true,
+            Work::Wait(record) => record.time().is_some(),
+            Work::WaitNode(event) => event.recorded().is_none_or(|r| r.time().is_some()),
+            Work::WaitValue(value) => value.holds() != Ok(false),
+            Work::All(list) => list.iter().all(|(_, work)| work.is_ready(context)),
+            _ => true,
+        }
+    }
+}
+
 impl Copy {
     /// A copy of one row.
     pub fn flat(dst: u64, dst_device: bool, src: u64, src_device: bool, n: usize) -> Copy {
