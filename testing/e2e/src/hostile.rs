@@ -557,6 +557,19 @@ impl Raw {
         self.call(1, &import).0
     }
 
+    /// Offers an event to whoever has what is given here.
+    pub fn offer_event(&mut self, event: u32) -> Vec<u8> {
+        let (rc, reply) = self.call(1, &cuda::IpcEventExport { event });
+        assert_eq!(rc, 0, "an event is offered");
+        let r = cuda::IpcEventExportReply::decode(&mut Reader::new(&reply)).expect("a reply");
+        r.handle.to_vec()
+    }
+
+    /// Takes an event that somebody offers; what comes of it.
+    pub fn take_event(&mut self, event: u32, handle: &[u8]) -> i32 {
+        self.call(1, &cuda::IpcEventImport { event, handle }).0
+    }
+
     /// Gives memory up.
     pub fn give_up(&mut self, allocation: u32) {
         self.queue(1, &cuda::VmmRelease { allocation });

@@ -13,7 +13,7 @@ use busbar_e2e::{opencl, patient, proc, until};
 use busbar_wire::Writer;
 use busbar_wire::codec::Message;
 use busbar_wire::frame::Kind;
-use busbar_wire::generated::opencl as wire;
+use busbar_wire::generated::{cuda, opencl as wire};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
@@ -451,6 +451,63 @@ fn memory_is_handed_on_to_whoever_knows_its_secret_and_for_as_long_as_it_is_ther
     assert_ne!(next.secret, offer.secret);
     // The session goes on after all of it.
     assert_eq!(other.take(5, &next), 0);
+}
+
+/// A driver's name of an event is bytes that only the driver understands: none comes from a client.
+#[test]
+fn an_event_is_handed_on_by_its_secret_and_a_clients_bytes_are_no_name_of_one() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let log = dir.path().join("calls");
+    // A cell has no such folder.
+    let server = Options::default()
+        .arg("--isolation", "off")
+        .env("FAKEDEV_LOG", &log.display().to_string())
+        .start();
+    let opened = || {
+        let all = std::fs::read_to_string(&log).unwrap_or_default();
+        all.lines().filter(|l| *l == "cuIpcOpenEventHandle").count()
+    };
+    let (mut owner, mut other) = (Raw::open(&server.address), Raw::open(&server.address));
+    // Without timing, for other processes.
+    let event = cuda::CuEventCreate {
+        ph_event: 5,
+        flags: 6,
+    };
+    assert_eq!(owner.call(1, &event).0, 0);
+    let offer = owner.offer_event(5);
+    assert_eq!(offer.len(), 64);
+    for bytes in [
+        &[][..],
+        &[0; 64],
+        &[0xff; 64],
+        b"fakedev-event",
+        &offer[..23],
+    ] {
+        assert_ne!(other.take_event(1, bytes), 0, "{bytes:?}");
+    }
+    for at in [0, 8, 23] {
+        let mut guess = offer.clone();
+        guess[at] ^= 1;
+        assert_ne!(other.take_event(1, &guess), 0, "byte {at}");
+    }
+    // What is memory is no event, and the other way round.
+    assert_eq!(owner.create(1, 4 << 20), 0);
+    let memory = owner.offer(1);
+    let named = [&memory.tag[..], &memory.secret].concat();
+    assert_ne!(other.take_event(1, &named), 0);
+    let (tag, secret) = offer[..24].split_at(8);
+    let as_memory = Offer {
+        tag: tag.try_into().expect("8 bytes"),
+        secret: secret.try_into().expect("16 bytes"),
+    };
+    assert_ne!(other.take(1, &as_memory), 0);
+    assert_eq!(opened(), 0, "the driver was asked");
+    assert_eq!(other.take_event(1, &offer), 0);
+    assert_eq!(opened(), 1);
+    owner.queue(1, &cuda::CuEventDestroyV2 { h_event: 5 });
+    assert_eq!(owner.create(2, 4 << 20), 0);
+    assert_ne!(other.take_event(2, &offer), 0, "it is gone");
+    assert_eq!(opened(), 1);
 }
 
 /// What clients say of themselves is shown to people and to programs: it shows itself, and nothing

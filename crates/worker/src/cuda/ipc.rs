@@ -2,14 +2,18 @@
 //!
 //! A worker that exports memory listens on a socket of the abstract namespace. Whoever connects
 //! says a secret, which only the exporting client has been told, and gets the memory's file
-//! descriptor.
+//! descriptor. Of an event it gets the driver's own name: a client that said that itself could say
+//! any bytes.
 
 use super::memory::{mapping, note, reserve};
 use super::prelude::*;
-use super::state::exports::{Memory, Secret, fetch};
+use super::state::exports::{Memory, OF_EVENT, Secret, fetch};
 use super::state::mapped::of_range;
 use crate::memory::Charge;
+use std::fs::File;
+use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 
 const DESCRIPTOR: CUmemAllocationHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
@@ -43,6 +47,7 @@ pub fn taken(
     (tag, secret): (&[u8; 8], &Secret),
 ) -> Result<(CUmemGenericAllocationHandle, Charge)> {
     let (file, bytes) = fetch(tag, secret)?;
+    refuse_if(bytes == OF_EVENT, CUDA_ERROR_INVALID_VALUE)?;
     let charge = w.charge(kind, on, bytes)?;
     let mut memory = 0;
     let os_handle = std::ptr::without_provenance_mut(file.as_raw_fd() as usize);
@@ -78,22 +83,55 @@ pub fn ipc_import(w: &mut Cuda, m: msg::IpcImport) -> Result {
     Ok(())
 }
 
+/// A file with the driver's name of an event.
+fn written(handle: &CUipcEventHandle) -> std::io::Result<OwnedFd> {
+    // SAFETY: a C string; the descriptor that comes is ours.
+    let mut file = unsafe {
+        let fd = libc::memfd_create(c"busbar-event".as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        File::from_raw_fd(fd)
+    };
+    file.write_all(busbar_abi::bytes_of(handle))?;
+    Ok(file.into())
+}
+
 pub fn ipc_event_export(w: &mut Cuda, m: msg::IpcEventExport) -> Result<Encoded> {
     let mut handle: CUipcEventHandle = busbar_abi::zeroed();
     let event = w.handle(Kind::Event, m.event)? as CUevent;
     // SAFETY: a live event and a pointer to a live value.
     check(unsafe { w.cuIpcGetEventHandle(&mut handle, event) })?;
-    Ok(Encoded::of(&msg::IpcEventExportReply {
-        handle: busbar_abi::bytes_of(&handle),
-    }))
+    let open = || written(&handle).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM);
+    let (tag, secret) = w.exports.offer(Memory::Event(m.event), OF_EVENT, open)?;
+    let mut told = [0; size_of::<CUipcEventHandle>()];
+    told[..TAG].copy_from_slice(&tag);
+    told[TAG..TAG + SECRET].copy_from_slice(&secret);
+    Ok(Encoded::of(&msg::IpcEventExportReply { handle: &told }))
 }
 
+/// What a program has for an event begins with who offers it, and the secret for it.
+const TAG: usize = 8;
+const SECRET: usize = size_of::<Secret>();
+
 pub fn ipc_event_import(w: &mut Cuda, m: msg::IpcEventImport<'_>) -> Result {
-    let mut event: CUevent = std::ptr::null_mut();
-    let known: Option<Vec<CUipcEventHandle>> = busbar_abi::items_from_bytes(m.handle);
+    let (tag, rest) = m
+        .handle
+        .split_first_chunk::<TAG>()
+        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let secret = rest
+        .first_chunk::<SECRET>()
+        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let (file, of) = fetch(tag, secret)?;
+    refuse_if(of != OF_EVENT, CUDA_ERROR_INVALID_VALUE)?;
+    let mut bytes = [0; size_of::<CUipcEventHandle>()];
+    let read = File::from(file).read_exact_at(&mut bytes, 0);
+    read.map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+    let known: Option<Vec<CUipcEventHandle>> = busbar_abi::items_from_bytes(&bytes);
     let handle = known
         .and_then(|k| k.into_iter().next())
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let mut event: CUevent = std::ptr::null_mut();
     // SAFETY: a pointer to a live handle.
     check(unsafe { w.cuIpcOpenEventHandle(&mut event, handle) })?;
     w.made(&m, event as u64);

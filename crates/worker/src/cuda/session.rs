@@ -391,6 +391,7 @@ impl Cuda {
                     self.settled.forget_stream(id);
                     self.captures.remove(&id);
                 }
+                (Kind::Event, _) => self.exports.forget(exports::Memory::Event(id)),
                 (Kind::MemoryPool, body) => {
                     self.exports.forget(exports::Memory::Pool(id));
                     if let Body::Handle(raw) = body {

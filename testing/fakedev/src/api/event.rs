@@ -47,6 +47,16 @@ fn record(event: CUevent, stream: CUstream, flags: u32, flavour: Flavour) -> Res
         .inspect_err(|_| record.complete())
 }
 
+/// `CUipcEventHandle`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct IpcEventHandle {
+    bytes: [u8; 64],
+}
+
+const OF_EVENT: &[u8] = b"fakedev-event";
+const DISABLE_TIMING: u32 = 2;
+
 fn elapsed(out: *mut f32, start: CUevent, end: CUevent) -> Res {
     let time = |event: CUevent| {
         let event = EVENTS.get(event)?;
@@ -76,6 +86,23 @@ api! {
             return Err(INVALID_VALUE);
         }
         put(out, Event::create(flags, context.handle).handle)
+    }
+
+    fn [cuIpcGetEventHandle] (out: *mut IpcEventHandle, event: CUevent) {
+        let event = EVENTS.get(event)?;
+        let mut handle = IpcEventHandle { bytes: [0; 64] };
+        handle.bytes[..OF_EVENT.len()].copy_from_slice(OF_EVENT);
+        handle.bytes[56..].copy_from_slice(&event.handle.to_le_bytes());
+        put(out, handle)
+    }
+
+    // Nothing is known of the other process's event: this one is recorded by nobody else.
+    fn [cuIpcOpenEventHandle] (out: *mut CUevent, handle: IpcEventHandle) {
+        let context = context::current()?;
+        if out.is_null() || !handle.bytes.starts_with(OF_EVENT) {
+            return Err(INVALID_VALUE);
+        }
+        put(out, Event::create(DISABLE_TIMING, context.handle).handle)
     }
 
     fn [cuEventDestroy_v2 cuEventDestroy] (event: CUevent) {

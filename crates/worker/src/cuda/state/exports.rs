@@ -1,6 +1,7 @@
 //! What a worker offers to the others of its server, and the socket where they get it.
 
 use super::prelude::*;
+use busbar_channel::alone;
 use busbar_transport::handover;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -19,13 +20,19 @@ const MOST_SILENT: usize = 64;
 
 #[derive(Default)]
 struct Offered {
-    /// What is given for a secret: a file, and how many bytes of memory it stands for.
+    /// What is given for a secret: a file, and how many bytes of memory it stands for, or
+    /// [`OF_EVENT`].
     files: HashMap<Secret, (OwnedFd, u64)>,
 }
 
-/// Memory that may be offered.
+/// Said of a file that has the driver's own name of an event: no memory has so many bytes.
+pub const OF_EVENT: u64 = u64::MAX;
+
+/// What may be offered.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Memory {
+    /// No memory, but an event: the client's id.
+    Event(u32),
     /// Mapped by us, at an address.
     Mapping(u64),
     /// Not mapped by us: the client's id.
@@ -41,10 +48,17 @@ pub struct Exports {
     secrets: HashMap<Memory, Secret>,
     /// The socket's name, once it listens.
     tag: Option<[u8; 8]>,
+    /// How many secrets there were.
+    made: u64,
 }
 
-fn random<const N: usize>() -> Result<[u8; N]> {
+/// What nobody guesses; where everything is to be the same each time, the `nth` of these.
+fn random<const N: usize>(nth: u64) -> Result<[u8; N]> {
     let mut b = [0; N];
+    if alone::is_set() {
+        b[..8].copy_from_slice(&nth.to_le_bytes());
+        return Ok(b);
+    }
     let read = File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut b));
     read.map(|()| b).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)
 }
@@ -140,15 +154,17 @@ impl Exports {
         if let Some(tag) = self.tag {
             return Ok(tag);
         }
-        let tag = random()?;
+        let tag = random(0)?;
         let os = |_| CUDA_ERROR_OPERATING_SYSTEM;
         let listener = UnixListener::bind_addr(&address(&tag).map_err(os)?).map_err(os)?;
         let offered = self.offered.clone();
         let run = move || serve(&listener, &offered);
-        std::thread::Builder::new()
-            .name("ipc".into())
-            .spawn(run)
-            .map_err(os)?;
+        if !alone::is_set() {
+            std::thread::Builder::new()
+                .name("ipc".into())
+                .spawn(run)
+                .map_err(os)?;
+        }
         self.tag = Some(tag);
         Ok(tag)
     }
@@ -165,7 +181,8 @@ impl Exports {
             Some(s) => *s,
             None => {
                 let file = open()?;
-                let secret = random()?;
+                self.made += 1;
+                let secret = random(self.made)?;
                 lock(&self.offered).files.insert(secret, (file, bytes));
                 self.secrets.insert(memory, secret);
                 secret
