@@ -18,12 +18,12 @@ use std::process::{Command, ExitCode};
 /// may take; `semantics_program/calls.rs` has their arguments.
 const CALLS: &[(&str, u64, u64)] = &[
     ("cuLaunchKernel", 683, 500),
-    ("cuLaunchKernel/12", 0, 560),
+    ("cuLaunchKernel/12", 0, 660),
     ("cuLaunchKernel/0", 0, 460),
     ("cuLaunchKernelEx", 144, 545),
     ("cuCtxGetDevice", 6405, 65),
     ("cuKernelGetAttribute", 2774, 115),
-    ("cuDevicePrimaryCtxGetState", 1996, 60),
+    ("cuDevicePrimaryCtxGetState", 1996, 86),
     ("cuKernelGetFunction", 195, 165),
     ("cuMemsetD8Async", 21, 780),
     ("cuEventRecord", 0, 405),
