@@ -14,6 +14,7 @@ from busbar_bench import (
     figures,
     micro,
     nccl,
+    networks,
     page,
     results,
     runner,
@@ -132,7 +133,7 @@ def jobs(command):
     add("--only-remote", action="store_true", help="nothing is run locally")
     add("--collectives", default=",".join(nccl.COLLECTIVES), help="nccl: only these")
     add("--most-bytes", type=positive, help="nccl: the longest (default 1 GiB)")
-    add("--network", choices=["resnet50", "tiny"], help="scaling, horovod: what is trained")
+    add("--network", choices=networks.KINDS, help="scaling, horovod: what is trained")
     add("--launcher", metavar="COMMAND", help="horovod: instead of 'horovodrun --gloo'")
 
 

@@ -2,20 +2,30 @@
 
 import copy
 
-from busbar_bench import nccl
+from busbar_bench import nccl, networks
 from busbar_bench.published import SCALING, SCALING_NOTES
 from busbar_bench.report import number, table_text
 from busbar_bench.results import LOCAL, REMOTE
 from busbar_bench.runner import say
 from busbar_bench.stats import median
 
-# Remote over local speed; remote over local efficiency at the most GPUs; over sockets; Horovod.
-BAR, EFFICIENCY, SOCKETS, HOROVOD = 0.985, 0.98, 0.97, 0.98
+# Remote over local speed; remote over local efficiency at the most GPUs; over sockets; spread over
+# the GPUs or split among them; Horovod.
+BAR, EFFICIENCY, SOCKETS, SPREAD, HOROVOD = 0.985, 0.98, 0.97, 0.97, 0.98
+# Bytes that a step may have cross the client's link.
+BYTES = 1_000_000
+
+
+def kind_of(args):
+    """What is done."""
+    return networks.KINDS[args.network or "resnet50"]
 
 
 def counts(args):
     """How many GPUs are tried: 1, 2, 4 and so on, and all."""
     found, n = [], 1
+    if not kind_of(args).alone:
+        return [args.ranks]
     while n < args.ranks:
         found.append(n)
         n *= 2
@@ -24,24 +34,46 @@ def counts(args):
 
 def measure(args):
     """Runs everything; returns the result for the JSON file."""
-    started, by_count = nccl.now(), {}
+    started, by_count, network = nccl.now(), {}, args.network or "resnet50"
     rest = ["--horovod", "--batch", "32", "--precision", "fp32"] if args.table == "horovod" else []
+    rest += ["--network", network]
     if args.smoke:
         rest += ["--warmup", "1", "--batches", "1", "--iterations", "2"]
-    if args.network:
-        rest += ["--network", args.network]
     for n in counts(args):
         one = copy.copy(args)
         one.ranks = n
         one.hosts = min(args.hosts, n)
         say(f"{n} GPU(s)")
         by_count[str(n)] = nccl.alternating(one, command(one, rest))
+    shorter = copy.copy(one)
+    shorter.only_remote, shorter.rounds = True, 1
+    short = nccl.alternating(shorter, command(one, [*rest, "--iterations", "1"]))
     runs = {side: [o for each in by_count.values() for o in each[side]] for side in by_side(args)}
     what = {"scaling": "DDP", "horovod": "Horovod's synthetic benchmark"}[args.table]
     made = nccl.document(
-        args, args.table, f"{what}, ResNet-50, to {args.ranks} GPUs", runs, started
+        args, args.table, f"{what}, {network}, to {args.ranks} GPUs", runs, started
     )
-    return {**made, "counts": by_count}
+    crossed = bytes_a_step(by_count[str(args.ranks)].get(REMOTE, []), short.get(REMOTE, []))
+    more = {"counts": by_count, "unit": kind_of(args).unit, "alone": kind_of(args).alone}
+    return {**made, **more, "bytes_a_step": crossed}
+
+
+def bytes_a_step(long, short):
+    """Bytes that a step of all ranks has cross the client's link: what a run of more steps has more
+    of them, by the client's counters; None where they are not known."""
+
+    def seen(outcomes):
+        for outcome in outcomes:
+            steps = [line["steps"] for line in outcome["lines"] if "steps" in line]
+            if not outcome["error"] and steps and outcome.get("busbar"):
+                crossed = sum(outcome["busbar"][k] for k in ("bytes_sent", "bytes_received"))
+                return crossed, steps[0]
+        return None
+
+    more, fewer = seen(long), seen(short)
+    if not more or not fewer or more[1] == fewer[1]:
+        return None
+    return (more[0] - fewer[0]) / (more[1] - fewer[1])
 
 
 def command(args, rest):
@@ -115,6 +147,7 @@ def verdicts(result):
             said.append((side, "error", f"error: {errors[0]}"))
     sockets = "sockets" in result["settings"]["between"]
     bar = HOROVOD if result["table"] == "horovod" else SOCKETS if sockets else BAR
+    bar = bar if result.get("alone", True) else SPREAD
     for n, each in speeds(result).items():
         if each.get(LOCAL) and each.get(REMOTE):
             ratio = each[REMOTE] / each[LOCAL]
@@ -127,15 +160,43 @@ def verdicts(result):
         verdict = "pass" if ratio >= EFFICIENCY else "fail"
         text = f"{ratio:.3f} of local's efficiency, bar {EFFICIENCY}"
         said.append((f"efficiency at {most}", verdict, text))
+    crossed = result.get("bytes_a_step")
+    if crossed is not None:
+        verdict = "pass" if crossed < BYTES else "fail"
+        text = f"{crossed / 1e6:.3f} MB cross the client's link, bar {BYTES / 1e6:g} MB"
+        said.append(("a step", verdict, text))
+    said += same_values(result)
     return said
+
+
+def same_values(result):
+    """Whether what each rank had at the end is the same on both sides, where local runs agree."""
+    found = []
+    for n, each in result["counts"].items():
+        values = {}
+        for side, outcomes in each.items():
+            for outcome in outcomes if side in (LOCAL, REMOTE) else []:
+                lines = sorted((o["rank"], o["last"]) for o in outcome["lines"] if "last" in o)
+                if lines and not outcome["error"]:
+                    values.setdefault(side, set()).add(tuple(lines))
+        here, there = values.get(LOCAL, set()), values.get(REMOTE, set())
+        if len(here) == 1 and there:
+            alike = "bit for bit" if here == there else f"differ: {sorted(here)}, {sorted(there)}"
+            # One local run does not show that local runs agree.
+            sure = len(each.get(LOCAL, [])) > 1
+            verdict = "pass" if here == there else "fail" if sure else "note"
+            found.append((f"values at {n}", verdict, alike))
+        elif len(here) > 1:
+            found.append((f"values at {n}", "note", "local runs differ from each other"))
+    return found
 
 
 def grid(result):
     """Head and rows: images a second, times as fast as one GPU, efficiency; published beside."""
-    names = list(result["runs"])
+    names, unit = list(result["runs"]), result.get("unit", "images")
     head = ["GPUs"]
     for side in names:
-        head += [f"{side} img/s", "times one", "efficiency"]
+        head += [f"{side} {unit}/s", "times one", "efficiency"]
     head += ["remote/local", *SCALING]
     rows, gained = [], {side: gains(result, side) for side in names}
     for n, each in sorted(speeds(result).items()):

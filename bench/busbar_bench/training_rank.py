@@ -1,52 +1,25 @@
-"""One rank of ``run scaling`` and ``run horovod``: trains a network on random images.
+"""One rank of ``run scaling`` and ``run horovod``: does what `networks` has, on random data.
 
 With ``--horovod`` it is a program as Horovod's own synthetic benchmark, with its settings, and
-prints the lines that one prints; else it trains with DistributedDataParallel.
+prints the lines that one prints; else it takes PyTorch's own ways to use several GPUs.
 """
 
 import argparse
-import contextlib
+import gc
 import json
 import os
 import sys
 import time
 
+from busbar_bench import networks
+
 # What runs with nothing to run it: not a failure of what is measured.
 SKIPPED = 77
 
 
-def build(torch, name, batch):
-    """A network, its input and the right answers; small ones for tests."""
-    if name == "tiny":
-        network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48, 1000))
-        return network, torch.randn(batch, 3, 4, 4), torch.randint(1000, (batch,))
-    from busbar_bench.workloads import resnet50
-
-    return (
-        resnet50.model(stride_in_3x3=True),
-        torch.randn(batch, 3, 224, 224),
-        torch.randint(1000, (batch,)),
-    )
-
-
-def step_of(torch, network, optimizer, data, target, precision):
-    """What is done over and over."""
-    device = data.device.type
-    wide = precision == "fp32"
-
-    def step():
-        optimizer.zero_grad()
-        context = contextlib.nullcontext() if wide else torch.autocast(device, torch.bfloat16)
-        with context:
-            loss = torch.nn.functional.cross_entropy(network(data), target)
-        loss.backward()
-        optimizer.step()
-
-    return step
-
-
-def rates(step, synchronize, args):
-    """Images a second of one GPU, of each iteration."""
+def rates(job, synchronize, args):
+    """Items a second of one GPU, of each iteration."""
+    step = job.step
     for _ in range(args.warmup):
         step()
     synchronize()
@@ -56,7 +29,7 @@ def rates(step, synchronize, args):
         for _ in range(args.batches):
             step()
         synchronize()
-        found.append(args.batch * args.batches / (time.perf_counter() - began))
+        found.append(job.items * args.batches / (time.perf_counter() - began))
         yield found[-1]
 
 
@@ -74,13 +47,33 @@ def summary(mean, deviation, ranks):
     return [each, total]
 
 
+def averaged(torch, args, batch, device, ranks, hvd):
+    """A network that each rank has whole, with gradients averaged by Horovod or by PyTorch."""
+    network, inputs, rights = networks.averaged(torch, args.network, batch)
+    network = network.to(device)
+    inputs, rights = ([t.to(device) for t in each] for each in (inputs, rights))
+    if args.network == "bert-large":
+        optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4)
+    else:
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+    if hvd:
+        optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=network.named_parameters())
+        hvd.broadcast_parameters(network.state_dict(), root_rank=0)
+        hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    elif ranks > 1:
+        ids = [device.index] if device.type == "cuda" else None
+        network = torch.nn.parallel.DistributedDataParallel(network, device_ids=ids)
+    step = networks.training(torch, network, optimizer, inputs, rights, args.precision)
+    return networks.Job(step, batch)
+
+
 def main(argv=None):
     """Trains; prints a JSON line at the end."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--horovod", action="store_true")
-    parser.add_argument("--network", default="resnet50")
+    parser.add_argument("--network", default="resnet50", choices=networks.KINDS)
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
-    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--batch", type=int, help="of each rank")
     parser.add_argument("--warmup", type=int, default=10)
     parser.add_argument("--batches", type=int, default=10)
     parser.add_argument("--iterations", type=int, default=10)
@@ -107,21 +100,19 @@ def main(argv=None):
         torch.backends.cudnn.benchmark = True
     synchronize = torch.cuda.synchronize if gpu else lambda: None
     torch.manual_seed(1)
-    network, data, target = build(torch, args.network, args.batch)
-    network, data, target = network.to(device), data.to(device), target.to(device)
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
-    if args.horovod:
-        optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=network.named_parameters())
-        hvd.broadcast_parameters(network.state_dict(), root_rank=0)
-        hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-    elif ranks > 1:
+    kind = networks.KINDS[args.network]
+    batch = args.batch or kind.batch
+    if not args.horovod and (ranks > 1 or not kind.alone):
+        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         torch.distributed.init_process_group("nccl" if gpu else "gloo")
-        network = torch.nn.parallel.DistributedDataParallel(
-            network, device_ids=[local] if gpu else None
-        )
-    step = step_of(torch, network, optimizer, data, target, args.precision)
+    if args.network.endswith("-split"):
+        job = networks.split(torch, args.network, batch, device, ranks)
+    elif not kind.alone:
+        job = networks.spread(torch, args.network, batch, device)
+    else:
+        job = averaged(torch, args, batch, device, ranks, hvd if args.horovod else None)
     found = []
-    for index, rate in enumerate(rates(step, synchronize, args)):
+    for index, rate in enumerate(rates(job, synchronize, args)):
         found.append(rate)
         if args.horovod and rank == 0:
             print(f"Iter #{index}: {rate:.1f} img/sec per GPU", flush=True)
@@ -129,8 +120,14 @@ def main(argv=None):
     if args.horovod and rank == 0:
         print("\n".join(summary(mean, deviation, ranks)), flush=True)
     line = {"rank": rank, "ranks": ranks, "rate": mean, "deviation": deviation, "gpu": gpu}
+    # The value of one step more: a loss, or the token that was decoded.
+    line["last"] = float(job.step().item()).hex()
+    line["steps"] = args.warmup + args.iterations * args.batches + 1
     print(json.dumps(line), flush=True)
-    if not args.horovod and ranks > 1:
+    if torch.distributed.is_initialized():
+        # A communicator ends when no graph has calls of it any more.
+        job = None
+        gc.collect()
         torch.distributed.destroy_process_group()
     return 0
 

@@ -180,6 +180,12 @@ impl Cx {
         device.ok_or(CUDA_ERROR_INVALID_CONTEXT)
     }
 
+    /// The device of the current context; the first one where none is current.
+    #[inline]
+    pub fn device_or_first(self) -> CUdevice {
+        self.state().contexts.device(self.scope).unwrap_or(0)
+    }
+
     /// The current context and its device.
     pub fn home(self) -> Result<(u32, CUdevice), CUresult> {
         Ok((self.need_context()?, self.current_device()?))

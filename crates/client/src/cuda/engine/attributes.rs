@@ -2,15 +2,26 @@
 
 use super::prelude::*;
 use crate::cuda::engine::launch;
-use crate::cuda::state::functions::{ATTRIBUTES, MAX_DYNAMIC_SHARED, STATIC_SHARED};
+use crate::cuda::state::functions::{ATTRIBUTES, MAX_DYNAMIC_SHARED, SETTABLE, STATIC_SHARED};
 
-/// The value of an attribute.
+/// The value of an attribute on the current device.
 #[inline]
 pub fn attribute(cx: Cx, f: CUfunction, which: CUfunction_attribute) -> Result<i32> {
+    attribute_on(cx, f, which, || cx.device_or_first())
+}
+
+/// The value of an attribute on a device.
+#[inline]
+pub fn attribute_on(
+    cx: Cx,
+    f: CUfunction,
+    which: CUfunction_attribute,
+    device: impl FnOnce() -> CUdevice,
+) -> Result<i32> {
     let (_, f) = launch::function(cx, f)?;
     let i = which as usize;
     refuse_if(i >= ATTRIBUTES, CUDA_ERROR_INVALID_VALUE)?;
-    Ok(f.attribute(i))
+    Ok(f.attribute_on(i, device))
 }
 
 /// Sets an attribute for the current device, or for that of the function's context where no context
@@ -34,8 +45,7 @@ pub fn set_attribute(
 ) -> Result<()> {
     let (_, f) = launch::function(cx, raw)?;
     let i = which as usize;
-    // Only these can be set: dynamic shared memory, carve-out, and the cluster's.
-    refuse_if(!(8..ATTRIBUTES).contains(&i), CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(!(SETTABLE..ATTRIBUTES).contains(&i), CUDA_ERROR_INVALID_VALUE)?;
     if i == MAX_DYNAMIC_SHARED {
         let d = cx.device(device)?;
         let most = d
@@ -48,7 +58,7 @@ pub fn set_attribute(
         }
     }
     // Setting what is set already is common (once before each launch), and nothing to send.
-    let old = f.attributes[i].swap(value, Ordering::Relaxed);
+    let old = f.set_attribute(i, device, value);
     if old == value {
         return Ok(());
     }
@@ -58,5 +68,5 @@ pub fn set_attribute(
         value,
         device,
     })
-    .inspect_err(|_| f.attributes[i].store(old, Ordering::Relaxed))
+    .inspect_err(|_| _ = f.set_attribute(i, device, old))
 }

@@ -73,7 +73,14 @@ const REQUIRED_CLUSTER: usize = 11;
 
 /// What CUDA refuses before it queues a launch.
 #[inline]
-pub fn check(f: &Function, grid: [u32; 3], block: [u32; 3], shared: u32) -> Result<(), CUresult> {
+pub fn check(
+    cx: Cx,
+    f: &Function,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+) -> Result<(), CUresult> {
+    let here = || cx.device_or_first();
     // No two of them go beyond 64 bits, and the third must be small.
     let threads = u64::from(block[0]) * u64::from(block[1]);
     let threads = threads.saturating_mul(u64::from(block[2]));
@@ -84,14 +91,14 @@ pub fn check(f: &Function, grid: [u32; 3], block: [u32; 3], shared: u32) -> Resu
         || grid[0] > i32::MAX as u32
         || grid[1] > 65535
         || grid[2] > 65535
-        || i64::from(shared) > i64::from(f.attribute(MAX_DYNAMIC_SHARED));
+        || i64::from(shared) > i64::from(f.attribute_on(MAX_DYNAMIC_SHARED, here));
     refuse_if(bad, CUDA_ERROR_INVALID_VALUE)?;
     if threads > f.attribute(MAX_THREADS) as u64 {
         return Err(too_many(f, threads));
     }
     // Clusters that the kernel was compiled for must fill the grid.
     for (i, blocks) in grid.iter().enumerate() {
-        let cluster = f.attribute(REQUIRED_CLUSTER + i);
+        let cluster = f.attribute_on(REQUIRED_CLUSTER + i, here);
         if cluster > 1 && !blocks.is_multiple_of(cluster as u32) {
             return Err(CUDA_ERROR_INVALID_CLUSTER_SIZE);
         }
@@ -221,7 +228,7 @@ pub unsafe fn for_node(
     kernel_params: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Result<Vec<u8>, CUresult> {
-    check(f, grid, block, shared)?;
+    check(cx, f, grid, block, shared)?;
     let mut out = Vec::new();
     // SAFETY: passed on to the caller.
     unsafe { pack(f, &params(f, kernel_params, extra)?, &mut out) };
@@ -306,7 +313,7 @@ pub unsafe fn queue(
 }
 
 /// Whether the driver will take an attribute of a launch, as far as is known here.
-pub fn usual(f: &Function, grid: [u32; 3], a: &CUlaunchAttribute) -> bool {
+pub fn usual(cx: Cx, f: &Function, grid: [u32; 3], a: &CUlaunchAttribute) -> bool {
     match a.id {
         CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
             let cluster: [u32; 3] = member(&a.value);
@@ -314,7 +321,7 @@ pub fn usual(f: &Function, grid: [u32; 3], a: &CUlaunchAttribute) -> bool {
             const ALWAYS: u64 = 8;
             let blocks: u64 = cluster.iter().map(|n| u64::from(*n)).product();
             let fits = |i: usize| {
-                let own = f.attribute(REQUIRED_CLUSTER + i);
+                let own = f.attribute_on(REQUIRED_CLUSTER + i, || cx.device_or_first());
                 let (all, n) = (grid[i], cluster[i]);
                 n > 0 && all.is_multiple_of(n) && (own == 0 || own as u32 == n)
             };

@@ -17,7 +17,7 @@ pub unsafe fn launch(
     (kernel_params, extra): (*mut *mut c_void, *mut *mut c_void),
 ) -> Result<()> {
     let (id, info) = launch::function(cx, f)?;
-    launch::check(info, grid, block, shared)?;
+    launch::check(cx, info, grid, block, shared)?;
     if flags & COOPERATIVE != 0 {
         launch::check_fits(cx, id, grid, block, shared)?;
     }
@@ -70,7 +70,7 @@ pub unsafe fn cuLaunchKernelEx(
     let (function, info) = launch::function(cx, f)?;
     let grid = [c.gridDimX, c.gridDimY, c.gridDimZ];
     let block = [c.blockDimX, c.blockDimY, c.blockDimZ];
-    launch::check(info, grid, block, c.sharedMemBytes)?;
+    launch::check(cx, info, grid, block, c.sharedMemBytes)?;
     // SAFETY: as above.
     let attrs = unsafe { launch::attributes(cx, c)? };
     let has = |id| attrs.iter().position(|a| a.id == id);
@@ -91,7 +91,7 @@ pub unsafe fn cuLaunchKernelEx(
         flags: 0,
         attrs: slice_bytes(&attrs),
         usual: updatable.is_none()
-            && attrs.iter().all(|a| launch::usual(info, grid, a))
+            && attrs.iter().all(|a| launch::usual(cx, info, grid, a))
             && !cx.captures_mind(stream),
     };
     // SAFETY: the program's parameters.

@@ -77,8 +77,7 @@ pub fn cuKernelGetAttribute(
     dev: CUdevice,
 ) -> Result<i32> {
     cx.device(dev)?;
-    let v = attributes::attribute(cx, kernel as CUfunction, which)?;
-    Ok(v)
+    attributes::attribute_on(cx, kernel as CUfunction, which, || dev)
 }
 
 pub fn cuKernelSetCacheConfig(

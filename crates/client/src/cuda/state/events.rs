@@ -19,7 +19,8 @@ pub enum Known {
 }
 
 struct Event {
-    /// Which record of it is the latest.
+    /// Which record of it is the latest. No two records of any events have one number: an id comes
+    /// back when its event has died, and a word about that one may still be on its way.
     record: u64,
     known: Known,
     /// Records for which the worker's word is worth having: many events are never asked about.
@@ -62,6 +63,8 @@ const MOST_STREAMS: usize = 256;
 #[derive(Default)]
 pub struct Events {
     all: Mutex<HashMap<u32, Event>>,
+    /// The number of the last record.
+    records: AtomicU64,
     /// What is over once an event has happened, by event, while something depends on it.
     behind: Mutex<HashMap<u32, Behind>>,
     /// Whether anything has depended on an event: as a rule no record need look.
@@ -84,13 +87,17 @@ impl Events {
     /// An event was made, which is `timed` or says only that it has happened.
     pub fn add(&self, id: u32, timed: bool) {
         let new = Event {
-            record: 0,
+            record: self.number(),
             known: Known::Unknown,
             worth: WORTH,
             timed,
             since: None,
         };
         lock(&self.all).insert(id, new);
+    }
+
+    fn number(&self) -> u64 {
+        self.records.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// An event is gone.
@@ -148,7 +155,7 @@ impl Events {
         }
         let mut all = lock(&self.all);
         let e = all.get_mut(&id)?;
-        e.record += 1;
+        e.record = self.number();
         if !self.asks.load(Ordering::Acquire) || e.worth == 0 || self.is_unseen() || !watchable() {
             e.known = Known::Unknown;
             return None;
@@ -164,7 +171,7 @@ impl Events {
         if self.counts()
             && let Some(e) = lock(&self.all).get_mut(&id)
         {
-            e.record += 1;
+            e.record = self.number();
             e.known = Known::Unknown;
         }
     }
@@ -274,11 +281,11 @@ mod tests {
         let e = Events::default();
         e.add(1, false);
         assert_eq!(e.recording(1, || true), None);
-        assert_eq!(e.asked(1), (Known::Unknown, 0));
-        assert_eq!(e.recording(1, || true), Some(1));
-        assert_eq!(e.asked(1), (Known::Awaited, 1));
-        e.heard(1, 1, Known::Happened);
-        assert_eq!(e.asked(1), (Known::Happened, 1));
+        assert_eq!(e.asked(1).0, Known::Unknown);
+        let n = e.recording(1, || true).unwrap();
+        assert_eq!(e.asked(1), (Known::Awaited, n));
+        e.heard(1, n, Known::Happened);
+        assert_eq!(e.asked(1), (Known::Happened, n));
     }
 
     #[test]
@@ -347,7 +354,17 @@ mod tests {
         e.forget(1);
         e.add(1, false);
         e.heard(1, n, Known::Happened);
-        assert_eq!(e.asked(1), (Known::Unknown, 0));
+        let (known, first) = e.asked(1);
+        assert_eq!(known, Known::Unknown);
+        // Nor is an answer about this one, or its records, one about the next of that id.
+        let next = e.recording(1, || true).unwrap();
+        for old in [n, first] {
+            e.heard(1, old, Known::Happened);
+            assert_eq!(e.asked(1), (Known::Awaited, next));
+        }
+        e.measured(1, n, Some(1.0));
+        e.heard(1, next, Known::Happened);
+        assert_eq!(e.asked(1), (Known::Happened, next));
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::ffi::CString;
 
 /// How many attributes of a function there are.
 pub const ATTRIBUTES: usize = 16;
-/// Places in [`Function::attributes`].
+/// The first of those that can be set: dynamic shared memory, carve-out, and the cluster's.
+pub const SETTABLE: usize = 8;
+/// Attributes by their number.
 pub const MAX_THREADS: usize = 0;
 /// Bytes of static shared memory.
 pub const STATIC_SHARED: usize = 1;
@@ -28,6 +30,56 @@ fn extent(params: &[(u32, u32)]) -> Option<u32> {
     (end <= MOST_PARAMS).then_some(end)
 }
 
+/// The attributes of a function, as `cuFuncGetAttribute` numbers them. Each device has a library's
+/// kernel for itself, with what was set for that device; a module's function has one device, and
+/// [`Function`] calls that number 0.
+#[derive(Debug)]
+pub struct Attributes {
+    /// As the worker has described them.
+    initial: [i32; ATTRIBUTES],
+    /// The device that one was set for before any other device, plus 1; 0 while none is set.
+    home: AtomicU32,
+    /// That device's.
+    own: [AtomicI32; ATTRIBUTES],
+    /// What was set for other devices.
+    others: Mutex<BTreeMap<(CUdevice, usize), i32>>,
+}
+
+impl Attributes {
+    fn new(initial: [i32; ATTRIBUTES]) -> Self {
+        Self {
+            initial,
+            home: AtomicU32::new(0),
+            own: initial.map(AtomicI32::new),
+            others: Mutex::default(),
+        }
+    }
+
+    fn get(&self, i: usize, device: CUdevice) -> i32 {
+        match self.home.load(Ordering::Acquire) {
+            0 => self.initial[i],
+            h if h == device as u32 + 1 => self.own[i].load(Ordering::Relaxed),
+            _ => {
+                let set = lock(&self.others).get(&(device, i)).copied();
+                set.unwrap_or(self.initial[i])
+            }
+        }
+    }
+
+    /// Sets one; the value before.
+    fn set(&self, i: usize, device: CUdevice, value: i32) -> i32 {
+        let number = device as u32 + 1;
+        let first = self
+            .home
+            .compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire);
+        if first.is_ok() || first == Err(number) {
+            return self.own[i].swap(value, Ordering::Relaxed);
+        }
+        let old = lock(&self.others).insert((device, i), value);
+        old.unwrap_or(self.initial[i])
+    }
+}
+
 /// What the client knows of a kernel or function.
 #[derive(Debug)]
 pub struct Function {
@@ -37,8 +89,7 @@ pub struct Function {
     pub params: Vec<(u32, u32)>,
     /// Bytes of the packed parameters.
     pub packed: u32,
-    /// The attributes, as `cuFuncGetAttribute` numbers them.
-    pub attributes: Arc<[AtomicI32; ATTRIBUTES]>,
+    attributes: Arc<Attributes>,
     /// The id of the kernel that it is, or whose function in a context; of a module's function,
     /// its own.
     pub kernel: u32,
@@ -83,12 +134,12 @@ impl Function {
     ) -> Result<Self> {
         let params: Vec<_> = params.chunks_exact(2).map(|p| (p[0], p[1])).collect();
         let packed = extent(&params).ok_or(CUDA_ERROR_UNKNOWN)?;
-        let value = |i: usize| AtomicI32::new(attributes.get(i).copied().unwrap_or(0) as i32);
+        let value = |i: usize| attributes.get(i).copied().unwrap_or(0) as i32;
         Ok(Self {
             name,
             params,
             packed,
-            attributes: Arc::new(std::array::from_fn(value)),
+            attributes: Arc::new(Attributes::new(std::array::from_fn(value))),
             kernel,
             library,
             module,
@@ -111,9 +162,32 @@ impl Function {
         }
     }
 
-    /// An attribute's value.
+    /// The value of an attribute that nobody sets.
+    #[inline]
     pub fn attribute(&self, i: usize) -> i32 {
-        self.attributes[i].load(Ordering::Relaxed)
+        debug_assert!(i < SETTABLE, "attribute {i} is a device's own");
+        self.attributes.initial[i]
+    }
+
+    /// The value of any attribute on a device, which is asked for if need be.
+    #[inline]
+    pub fn attribute_on(&self, i: usize, device: impl FnOnce() -> CUdevice) -> i32 {
+        if i < SETTABLE || self.attributes.home.load(Ordering::Acquire) == 0 {
+            return self.attributes.initial[i];
+        }
+        self.attributes.get(i, self.number(device))
+    }
+
+    /// Sets an attribute for a device; the value before.
+    pub fn set_attribute(&self, i: usize, device: CUdevice, value: i32) -> i32 {
+        self.attributes.set(i, self.number(|| device), value)
+    }
+
+    fn number(&self, device: impl FnOnce() -> CUdevice) -> CUdevice {
+        match self.library {
+            0 => 0,
+            _ => device(),
+        }
     }
 }
 
@@ -182,6 +256,30 @@ mod tests {
         ] {
             assert_eq!(extent(params), bytes, "{params:?}");
         }
+    }
+
+    #[test]
+    fn each_device_has_the_attributes_of_a_kernel_for_itself() {
+        let make = |library, module| {
+            let described: [u32; ATTRIBUTES] = std::array::from_fn(|i| 100 + i as u32);
+            Function::new(CString::default(), &[], &described, 1, library, module).unwrap()
+        };
+        let value = |f: &Function, device| f.attribute_on(MAX_DYNAMIC_SHARED, || device);
+        let kernel = make(1, 0);
+        assert_eq!((value(&kernel, 0), value(&kernel, 1)), (108, 108));
+        assert_eq!(kernel.set_attribute(MAX_DYNAMIC_SHARED, 1, 7), 108);
+        assert_eq!((value(&kernel, 0), value(&kernel, 1)), (108, 7));
+        // The same value for another device is another thing to say.
+        assert_eq!(kernel.set_attribute(MAX_DYNAMIC_SHARED, 0, 7), 108);
+        assert_eq!(kernel.set_attribute(MAX_DYNAMIC_SHARED, 0, 9), 7);
+        let here = kernel.in_a_context();
+        assert_eq!((value(&here, 0), value(&here, 1), value(&here, 2)), (9, 7, 108));
+        assert_eq!(here.set_attribute(MAX_DYNAMIC_SHARED, 1, 8), 7);
+        assert_eq!((value(&kernel, 1), kernel.attribute(MAX_THREADS)), (8, 100));
+        // A module's function is one device's, whichever is current.
+        let function = make(0, 1);
+        assert_eq!(function.set_attribute(MAX_DYNAMIC_SHARED, 1, 7), 108);
+        assert_eq!((value(&function, 0), value(&function, 1)), (7, 7));
     }
 
     #[test]
