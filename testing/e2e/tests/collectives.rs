@@ -1,7 +1,7 @@
 //! Ranks that talk to each other, natively on the simulated NCCL and through a server that has it:
 //! what they print is the same.
 
-use busbar_e2e::program::{finished, native, printed, remote};
+use busbar_e2e::program::{clear, finished, native, printed, remote};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
 use std::path::PathBuf;
@@ -24,12 +24,15 @@ fn program() -> &'static PathBuf {
     })
 }
 
-fn server(devices: u32) -> Server {
+fn options(devices: u32) -> Options {
     let library = tree().fakedev.join("libnccl.so.2");
     Options::default()
         .arg("--nccl-library", library.to_str().expect("a path"))
         .env("FAKEDEV_DEVICES", &devices.to_string())
-        .start()
+}
+
+fn server(devices: u32) -> Server {
+    options(devices).start()
 }
 
 /// The program through a server whose collectives it asks for.
@@ -74,6 +77,19 @@ fn communicators_that_nobody_waits_for() {
 fn a_process_with_all_devices() {
     let said = same("all", 2, 6);
     assert!(said.contains("version 22809"), "{said}");
+}
+
+#[test]
+fn a_process_with_devices_of_two_servers() {
+    let [a, b] = ["a", "b"].map(|name| options(2).env("NCCL_HOSTID", name).start());
+    let mut here = native(program());
+    let here = printed(here.env("FAKEDEV_DEVICES", "4").args(["all", "4", "7"]));
+    let at = format!("{},{}", a.address, b.address);
+    let mut c = Command::new(&tree().busbar);
+    clear(&mut c);
+    c.args(["run", "--server", &at, "-n", "4", "--"]);
+    let there = printed(c.arg(program()).args(["all", "4", "7"]));
+    assert_eq!(here, there);
 }
 
 #[test]

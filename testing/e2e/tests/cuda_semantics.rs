@@ -325,6 +325,20 @@ fn a_function_of_a_kernel_is_its_contexts() {
 }
 
 #[test]
+fn a_kernel_is_each_devices_own() {
+    let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
+    let text = same(&server, "2", &["kernels_of_devices"]);
+    assert!(
+        text.contains("of 1: [49152, 102400] [(1, 0), (0, 0)]"),
+        "{text}"
+    );
+    assert!(
+        text.contains("of 0: [102400, 102400] [(0, 0), (0, 0)]"),
+        "{text}"
+    );
+}
+
+#[test]
 fn nvml_tells_of_the_programs_own_process() {
     let server = Server::start();
     let text = printed(remote(&server, Path::new(PROGRAM)).arg("processes"));

@@ -476,6 +476,18 @@ struct Events {
     client: OnceLock<&'static Client>,
 }
 
+impl Events {
+    /// Tells the guest, if there is one; null is the end of the session.
+    fn tells(&self, bytes: *const u8, len: usize) {
+        if let Some(c) = self.client.get()
+            && let Some(listener) = c.guest.get()
+        {
+            // SAFETY: the guest's function; the bytes are there while it runs.
+            unsafe { listener(c.server as u32, bytes, len) };
+        }
+    }
+}
+
 impl Handler for Events {
     fn error(&self, status: i32, body: &[u8]) {
         let mut r = Reader::new(body);
@@ -507,17 +519,11 @@ impl Handler for Events {
     }
 
     fn word(&self, body: &[u8]) {
-        if let Some(listener) = self.client.get().and_then(|c| c.guest.get()) {
-            // SAFETY: the guest's function; the bytes are there while it runs.
-            unsafe { listener(body.as_ptr(), body.len()) };
-        }
+        self.tells(body.as_ptr(), body.len());
     }
 
     fn closed(&self, _: &str) {
         self.state.contexts.lose_session();
-        if let Some(listener) = self.client.get().and_then(|c| c.guest.get()) {
-            // SAFETY: as above; null is the end of the session.
-            unsafe { listener(std::ptr::null(), 0) };
-        }
+        self.tells(std::ptr::null(), 0);
     }
 }

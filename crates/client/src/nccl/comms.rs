@@ -1,5 +1,6 @@
 //! What is known of communicators: plain structures, which ask nobody.
 
+use crate::guest::Place;
 use crate::lock::lock;
 use busbar_abi::nccl::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +17,8 @@ pub struct Comm {
     /// The device that was current when it was made, by the program's number; that of a child is
     /// its parent's.
     pub device: i32,
+    /// That device's context, at its server, to which all calls of the communicator go.
+    pub at: Place,
     /// Whether calls wait for what others have to do.
     pub blocking: bool,
     code: AtomicI32,
@@ -104,10 +107,11 @@ impl Comms {
     }
 
     /// A communicator that is being made.
-    pub fn make(&self, device: i32, blocking: bool) -> Arc<Comm> {
+    pub fn make(&self, (at, device): (Place, i32), blocking: bool) -> Arc<Comm> {
         let comm = Arc::new(Comm {
             id: self.next.fetch_add(1, Ordering::Relaxed),
             device,
+            at,
             blocking,
             code: AtomicI32::new(ncclInProgress),
             ranks: AtomicI32::new(0),
@@ -138,9 +142,10 @@ impl Comms {
         lock(&self.all).remove(&id);
     }
 
-    /// The same has become of all of them.
-    pub fn tell_all(&self, code: ncclResult_t, said: &str) {
-        for comm in lock(&self.all).values() {
+    /// The same has become of all of a server's.
+    pub fn tell_all(&self, server: u32, code: ncclResult_t, said: &str) {
+        let all = lock(&self.all);
+        for comm in all.values().filter(|c| c.at.server == server) {
             comm.tell(code, said);
         }
     }
@@ -153,7 +158,7 @@ mod tests {
     #[test]
     fn a_handle_that_was_never_given_names_nothing() {
         let comms = Comms::new();
-        let comm = comms.make(0, true);
+        let comm = comms.make((Place::default(), 0), true);
         assert_eq!(comms.of(comm.handle()).map(|c| c.id), Some(comm.id));
         for wrong in [0, u64::from(comm.id), comm.handle() as u64 + 1] {
             assert!(comms.of(wrong as ncclComm_t).is_none());
@@ -163,13 +168,16 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_session_is_every_communicators() {
+    fn the_end_of_a_session_is_that_of_every_communicator_at_its_server() {
         let comms = Comms::new();
-        let (one, other) = (comms.make(0, true), comms.make(1, false));
+        let at = |server| Place { server, scope: 1 };
+        let [one, other, third] = [(at(0), 0), (at(0), 1), (at(1), 2)].map(|p| comms.make(p, true));
+        third.tell(ncclSuccess, "");
         one.tell(ncclSuccess, "");
-        comms.tell_all(ncclRemoteError, "gone");
+        comms.tell_all(0, ncclRemoteError, "gone");
         for c in [one, other] {
             assert_eq!((c.code(), c.said().as_str()), (ncclRemoteError, "gone"));
         }
+        assert_eq!(third.code(), ncclSuccess);
     }
 }

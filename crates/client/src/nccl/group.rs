@@ -48,7 +48,10 @@ struct Group {
     depth: u32,
     /// What went wrong first in it.
     error: ncclResult_t,
-    records: Vec<u8>,
+    /// The records for each server, and the call that was the first for that one.
+    records: Vec<(Cx, Vec<u8>)>,
+    /// All their bytes.
+    len: usize,
     /// What it makes.
     new: Vec<New>,
     /// Whether something in it waits for other ranks, and whether the program waits for that.
@@ -100,9 +103,10 @@ pub unsafe fn submit<'a, R: Request<'a>>(cx: Cx, m: &R, pace: Pace, new: Vec<New
         if g.depth == 0 {
             return Ok(false);
         }
-        if g.records.len() + body.len() + HEADER > MAX_BYTES {
+        if g.len + body.len() + HEADER > MAX_BYTES {
             return Err(());
         }
+        g.len += body.len() + HEADER;
         let header = Header {
             len: (body.len() + HEADER) as u32,
             op: R::OP,
@@ -110,8 +114,14 @@ pub unsafe fn submit<'a, R: Request<'a>>(cx: Cx, m: &R, pace: Pace, new: Vec<New
             call: 0,
             aux: cx.scope(),
         };
-        g.records.extend_from_slice(&header.to_bytes());
-        g.records.extend_from_slice(&body);
+        let of = g.records.iter().position(|r| r.0.at.server == cx.at.server);
+        let of = of.unwrap_or_else(|| {
+            g.records.push((cx, Vec::new()));
+            g.records.len() - 1
+        });
+        let records = &mut g.records[of].1;
+        records.extend_from_slice(&header.to_bytes());
+        records.extend_from_slice(&body);
         g.slow |= slow;
         g.blocking |= blocking;
         Ok(true)
@@ -180,22 +190,51 @@ pub unsafe fn discard() -> Result {
     Ok(())
 }
 
-/// A group ends: the outermost one is sent.
+/// A group ends: the outermost one is sent, to each server what is its part.
 ///
 /// # Safety
 /// The places of what was made in it are there still.
-pub unsafe fn end(enter: impl FnOnce() -> Result<Cx>) -> Result {
+pub unsafe fn end() -> Result {
     let Some(group) = leave()? else {
         return Ok(());
     };
+    let flags = (group.slow, group.blocking);
     let sent = match group.error {
-        ncclSuccess if group.records.is_empty() => Ok(()),
-        ncclSuccess => enter().and_then(|cx| {
-            let flags = (group.slow, group.blocking);
-            send(cx, op::GROUP, &group.records, flags)
-        }),
+        ncclSuccess => send_all(&group.records, flags),
         rc => Err(rc),
     };
     // SAFETY: passed on to the caller.
     unsafe { forget_unless_made(sent, &group.new) }
+}
+
+/// Sends the parts of a group. Those that wait for each other wait at once.
+fn send_all(parts: &[(Cx, Vec<u8>)], flags: (bool, bool)) -> Result {
+    let send = |(cx, records): &(Cx, Vec<u8>)| send(*cx, op::GROUP, records, flags);
+    let (_, blocking) = flags;
+    match parts {
+        [] => Ok(()),
+        [one] => send(one),
+        all if !blocking => {
+            let sent: Vec<_> = all.iter().map(send).collect();
+            worst(sent)
+        }
+        [one, others @ ..] => std::thread::scope(|s| {
+            let begun: Vec<_> = others.iter().map(|part| s.spawn(|| send(part))).collect();
+            let mut sent = vec![send(one)];
+            sent.extend(
+                begun
+                    .into_iter()
+                    .map(|t| t.join().unwrap_or(Err(ncclInternalError))),
+            );
+            worst(sent)
+        }),
+    }
+}
+
+/// What has become of all: the first failure, or that one is in progress.
+fn worst(all: Vec<Result>) -> Result {
+    let failed = |r: &&Result| r.is_err_and(|rc| rc != ncclInProgress);
+    let found = all.iter().find(failed);
+    let found = found.or_else(|| all.iter().find(|r| r.is_err()));
+    found.copied().unwrap_or(Ok(()))
 }

@@ -1,13 +1,14 @@
 //! What every call goes through: it finds the session of CUDA, begins, and its outcome becomes a
 //! code; how a call gets to the worker, and its answer back.
 
-use super::comms::Comms;
-use crate::guest::{Table, UUID};
+use super::comms::{Comm, Comms};
+use crate::guest::{Place, Table, UUID};
 use crate::lock::lock;
 use busbar_abi::cuda::{CUDA_SUCCESS, CUresult, CUuuid, error_name};
 use busbar_abi::nccl::*;
 use busbar_wire::codec::{Message, Reader, Writer};
 use busbar_wire::generated::collectives as msg;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,9 +27,12 @@ struct Process {
     comms: Comms,
     /// What went wrong last. Programs are given its address.
     said: Mutex<[u8; SAID]>,
-    /// The version of the library at the worker, once that has started.
+    /// The version of the library at the worker of the server that was the first to start one.
     version: AtomicU32,
-    starting: Mutex<()>,
+    /// By server: the version there, once it has started.
+    started: Mutex<BTreeMap<u32, u32>>,
+    /// The servers below 32 that have one.
+    ready: AtomicU32,
 }
 
 static PROCESS: Process = Process {
@@ -36,14 +40,17 @@ static PROCESS: Process = Process {
     comms: Comms::new(),
     said: Mutex::new([0; SAID]),
     version: AtomicU32::new(0),
-    starting: Mutex::new(()),
+    started: Mutex::new(BTreeMap::new()),
+    ready: AtomicU32::new(0),
 };
 
-/// A call in progress: the context and the device that are current to the calling thread.
+/// A call in progress: the context and the device that are current to the calling thread, or that
+/// it is about.
 #[derive(Clone, Copy)]
 pub struct Cx {
     table: &'static Table,
-    scope: u32,
+    /// Where it is made.
+    pub at: Place,
     /// The program's number of the device.
     pub device: i32,
 }
@@ -141,25 +148,31 @@ pub fn enter() -> Result<Cx> {
     };
     let mut cx = Cx {
         table,
-        scope: 0,
+        at: Place::default(),
         device: 0,
     };
     // SAFETY: pointers to live numbers.
-    cuda(unsafe { (table.enter)(&mut cx.scope, &mut cx.device) })?;
-    if PROCESS.version.load(Ordering::Acquire) == 0 {
-        start(cx)?;
+    cuda(unsafe { (table.enter)(&mut cx.at, &mut cx.device) })?;
+    cx.started()
+}
+
+/// Begins a call that is about a communicator, whichever context is current.
+pub fn enter_for(comm: &Comm) -> Result<Cx> {
+    let cx = enter()?;
+    match cx.at.server == comm.at.server {
+        true => Ok(cx),
+        false => cx.at(comm.at),
     }
-    Ok(cx)
 }
 
 #[cold]
 fn start(cx: Cx) -> Result {
-    let _one = lock(&PROCESS.starting);
-    if PROCESS.version.load(Ordering::Acquire) != 0 {
+    let mut started = lock(&PROCESS.started);
+    if started.contains_key(&cx.at.server) {
         return Ok(());
     }
     // SAFETY: a function that lives as long as the library, which is never unloaded.
-    cuda(unsafe { (cx.table.listen)(hear) })?;
+    cuda(unsafe { (cx.table.listen)(cx.at.server, hear) })?;
     let mut variables = Vec::new();
     for (name, value) in std::env::vars_os() {
         if name.as_bytes().starts_with(b"NCCL_") || name == STALL {
@@ -173,7 +186,22 @@ fn start(cx: Cx) -> Result {
     let reply: msg::StartReply<'_> = reply(&answer)?;
     told(answer.0, reply.said)?;
     let version = reply.version.max(1);
-    PROCESS.version.store(version, Ordering::Release);
+    started.insert(cx.at.server, version);
+    let first = PROCESS
+        .version
+        .compare_exchange(0, version, Ordering::AcqRel, Ordering::Acquire);
+    if let Err(other) = first
+        && other != version
+    {
+        let why = format!(
+            "the servers of this program have NCCL of versions {other} and {version}: ranks of \
+             one job need the same"
+        );
+        return Err(fail(ncclInvalidUsage, &why));
+    }
+    PROCESS
+        .ready
+        .fetch_or(1 << cx.at.server.min(31), Ordering::AcqRel);
     Ok(())
 }
 
@@ -185,14 +213,14 @@ pub fn told(status: i32, said: &str) -> Result {
     Err(fail(status, said))
 }
 
-/// What has become of a communicator; null when the session is over.
-unsafe extern "C" fn hear(body: *const u8, len: usize) {
+/// What has become of a communicator; null when the session with that server is over.
+unsafe extern "C" fn hear(server: u32, body: *const u8, len: usize) {
     let _ = catch_unwind(|| {
         if body.is_null() {
             let why = "the session with the server is over";
             // Whoever sees the code asks for the words.
             fail(ncclRemoteError, why);
-            comms().tell_all(ncclRemoteError, why);
+            comms().tell_all(server, ncclRemoteError, why);
             return;
         }
         // SAFETY: the caller's bytes.
@@ -238,23 +266,45 @@ pub fn reply<'a, M: Message<'a>>(answer: &'a Answer) -> Result<M> {
 }
 
 impl Cx {
+    /// The same call elsewhere.
+    pub fn at(self, at: Place) -> Result<Self> {
+        Self { at, ..self }.started()
+    }
+
+    /// The same call in the primary context of a device of the program's, wherever that is.
+    pub fn on(self, device: i32) -> Result<Self> {
+        let mut at = Place::default();
+        // SAFETY: a pointer to a live place.
+        cuda(unsafe { (self.table.home)(device, &mut at) })?;
+        let cx = self.at(at)?;
+        Ok(Self { device, ..cx })
+    }
+
+    /// The library at the server is started with the first call there.
+    fn started(self) -> Result<Self> {
+        if PROCESS.ready.load(Ordering::Acquire) >> self.at.server.min(31) & 1 == 0 {
+            start(self)?;
+        }
+        Ok(self)
+    }
+
     /// The context that this call's record is executed in.
     pub fn scope(self) -> u32 {
-        self.scope
+        self.at.scope
     }
 
     /// The id of a stream of CUDA's.
     pub fn stream(self, raw: cudaStream_t) -> Result<u32> {
         let mut id = 0;
         // SAFETY: a pointer to a live number; the stream is looked up.
-        cuda(unsafe { (self.table.stream)(raw.cast(), &mut id) })?;
+        cuda(unsafe { (self.table.stream)(self.at, raw.cast(), &mut id) })?;
         Ok(id)
     }
 
     /// Queues a record.
     pub fn queue(self, op: u16, body: &[u8]) -> Result {
         // SAFETY: as many bytes as said.
-        cuda(unsafe { (self.table.queue)(op, self.scope, body.as_ptr(), body.len()) })
+        cuda(unsafe { (self.table.queue)(self.at, op, body.as_ptr(), body.len()) })
     }
 
     /// Sends a record and waits for its answer.
@@ -262,9 +312,7 @@ impl Cx {
         let mut answer: Answer = (ncclSystemError, Vec::new());
         let to = (&raw mut answer).cast();
         // SAFETY: as many bytes as said, and an answer that lives as long as the call.
-        cuda(unsafe {
-            (self.table.call)(op, self.scope, body.as_ptr(), body.len(), answered, to)
-        })?;
+        cuda(unsafe { (self.table.call)(self.at, op, body.as_ptr(), body.len(), answered, to) })?;
         Ok(answer)
     }
 

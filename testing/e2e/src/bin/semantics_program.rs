@@ -126,6 +126,7 @@ fn main() {
         "functions" => functions::functions(&api),
         "processes" => kernels::processes(&api),
         "kernels" => kernels::contexts(&api),
+        "kernels_of_devices" => kernels::devices(&api),
         "tables" => copies::tables(&api),
         "first" => copies::first(&api),
         "graph_memory" => graph_memory::graph_memory(&api),

@@ -100,12 +100,12 @@ api! {
         {
             let _ = context.synchronize();
         }
-        put(out, kernel.attributes.get(which)?)
+        put(out, kernel.attributes.of(device).get(which)?)
     }
 
     fn [cuKernelSetAttribute] (which: i32, value: i32, kernel: CUkernel, device: CUdevice) {
         device::by_ordinal(device)?;
-        KERNELS.get(kernel)?.attributes.set(which, value)
+        KERNELS.get(kernel)?.attributes.of(device).set(which, value)
     }
 
     fn [cuKernelSetCacheConfig] (kernel: CUkernel, config: i32, device: CUdevice) {

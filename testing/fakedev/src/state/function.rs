@@ -5,8 +5,8 @@ use super::image::{Kernel, Params};
 use crate::ffi::*;
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 /// All functions, by handle.
 pub static FUNCTIONS: Table<Function> = Table::new();
@@ -64,6 +64,17 @@ impl Attributes {
     }
 }
 
+/// Attributes that were set for each device.
+#[derive(Default)]
+pub struct ByDevice(Mutex<HashMap<CUdevice, Arc<Attributes>>>);
+
+impl ByDevice {
+    /// A device's.
+    pub fn of(&self, device: CUdevice) -> Arc<Attributes> {
+        self.0.lock().unwrap().entry(device).or_default().clone()
+    }
+}
+
 /// A function of a module.
 pub struct Function {
     /// Its handle.
@@ -91,7 +102,7 @@ pub struct KernelHandle {
     /// What it does.
     pub kernel: Kernel,
     /// What was set on it.
-    pub attributes: Attributes,
+    pub attributes: ByDevice,
     /// Somebody has asked what it is like: its code is loaded.
     pub asked: AtomicBool,
 }

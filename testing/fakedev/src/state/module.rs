@@ -2,7 +2,7 @@
 //! asks.
 
 use super::context::{self, Context};
-use super::function::{Attributes, FUNCTIONS, Function, KERNELS, KernelHandle};
+use super::function::{Attributes, ByDevice, FUNCTIONS, Function, KERNELS, KernelHandle};
 use super::handle::{self, Table};
 use super::image::Image;
 use super::memory::{self, Kind};
@@ -165,7 +165,7 @@ impl Library {
             name: CString::new(name).map_err(|_| NOT_FOUND)?,
             library: self.handle,
             kernel,
-            attributes: Attributes::default(),
+            attributes: ByDevice::default(),
             asked: AtomicBool::new(false),
         });
         KERNELS.insert(object.handle, object.clone());
@@ -185,8 +185,10 @@ pub fn drop_context(context: usize) {
 pub fn function_of(kernel: &KernelHandle, context: &Context) -> R<Arc<Function>> {
     let module = LIBRARIES.get(kernel.library)?.module(context)?;
     let function = module.function(kernel.name.to_str().map_err(|_| NOT_FOUND)?)?;
-    // What was set on the kernel holds for its function.
-    function.attributes.extend(&kernel.attributes);
+    // What was set on the kernel for this device holds for its function.
+    function
+        .attributes
+        .extend(&kernel.attributes.of(context.device as CUdevice));
     Ok(function)
 }
 

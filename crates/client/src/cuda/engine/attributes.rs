@@ -45,7 +45,10 @@ pub fn set_attribute(
 ) -> Result<()> {
     let (_, f) = launch::function(cx, raw)?;
     let i = which as usize;
-    refuse_if(!(SETTABLE..ATTRIBUTES).contains(&i), CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(
+        !(SETTABLE..ATTRIBUTES).contains(&i),
+        CUDA_ERROR_INVALID_VALUE,
+    )?;
     if i == MAX_DYNAMIC_SHARED {
         let d = cx.device(device)?;
         let most = d

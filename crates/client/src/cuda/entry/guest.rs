@@ -1,14 +1,16 @@
 //! Calls of another of Busbar's libraries in this session: see [`crate::guest`].
 
 use super::prelude::*;
+use crate::cuda::engine::context as contexts;
 use crate::cuda::generated::{context, memory};
 use crate::cuda::life;
 use crate::cuda::state::area::ANY;
-use crate::guest::{API, Listener, Table, Then};
+use crate::guest::{API, Listener, Place, Table, Then};
 use busbar_wire::record::RESERVED;
 
 pub static TABLE: Table = Table {
     enter,
+    home,
     stream,
     queue,
     call,
@@ -17,7 +19,25 @@ pub static TABLE: Table = Table {
     free: memory::cuMemFree_v2,
 };
 
-unsafe extern "C" fn enter(scope: *mut u32, device: *mut i32) -> CUresult {
+/// Where a call is made.
+fn place(cx: Cx) -> Place {
+    Place {
+        server: cx.client.server as u32,
+        scope: cx.scope,
+    }
+}
+
+/// A call, for a place.
+fn at(cx: Cx, p: Place) -> Result<Cx> {
+    let client = match cx.client.server == p.server as usize {
+        true => Some(cx.client),
+        false => cx.client.of_server(p.server as usize),
+    };
+    let client = client.ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+    Ok(Cx::of(client).in_context(p.scope))
+}
+
+unsafe extern "C" fn enter(to: *mut Place, device: *mut i32) -> CUresult {
     life::guard(|| {
         life::init()?;
         let mut cx = life::enter()?;
@@ -36,18 +56,31 @@ unsafe extern "C" fn enter(scope: *mut u32, device: *mut i32) -> CUresult {
             refuse_if(rc != CUDA_SUCCESS, rc)?;
             cx = life::enter()?;
         }
-        let (home, ordinal) = cx.home()?;
+        let (_, ordinal) = cx.home()?;
         // SAFETY: the guest's pointers.
         unsafe {
-            put(scope, home)?;
+            put(to, place(cx))?;
             put(device, ordinal)
         }
     })
 }
 
-unsafe extern "C" fn stream(raw: CUstream, id: *mut u32) -> CUresult {
+unsafe extern "C" fn home(device: CUdevice, to: *mut Place) -> CUresult {
+    life::guard(|| {
+        life::init()?;
+        let cx = life::enter_anywhere()?;
+        let of = cx.client.with_device(device);
+        let of = Cx::of(of.ok_or(CUDA_ERROR_INVALID_DEVICE)?);
+        contexts::retain(of, device)?;
+        let scope = contexts::primary_id(of, device)?;
+        // SAFETY: the guest's pointer.
+        unsafe { put(to, place(of.in_context(scope))) }
+    })
+}
+
+unsafe extern "C" fn stream(p: Place, raw: CUstream, id: *mut u32) -> CUresult {
     // SAFETY: the guest's pointer.
-    life::guard(|| unsafe { put(id, life::enter()?.stream(raw, false)?) })
+    life::guard(|| unsafe { put(id, at(life::enter()?, p)?.stream(raw, false)?) })
 }
 
 /// The guest's number stands in its records, but not in the session's own.
@@ -67,34 +100,37 @@ unsafe fn bytes<'a>(fields: *const u8, len: usize) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(fields, len) }
 }
 
-unsafe extern "C" fn queue(op: u16, scope: u32, fields: *const u8, len: usize) -> CUresult {
+unsafe extern "C" fn queue(p: Place, op: u16, fields: *const u8, len: usize) -> CUresult {
     life::guard(|| {
-        let cx = life::enter()?.in_context(scope);
+        let cx = at(life::enter()?, p)?;
         if cx.state().shadows.active() {
             cx.work(ANY, false)?;
         }
         // SAFETY: the guest's bytes.
         let fields = unsafe { bytes(fields, len) };
         let write = |out: &mut Vec<u8>| out.extend_from_slice(fields);
-        let sent = cx.client.session.queue_raw(numbered(op), scope, write);
+        let sent = cx.client.session.queue_raw(numbered(op), cx.scope, write);
         sent.and_then(|()| cx.queued_one()).or_else(|_| cx.lost())
     })
 }
 
 unsafe extern "C" fn call(
+    p: Place,
     op: u16,
-    scope: u32,
     fields: *const u8,
     len: usize,
     then: Then,
     to: *mut c_void,
 ) -> CUresult {
     life::guard(|| {
-        let cx = life::enter_anywhere()?;
+        let cx = at(life::enter_anywhere()?, p)?;
         // SAFETY: the guest's bytes.
         let fields = unsafe { bytes(fields, len) };
         let write = |out: &mut Vec<u8>| out.extend_from_slice(fields);
-        let answer = cx.client.session.call_raw(numbered(op), scope, None, write);
+        let answer = cx
+            .client
+            .session
+            .call_raw(numbered(op), cx.scope, None, write);
         let answer = answer.or_else(|_| cx.lost())?;
         // SAFETY: the guest's function, and what it is for.
         unsafe { then(to, answer.status, answer.body.as_ptr(), answer.body.len()) };
@@ -102,9 +138,10 @@ unsafe extern "C" fn call(
     })
 }
 
-unsafe extern "C" fn listen(listener: Listener) -> CUresult {
+unsafe extern "C" fn listen(server: u32, listener: Listener) -> CUresult {
     life::guard(|| {
-        let _ = life::enter_anywhere()?.client.guest.set(listener);
+        let cx = at(life::enter_anywhere()?, Place { server, scope: 0 })?;
+        let _ = cx.client.guest.set(listener);
         Ok(())
     })
 }

@@ -273,7 +273,10 @@ mod tests {
         assert_eq!(kernel.set_attribute(MAX_DYNAMIC_SHARED, 0, 7), 108);
         assert_eq!(kernel.set_attribute(MAX_DYNAMIC_SHARED, 0, 9), 7);
         let here = kernel.in_a_context();
-        assert_eq!((value(&here, 0), value(&here, 1), value(&here, 2)), (9, 7, 108));
+        assert_eq!(
+            (value(&here, 0), value(&here, 1), value(&here, 2)),
+            (9, 7, 108)
+        );
         assert_eq!(here.set_attribute(MAX_DYNAMIC_SHARED, 1, 8), 7);
         assert_eq!((value(&kernel, 1), kernel.attribute(MAX_THREADS)), (8, 100));
         // A module's function is one device's, whichever is current.

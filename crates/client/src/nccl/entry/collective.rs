@@ -2,7 +2,7 @@
 
 use crate::nccl::comms::Comm;
 use crate::nccl::group::{self, Pace};
-use crate::nccl::life::{Cx, comms, enter, fail, guard};
+use crate::nccl::life::{Cx, comms, enter_for, fail, guard};
 use busbar_abi::nccl::*;
 use busbar_wire::codec::Request;
 use busbar_wire::generated::collectives::{self as msg, contract::*};
@@ -93,7 +93,7 @@ fn collective(
         if comm.revoked.load(Ordering::Acquire) {
             return Err(fail(ncclInvalidUsage, "the communicator was revoked"));
         }
-        let cx = enter()?;
+        let cx = enter_for(&comm)?;
         let m = msg::Collective {
             kind,
             comm: comm.id,
@@ -209,7 +209,7 @@ pub unsafe fn ncclRedOpCreatePreMulSum(
             residence: residence as u32,
             scalar: bytes,
         };
-        queue(enter()?, &m)?;
+        queue(enter_for(&comm)?, &m)?;
         // SAFETY: checked for null above; the program's pointer.
         unsafe { op.write(id as i32) };
         Ok(())
@@ -225,7 +225,7 @@ pub unsafe fn ncclRedOpDestroy(op: ncclRedOp_t, comm: ncclComm_t) -> ncclResult_
             comm: comm.id,
             op: op as u32,
         };
-        queue(enter()?, &m)
+        queue(enter_for(&comm)?, &m)
     })
 }
 
@@ -238,7 +238,7 @@ pub unsafe fn ncclGroupStart() -> ncclResult_t {
 
 pub unsafe fn ncclGroupEnd() -> ncclResult_t {
     // SAFETY: the program keeps the places of handles that a group makes until it has ended.
-    guard(|| unsafe { group::end(enter) })
+    guard(|| unsafe { group::end() })
 }
 
 /// A group ends of which nothing is done. What it would take is not known here.

@@ -2,8 +2,8 @@
 
 use super::collective::{grouped, known, ready};
 use crate::nccl::comms::Comm;
-use crate::nccl::group::{New, Pace, submit};
-use crate::nccl::life::{comms, enter, fail, fields, guard, reply, told};
+use crate::nccl::group::{self, New, Pace, submit};
+use crate::nccl::life::{Cx, comms, enter, enter_for, fail, fields, guard, reply, told};
 use busbar_abi::nccl::*;
 use busbar_wire::codec::Request as _;
 use busbar_wire::generated::collectives as msg;
@@ -111,13 +111,18 @@ fn new(comm: Option<Arc<Comm>>, to: *mut ncclComm_t) -> Vec<New> {
     vec![New { comm, to }]
 }
 
+/// Has the worker of a server make an id, and listen for ranks.
+fn unique_id(cx: Cx) -> Result<[u8; 128]> {
+    let answer = cx.ask(msg::op::MAKE_UNIQUE_ID, &fields(&msg::MakeUniqueId {}))?;
+    let r: msg::MakeUniqueIdReply<'_> = reply(&answer)?;
+    told(answer.0, r.said)?;
+    r.id.try_into().map_err(|_| ncclInternalError)
+}
+
 pub unsafe fn ncclGetUniqueId(to: *mut ncclUniqueId) -> ncclResult_t {
     guard(|| {
         refuse_if(to.is_null(), ncclInvalidArgument)?;
-        let answer = enter()?.ask(msg::op::MAKE_UNIQUE_ID, &fields(&msg::MakeUniqueId {}))?;
-        let r: msg::MakeUniqueIdReply<'_> = reply(&answer)?;
-        told(answer.0, r.said)?;
-        let internal = r.id.try_into().map_err(|_| ncclInternalError)?;
+        let internal = unique_id(enter()?)?;
         // SAFETY: checked for null above; the program's pointer.
         unsafe { to.write(ncclUniqueId { internal }) };
         Ok(())
@@ -142,7 +147,7 @@ unsafe fn init(
     // SAFETY: passed on to the caller.
     let config = unsafe { Config::read(config) }?;
     let cx = enter()?;
-    let comm = comms().make(cx.device, config.blocking.unwrap_or(true));
+    let comm = comms().make((cx.at, cx.device), config.blocking.unwrap_or(true));
     let m = msg::InitRank {
         comm: comm.id,
         ranks: ranks as u32,
@@ -210,18 +215,45 @@ pub unsafe fn ncclCommInitAll(to: *mut ncclComm_t, n: i32, devices: *const i32) 
             false => unsafe { devices.add(i).read() },
         };
         let cx = enter()?;
-        let made: Vec<_> = (0..n).map(|i| comms().make(device(i), true)).collect();
-        let m = msg::InitAll {
-            comms: made.iter().map(|c| c.id).collect(),
-            devices: made.iter().map(|c| c.device as u32).collect(),
-        };
-        let place = |(i, comm)| New {
-            comm: Some(comm),
+        let places: Result<Vec<_>> = (0..n).map(|i| cx.on(device(i))).collect();
+        let places = places?;
+        let made: Vec<_> = places
+            .iter()
+            .map(|cx| comms().make((cx.at, cx.device), true))
+            .collect();
+        let new = |i: usize| New {
+            comm: Some(made[i].clone()),
             to: to.wrapping_add(i),
         };
-        let places = made.into_iter().enumerate().map(place).collect();
-        // SAFETY: the program's places.
-        unsafe { submit(cx, &m, Pace::Slow(true), places) }
+        let first = places[0];
+        if places.iter().all(|cx| cx.at.server == first.at.server) {
+            let m = msg::InitAll {
+                comms: made.iter().map(|c| c.id).collect(),
+                devices: made.iter().map(|c| c.device as u32).collect(),
+            };
+            // SAFETY: the program's places.
+            return unsafe { submit(first, &m, Pace::Slow(true), (0..n).map(new).collect()) };
+        }
+        // No server has all of them: as ranks of several servers, which this one thread all is.
+        let id = unique_id(first)?;
+        group::start();
+        for (i, cx) in places.iter().enumerate() {
+            let m = msg::InitRank {
+                comm: made[i].id,
+                ranks: n as u32,
+                rank: i as u32,
+                ids: &id,
+                config: &[],
+                names: &[],
+            };
+            // SAFETY: the program's place.
+            let sent = unsafe { submit(*cx, &m, Pace::Slow(true), vec![new(i)]) };
+            if let Err(rc) = sent {
+                group::spoil(rc);
+            }
+        }
+        // SAFETY: as above.
+        unsafe { group::end() }
     })
 }
 
@@ -238,8 +270,8 @@ pub unsafe fn ncclCommSplit(
         // SAFETY: the program's configuration.
         let config = unsafe { Config::read(config) }?;
         let blocking = config.blocking.unwrap_or(parent.blocking);
-        let cx = enter()?;
-        let child = (color != NCCL_SPLIT_NOCOLOR).then(|| comms().make(parent.device, blocking));
+        let (cx, of) = (enter_for(&parent)?, (parent.at, parent.device));
+        let child = (color != NCCL_SPLIT_NOCOLOR).then(|| comms().make(of, blocking));
         let m = msg::Split {
             comm: child.as_ref().map_or(0, |c| c.id),
             parent: parent.id,
@@ -280,8 +312,8 @@ pub unsafe fn ncclCommShrink(
         // Who is left out does not call this.
         refuse_if(without.contains(&parent.place().1), ncclInvalidArgument)?;
         let blocking = config.blocking.unwrap_or(parent.blocking);
-        let cx = enter()?;
-        let child = comms().make(parent.device, blocking);
+        let cx = enter_for(&parent)?;
+        let child = comms().make((parent.at, parent.device), blocking);
         let m = msg::Shrink {
             comm: child.id,
             parent: parent.id,
@@ -312,7 +344,14 @@ pub unsafe fn ncclCommFinalize(comm: ncclComm_t) -> ncclResult_t {
         }
         let pace = Pace::Slow(comm.blocking);
         // SAFETY: it has no places of the program's.
-        unsafe { submit(enter()?, &msg::Finalize { comm: comm.id }, pace, Vec::new()) }
+        unsafe {
+            submit(
+                enter_for(&comm)?,
+                &msg::Finalize { comm: comm.id },
+                pace,
+                Vec::new(),
+            )
+        }
     })
 }
 
@@ -327,7 +366,14 @@ pub unsafe fn ncclCommDestroy(comm: ncclComm_t) -> ncclResult_t {
         // Nobody could ask how far it is.
         let pace = Pace::Slow(true);
         // SAFETY: it has no places of the program's.
-        unsafe { submit(enter()?, &msg::Destroy { comm: comm.id }, pace, Vec::new()) }
+        unsafe {
+            submit(
+                enter_for(&comm)?,
+                &msg::Destroy { comm: comm.id },
+                pace,
+                Vec::new(),
+            )
+        }
     })
 }
 
@@ -339,7 +385,7 @@ fn abort(comm: &Comm, revoke: u32, flags: i32) -> Result {
         flags: flags as u32,
     };
     debug_assert!(!m.queued());
-    enter()?.call(OP_AT_ONCE, &fields(&m))
+    enter_for(comm)?.call(OP_AT_ONCE, &fields(&m))
 }
 
 pub unsafe fn ncclCommAbort(comm: ncclComm_t) -> ncclResult_t {
@@ -417,7 +463,7 @@ pub unsafe fn ncclCommRegister(
             at: at as u64,
             size: size as u64,
         };
-        enter()?.queue(msg::op::REGISTER, &fields(&m))?;
+        enter_for(&comm)?.queue(msg::op::REGISTER, &fields(&m))?;
         // SAFETY: checked for null above; the program's pointer.
         unsafe { handle.write(std::ptr::without_provenance_mut(id as usize)) };
         Ok(())
@@ -438,7 +484,7 @@ pub unsafe fn ncclCommDeregister(comm: ncclComm_t, handle: *mut c_void) -> ncclR
             comm: comm.id,
             handle,
         };
-        enter()?.queue(msg::op::DEREGISTER, &fields(&m))
+        enter_for(&comm)?.queue(msg::op::DEREGISTER, &fields(&m))
     })
 }
 

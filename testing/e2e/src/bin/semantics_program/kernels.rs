@@ -51,6 +51,45 @@ pub fn contexts(api: &Api) {
     println!("unloaded: {}", api.launch(function, own, &[p, 7, 16]));
 }
 
+/// Each device has a kernel for itself: what is set for one says nothing of another, and the same
+/// value is to be set for each.
+pub fn devices(api: &Api) {
+    const MAX_DYNAMIC_SHARED: u64 = 8;
+    const SHARED: u64 = 100 << 10;
+    let contexts = [0, 1].map(|device| api.made("cuDevicePrimaryCtxRetain", &[device]));
+    let image = super::api::IMAGE.as_ptr() as u64;
+    let library = api.made("cuLibraryLoadData", &[image, 0, 0, 0, 0, 0, 0]);
+    let kernel = api.made("cuLibraryGetKernel", &[library, c"nop".as_ptr() as u64]);
+    let launches = || {
+        contexts.map(|context| {
+            assert_eq!(api.call("cuCtxSetCurrent", &[context]), 0);
+            let args = [kernel, 1, 1, 1, 1, 1, 1, SHARED, 0, 0, 0];
+            let launched = api.call("cuLaunchKernel", &args);
+            (launched, api.call("cuCtxSynchronize", &[]))
+        })
+    };
+    let values = || {
+        [0, 1].map(|device| {
+            let mut value = 0i32;
+            let args = [at(&mut value), MAX_DYNAMIC_SHARED, kernel, device];
+            assert_eq!(api.call("cuKernelGetAttribute", &args), 0);
+            value
+        })
+    };
+    println!("of none: {:?} {:?}", values(), launches());
+    for device in [1, 0] {
+        let args = [MAX_DYNAMIC_SHARED, SHARED, kernel, device];
+        api.tell("cuKernelSetAttribute", &args);
+        println!("of {device}: {:?} {:?}", values(), launches());
+    }
+    // By a function of a context, for that context's device.
+    assert_eq!(api.call("cuCtxSetCurrent", &[contexts[1]]), 0);
+    let function = api.made("cuKernelGetFunction", &[kernel]);
+    let args = [function, MAX_DYNAMIC_SHARED, SHARED + 1024];
+    api.tell("cuFuncSetAttribute", &args);
+    println!("by a function: {:?}", launches());
+}
+
 /// What NVML says of this process on the first device: its memory.
 pub fn processes(api: &Api) {
     // SAFETY: loading NVML runs its initializers, as in any program that monitors.
