@@ -245,6 +245,7 @@ SWITCHES = {
     "CONTENT": "content by hash",
     "STAGING": "page-locked staging",
     "SPARE": "worker started ahead",
+    "REPEAT": "what the worker has is named",
     "SHM": "shared memory",
 }
 

@@ -31,6 +31,13 @@ const WORKER_IDS: u32 = 1 << 21;
 /// Among the positions of a program's devices: one that another server has.
 const OTHERS_DEVICE: u32 = 0xffff_ffff;
 
+/// Places in which the worker keeps parameters of launches.
+const KEPT_PLACES: u32 = 1 << 16;
+
+/// The most bytes of one launch's parameters that it keeps, and of all together.
+const KEPT_BYTES: u32 = 8 << 10;
+const KEPT_MOST: u32 = 32 << 20;
+
 /// The most bytes of the program's memory that a copy asks for when its turn has come: the worker
 /// has page-locked memory for each such copy.
 const MOST_READ: u64 = 16 << 20;

@@ -14,6 +14,14 @@ fn SelectDevices(devices: U32s);
 #[id(0x8001)] #[message] #[queued] #[family(launch)]
 fn LaunchKernel(function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], shared: u32, flags: u32, attrs: Bytes, params: Bytes);
 
+/// As `LaunchKernel`, whose parameters are kept in a place, in the stead of what was there.
+#[id(0x800a)] #[message] #[queued] #[family(launch)]
+fn LaunchKept(place: u32, function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], shared: u32, flags: u32, attrs: Bytes, params: Bytes);
+
+/// A launch with the parameters that are kept in a place.
+#[id(0x800b)] #[message] #[queued] #[family(launch)]
+fn LaunchAgain(place: u32, function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], shared: u32, flags: u32, attrs: Bytes);
+
 /// As `LaunchKernel`, where the driver may well refuse. In a graph, with the attribute that lets
 /// other kernels change the node, they know it by `node`, the driver's own name of it; else that is
 /// 0.

@@ -3,7 +3,7 @@
 # Busbar can stand in for (by itself Horovod links it statically):
 #     testing/gpu/build_horovod.sh horovod-0.28.1.tar.gz FOLDER
 # The first is the source as it is published; the wheel gets into FOLDER. Needs nvcc, cmake and the
-# NCCL that PyTorch brings.
+# NCCL that PyTorch brings, and the packages cffi and cloudpickle.
 set -euo pipefail
 source=$(realpath "$1") out=$(realpath -m "$2")
 work=$(mktemp -d)
@@ -23,6 +23,7 @@ export HOROVOD_GPU_OPERATIONS=NCCL HOROVOD_NCCL_LINK=SHARED HOROVOD_NCCL_HOME=$P
 export HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1
 export HOROVOD_WITHOUT_MPI=1 HOROVOD_WITH_GLOO=1 HOROVOD_BUILD_CUDA_CC_LIST=${ARCHITECTURE:-90}
 export CMAKE_POLICY_VERSION_MINIMUM=3.5 MAKEFLAGS=${MAKEFLAGS:--j$(nproc)}
-export CXXFLAGS="-include cstdint ${CXXFLAGS:-}"
+# Its headers lack some that newer libraries do not bring along any more.
+export CXXFLAGS="-include string -include stdexcept -include cstdint -include functional -include memory ${CXXFLAGS:-}"
 python3 -m pip wheel -q --no-build-isolation --no-deps --no-index -w "$out" .
 ls -l "$out"

@@ -37,11 +37,13 @@ pub enum Switch {
     Spare,
     /// Copies between servers go from one to the other. Off: through the client.
     Links,
+    /// Long parameters of launches that the worker has already are named. Off: sent each time.
+    Repeat,
 }
 
 impl Switch {
     /// Every switch.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Queue,
         Self::Local,
         Self::Idle,
@@ -54,6 +56,7 @@ impl Switch {
         Self::Side,
         Self::Spare,
         Self::Links,
+        Self::Repeat,
     ];
 
     /// Its name in a hello, and in lower case that of its variable: `BUSBAR_QUEUE=0`.
@@ -71,6 +74,7 @@ impl Switch {
             Self::Side => "side",
             Self::Spare => "spare",
             Self::Links => "links",
+            Self::Repeat => "repeat",
         }
     }
 

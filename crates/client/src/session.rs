@@ -14,7 +14,9 @@ use crate::stats::{ARRIVAL, Stats};
 use busbar_channel::gate::LongWait;
 use busbar_channel::switches::Switch;
 use busbar_channel::{Bulk, Channel, Closed, Counters, Keeper, Lost, Mark, PEEK, Sink, Verdict};
-use busbar_control::hello::{BUSY, Hello, Intent, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
+use busbar_control::hello::{
+    BUSY, Hello, Intent, KEPT_PARAMETERS, SHARED_MEMORY, SIDE_CONNECTION, Welcome,
+};
 use busbar_transport::Memory;
 use busbar_transport::{Connection, Dialer};
 use busbar_wire::codec::{Request, Writer};
@@ -76,6 +78,8 @@ pub struct Session {
     pub neighbour: Option<Neighbour>,
     /// What links the session to one at another server.
     pub linker: Option<Linker>,
+    /// Whether the worker keeps parameters of launches.
+    pub keeps: bool,
 }
 
 /// Writes which piece of the device's memory is wanted.
@@ -120,6 +124,9 @@ impl Session {
         }
         if Switch::Side.on() {
             hello.features.push(SIDE_CONNECTION.into());
+        }
+        if Switch::Repeat.on() {
+            hello.features.push(KEPT_PARAMETERS.into());
         }
         let mut hello = hello::introduce(config, server, hello).map_err(Failure::Unreachable)?;
         let way = rdma::Way::ask(&config.rdma, &mut hello);
@@ -192,6 +199,7 @@ impl Session {
             stats,
             stamp: AtomicU64::new(0),
             shared_bytes: AtomicU64::new(0),
+            keeps: welcome.features.iter().any(|f| f == KEPT_PARAMETERS),
             welcome,
             neighbour: None,
             linker: None,

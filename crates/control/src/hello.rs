@@ -20,6 +20,8 @@ pub const PATIENCE: &str = "patience";
 pub const NEWS: &str = "news";
 /// The feature of a session that may have a second connection.
 pub const SIDE_CONNECTION: &str = "side-connection";
+/// The ability to keep parameters of launches.
+pub const KEPT_PARAMETERS: &str = "kept-parameters";
 /// The ability to move a connection to a queue pair; in a welcome, that this begins behind it.
 pub const RDMA: &str = "rdma";
 /// Whoever asks for the status wants to know what sessions hold, too.

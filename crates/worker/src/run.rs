@@ -24,7 +24,7 @@ use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Keeper};
 use busbar_control::attach::{Attach, Hidden, Order, Report};
 use busbar_control::hello::{
-    Intent, NEWS, RDMA, Refusal, Road, SHARED_MEMORY, SIDE_CONNECTION, Welcome,
+    Intent, KEPT_PARAMETERS, NEWS, RDMA, Refusal, Road, SHARED_MEMORY, SIDE_CONNECTION, Welcome,
 };
 use busbar_transport::Connection;
 use busbar_transport::baton::Board;
@@ -596,6 +596,9 @@ fn first_welcome(attach: &Attach, conn: &dyn Connection, shared: Option<&Offers>
     let mut welcome = welcome(attach, 0);
     if attach.hello.features.iter().any(|f| f == SIDE_CONNECTION) {
         welcome.features.push(SIDE_CONNECTION.into());
+    }
+    if attach.hello.features.iter().any(|f| f == KEPT_PARAMETERS) {
+        welcome.features.push(KEPT_PARAMETERS.into());
     }
     if let (Some([_, peer]), Some(offers)) = (conn.ends(), shared) {
         welcome.features.push(SHARED_MEMORY.into());

@@ -593,6 +593,29 @@ fn a_kernel_that_is_tried_out_costs_its_end_and_its_results() {
 }
 
 #[test]
+fn long_parameters_that_come_again_travel_once() {
+    let server = Server::start();
+    for (off, again) in [(None, 4500..4900), (Some("0"), 0..1)] {
+        let mut c = remote(&server, Path::new(PROGRAM));
+        c.envs(off.map(|value| ("BUSBAR_REPEAT", value)));
+        let out = finished(c.arg("repeats").env("BUSBAR_STATS", "1"));
+        assert!(
+            String::from_utf8_lossy(&out.stdout).contains("wrong: [0, 0]"),
+            "{off:?}"
+        );
+        let v = stats(&out);
+        let of = |name: &str| {
+            let mut rows = v["by_call"].as_array().expect("rows").iter();
+            let row = rows.find(|r| r["call"] == name);
+            row.map_or(0, |r| r["calls"].as_u64().expect("a number"))
+        };
+        assert!(again.contains(&of("LaunchAgain")), "{off:?}: {v}");
+        let all = of("LaunchKernel") + of("LaunchKept") + of("LaunchAgain");
+        assert_eq!(all, 2 * 200 * 14);
+    }
+}
+
+#[test]
 fn a_word_of_the_devices_comes_with_the_wait_for_its_stream() {
     let half = [("cuStreamSynchronize", 50), ("CopyOut", 50)];
     waits_for_no_more("conditions", &half);

@@ -9,7 +9,7 @@ import torch.multiprocessing as mp
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-STEPS = 20
+STEPS = 50
 
 
 def digits(t):

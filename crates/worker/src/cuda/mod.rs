@@ -127,6 +127,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         allowed,
         handles: handles::Handles::new(&setup.inventory),
         pointers: Vec::new(),
+        repeats: Default::default(),
         current: 0,
         slab: None,
         incoming: setup.incoming,

@@ -116,6 +116,7 @@ fn main() {
         "rows" => copies::rows(&api),
         "own_streams" => threads::own_streams(&api),
         "small_stacks" => threads::small_stacks(&api),
+        "repeats" => threads::repeats(&api),
         "hole_in" => threads::holes(&api, false),
         "hole_out" => threads::holes(&api, true),
         "left" => copies::left(&api),

@@ -3,6 +3,7 @@
 
 use super::client::Client;
 use crate::cuda::state::handles::{id_in, server_in};
+use crate::cuda::state::repeats::{Repeats, Sent};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
@@ -28,6 +29,12 @@ thread_local! {
     static ELSEWHERE: Cell<Option<(&'static Client, u64)>> = const { Cell::new(None) };
     /// Whether that one was begun again there.
     static AGAIN: Cell<bool> = const { Cell::new(false) };
+    /// Memory in which parameters are put together.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    /// By client: what its worker keeps of this thread's launches; none where others have all
+    /// places.
+    static REPEATS: RefCell<Vec<(*const Client, Option<Repeats>)>> =
+        const { RefCell::new(Vec::new()) };
     /// Whether this thread is in a listener, whose own errors must not make it wait for itself.
     static LISTENING: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread is in a function that a stream waits for, which may make no calls.
@@ -70,6 +77,33 @@ pub fn set_current(client: &'static Client, raw: u64) {
         let _ = BOUND.try_with(|b| b.set(of));
     }
     let _ = CURRENT.try_with(|c| c.set(raw));
+}
+
+/// Empty memory for parameters, to be put back.
+pub fn take_scratch() -> Vec<u8> {
+    SCRATCH.try_with(Cell::take).unwrap_or_default()
+}
+
+/// Puts that back.
+pub fn put_scratch(mut scratch: Vec<u8>) {
+    scratch.clear();
+    let _ = SCRATCH.try_with(|s| s.set(scratch));
+}
+
+/// How parameters of a launch by this thread are sent.
+pub fn look(client: &'static Client, params: &[u8]) -> Sent {
+    let look = |all: &RefCell<Vec<(*const Client, Option<Repeats>)>>| {
+        let mut all = all.borrow_mut();
+        let of = all.iter().position(|r| std::ptr::eq(r.0, client));
+        let of = of.unwrap_or_else(|| {
+            all.push((client, Repeats::new(&client.state.repeats)));
+            all.len() - 1
+        });
+        let repeats = all[of].1.as_mut();
+        repeats.map_or(Sent::Plain, |r| r.look(params))
+    };
+    // A thread that ends may launch still.
+    REPEATS.try_with(look).unwrap_or(Sent::Plain)
 }
 
 /// The call in progress is for another client, in one of its contexts or in none.

@@ -2,8 +2,10 @@
 //! at once, packed, and queued; nothing waits.
 
 use super::prelude::*;
+use crate::cuda::call::thread;
 use crate::cuda::engine::{addresses, context};
 use crate::cuda::state::functions::{Function, MAX_DYNAMIC_SHARED, MAX_THREADS, REGISTERS};
+use crate::cuda::state::repeats::{LONG, Sent};
 use busbar_abi::{member, set_member};
 use busbar_wire::generated::cuda::op;
 
@@ -190,6 +192,31 @@ pub struct Launch<'a> {
     pub usual: bool,
 }
 
+impl Launch<'_> {
+    /// Its fields, as they stand in all its messages.
+    #[inline]
+    fn write(&self, out: &mut Vec<u8>) {
+        let [gx, gy, gz] = self.grid;
+        let [bx, by, bz] = self.block;
+        let attrs = self.attrs.len() as u32;
+        let words = [
+            self.function,
+            self.stream,
+            gx,
+            gy,
+            gz,
+            bx,
+            by,
+            bz,
+            self.shared,
+            self.flags,
+            attrs,
+        ];
+        out.extend_from_slice(words.map(u32::to_le_bytes).as_flattened());
+        out.extend_from_slice(self.attrs);
+    }
+}
+
 /// `LaunchKernel.flags`: a cooperative launch.
 pub const COOPERATIVE: u32 = 1;
 
@@ -285,6 +312,10 @@ pub unsafe fn queue(
         })?;
         return Ok(reply.node);
     }
+    if f.packed >= LONG && cx.client.session.keeps {
+        // SAFETY: passed on to the caller.
+        return unsafe { queue_long(cx, f, l, &params) };
+    }
     // Written field by field into the queue, as the message `LaunchKernel` encodes itself: this is
     // the one call whose cost a program feels, and a copy of its parameters in between is a third
     // of it.
@@ -292,14 +323,7 @@ pub unsafe fn queue(
         .client
         .session
         .queue_raw(op::LAUNCH_KERNEL, cx.scope, |out| {
-            let [gx, gy, gz] = l.grid;
-            let [bx, by, bz] = l.block;
-            let attrs = l.attrs.len() as u32;
-            let words = [
-                l.function, l.stream, gx, gy, gz, bx, by, bz, l.shared, l.flags, attrs,
-            ];
-            out.extend_from_slice(words.map(u32::to_le_bytes).as_flattened());
-            out.extend_from_slice(l.attrs);
+            l.write(out);
             let at = out.len();
             out.extend_from_slice(&[0; 4]);
             // SAFETY: passed on to the caller.
@@ -308,6 +332,40 @@ pub unsafe fn queue(
             out[at..at + 4].copy_from_slice(&n.to_le_bytes());
         });
     sent.and_then(|()| cx.queued_one())
+        .map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)?;
+    Ok(0)
+}
+
+/// Queues a launch with long parameters: the worker may have them already.
+///
+/// # Safety
+/// As for [`queue`].
+unsafe fn queue_long(
+    cx: Cx,
+    f: &Function,
+    l: &Launch<'_>,
+    params: &Params<'_>,
+) -> Result<u64, CUresult> {
+    let mut packed = thread::take_scratch();
+    // SAFETY: passed on to the caller.
+    unsafe { pack(f, params, &mut packed) };
+    let sent = thread::look(cx.client, &packed);
+    let (op, place) = match sent {
+        Sent::Plain => (op::LAUNCH_KERNEL, None),
+        Sent::Kept(place) => (op::LAUNCH_KEPT, Some(place)),
+        Sent::Again(place) => (op::LAUNCH_AGAIN, Some(place)),
+    };
+    let queued = cx.client.session.queue_raw(op, cx.scope, |out| {
+        out.extend_from_slice(place.map(u32::to_le_bytes).as_slice().as_flattened());
+        l.write(out);
+        if !matches!(sent, Sent::Again(_)) {
+            out.extend_from_slice(&(packed.len() as u32).to_le_bytes());
+            out.extend_from_slice(&packed);
+        }
+    });
+    thread::put_scratch(packed);
+    queued
+        .and_then(|()| cx.queued_one())
         .map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)?;
     Ok(0)
 }

@@ -24,6 +24,7 @@ pub mod pace;
 mod prelude;
 pub mod promised;
 pub mod ranges;
+pub mod repeats;
 pub mod rows;
 pub mod shadows;
 pub mod space;
@@ -102,6 +103,8 @@ pub struct State {
     pub spares: Spares,
     /// What programs have advised about managed memory.
     pub advised: Mutex<Advised>,
+    /// Where the worker keeps parameters of launches.
+    pub repeats: repeats::Places,
     /// Kernels and functions by id.
     pub functions: Side<Function>,
     /// What was set on functions for launches as before CUDA 4.

@@ -10,6 +10,14 @@ pub const WORKER_IDS: u32 = 1 << 21;
 /// Among the positions of a program's devices: one that another server has.
 pub const OTHERS_DEVICE: u32 = 0xffff_ffff;
 
+/// Places in which the worker keeps parameters of launches.
+pub const KEPT_PLACES: u32 = 1 << 16;
+
+/// The most bytes of one launch's parameters that it keeps, and of all together.
+pub const KEPT_BYTES: u32 = 8 << 10;
+
+pub const KEPT_MOST: u32 = 32 << 20;
+
 /// The most bytes of the program's memory that a copy asks for when its turn has come: the worker
 /// has page-locked memory for each such copy.
 pub const MOST_READ: u64 = 16 << 20;

@@ -136,6 +136,129 @@ impl<'a> Request<'a> for LaunchKernel<'a> {
     }
 }
 
+/// As `LaunchKernel`, whose parameters are kept in a place, in the stead of what was there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LaunchKept<'a> {
+    pub place: u32,
+    pub function: u32,
+    pub stream: u32,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared: u32,
+    pub flags: u32,
+    pub attrs: &'a [u8],
+    pub params: &'a [u8],
+}
+
+impl<'a> Message<'a> for LaunchKept<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.place);
+        w.u32(self.function);
+        w.u32(self.stream);
+        for x in self.grid {
+            w.u32(x);
+        }
+        for x in self.block {
+            w.u32(x);
+        }
+        w.u32(self.shared);
+        w.u32(self.flags);
+        w.bytes(self.attrs);
+        w.bytes(self.params);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            place: r.u32()?,
+            function: r.u32()?,
+            stream: r.u32()?,
+            grid: [r.u32()?, r.u32()?, r.u32()?],
+            block: [r.u32()?, r.u32()?, r.u32()?],
+            shared: r.u32()?,
+            flags: r.u32()?,
+            attrs: r.bytes()?,
+            params: r.bytes()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for LaunchKept<'a> {
+    const OP: u16 = op::LAUNCH_KEPT;
+    const NAME: &'static str = "LaunchKept";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn on_stream(&self) -> Option<u32> {
+        Some(self.stream)
+    }
+}
+
+/// A launch with the parameters that are kept in a place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LaunchAgain<'a> {
+    pub place: u32,
+    pub function: u32,
+    pub stream: u32,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared: u32,
+    pub flags: u32,
+    pub attrs: &'a [u8],
+}
+
+impl<'a> Message<'a> for LaunchAgain<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.place);
+        w.u32(self.function);
+        w.u32(self.stream);
+        for x in self.grid {
+            w.u32(x);
+        }
+        for x in self.block {
+            w.u32(x);
+        }
+        w.u32(self.shared);
+        w.u32(self.flags);
+        w.bytes(self.attrs);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            place: r.u32()?,
+            function: r.u32()?,
+            stream: r.u32()?,
+            grid: [r.u32()?, r.u32()?, r.u32()?],
+            block: [r.u32()?, r.u32()?, r.u32()?],
+            shared: r.u32()?,
+            flags: r.u32()?,
+            attrs: r.bytes()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for LaunchAgain<'a> {
+    const OP: u16 = op::LAUNCH_AGAIN;
+    const NAME: &'static str = "LaunchAgain";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn on_stream(&self) -> Option<u32> {
+        Some(self.stream)
+    }
+}
+
 /// As `LaunchKernel`, where the driver may well refuse. In a graph, with the attribute that lets
 /// other kernels change the node, they know it by `node`, the driver's own name of it; else that is
 /// 0.
@@ -2287,6 +2410,37 @@ mod tests {
         }
     }
 
+    impl Sample for LaunchKept<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                place: g.u32(),
+                function: g.u32(),
+                stream: g.u32(),
+                grid: std::array::from_fn(|_| g.u32()),
+                block: std::array::from_fn(|_| g.u32()),
+                shared: g.u32(),
+                flags: g.u32(),
+                attrs: g.bytes(),
+                params: g.bytes(),
+            }
+        }
+    }
+
+    impl Sample for LaunchAgain<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                place: g.u32(),
+                function: g.u32(),
+                stream: g.u32(),
+                grid: std::array::from_fn(|_| g.u32()),
+                block: std::array::from_fn(|_| g.u32()),
+                shared: g.u32(),
+                flags: g.u32(),
+                attrs: g.bytes(),
+            }
+        }
+    }
+
     impl Sample for LaunchNow<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -2906,6 +3060,8 @@ mod tests {
         check::<OpenCudaReply<'static>>(false);
         check::<SelectDevices>(false);
         check::<LaunchKernel<'static>>(false);
+        check::<LaunchKept<'static>>(false);
+        check::<LaunchAgain<'static>>(false);
         check::<LaunchNow<'static>>(false);
         check::<LaunchNowReply>(false);
         check::<HostFunction>(false);

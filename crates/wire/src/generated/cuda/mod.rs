@@ -236,6 +236,8 @@ pub mod op {
     pub const REACHED: u16 = 0x8007;
     pub const HOST_FUNCTION: u16 = 0x8008;
     pub const TIME_BETWEEN: u16 = 0x8009;
+    pub const LAUNCH_KEPT: u16 = 0x800a;
+    pub const LAUNCH_AGAIN: u16 = 0x800b;
     pub const PRIMARY_RELEASE: u16 = 0x8011;
     pub const CONTEXT_CREATE: u16 = 0x8012;
     pub const CONTEXT_DESTROY: u16 = 0x8013;
@@ -650,6 +652,8 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::REACHED, "Reached"),
     (op::HOST_FUNCTION, "HostFunction"),
     (op::TIME_BETWEEN, "TimeBetween"),
+    (op::LAUNCH_KEPT, "LaunchKept"),
+    (op::LAUNCH_AGAIN, "LaunchAgain"),
     (op::PRIMARY_RELEASE, "PrimaryRelease"),
     (op::CONTEXT_CREATE, "ContextCreate"),
     (op::CONTEXT_DESTROY, "ContextDestroy"),

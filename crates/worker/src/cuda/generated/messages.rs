@@ -34,6 +34,22 @@ pub(super) fn launch_kernel(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> 
     w.answer(given)
 }
 
+pub(super) fn launch_kept(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LaunchKept::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::launch::launch_kept(w, m);
+    w.answer(given)
+}
+
+pub(super) fn launch_again(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LaunchAgain::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::launch::launch_again(w, m);
+    w.answer(given)
+}
+
 pub(super) fn launch_now(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LaunchNow::decode(&mut r)?;

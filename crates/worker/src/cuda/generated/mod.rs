@@ -164,6 +164,8 @@ pub fn dispatch(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
         op::OPEN_CUDA => messages::open_cuda(w, body),
         op::SELECT_DEVICES => messages::select_devices(w, body),
         op::LAUNCH_KERNEL => messages::launch_kernel(w, body),
+        op::LAUNCH_KEPT => messages::launch_kept(w, body),
+        op::LAUNCH_AGAIN => messages::launch_again(w, body),
         op::LAUNCH_NOW => messages::launch_now(w, body),
         op::HOST_FUNCTION => messages::host_function(w, body),
         op::REACHED => messages::reached(w, body),

@@ -42,6 +42,60 @@ pub fn own_streams(api: &Api) {
     });
 }
 
+/// Launches whose long parameters come again and again, from two threads at once: each has what it
+/// gave, also where only a few bytes have changed.
+pub fn repeats(api: &Api) {
+    const LAST: usize = 1023;
+    let ctx = api.made("cuCtxCreate_v2", &[0, 0]);
+    let all = api.kernel("some");
+    let run = move |of: u64| {
+        assert_eq!(api.call("cuCtxSetCurrent", &[ctx]), 0);
+        let stream = api.made("cuStreamCreate", &[1]);
+        let p = api.made("cuMemAlloc_v2", &[64 << 10]);
+        let mut wrong = 0;
+        for round in 0..200u64 {
+            // The same twelve at each round, but for one, and one that comes only once.
+            for i in 0..14u64 {
+                let value = match i {
+                    12 => round,
+                    13 => round << 8 | of,
+                    _ => i * 10 + of,
+                };
+                let (at, value, n) = (p + i * 64, value as u32, 16u64);
+                let mut tail = [i as u8; 1024];
+                tail[LAST] = if i == 12 { round as u8 } else { 0 };
+                let list = [
+                    std::ptr::from_ref(&at).cast::<u8>(),
+                    std::ptr::from_ref(&value).cast(),
+                    std::ptr::from_ref(&n).cast(),
+                    tail.as_ptr(),
+                ];
+                let args = [all, 1, 1, 1, 1, 1, 1, 0, stream, list.as_ptr() as u64, 0];
+                assert_eq!(api.call("cuLaunchKernel", &args), 0);
+            }
+            let mut back = [0u32; 14 * 16];
+            let args = [at(&mut back), p, size_of_val(&back) as u64, stream];
+            assert_eq!(api.call("cuMemcpyDtoHAsync_v2", &args), 0);
+            assert_eq!(api.call("cuStreamSynchronize", &[stream]), 0);
+            for (i, got) in back.chunks(16).enumerate() {
+                let i = i as u64;
+                let want = match i {
+                    12 => round,
+                    13 => round << 8 | of,
+                    _ => i * 10 + of,
+                };
+                wrong += got.iter().filter(|v| **v != want as u32).count();
+            }
+        }
+        wrong
+    };
+    let wrong = std::thread::scope(|s| {
+        let other = s.spawn(|| run(1));
+        [run(0), other.join().expect("it ends")]
+    });
+    println!("wrong: {wrong:?}");
+}
+
 /// All kinds of calls from threads with as little stack as programs give them.
 pub fn small_stacks(api: &Api) {
     let ctx = api.made("cuCtxCreate_v2", &[0, 0]);
