@@ -38,6 +38,11 @@ const KEPT_PLACES: u32 = 1 << 16;
 const KEPT_BYTES: u32 = 8 << 10;
 const KEPT_MOST: u32 = 32 << 20;
 
+/// The same of bytes that are copied to devices.
+const COPY_PLACES: u32 = 1 << 13;
+const COPY_BYTES: u32 = 512 << 10;
+const COPY_MOST: u32 = 32 << 20;
+
 /// The most bytes of the program's memory that a copy asks for when its turn has come: the worker
 /// has page-locked memory for each such copy.
 const MOST_READ: u64 = 16 << 20;

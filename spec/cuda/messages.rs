@@ -87,6 +87,14 @@ fn CopyShared(dst: u64, src: u64, len: u64, stream: u32);
 #[id(0x8030)] #[message] #[queued] #[family(copy)]
 fn CopyIn(dst: u64, stream: u32, pad: u32, data: Rest);
 
+/// As `CopyIn`, whose bytes are kept in a place, in the stead of what was there.
+#[id(0x803c)] #[message] #[queued] #[family(copy)]
+fn CopyInKept(dst: u64, stream: u32, place: u32, data: Rest);
+
+/// A copy of the bytes that are kept in a place.
+#[id(0x803d)] #[message] #[queued] #[family(copy)]
+fn CopyInAgain(dst: u64, stream: u32, place: u32);
+
 /// A box of the program's memory goes to the device, or into an array, that work before may still
 /// write: when the stream has come so far, it is asked for by this token, and comes packed as
 /// `CALLBACK_BYTES`.

@@ -1,6 +1,7 @@
 //! Variables of the environment that are Busbar's: one with another name is a mistake, which would
 //! otherwise do nothing, and say so to nobody.
 
+use busbar_channel::switches::Switch;
 use std::ffi::OsString;
 
 /// All that there are; docs/reference.md explains them.
@@ -65,7 +66,10 @@ fn mistaken(name: &str) -> Option<String> {
     let rest = name.strip_prefix("BUSBAR_")?;
     // Kubernetes gives these to each container, for a service that is called busbar.
     let of_a_service = ["SERVICE_", "PORT"].iter().any(|p| rest.starts_with(p));
-    if of_a_service || KNOWN.contains(&name) {
+    let switch = Switch::ALL
+        .iter()
+        .any(|s| s.name().eq_ignore_ascii_case(rest));
+    if of_a_service || switch || KNOWN.contains(&name) {
         return None;
     }
     let alike = |known: &&str| strsim::jaro_winkler(&known["BUSBAR_".len()..], rest);
@@ -164,6 +168,9 @@ mod tests {
             assert_eq!(mistaken(name), None);
         }
         let ours = |rest: &str| format!("BUSBAR_{rest}");
+        for switch in Switch::ALL {
+            assert_eq!(mistaken(&ours(&switch.name().to_uppercase())), None);
+        }
         assert_eq!(mistaken("PATH"), None);
         for other in ["SERVICE_HOST", "PORT_7400_TCP"].map(ours) {
             assert_eq!(mistaken(&other), None, "{other}");

@@ -592,26 +592,44 @@ fn a_kernel_that_is_tried_out_costs_its_end_and_its_results() {
     }
 }
 
+/// How often a program has made each call, which also says that nothing is wrong.
+fn calls_of(word: &str, variables: &[(&str, &str)]) -> impl Fn(&str) -> u64 + use<> {
+    let server = Server::start();
+    let mut c = remote(&server, Path::new(PROGRAM));
+    c.envs(variables.iter().copied());
+    let out = finished(c.arg(word).env("BUSBAR_STATS", "1"));
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(
+        said.contains("wrong: [0, 0]"),
+        "{word}, {variables:?}: {said}"
+    );
+    let v = stats(&out);
+    move |name| {
+        let mut rows = v["by_call"].as_array().expect("rows").iter();
+        let row = rows.find(|r| r["call"] == name);
+        row.map_or(0, |r| r["calls"].as_u64().expect("a number"))
+    }
+}
+
 #[test]
 fn long_parameters_that_come_again_travel_once() {
-    let server = Server::start();
-    for (off, again) in [(None, 4500..4900), (Some("0"), 0..1)] {
-        let mut c = remote(&server, Path::new(PROGRAM));
-        c.envs(off.map(|value| ("BUSBAR_REPEAT", value)));
-        let out = finished(c.arg("repeats").env("BUSBAR_STATS", "1"));
-        assert!(
-            String::from_utf8_lossy(&out.stdout).contains("wrong: [0, 0]"),
-            "{off:?}"
-        );
-        let v = stats(&out);
-        let of = |name: &str| {
-            let mut rows = v["by_call"].as_array().expect("rows").iter();
-            let row = rows.find(|r| r["call"] == name);
-            row.map_or(0, |r| r["calls"].as_u64().expect("a number"))
-        };
-        assert!(again.contains(&of("LaunchAgain")), "{off:?}: {v}");
+    for (value, again) in [("1", 4500..4900), ("0", 0..1)] {
+        let of = calls_of("repeats", &[("BUSBAR_REPEAT", value)]);
+        assert!(again.contains(&of("LaunchAgain")), "{}", of("LaunchAgain"));
         let all = of("LaunchKernel") + of("LaunchKept") + of("LaunchAgain");
         assert_eq!(all, 2 * 200 * 14);
+    }
+}
+
+#[test]
+fn page_locked_bytes_that_come_again_travel_once() {
+    for (value, again) in [("1", 480..510), ("0", 0..1)] {
+        let of = calls_of(
+            "copies_again",
+            &[("BUSBAR_REPEAT", value), ("BUSBAR_SHM", "0")],
+        );
+        assert!(again.contains(&of("CopyInAgain")), "{}", of("CopyInAgain"));
+        assert_eq!(of("CopyIn") + of("CopyInKept") + of("CopyInAgain"), 800);
     }
 }
 

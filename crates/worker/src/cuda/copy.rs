@@ -10,8 +10,9 @@ use crate::aside;
 use crate::staging::Arena;
 use busbar_channel::switches::Switch;
 use busbar_transport::Memory;
-use busbar_wire::generated::cuda::contract::MOST_READ;
+use busbar_wire::generated::cuda::contract::{COPY_BYTES, COPY_MOST, COPY_PLACES, MOST_READ};
 use busbar_wire::limits::BULK_CHUNK;
+use std::collections::HashMap;
 
 /// Makes the staging memory known to the driver, on a thread of its own: it takes some milliseconds
 /// that a program need not wait for. Until it is done copies are slower and nothing else.
@@ -51,6 +52,62 @@ pub fn copy_in(w: &mut Cuda, m: msg::CopyIn<'_>) -> Result {
         check(unsafe { w.cuMemcpyHtoDAsync_v2(dst, p.cast(), n, stream) })
     });
     has_read(w, kept, m.stream, rc)
+}
+
+/// Bytes that the client names by their places, in page-locked memory of which any number of copies
+/// may still read.
+#[derive(Default)]
+pub struct Again {
+    all: HashMap<u32, (Arc<Room>, usize)>,
+    bytes: usize,
+}
+
+impl Again {
+    /// There are to be so many bytes in a place, in the stead of what was there.
+    fn make_room(&mut self, place: u32, len: usize) -> Result<(), WireError> {
+        if place >= COPY_PLACES || len > COPY_BYTES as usize {
+            return Err(WireError::BadValue("place of bytes"));
+        }
+        let before = self.all.remove(&place).map_or(0, |(_, len)| len);
+        self.bytes = self.bytes - before + len;
+        match self.bytes > COPY_MOST as usize {
+            true => Err(WireError::BadValue("bytes that are kept")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Copies bytes that are kept, and keeps them until that is done.
+fn copy_kept(w: &mut Cuda, (dst, stream): (u64, u32), (room, n): (Arc<Room>, usize)) -> Result {
+    let here = w.here(stream);
+    w.stream(stream)?;
+    let dst = w.address(dst)?;
+    // SAFETY: page-locked memory of at least that size, which nobody writes while it is kept.
+    check(unsafe { w.cuMemcpyHtoDAsync_v2(dst, room.ptr as *const c_void, n, here.0) })?;
+    let done = Then::Release(Kept::Shared(room));
+    w.completer.after(here.0, here.1, done);
+    Ok(())
+}
+
+pub fn copy_in_kept(w: &mut Cuda, m: msg::CopyInKept<'_>) -> Result<(), Fail> {
+    let n = m.data.len();
+    w.copies.make_room(m.place, n)?;
+    // Where there is no such memory the client is told, and its next word of this place, too.
+    let room = room_for(w, n).inspect_err(|_| w.copies.bytes -= n)?;
+    // SAFETY: fresh memory of that size.
+    unsafe { std::ptr::copy_nonoverlapping(m.data.as_ptr(), room.ptr as *mut u8, n) };
+    w.copies.all.insert(m.place, (room.clone(), n));
+    Ok(copy_kept(w, (m.dst, m.stream), (room, n))?)
+}
+
+pub fn copy_in_again(w: &mut Cuda, m: msg::CopyInAgain) -> Result<(), Fail> {
+    let known = w.copies.all.get(&m.place).cloned();
+    // One that there was no memory for.
+    let none = match m.place < COPY_PLACES {
+        true => Fail::Code(CUDA_ERROR_OUT_OF_MEMORY),
+        false => WireError::BadValue("place of bytes").into(),
+    };
+    Ok(copy_kept(w, (m.dst, m.stream), known.ok_or(none)?)?)
 }
 
 /// Where a stream waits for bytes of the client's: the memory that they go to, and a word that

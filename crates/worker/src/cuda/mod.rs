@@ -128,6 +128,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         handles: handles::Handles::new(&setup.inventory),
         pointers: Vec::new(),
         repeats: Default::default(),
+        copies: Default::default(),
         current: 0,
         slab: None,
         incoming: setup.incoming,

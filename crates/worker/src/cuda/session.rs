@@ -3,7 +3,7 @@
 use super::prelude::*;
 use super::state::handles::{Body, Handles};
 use super::state::{execs, exports, given, listeners, mapped, segments, settled};
-use super::{blame, done, launch, mover, promised, turns};
+use super::{blame, copy, done, launch, mover, promised, turns};
 use crate::across::Links;
 use crate::ahead::Ahead;
 use crate::answer::Outcome;
@@ -39,6 +39,8 @@ pub struct Cuda {
     pub pointers: Vec<*mut c_void>,
     /// Parameters of launches that come again.
     pub repeats: launch::Kept,
+    /// Bytes of copies that come again.
+    pub copies: copy::Again,
     pub current: u32,
     /// The memory that the record being executed came in.
     pub slab: Option<Lent>,

@@ -117,6 +117,7 @@ fn main() {
         "own_streams" => threads::own_streams(&api),
         "small_stacks" => threads::small_stacks(&api),
         "repeats" => threads::repeats(&api),
+        "copies_again" => threads::copies_again(&api),
         "hole_in" => threads::holes(&api, false),
         "hole_out" => threads::holes(&api, true),
         "left" => copies::left(&api),

@@ -3,7 +3,7 @@
 
 use super::client::Client;
 use crate::cuda::state::handles::{id_in, server_in};
-use crate::cuda::state::repeats::{Repeats, Sent};
+use crate::cuda::state::repeats::{Places, Repeats, Sent};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
@@ -31,9 +31,9 @@ thread_local! {
     static AGAIN: Cell<bool> = const { Cell::new(false) };
     /// Memory in which parameters are put together.
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    /// By client: what its worker keeps of this thread's launches; none where others have all
-    /// places.
-    static REPEATS: RefCell<Vec<(*const Client, Option<Repeats>)>> =
+    /// By client: what its worker keeps of this thread's, and of which kind; none where others have
+    /// all places.
+    static REPEATS: RefCell<Vec<(*const Places, Option<Repeats>)>> =
         const { RefCell::new(Vec::new()) };
     /// Whether this thread is in a listener, whose own errors must not make it wait for itself.
     static LISTENING: Cell<bool> = const { Cell::new(false) };
@@ -90,17 +90,17 @@ pub fn put_scratch(mut scratch: Vec<u8>) {
     let _ = SCRATCH.try_with(|s| s.set(scratch));
 }
 
-/// How parameters of a launch by this thread are sent.
-pub fn look(client: &'static Client, params: &[u8]) -> Sent {
-    let look = |all: &RefCell<Vec<(*const Client, Option<Repeats>)>>| {
+/// How bytes of this thread's are sent to where such are kept.
+pub fn look(of: &'static Places, bytes: &[u8]) -> Sent {
+    let look = |all: &RefCell<Vec<(*const Places, Option<Repeats>)>>| {
         let mut all = all.borrow_mut();
-        let of = all.iter().position(|r| std::ptr::eq(r.0, client));
-        let of = of.unwrap_or_else(|| {
-            all.push((client, Repeats::new(&client.state.repeats)));
+        let known = all.iter().position(|r| std::ptr::eq(r.0, of));
+        let known = known.unwrap_or_else(|| {
+            all.push((of, Repeats::new(of)));
             all.len() - 1
         });
-        let repeats = all[of].1.as_mut();
-        repeats.map_or(Sent::Plain, |r| r.look(params))
+        let repeats = all[known].1.as_mut();
+        repeats.map_or(Sent::Plain, |r| r.look(bytes))
     };
     // A thread that ends may launch still.
     REPEATS.try_with(look).unwrap_or(Sent::Plain)

@@ -152,6 +152,17 @@ unsafe fn queue_to_device(
     if unsafe { ring::to_device(cx, dst, src, len, stream)? } {
         return Ok(before);
     }
+    // SAFETY: the caller's bytes.
+    if pinned
+        && transfer::again(
+            cx,
+            dst,
+            unsafe { std::slice::from_raw_parts(src, len) },
+            stream,
+        )?
+    {
+        return Ok(before);
+    }
     // SAFETY: passed on to the caller.
     unsafe {
         if pinned || len >= transfer::SEND_IN_PLACE {

@@ -349,7 +349,7 @@ unsafe fn queue_long(
     let mut packed = thread::take_scratch();
     // SAFETY: passed on to the caller.
     unsafe { pack(f, params, &mut packed) };
-    let sent = thread::look(cx.client, &packed);
+    let sent = thread::look(&cx.state().kept.parameters, &packed);
     let (op, place) = match sent {
         Sent::Plain => (op::LAUNCH_KERNEL, None),
         Sent::Kept(place) => (op::LAUNCH_KEPT, Some(place)),

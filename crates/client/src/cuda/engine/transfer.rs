@@ -1,12 +1,15 @@
 //! Bytes on their way between the program's memory and the device's, over the connection.
 
 use super::prelude::*;
+use crate::cuda::call::thread;
 use crate::cuda::state::order::Order;
+use crate::cuda::state::repeats::Sent;
 use crate::cuda::state::rows::HostBox;
 use crate::progress::Progress;
 use busbar_channel::Bulk;
 use busbar_transport::Memory;
 use busbar_wire::codec::Request;
+use busbar_wire::generated::cuda::contract::COPY_BYTES;
 use busbar_wire::limits::BULK_CHUNK as CHUNK;
 
 /// From this size on it is cheaper to send pageable memory in place and wait until it has gone out
@@ -179,6 +182,29 @@ pub fn queue(cx: Cx, dst: u64, bytes: &[u8], stream: u32) -> Result<()> {
         dst += data.len() as u64;
     }
     Ok(())
+}
+
+/// Queues bytes of page-locked memory that the worker has already, or is to keep: lists of addresses
+/// that a training copies at every step. Says whether it did.
+pub fn again(cx: Cx, dst: u64, bytes: &[u8], stream: u32) -> Result<bool> {
+    if !cx.client.session.keeps || bytes.len() > COPY_BYTES as usize {
+        return Ok(false);
+    }
+    match thread::look(&cx.state().kept.copies, bytes) {
+        Sent::Plain => return Ok(false),
+        Sent::Kept(place) => {
+            let data = &[][..];
+            let m = msg::CopyInKept {
+                dst,
+                stream,
+                place,
+                data,
+            };
+            cx.send_bulk(&m, Bulk::Copy(bytes))?;
+        }
+        Sent::Again(place) => cx.send(&msg::CopyInAgain { dst, stream, place })?,
+    }
+    Ok(true)
 }
 
 /// Fetches bytes from the device, over the connection, and waits for them.

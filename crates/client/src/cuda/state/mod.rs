@@ -103,8 +103,8 @@ pub struct State {
     pub spares: Spares,
     /// What programs have advised about managed memory.
     pub advised: Mutex<Advised>,
-    /// Where the worker keeps parameters of launches.
-    pub repeats: repeats::Places,
+    /// Where the worker keeps parameters of launches, and bytes that are copied.
+    pub kept: repeats::Kept,
     /// Kernels and functions by id.
     pub functions: Side<Function>,
     /// What was set on functions for launches as before CUDA 4.

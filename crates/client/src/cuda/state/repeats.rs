@@ -1,21 +1,58 @@
-//! Parameters of launches that the worker has already.
+//! What the worker has already: parameters of launches, and bytes of page-locked memory.
 //!
-//! Kernels that work on many tensors at once take 4 KiB of parameters, and an optimizer gives them
-//! the same at every step. Each thread has places for those at the worker, which its own records
-//! alone fill and name: they run in the thread's order.
+//! Kernels that work on many tensors at once take 4 KiB of parameters, or lists of addresses that
+//! are copied to the device for them, and a training gives them the same at every step. Each thread
+//! has places for those at the worker, which its own records alone fill and name: they run in the
+//! thread's order.
 
 use super::prelude::*;
-use busbar_wire::generated::cuda::contract::{KEPT_BYTES, KEPT_MOST, KEPT_PLACES};
+use busbar_wire::generated::cuda::contract::{
+    COPY_BYTES, COPY_MOST, COPY_PLACES, KEPT_BYTES, KEPT_MOST, KEPT_PLACES,
+};
 
-/// Shorter parameters are sent each time.
+/// What is kept of one kind.
+struct Rule {
+    /// What is shorter or longer is sent each time.
+    least: usize,
+    longest: usize,
+    /// Places that there are, and that a thread has.
+    places: u32,
+    each: u32,
+    /// Bytes of all together.
+    most: usize,
+    /// So many words stand for all bytes, until these have come twice; all words where it is 0.
+    sample: usize,
+}
+
+/// Parameters of launches, which are short: one look at each byte is cheap.
+const PARAMETERS: Rule = Rule {
+    least: LONG as usize,
+    longest: KEPT_BYTES as usize,
+    places: KEPT_PLACES,
+    each: KEPT_PLACES / 8,
+    most: KEPT_MOST as usize,
+    sample: 0,
+};
+
+/// Bytes of page-locked memory that are copied to a device.
+const COPIES: Rule = Rule {
+    least: 4097,
+    longest: COPY_BYTES as usize,
+    places: COPY_PLACES,
+    each: COPY_PLACES / 8,
+    most: COPY_MOST as usize,
+    sample: 32,
+};
+
+/// Parameters that are shorter are sent each time.
 pub const LONG: u32 = 512;
-/// Places that a thread has.
-const EACH: u32 = 8192;
-const _: () = assert!(KEPT_PLACES.is_multiple_of(EACH));
+
+/// How often the same few words may turn out to stand for other bytes.
+const STRIKES: u32 = 3;
 
 /// The places of a session at its worker, of which threads take some.
-#[derive(Default)]
 pub struct Places {
+    rule: &'static Rule,
     begun: AtomicU32,
     /// Those of threads that have ended, and how many bytes are kept there.
     free: Mutex<Vec<(u32, Vec<Place>)>>,
@@ -24,23 +61,50 @@ pub struct Places {
 }
 
 impl Places {
+    fn new(rule: &'static Rule) -> Self {
+        Self {
+            rule,
+            begun: AtomicU32::new(0),
+            free: Mutex::default(),
+            kept: AtomicUsize::new(0),
+        }
+    }
+
     /// Places for a thread, with what is kept there; `None` when others have all.
     fn take(&self) -> Option<(u32, Vec<Place>)> {
         lock(&self.free).pop().or_else(|| {
-            let next = |n: u32| (n < KEPT_PLACES / EACH).then_some(n + 1);
+            let Rule { places, each, .. } = *self.rule;
+            let next = |n: u32| (n < places / each).then_some(n + 1);
             let begun = &self.begun;
             let number = begun.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next);
-            let empty = || (0..EACH).map(|_| Place::default()).collect();
-            number.ok().map(|n| (n * EACH, empty()))
+            let empty = || (0..each).map(|_| Place::default()).collect();
+            number.ok().map(|n| (n * each, empty()))
         })
     }
 
     /// Whether that many bytes more may be kept in the place of others.
     fn grow(&self, more: usize, less: usize) -> bool {
-        let grown = |n: usize| (n + more - less <= KEPT_MOST as usize).then(|| n + more - less);
+        let grown = |n: usize| (n + more - less <= self.rule.most).then(|| n + more - less);
         let kept = &self.kept;
         kept.fetch_update(Ordering::AcqRel, Ordering::Relaxed, grown)
             .is_ok()
+    }
+}
+
+/// All that a session's worker keeps.
+pub struct Kept {
+    /// Parameters of launches.
+    pub parameters: Places,
+    /// Bytes that are copied to devices.
+    pub copies: Places,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self {
+            parameters: Places::new(&PARAMETERS),
+            copies: Places::new(&COPIES),
+        }
     }
 }
 
@@ -53,11 +117,13 @@ struct Place {
     bytes: Box<[u8]>,
     /// How many bytes the worker has here: perhaps of others.
     held: usize,
-    /// The thread's count of parameters when these were last looked up.
+    /// The thread's count of lookups when these were last looked up.
     used: u64,
+    /// How often other bytes had the same hash.
+    strikes: u32,
 }
 
-/// How parameters are sent.
+/// How bytes are sent.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum Sent {
     /// As they are.
@@ -72,7 +138,7 @@ pub enum Sent {
 pub struct Repeats {
     first: u32,
     places: Vec<Place>,
-    /// How many parameters have been looked up.
+    /// How often something has been looked up.
     count: u64,
     of: &'static Places,
 }
@@ -101,49 +167,71 @@ impl Repeats {
         })
     }
 
-    /// How these parameters are sent. What comes for the second time is kept: most that comes once
+    /// How these bytes are sent. What comes for the second time is kept: most that comes once
     /// never comes again.
-    pub fn look(&mut self, params: &[u8]) -> Sent {
-        let n = params.len();
-        if n < LONG as usize || n > KEPT_BYTES as usize {
+    pub fn look(&mut self, bytes: &[u8]) -> Sent {
+        let rule = self.of.rule;
+        let n = bytes.len();
+        if n < rule.least || n > rule.longest {
             return Sent::Plain;
         }
         self.count += 1;
-        let hash = hash(params);
+        let hash = match rule.sample {
+            0 => hash(bytes),
+            words => sample(bytes, words),
+        };
         // Each has two places where it may be.
-        let at = (hash >> 32) as usize % (EACH as usize / 2) * 2;
+        let at = (hash >> 32) as usize % (rule.each as usize / 2) * 2;
         let Some(i) = (at..at + 2).find(|i| self.places[*i].hash == hash) else {
             self.note(at, hash);
             return Sent::Plain;
         };
         let p = &mut self.places[i];
         p.used = self.count;
-        if *p.bytes == *params {
+        if *p.bytes == *bytes {
+            p.strikes = 0;
             return Sent::Again(self.first + i as u32);
         }
-        // Of two with one hash the first stays.
-        if !p.bytes.is_empty() || !self.of.grow(n, p.held) {
+        // What changes each time, but for the words that stand for it, is not worth a place.
+        if !p.bytes.is_empty() {
+            p.strikes += 1;
+        }
+        if p.strikes > STRIKES || !self.of.grow(n, p.held) {
             return Sent::Plain;
         }
-        (p.bytes, p.held) = (params.into(), n);
+        (p.bytes, p.held) = (bytes.into(), n);
         Sent::Kept(self.first + i as u32)
     }
 
     /// Notes what came for the first time, where nothing is kept that came lately.
     fn note(&mut self, at: usize, hash: u64) {
-        let oldest = self.count.saturating_sub(2 * u64::from(EACH));
+        let oldest = self.count.saturating_sub(2 * u64::from(self.of.rule.each));
         let places = &mut self.places[at..at + 2];
         let free = |p: &&mut Place| p.bytes.is_empty() || p.used < oldest;
         if let Some(p) = places.iter_mut().filter(free).min_by_key(|p| p.used) {
             (p.hash, p.bytes, p.used) = (hash, Box::default(), self.count);
+            p.strikes = 0;
         }
     }
 }
 
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+fn mix(h: u64, word: u64) -> u64 {
+    (h ^ word).wrapping_mul(ODD).rotate_left(29)
+}
+
+/// A hash of so many words, which lie evenly among the bytes, and of the length.
+fn sample(bytes: &[u8], words: usize) -> u64 {
+    let (all, _) = bytes.as_chunks::<8>();
+    let each = all.iter().step_by(all.len().div_ceil(words).max(1));
+    let last = all.last().into_iter();
+    let each = each.chain(last).map(|w| u64::from_ne_bytes(*w));
+    mix(each.fold(bytes.len() as u64, mix), ODD) | 1
+}
+
 /// A hash of all bytes. It decides nothing alone: what is sent by its place is compared.
 fn hash(bytes: &[u8]) -> u64 {
-    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mix = |h: u64, word: u64| (h ^ word).wrapping_mul(ODD).rotate_left(29);
     let (words, rest) = bytes.as_chunks::<8>();
     let mut each = [1u64, 2, 3, 4];
     let (fours, left) = words.as_chunks::<4>();
@@ -167,8 +255,10 @@ fn hash(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
+    const EACH: u32 = PARAMETERS.each;
+
     fn places() -> &'static Places {
-        Box::leak(Box::default())
+        Box::leak(Box::new(Places::new(&PARAMETERS)))
     }
 
     fn params(n: usize, seed: u64) -> Vec<u8> {
@@ -271,5 +361,31 @@ mod tests {
             kept <= KEPT_MOST as usize && kept > KEPT_MOST as usize * 9 / 10,
             "{kept}"
         );
+    }
+
+    #[test]
+    fn of_bytes_that_are_copied_a_few_words_are_looked_at_first() {
+        let of = Box::leak(Box::new(Places::new(&COPIES)));
+        let mut r = Repeats::new(of).unwrap();
+        let a = params(100_000, 1);
+        assert_eq!(r.look(&a), Sent::Plain);
+        let Sent::Kept(place) = r.look(&a) else {
+            panic!("it has come twice")
+        };
+        assert_eq!(r.look(&a), Sent::Again(place));
+        // A byte that none of the words has, so that other bytes are taken for these: they are kept
+        // in their stead, and never taken for them.
+        let mut near = a.clone();
+        near[9] ^= 1;
+        assert_eq!(r.look(&near), Sent::Kept(place));
+        assert_eq!(r.look(&near), Sent::Again(place));
+        // What changes so each time is soon sent each time.
+        let changing = (0..20u8).map(|i| {
+            near[9] = i;
+            r.look(&near)
+        });
+        let kept = changing.filter(|s| matches!(s, Sent::Kept(_))).count();
+        assert!(kept <= STRIKES as usize, "{kept}");
+        assert_eq!(r.look(&a[..4096]), Sent::Plain);
     }
 }

@@ -18,6 +18,13 @@ pub const KEPT_BYTES: u32 = 8 << 10;
 
 pub const KEPT_MOST: u32 = 32 << 20;
 
+/// The same of bytes that are copied to devices.
+pub const COPY_PLACES: u32 = 1 << 13;
+
+pub const COPY_BYTES: u32 = 512 << 10;
+
+pub const COPY_MOST: u32 = 32 << 20;
+
 /// The most bytes of the program's memory that a copy asks for when its turn has come: the worker
 /// has page-locked memory for each such copy.
 pub const MOST_READ: u64 = 16 << 20;

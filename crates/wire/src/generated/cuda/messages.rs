@@ -758,6 +758,91 @@ impl<'a> Request<'a> for CopyIn<'a> {
     }
 }
 
+/// As `CopyIn`, whose bytes are kept in a place, in the stead of what was there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CopyInKept<'a> {
+    pub dst: u64,
+    pub stream: u32,
+    pub place: u32,
+    pub data: &'a [u8],
+}
+
+impl<'a> Message<'a> for CopyInKept<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.dst);
+        w.u32(self.stream);
+        w.u32(self.place);
+        w.raw(self.data);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            dst: r.u64()?,
+            stream: r.u32()?,
+            place: r.u32()?,
+            data: r.rest(),
+        })
+    }
+}
+
+impl<'a> Request<'a> for CopyInKept<'a> {
+    const OP: u16 = op::COPY_IN_KEPT;
+    const NAME: &'static str = "CopyInKept";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn on_stream(&self) -> Option<u32> {
+        Some(self.stream)
+    }
+}
+
+/// A copy of the bytes that are kept in a place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CopyInAgain {
+    pub dst: u64,
+    pub stream: u32,
+    pub place: u32,
+}
+
+impl<'a> Message<'a> for CopyInAgain {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.dst);
+        w.u32(self.stream);
+        w.u32(self.place);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            dst: r.u64()?,
+            stream: r.u32()?,
+            place: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for CopyInAgain {
+    const OP: u16 = op::COPY_IN_AGAIN;
+    const NAME: &'static str = "CopyInAgain";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn on_stream(&self) -> Option<u32> {
+        Some(self.stream)
+    }
+}
+
 /// A box of the program's memory goes to the device, or into an array, that work before may still
 /// write: when the stream has come so far, it is asked for by this token, and comes packed as
 /// `CALLBACK_BYTES`.
@@ -2578,6 +2663,27 @@ mod tests {
         }
     }
 
+    impl Sample for CopyInKept<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                dst: g.u64(),
+                stream: g.u32(),
+                place: g.u32(),
+                data: g.bytes(),
+            }
+        }
+    }
+
+    impl Sample for CopyInAgain {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                dst: g.u64(),
+                stream: g.u32(),
+                place: g.u32(),
+            }
+        }
+    }
+
     impl Sample for CopyInLater<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -3077,6 +3183,8 @@ mod tests {
         check::<UnshareHost>(false);
         check::<CopyShared>(false);
         check::<CopyIn<'static>>(true);
+        check::<CopyInKept<'static>>(true);
+        check::<CopyInAgain>(false);
         check::<CopyInLater<'static>>(false);
         check::<StreamGate>(false);
         check::<CopyOut>(false);

@@ -258,6 +258,8 @@ pub mod op {
     pub const LINK_IN: u16 = 0x8039;
     pub const LINK_LAND: u16 = 0x803a;
     pub const LINK_END: u16 = 0x803b;
+    pub const COPY_IN_KEPT: u16 = 0x803c;
+    pub const COPY_IN_AGAIN: u16 = 0x803d;
     pub const LIBRARY_LOAD: u16 = 0x8040;
     pub const LIBRARY_LOAD_NOW: u16 = 0x8041;
     pub const LIBRARY_KERNEL: u16 = 0x8042;
@@ -674,6 +676,8 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::LINK_IN, "LinkIn"),
     (op::LINK_LAND, "LinkLand"),
     (op::LINK_END, "LinkEnd"),
+    (op::COPY_IN_KEPT, "CopyInKept"),
+    (op::COPY_IN_AGAIN, "CopyInAgain"),
     (op::LIBRARY_LOAD, "LibraryLoad"),
     (op::LIBRARY_LOAD_NOW, "LibraryLoadNow"),
     (op::LIBRARY_KERNEL, "LibraryKernel"),

@@ -168,6 +168,22 @@ pub(super) fn copy_in(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     w.answer(given)
 }
 
+pub(super) fn copy_in_kept(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::CopyInKept::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::copy::copy_in_kept(w, m);
+    w.answer(given)
+}
+
+pub(super) fn copy_in_again(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::CopyInAgain::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::copy::copy_in_again(w, m);
+    w.answer(given)
+}
+
 pub(super) fn copy_in_later(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CopyInLater::decode(&mut r)?;

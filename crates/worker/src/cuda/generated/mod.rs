@@ -179,6 +179,8 @@ pub fn dispatch(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
         op::UNSHARE_HOST => messages::unshare_host(w, body),
         op::COPY_SHARED => messages::copy_shared(w, body),
         op::COPY_IN => messages::copy_in(w, body),
+        op::COPY_IN_KEPT => messages::copy_in_kept(w, body),
+        op::COPY_IN_AGAIN => messages::copy_in_again(w, body),
         op::COPY_IN_LATER => messages::copy_in_later(w, body),
         op::STREAM_GATE => messages::stream_gate(w, body),
         op::COPY_OUT => messages::copy_out(w, body),

@@ -96,6 +96,62 @@ pub fn repeats(api: &Api) {
     println!("wrong: {wrong:?}");
 }
 
+/// Copies of page-locked memory whose bytes come again and again, from two threads at once. What a
+/// copy reads may change once it is done.
+pub fn copies_again(api: &Api) {
+    const N: usize = 50_000;
+    let ctx = api.made("cuCtxCreate_v2", &[0, 0]);
+    let run = move |of: u8| {
+        assert_eq!(api.call("cuCtxSetCurrent", &[ctx]), 0);
+        let stream = api.made("cuStreamCreate", &[1]);
+        let p = api.made("cuMemAlloc_v2", &[N as u64 * 4]);
+        let host = api.made("cuMemHostAlloc", &[N as u64 * 4, 0]);
+        let mut wrong = 0;
+        for round in 0..100u32 {
+            // Three that are the same each time, the last of which begins to change in one byte.
+            let bytes = |i: usize| {
+                let mut b: Vec<u8> = (0..N).map(|k| (k * (i + 3)) as u8 ^ of).collect();
+                if i == 2 && round > 50 {
+                    b[N - 13] = round as u8;
+                }
+                if i == 3 {
+                    b.fill(round as u8);
+                }
+                b
+            };
+            for i in 0..4 {
+                let (from, to) = (host + (i * N) as u64, p + (i * N) as u64);
+                // SAFETY: page-locked memory of that size, which no copy reads any more.
+                let place = unsafe { std::slice::from_raw_parts_mut(from as *mut u8, N) };
+                place.copy_from_slice(&bytes(i));
+                assert_eq!(
+                    api.call("cuMemcpyHtoDAsync_v2", &[to, from, N as u64, stream]),
+                    0
+                );
+            }
+            assert_eq!(api.call("cuStreamSynchronize", &[stream]), 0);
+            for i in 0..4 {
+                let mut back = vec![0u8; N];
+                let from = p + (i * N) as u64;
+                assert_eq!(
+                    api.call(
+                        "cuMemcpyDtoH_v2",
+                        &[back.as_mut_ptr() as u64, from, N as u64]
+                    ),
+                    0
+                );
+                wrong += usize::from(back != bytes(i));
+            }
+        }
+        wrong
+    };
+    let wrong = std::thread::scope(|s| {
+        let other = s.spawn(|| run(1));
+        [run(0), other.join().expect("it ends")]
+    });
+    println!("wrong: {wrong:?}");
+}
+
 /// All kinds of calls from threads with as little stack as programs give them.
 pub fn small_stacks(api: &Api) {
     let ctx = api.made("cuCtxCreate_v2", &[0, 0]);
