@@ -24,6 +24,9 @@ export HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET
 export HOROVOD_WITHOUT_MPI=1 HOROVOD_WITH_GLOO=1 HOROVOD_BUILD_CUDA_CC_LIST=${ARCHITECTURE:-90}
 export CMAKE_POLICY_VERSION_MINIMUM=3.5 MAKEFLAGS=${MAKEFLAGS:--j$(nproc)}
 # Its headers lack some that newer libraries do not bring along any more.
-export CXXFLAGS="-include string -include stdexcept -include cstdint -include functional -include memory ${CXXFLAGS:-}"
+for header in string stdexcept cstdint functional memory; do
+  CXXFLAGS="-include $header ${CXXFLAGS:-}"
+done
+export CXXFLAGS
 python3 -m pip wheel -q --no-build-isolation --no-deps --no-index -w "$out" .
 ls -l "$out"

@@ -5,7 +5,7 @@ use busbar_channel::switches::Switch;
 use std::ffi::OsString;
 
 /// All that there are; docs/reference.md explains them.
-const KNOWN: [&str; 50] = [
+const KNOWN: [&str; 51] = [
     "BUSBAR_CONFIG",
     "BUSBAR_CONNECT_TIMEOUT",
     "BUSBAR_CUT",
@@ -37,6 +37,7 @@ const KNOWN: [&str; 50] = [
     "BUSBAR_RDMA",
     "BUSBAR_RDMA_DEVICE",
     "BUSBAR_RDMA_PLAINTEXT",
+    "BUSBAR_REPEAT",
     "BUSBAR_RESUME_TIMEOUT",
     "BUSBAR_SEED",
     "BUSBAR_SEEDS",
@@ -90,7 +91,7 @@ const SECONDS: [&str; 5] = [
 ];
 
 /// Those that are 0 or 1.
-const SWITCHES: [&str; 10] = [
+const SWITCHES: [&str; 11] = [
     "BUSBAR_IDLE",
     "BUSBAR_LINKS",
     "BUSBAR_LOCAL",
@@ -98,6 +99,7 @@ const SWITCHES: [&str; 10] = [
     "BUSBAR_POLL",
     "BUSBAR_QUEUE",
     "BUSBAR_RANKS",
+    "BUSBAR_REPEAT",
     "BUSBAR_SHM",
     "BUSBAR_SIDE",
     "BUSBAR_STATS",

@@ -10,9 +10,8 @@ use crate::aside;
 use crate::staging::Arena;
 use busbar_channel::switches::Switch;
 use busbar_transport::Memory;
-use busbar_wire::generated::cuda::contract::{COPY_BYTES, COPY_MOST, COPY_PLACES, MOST_READ};
+use busbar_wire::generated::cuda::contract::MOST_READ;
 use busbar_wire::limits::BULK_CHUNK;
-use std::collections::HashMap;
 
 /// Makes the staging memory known to the driver, on a thread of its own: it takes some milliseconds
 /// that a program need not wait for. Until it is done copies are slower and nothing else.
@@ -54,29 +53,6 @@ pub fn copy_in(w: &mut Cuda, m: msg::CopyIn<'_>) -> Result {
     has_read(w, kept, m.stream, rc)
 }
 
-/// Bytes that the client names by their places, in page-locked memory of which any number of copies
-/// may still read.
-#[derive(Default)]
-pub struct Again {
-    all: HashMap<u32, (Arc<Room>, usize)>,
-    bytes: usize,
-}
-
-impl Again {
-    /// There are to be so many bytes in a place, in the stead of what was there.
-    fn make_room(&mut self, place: u32, len: usize) -> Result<(), WireError> {
-        if place >= COPY_PLACES || len > COPY_BYTES as usize {
-            return Err(WireError::BadValue("place of bytes"));
-        }
-        let before = self.all.remove(&place).map_or(0, |(_, len)| len);
-        self.bytes = self.bytes - before + len;
-        match self.bytes > COPY_MOST as usize {
-            true => Err(WireError::BadValue("bytes that are kept")),
-            false => Ok(()),
-        }
-    }
-}
-
 /// Copies bytes that are kept, and keeps them until that is done.
 fn copy_kept(w: &mut Cuda, (dst, stream): (u64, u32), (room, n): (Arc<Room>, usize)) -> Result {
     let here = w.here(stream);
@@ -91,23 +67,20 @@ fn copy_kept(w: &mut Cuda, (dst, stream): (u64, u32), (room, n): (Arc<Room>, usi
 
 pub fn copy_in_kept(w: &mut Cuda, m: msg::CopyInKept<'_>) -> Result<(), Fail> {
     let n = m.data.len();
-    w.copies.make_room(m.place, n)?;
+    w.kept_bytes.clear(m.place, n)?;
     // Where there is no such memory the client is told, and its next word of this place, too.
-    let room = room_for(w, n).inspect_err(|_| w.copies.bytes -= n)?;
+    let room = room_for(w, n)?;
     // SAFETY: fresh memory of that size.
     unsafe { std::ptr::copy_nonoverlapping(m.data.as_ptr(), room.ptr as *mut u8, n) };
-    w.copies.all.insert(m.place, (room.clone(), n));
+    w.kept_bytes.put(m.place, (room.clone(), n));
     Ok(copy_kept(w, (m.dst, m.stream), (room, n))?)
 }
 
 pub fn copy_in_again(w: &mut Cuda, m: msg::CopyInAgain) -> Result<(), Fail> {
-    let known = w.copies.all.get(&m.place).cloned();
+    let known = w.kept_bytes.get(m.place)?;
     // One that there was no memory for.
-    let none = match m.place < COPY_PLACES {
-        true => Fail::Code(CUDA_ERROR_OUT_OF_MEMORY),
-        false => WireError::BadValue("place of bytes").into(),
-    };
-    Ok(copy_kept(w, (m.dst, m.stream), known.ok_or(none)?)?)
+    let known = known.ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
+    Ok(copy_kept(w, (m.dst, m.stream), known)?)
 }
 
 /// Where a stream waits for bytes of the client's: the memory that they go to, and a word that

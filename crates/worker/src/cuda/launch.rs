@@ -5,9 +5,7 @@ use super::graph_host::attach;
 use super::prelude::*;
 use super::promised::Promised;
 use super::state::host_node::{HostNode, host_node};
-use busbar_wire::generated::cuda::contract::{KEPT_BYTES, KEPT_MOST, KEPT_PLACES};
 use busbar_wire::promise::{MAYBE_CAPTURED, STREAM_CALLBACK};
-use std::collections::HashMap;
 
 const COOPERATIVE: u32 = 1;
 const EXTRA_END: usize = 0;
@@ -105,32 +103,8 @@ pub fn launch_kernel(w: &mut Cuda, m: msg::LaunchKernel<'_>) -> Result {
     try_launch(w, &m, &mut Vec::new())
 }
 
-/// Parameters that the client names by their places.
-#[derive(Default)]
-pub struct Kept {
-    all: HashMap<u32, Box<[u8]>>,
-    bytes: usize,
-}
-
-impl Kept {
-    /// Keeps them, in the stead of what was there.
-    fn put(&mut self, place: u32, params: &[u8]) -> Result<(), WireError> {
-        let before = self.all.get(&place).map_or(0, |p| p.len());
-        let bytes = self.bytes - before + params.len();
-        if place >= KEPT_PLACES || params.len() > KEPT_BYTES as usize {
-            return Err(WireError::BadValue("place of parameters"));
-        }
-        if bytes > KEPT_MOST as usize {
-            return Err(WireError::BadValue("bytes of parameters"));
-        }
-        self.all.insert(place, params.into());
-        self.bytes = bytes;
-        Ok(())
-    }
-}
-
 pub fn launch_kept(w: &mut Cuda, m: msg::LaunchKept<'_>) -> Result<(), Fail> {
-    w.repeats.put(m.place, m.params)?;
+    w.kept_parameters.put(m.place, m.params)?;
     let m = msg::LaunchKernel {
         function: m.function,
         stream: m.stream,
@@ -146,8 +120,7 @@ pub fn launch_kept(w: &mut Cuda, m: msg::LaunchKept<'_>) -> Result<(), Fail> {
 
 pub fn launch_again(w: &mut Cuda, m: msg::LaunchAgain<'_>) -> Result<(), Fail> {
     // Taken out for the length of the call.
-    let kept = w.repeats.all.get_mut(&m.place).map(std::mem::take);
-    let params = kept.ok_or(WireError::BadValue("place of parameters"))?;
+    let params = w.kept_parameters.take(m.place)?;
     let launch = msg::LaunchKernel {
         function: m.function,
         stream: m.stream,
@@ -159,7 +132,7 @@ pub fn launch_again(w: &mut Cuda, m: msg::LaunchAgain<'_>) -> Result<(), Fail> {
         params: &params,
     };
     let done = try_launch(w, &launch, &mut Vec::new());
-    w.repeats.all.insert(m.place, params);
+    w.kept_parameters.put_back(m.place, params);
     Ok(done?)
 }
 

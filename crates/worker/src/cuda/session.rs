@@ -2,8 +2,9 @@
 
 use super::prelude::*;
 use super::state::handles::{Body, Handles};
+use super::state::repeats;
 use super::state::{execs, exports, given, listeners, mapped, segments, settled};
-use super::{blame, copy, done, launch, mover, promised, turns};
+use super::{blame, done, mover, promised, turns};
 use crate::across::Links;
 use crate::ahead::Ahead;
 use crate::answer::Outcome;
@@ -37,10 +38,9 @@ pub struct Cuda {
     pub handles: Handles,
     /// Pointers to the parameters of the launch in progress.
     pub pointers: Vec<*mut c_void>,
-    /// Parameters of launches that come again.
-    pub repeats: launch::Kept,
-    /// Bytes of copies that come again.
-    pub copies: copy::Again,
+    /// What comes again, and is named by its place.
+    pub kept_parameters: repeats::Parameters,
+    pub kept_bytes: repeats::Copies,
     pub current: u32,
     /// The memory that the record being executed came in.
     pub slab: Option<Lent>,

@@ -336,7 +336,8 @@ pub unsafe fn queue(
     Ok(0)
 }
 
-/// Queues a launch with long parameters: the worker may have them already.
+/// Queues a launch with long parameters, as a `LaunchKernel`, or as a `LaunchKept` or `LaunchAgain`
+/// where the worker is to keep them, or has them already.
 ///
 /// # Safety
 /// As for [`queue`].

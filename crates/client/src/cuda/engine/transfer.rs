@@ -184,8 +184,8 @@ pub fn queue(cx: Cx, dst: u64, bytes: &[u8], stream: u32) -> Result<()> {
     Ok(())
 }
 
-/// Queues bytes of page-locked memory that the worker has already, or is to keep: lists of addresses
-/// that a training copies at every step. Says whether it did.
+/// Queues bytes of page-locked memory that the worker has already, or is to keep: lists of
+/// addresses that a training copies at every step. Says whether it did.
 pub fn again(cx: Cx, dst: u64, bytes: &[u8], stream: u32) -> Result<bool> {
     if !cx.client.session.keeps || bytes.len() > COPY_BYTES as usize {
         return Ok(false);

@@ -10,6 +10,7 @@ pub mod listeners;
 pub mod mapped;
 pub mod mirrors;
 mod prelude;
+pub mod repeats;
 pub mod segments;
 pub mod settled;
 pub mod twins;
