@@ -89,7 +89,7 @@ def training(torch, network, optimizer, inputs, rights, precision):
     wide = precision == "fp32"
 
     def step():
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         context = contextlib.nullcontext() if wide else torch.autocast(device, torch.bfloat16)
         with context:
             loss = loss_of(torch, network, inputs, rights)

@@ -36,7 +36,7 @@ def measure(args):
     """Runs everything; returns the result for the JSON file."""
     started, by_count, network = nccl.now(), {}, args.network or "resnet50"
     rest = ["--horovod", "--batch", "32", "--precision", "fp32"] if args.table == "horovod" else []
-    rest += ["--network", network]
+    rest += ["--trains", network]
     if args.smoke:
         rest += ["--warmup", "1", "--batches", "1", "--iterations", "2"]
     for n in counts(args):

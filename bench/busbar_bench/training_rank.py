@@ -71,7 +71,7 @@ def main(argv=None):
     """Trains; prints a JSON line at the end."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--horovod", action="store_true")
-    parser.add_argument("--network", default="resnet50", choices=networks.KINDS)
+    parser.add_argument("--trains", dest="network", default="resnet50", choices=networks.KINDS)
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
     parser.add_argument("--batch", type=int, help="of each rank")
     parser.add_argument("--warmup", type=int, default=10)

@@ -4,7 +4,7 @@ use super::accesses;
 use super::cx::Cx;
 use super::fault;
 use crate::cuda::state::area::{ANY, Change, Pages};
-use crate::cuda::state::shadows::Far;
+use crate::cuda::state::shadows::{Far, Suspects};
 use busbar_abi::cuda::*;
 use busbar_wire::codec::Request as _;
 use busbar_wire::generated::cuda as msg;
@@ -112,9 +112,12 @@ impl Far for Cx {
         }
     }
 
-    fn may_be_address(&self, word: u64) -> bool {
+    fn suspects(&self) -> Suspects {
         let shadows = &self.state().shadows;
-        shadows.is_host_memory_known() && shadows.may_be_host_memory(word)
+        match shadows.is_host_memory_known() {
+            true => shadows.suspects(),
+            false => Suspects::default(),
+        }
     }
 
     fn open(&self, src: u64, len: usize, host: (u64, Heard), to: Option<&mut [u8]>) -> Result<()> {

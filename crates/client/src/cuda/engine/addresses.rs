@@ -35,14 +35,16 @@ pub fn translate(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<()> {
     }
     let early = f.packed > SHORT && f.places.early();
     let all = cx.state().all_pointers;
+    let suspects = cx.state().shadows.suspects();
     for (i, (offset, size)) in f.params.iter().enumerate() {
         let (from, to) = (*offset as usize, offset.saturating_add(*size) as usize);
-        let words = packed.get_mut(from..to).unwrap_or_default();
-        for (n, bytes) in words.chunks_exact_mut(8).enumerate() {
-            let mut word = [0; 8];
-            word.copy_from_slice(bytes);
-            let word = u64::from_le_bytes(word);
-            if !cx.state().shadows.may_be_host_memory(word) {
+        let (words, _) = packed.get_mut(from..to).unwrap_or_default().as_chunks_mut();
+        if !suspects.have_any(words) {
+            continue;
+        }
+        for (n, bytes) in words.iter_mut().enumerate() {
+            let word = u64::from_le_bytes(*bytes);
+            if !suspects.have(word) {
                 continue;
             }
             let Some(r) = cx.state().ranges.find_page_locked(word) else {
@@ -63,7 +65,7 @@ pub fn translate(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<()> {
             }
             let there = shadow::expose(cx, &r, word, place)?;
             if there != word {
-                bytes.copy_from_slice(&there.to_le_bytes());
+                *bytes = there.to_le_bytes();
             }
         }
     }
@@ -90,7 +92,7 @@ pub fn in_copy(cx: Cx, dst: u64, bytes: &[u8]) -> Result<()> {
     if !shadows.is_host_memory_known() || bytes.len() > MOST_SCANNED {
         return Ok(());
     }
-    for word in words(dst, bytes).filter(|w| shadows.may_be_host_memory(*w)) {
+    for word in shadows.suspects().among(words(dst, bytes)) {
         show(cx, word, "a copy has it")?;
     }
     Ok(())

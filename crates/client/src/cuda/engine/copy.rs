@@ -153,14 +153,8 @@ unsafe fn queue_to_device(
         return Ok(before);
     }
     // SAFETY: the caller's bytes.
-    if pinned
-        && transfer::again(
-            cx,
-            dst,
-            unsafe { std::slice::from_raw_parts(src, len) },
-            stream,
-        )?
-    {
+    let bytes = unsafe { std::slice::from_raw_parts(src, len) };
+    if pinned && transfer::again(cx, dst, bytes, stream)? {
         return Ok(before);
     }
     // SAFETY: passed on to the caller.

@@ -41,7 +41,7 @@ const COPIES: Rule = Rule {
     places: COPY_PLACES,
     each: COPY_PLACES / 8,
     most: COPY_MOST as usize,
-    sample: 32,
+    sample: 96,
 };
 
 /// Parameters that are shorter are sent each time.
@@ -217,36 +217,40 @@ impl Repeats {
 
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
+#[inline]
 fn mix(h: u64, word: u64) -> u64 {
     (h ^ word).wrapping_mul(ODD).rotate_left(29)
 }
 
-/// A hash of so many words, which lie evenly among the bytes, and of the length.
+/// A hash of so many words, of which a third are the first, a third the last, and the others lie
+/// evenly between them, and of the length: lists differ in the addresses at one of their ends.
 fn sample(bytes: &[u8], words: usize) -> u64 {
     let (all, _) = bytes.as_chunks::<8>();
-    let each = all.iter().step_by(all.len().div_ceil(words).max(1));
-    let last = all.last().into_iter();
-    let each = each.chain(last).map(|w| u64::from_ne_bytes(*w));
+    let third = words / 3;
+    let between = all.iter().step_by(all.len().div_ceil(third).max(1));
+    let ends = all.iter().take(third).chain(all.iter().rev().take(third));
+    let each = ends.chain(between).map(|w| u64::from_ne_bytes(*w));
     mix(each.fold(bytes.len() as u64, mix), ODD) | 1
 }
 
 /// A hash of all bytes. It decides nothing alone: what is sent by its place is compared.
 fn hash(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
-    let mut each = [1u64, 2, 3, 4];
     let (fours, left) = words.as_chunks::<4>();
-    for four in fours {
-        for (h, w) in each.iter_mut().zip(four) {
-            *h = mix(*h, u64::from_ne_bytes(*w));
-        }
+    let [mut a, mut b, mut c, mut d] = [1u64, 2, 3, 4];
+    for [e, f, g, h] in fours {
+        a = mix(a, u64::from_ne_bytes(*e));
+        b = mix(b, u64::from_ne_bytes(*f));
+        c = mix(c, u64::from_ne_bytes(*g));
+        d = mix(d, u64::from_ne_bytes(*h));
     }
     for w in left {
-        each[0] = mix(each[0], u64::from_ne_bytes(*w));
+        a = mix(a, u64::from_ne_bytes(*w));
     }
-    for b in rest {
-        each[1] = mix(each[1], u64::from(*b));
+    for byte in rest {
+        b = mix(b, u64::from(*byte));
     }
-    let all = each.into_iter().fold(bytes.len() as u64, mix);
+    let all = [a, b, c, d].into_iter().fold(bytes.len() as u64, mix);
     // Not 0, which stands for nothing.
     mix(all, ODD) | 1
 }
@@ -376,12 +380,12 @@ mod tests {
         // A byte that none of the words has, so that other bytes are taken for these: they are kept
         // in their stead, and never taken for them.
         let mut near = a.clone();
-        near[9] ^= 1;
+        near[321] ^= 1;
         assert_eq!(r.look(&near), Sent::Kept(place));
         assert_eq!(r.look(&near), Sent::Again(place));
         // What changes so each time is soon sent each time.
         let changing = (0..20u8).map(|i| {
-            near[9] = i;
+            near[321] = i;
             r.look(&near)
         });
         let kept = changing.filter(|s| matches!(s, Sent::Kept(_))).count();

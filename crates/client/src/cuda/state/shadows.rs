@@ -26,8 +26,8 @@ pub trait Far {
     fn fence(&self) -> Result<()>;
     /// Reads device memory, ahead of the queue.
     fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<()>;
-    /// Whether a word that is sent may be an address of page-locked memory.
-    fn may_be_address(&self, word: u64) -> bool;
+    /// What of words that are sent may be an address of page-locked memory.
+    fn suspects(&self) -> Suspects;
     /// Has the worker tell what devices change of `len` bytes at `src` from now on; `to` gets those
     /// of now, if they are wanted.
     fn open(&self, src: u64, len: usize, host: (u64, Heard), to: Option<&mut [u8]>) -> Result<()>;
@@ -142,10 +142,48 @@ pub struct Areas {
 pub const MOST_SCANNED: usize = 64 << 10;
 
 /// The words among bytes for an address: those at a multiple of their size.
-pub fn words(at: u64, bytes: &[u8]) -> impl Iterator<Item = u64> {
+pub fn words(at: u64, bytes: &[u8]) -> &[[u8; 8]] {
     let first = (at.wrapping_neg() % 8) as usize;
-    let whole = bytes.get(first..).unwrap_or_default().chunks_exact(8);
-    whole.map(|w| w.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)))
+    bytes.get(first..).unwrap_or_default().as_chunks().0
+}
+
+/// Where page-locked memory may be: two ranges, first address and length.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Suspects {
+    pub host: (u64, u64),
+    pub registered: (u64, u64),
+}
+
+impl Suspects {
+    /// Whether an address is in there.
+    #[inline]
+    pub fn have(self, p: u64) -> bool {
+        let within = |(first, len): (u64, u64)| p.wrapping_sub(first) < len;
+        within(self.host) | within(self.registered)
+    }
+
+    /// Whether one of these words may be such an address. Nearly always none is, so each is looked
+    /// at as little as can be: whether it lies between the first of all and the last.
+    #[inline]
+    pub fn have_any(self, words: &[[u8; 8]]) -> bool {
+        let ends = [self.host, self.registered].map(|(first, len)| (first, first + len));
+        let real = ends.into_iter().filter(|(first, end)| first < end);
+        let hull = real.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let (first, end) = hull.unwrap_or_default();
+        let len = end - first;
+        let mut found = false;
+        for w in words {
+            found |= u64::from_le_bytes(*w).wrapping_sub(first) < len;
+        }
+        found
+    }
+
+    /// Those of the words that may be such addresses.
+    pub fn among(self, words: &[[u8; 8]]) -> impl Iterator<Item = u64> {
+        let parts = words.chunks(128).filter(move |part| self.have_any(part));
+        let each = parts.flatten().map(|w| u64::from_le_bytes(*w));
+        each.filter(move |w| self.have(*w))
+    }
 }
 
 /// How soon the program hears of changes of an edge, when so many bytes are told already.
@@ -226,11 +264,20 @@ impl Shadows {
     /// Whether page-locked memory may be at an address.
     #[inline]
     pub fn may_be_host_memory(&self, p: u64) -> bool {
+        self.suspects().have(p)
+    }
+
+    /// Where page-locked memory may be now.
+    #[inline]
+    pub fn suspects(&self) -> Suspects {
         let g = &self.glance;
         let host = space::span(space::HOST);
         let from = g.registered_from.load(Ordering::Relaxed);
         let to = g.registered_to.load(Ordering::Relaxed);
-        host.contains(&p) || (from..to).contains(&p)
+        Suspects {
+            host: (host.start, host.end - host.start),
+            registered: (from.min(to), to.saturating_sub(from)),
+        }
     }
 
     /// A stream will wait for what the program writes: from now on the program must never wait for
@@ -550,7 +597,7 @@ impl Areas {
                 done = done.and(a.push(pages, |dst, bytes| {
                     any = true;
                     if bytes.len() <= MOST_SCANNED {
-                        found.extend(words(dst, bytes).filter(|w| far.may_be_address(*w)));
+                        found.extend(far.suspects().among(words(dst, bytes)));
                     }
                     sent += 1;
                     far.push(context, dst, bytes)
@@ -591,7 +638,7 @@ impl Areas {
         self.each_lively(stream, |a| {
             if which(a) {
                 let note = |dst, bytes: &[u8]| {
-                    found.extend(words(dst, bytes).filter(|w| far.may_be_address(*w)));
+                    found.extend(far.suspects().among(words(dst, bytes)));
                 };
                 let own = a.edge_news(pages, note);
                 news.extend(own.into_iter().map(|n| (a.start, a.context, n)));

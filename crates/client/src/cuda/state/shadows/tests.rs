@@ -33,8 +33,11 @@ impl Far for Wire {
         self.0.borrow_mut().push(said);
         Ok(())
     }
-    fn may_be_address(&self, word: u64) -> bool {
-        word == 0x77
+    fn suspects(&self) -> Suspects {
+        Suspects {
+            host: (0x77, 1),
+            ..Suspects::default()
+        }
     }
     fn open(&self, src: u64, len: usize, host: (u64, Heard), to: Option<&mut [u8]>) -> Result<()> {
         if let Some(to) = to {
@@ -465,4 +468,29 @@ fn what_others_see_is_compared_and_fetched_and_not_watched() {
     ram.write(AT + LEN + 900, &[2]);
     s.areas().work(&ram, &wire, (3, 1), false).unwrap();
     assert_eq!(said(&wire).len(), 3);
+}
+
+#[test]
+fn of_many_words_those_are_found_that_may_be_addresses() {
+    let s = Suspects {
+        host: (0x1000, 0x100),
+        registered: (0x9000, 8),
+    };
+    let all: Vec<u64> = (0..1000u64)
+        .map(|i| match i {
+            3 => 0x10ff,
+            300 => 0x9007,
+            301 => 0x9008,
+            999 => 0x1000,
+            _ => i * 2,
+        })
+        .filter(|w| !(0x1000..0x1100).contains(w) || *w == 0x10ff || *w == 0x1000)
+        .collect();
+    let bytes: Vec<u8> = all.iter().flat_map(|w| w.to_le_bytes()).collect();
+    let found: Vec<u64> = s.among(words(0, &bytes)).collect();
+    assert_eq!(found, [0x10ff, 0x9007, 0x1000]);
+    // Words lie where the device has them: behind three bytes that end another one.
+    let shifted: Vec<u8> = [&[1, 2, 3], &bytes[..]].concat();
+    assert_eq!(s.among(words(5, &shifted)).count(), 3);
+    assert_eq!(Suspects::default().among(words(0, &bytes)).count(), 0);
 }
