@@ -12,7 +12,6 @@
 //! it touches memory that may fault, or waits for what the worker has queued.
 
 mod suspects;
-
 pub use suspects::{MOST_SCANNED, Suspects, words};
 
 use super::area::{ANY, Area, Attach, Change, Pages, longest_first};
