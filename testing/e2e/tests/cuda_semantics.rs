@@ -339,6 +339,21 @@ fn a_kernel_is_each_devices_own() {
 }
 
 #[test]
+fn a_program_with_an_nccl_of_its_own_is_told_of_once() {
+    let server = Server::start();
+    for (nccl, told) in [("1", 1), ("0", 0)] {
+        let mut c = remote(&server, Path::new(PROGRAM));
+        c.envs([("BUSBAR_NCCL", nccl), ("BUSBAR_LOG", "lost")]);
+        let out = finished(c.arg("with_itself"));
+        let [said, err] =
+            [out.stdout, out.stderr].map(|t| String::from_utf8_lossy(&t).into_owned());
+        assert!(said.contains("P2PStatus: 0\n0\n"), "{said}");
+        let line = "this program has an NCCL of its own";
+        assert_eq!(err.matches(line).count(), told, "{err}");
+    }
+}
+
+#[test]
 fn nvml_tells_of_the_programs_own_process() {
     let server = Server::start();
     let text = printed(remote(&server, Path::new(PROGRAM)).arg("processes"));
@@ -590,6 +605,12 @@ fn a_kernel_that_is_tried_out_costs_its_end_and_its_results() {
         assert!(text.ends_with("tried: 20\n"), "{text}");
         waits_for_no_more(word, &waits);
     }
+}
+
+#[test]
+fn the_word_of_an_event_is_not_that_of_the_next_one_under_its_id() {
+    let text = same_both_ways("event_ids");
+    assert_eq!(text.matches("600 600 0").count(), 40, "{text}");
 }
 
 /// How often a program has made each call, which also says that nothing is wrong.

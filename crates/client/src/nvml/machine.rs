@@ -65,6 +65,8 @@ pub struct Machine {
     pub nvml: String,
     /// The CUDA driver's version there.
     pub cuda: u32,
+    /// Somebody was told of an NCCL of the program's own.
+    pub told: AtomicBool,
 }
 
 /// What a process has one of.
@@ -180,6 +182,7 @@ fn machine(server: usize, status: Status) -> Machine {
         driver,
         nvml,
         cuda: version.unwrap_or(0),
+        told: AtomicBool::new(false),
     }
 }
 

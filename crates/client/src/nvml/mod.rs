@@ -15,3 +15,4 @@ pub mod generated;
 mod life;
 mod machine;
 mod place;
+mod strangers;

@@ -134,9 +134,13 @@ impl Steps {
         let Some(at) = self.ahead.iter().rposition(of) else {
             return;
         };
-        match after.filter(|_| self.ahead.len() <= MOST) {
-            Some(mark) => self.ahead[at].after = Some(mark),
-            None => drop(self.ahead.remove(at)),
+        match after {
+            Some(mark) if self.ahead.len() <= MOST => self.ahead[at].after = Some(mark),
+            // A mark that is not looked at can be put elsewhere at once.
+            mark => {
+                self.ahead.remove(at);
+                self.free.extend(mark);
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::nvml::life::{Cx, put_list};
 use crate::nvml::machine::Gpu;
+use crate::nvml::strangers;
 use busbar_abi::nvml::*;
 use busbar_control::gpu::{Link, Number};
 
@@ -53,14 +54,17 @@ pub fn nvmlDeviceGetTopologyCommonAncestor(
 
 /// What two devices can do between them. A device can do everything with itself.
 pub fn nvmlDeviceGetP2PStatus(
-    _cx: Cx,
+    cx: Cx,
     a: &Gpu,
     b: &Gpu,
     kind: nvmlGpuP2PCapsIndex_t,
 ) -> Result<nvmlGpuP2PStatus_t> {
     refuse_if(kind >= KINDS, NVML_ERROR_INVALID_ARGUMENT)?;
     match between(a, b) {
-        None => Ok(NVML_P2P_STATUS_OK),
+        None => {
+            strangers::suspect(&cx.0.told);
+            Ok(NVML_P2P_STATUS_OK)
+        }
         Some(link) => {
             let status = link?.p2p.get(kind as usize).copied().flatten();
             status.ok_or(NVML_ERROR_NOT_SUPPORTED)

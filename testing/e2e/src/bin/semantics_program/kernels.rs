@@ -90,6 +90,26 @@ pub fn devices(api: &Api) {
     println!("by a function: {:?}", launches());
 }
 
+/// What NVML says of one device and itself, as NCCL asks.
+pub fn with_itself(_: &Api) {
+    // SAFETY: as below.
+    let library = unsafe { libloading::Library::new("libnvidia-ml.so.1") };
+    let nvml = Api {
+        library: library.expect("libnvidia-ml.so.1 can be loaded"),
+    };
+    nvml.tell("nvmlInit_v2", &[]);
+    let mut device = 0u64;
+    nvml.tell("nvmlDeviceGetHandleByIndex_v2", &[0, at(&mut device)]);
+    for kind in 0..2 {
+        let mut status = 9u32;
+        nvml.tell(
+            "nvmlDeviceGetP2PStatus",
+            &[device, device, kind, at(&mut status)],
+        );
+        println!("{status}");
+    }
+}
+
 /// What NVML says of this process on the first device: its memory.
 pub fn processes(api: &Api) {
     // SAFETY: loading NVML runs its initializers, as in any program that monitors.
