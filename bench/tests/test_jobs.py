@@ -129,6 +129,49 @@ def test_scaling_is_beside_what_was_published():
     assert "234.8" in training.result_text(good)
 
 
+def counted(sent, steps, error=None):
+    made = outcome({"rank": 0, "steps": steps}, error=error)
+    return {**made, "busbar": {"bytes_sent": sent, "bytes_received": sent // 10}}
+
+
+def test_what_a_step_sends_is_what_more_steps_send_more():
+    long, short = [counted(9_000_000, 110)], [counted(8_000_000, 10)]
+    assert training.bytes_a_step(long, short) == 11_000
+    assert training.bytes_a_step(long, [counted(1, 10, error="no")]) is None
+    assert training.bytes_a_step(long, [outcome({"rank": 0, "rate": 1})]) is None
+    good = {**rated("scaling", {2: {LOCAL: 100, REMOTE: 100}}), "bytes_a_step": 11_000}
+    assert ("a step", "pass", "0.011 MB cross the client's link, bar 1 MB") in (
+        training.verdicts(good)
+    )
+    assert collection.failed([{**good, "bytes_a_step": 2_000_000}])
+
+
+def test_what_ranks_end_with_is_compared_where_local_runs_agree():
+    def run(last):
+        return outcome(*({"rank": r, "rate": 100, "last": last} for r in (0, 1)))
+
+    def said(local, remote):
+        made = rated("scaling", {2: {LOCAL: 100, REMOTE: 100}})
+        made["counts"]["2"] = {LOCAL: local, REMOTE: remote}
+        return [verdict for name, verdict, _ in training.verdicts(made) if "values" in name]
+
+    assert said([run("0x1"), run("0x1")], [run("0x1")]) == ["pass"]
+    assert said([run("0x1"), run("0x1")], [run("0x2")]) == ["fail"]
+    # One run does not show that runs agree, and two that do not are no measure.
+    assert said([run("0x1")], [run("0x2")]) == ["note"]
+    assert said([run("0x1"), run("0x3")], [run("0x1")]) == ["note"]
+
+
+def test_what_is_spread_over_gpus_has_no_row_of_one_gpu_and_a_bar_of_its_own():
+    args = cli.parser().parse_args(["run", "scaling", "--ranks", "4", "--network", "gpt-1.3b"])
+    assert training.counts(args) == [4]
+    args.network = "bert-large"
+    assert training.counts(args) == [1, 2, 4]
+    made = {**rated("scaling", {2: {LOCAL: 100, REMOTE: 97.5}}), "alone": False, "unit": "tokens"}
+    assert ("2 GPU(s)", "pass", "0.975 of local, bar 0.97") in training.verdicts(made)
+    assert "local tokens/s" in training.result_text(made)
+
+
 def test_horovods_lines_are_as_it_prints_them():
     assert training_rank.summary(*training_rank.spread([100.0, 110.0]), 2) == [
         "Img/sec per GPU: 105.0 +-9.8",

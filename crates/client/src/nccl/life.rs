@@ -4,7 +4,7 @@
 use super::comms::{Comm, Comms};
 use crate::guest::{Place, Table, UUID};
 use crate::lock::lock;
-use busbar_abi::cuda::{CUDA_SUCCESS, CUresult, CUuuid, error_name};
+use busbar_abi::cuda::{CUDA_ERROR_INVALID_DEVICE, CUDA_SUCCESS, CUresult, CUuuid, error_name};
 use busbar_abi::nccl::*;
 use busbar_wire::codec::{Message, Reader, Writer};
 use busbar_wire::generated::collectives as msg;
@@ -275,7 +275,13 @@ impl Cx {
     pub fn on(self, device: i32) -> Result<Self> {
         let mut at = Place::default();
         // SAFETY: a pointer to a live place.
-        cuda(unsafe { (self.table.home)(device, &mut at) })?;
+        match unsafe { (self.table.home)(device, &mut at) } {
+            CUDA_ERROR_INVALID_DEVICE => {
+                let why = format!("there is no device {device}");
+                return Err(fail(ncclInvalidArgument, &why));
+            }
+            rc => cuda(rc)?,
+        }
         let cx = self.at(at)?;
         Ok(Self { device, ..cx })
     }

@@ -99,54 +99,43 @@ fn try_launch(
     })
 }
 
+/// A launch, of a message that has all of it but perhaps the parameters.
+macro_rules! as_launch {
+    ($m:ident, $params:expr) => {
+        msg::LaunchKernel {
+            function: $m.function,
+            stream: $m.stream,
+            grid: $m.grid,
+            block: $m.block,
+            shared: $m.shared,
+            flags: $m.flags,
+            attrs: $m.attrs,
+            params: $params,
+        }
+    };
+}
+
 pub fn launch_kernel(w: &mut Cuda, m: msg::LaunchKernel<'_>) -> Result {
     try_launch(w, &m, &mut Vec::new())
 }
 
 pub fn launch_kept(w: &mut Cuda, m: msg::LaunchKept<'_>) -> Result<(), Fail> {
     w.kept_parameters.put(m.place, m.params)?;
-    let m = msg::LaunchKernel {
-        function: m.function,
-        stream: m.stream,
-        grid: m.grid,
-        block: m.block,
-        shared: m.shared,
-        flags: m.flags,
-        attrs: m.attrs,
-        params: m.params,
-    };
+    let m = as_launch!(m, m.params);
     Ok(try_launch(w, &m, &mut Vec::new())?)
 }
 
 pub fn launch_again(w: &mut Cuda, m: msg::LaunchAgain<'_>) -> Result<(), Fail> {
     // Taken out for the length of the call.
     let params = w.kept_parameters.take(m.place)?;
-    let launch = msg::LaunchKernel {
-        function: m.function,
-        stream: m.stream,
-        grid: m.grid,
-        block: m.block,
-        shared: m.shared,
-        flags: m.flags,
-        attrs: m.attrs,
-        params: &params,
-    };
+    let launch = as_launch!(m, &params);
     let done = try_launch(w, &launch, &mut Vec::new());
     w.kept_parameters.put_back(m.place, params);
     Ok(done?)
 }
 
 pub fn launch_now(w: &mut Cuda, m: msg::LaunchNow<'_>) -> Result<msg::LaunchNowReply> {
-    let m = msg::LaunchKernel {
-        function: m.function,
-        stream: m.stream,
-        grid: m.grid,
-        block: m.block,
-        shared: m.shared,
-        flags: m.flags,
-        attrs: m.attrs,
-        params: m.params,
-    };
+    let m = as_launch!(m, m.params);
     let mut attrs = Vec::new();
     try_launch(w, &m, &mut attrs)?;
     let updatable = CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE;
