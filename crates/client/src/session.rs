@@ -232,6 +232,11 @@ impl Session {
         unsafe { self.channel.kept().keep(memory) };
     }
 
+    /// Whether bytes have gone over RDMA, where long ones are moved from where they lie.
+    pub fn has_used_rdma(&self) -> bool {
+        self.channel.counters().rdma_sent.load(Ordering::Relaxed) > 0
+    }
+
     /// Such memory goes, or its pages may be others from now on.
     pub fn forget(&self, start: u64) {
         self.channel.kept().forget(start as usize);

@@ -187,7 +187,8 @@ pub fn queue(cx: Cx, dst: u64, bytes: &[u8], stream: u32) -> Result<()> {
 /// Queues bytes of page-locked memory that the worker has already, or is to keep: lists of
 /// addresses that a training copies at every step. Says whether it did.
 pub fn again(cx: Cx, dst: u64, bytes: &[u8], stream: u32) -> Result<bool> {
-    if !cx.client.session.keeps || bytes.len() > COPY_BYTES as usize {
+    let session = &cx.client.session;
+    if !session.keeps || bytes.len() > COPY_BYTES as usize || session.has_used_rdma() {
         return Ok(false);
     }
     match thread::look(&cx.state().kept.copies, bytes) {
