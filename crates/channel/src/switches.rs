@@ -37,7 +37,8 @@ pub enum Switch {
     Spare,
     /// Copies between servers go from one to the other. Off: through the client.
     Links,
-    /// Long parameters of launches that the worker has already are named. Off: sent each time.
+    /// Long parameters of launches, and page-locked bytes, that the worker has already are named.
+    /// Off: sent each time.
     Repeat,
 }
 
