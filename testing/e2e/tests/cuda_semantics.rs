@@ -607,6 +607,12 @@ fn a_kernel_that_is_tried_out_costs_its_end_and_its_results() {
     }
 }
 
+#[test]
+fn the_word_of_an_event_is_not_that_of_the_next_one_under_its_id() {
+    let text = same_both_ways("event_ids");
+    assert_eq!(text.matches("600 600 0").count(), 40, "{text}");
+}
+
 /// How often a program has made each call, which also says that nothing is wrong.
 fn calls_of(word: &str, variables: &[(&str, &str)]) -> impl Fn(&str) -> u64 + use<> {
     let server = Server::start();

@@ -117,6 +117,7 @@ fn main() {
         "own_streams" => threads::own_streams(&api),
         "small_stacks" => threads::small_stacks(&api),
         "with_itself" => kernels::with_itself(&api),
+        "event_ids" => held::event_ids(&api),
         "repeats" => threads::repeats(&api),
         "copies_again" => threads::copies_again(&api),
         "hole_in" => threads::holes(&api, false),

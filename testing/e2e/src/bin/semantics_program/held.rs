@@ -63,6 +63,46 @@ impl Hold {
     }
 }
 
+/// An event dies while its stream stands still, and another one is made at once, which may have its
+/// id: that the first one happens says nothing of the second.
+pub fn event_ids(api: &Api) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let [a, b, free] = [1u64; 3].map(|flags| api.made("cuStreamCreate", &[flags]));
+    let words = api.made("cuMemAlloc_v2", &[4096]);
+    api.tell("cuMemsetD8_v2", &[words, 0, 4096]);
+    // Streams that do not wait for the default one would find zeros after what they wrote.
+    assert_eq!(api.call("cuCtxSynchronize", &[]), 0);
+    let event = || api.made("cuEventCreate", &[2]);
+    // Whoever asks is told from then on.
+    println!("never recorded: {}", api.call("cuEventQuery", &[event()]));
+    for round in 1..=40u64 {
+        let hold = |stream, word| {
+            let args = [stream, words + word, round, 0];
+            assert_eq!(api.call("cuStreamWaitValue32_v2", &args), 0);
+        };
+        let let_go = |word| {
+            let args = [free, words + word, round, 0];
+            assert_eq!(api.call("cuStreamWriteValue32_v2", &args), 0);
+        };
+        hold(a, 0);
+        let first = event();
+        assert_eq!(api.call("cuEventRecord", &[first, a]), 0);
+        assert_eq!(api.call("cuEventDestroy_v2", &[first]), 0);
+        hold(b, 64);
+        let next = event();
+        assert_eq!(api.call("cuEventRecord", &[next, b]), 0);
+        let before = api.call("cuEventQuery", &[next]);
+        let_go(0);
+        assert_eq!(api.call("cuStreamSynchronize", &[a]), 0);
+        let meanwhile = api.call("cuEventQuery", &[next]);
+        let_go(64);
+        assert_eq!(api.call("cuEventSynchronize", &[next]), 0);
+        let after = api.call("cuEventQuery", &[next]);
+        assert_eq!(api.call("cuEventDestroy_v2", &[next]), 0);
+        println!("{before} {meanwhile} {after}");
+    }
+}
+
 /// Memory that the cases copy from and to.
 struct Place {
     device: u64,
