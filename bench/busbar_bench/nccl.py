@@ -79,6 +79,8 @@ def alternating(args, command):
             outcome = process.run(
                 command, prefix, args.server, process.own_environment(env), args.timeout
             )
+            if not outcome["error"] and not outcome["lines"]:
+                outcome["error"] = "the ranks printed no result"
             if outcome["error"]:
                 say(f"{name}: {outcome['error']}")
             runs[name].append(outcome)

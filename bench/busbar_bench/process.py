@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -12,6 +13,8 @@ import time
 STATS_MARK = "busbar-stats: "
 # Of a failed process's standard error, this much is kept.
 ERROR_TAIL = 2000
+# What launchers write before a rank's line, as horovodrun and mpirun do.
+RANK = re.compile(r"^\[\d+(,\d+)?\]<std(out|err)>: ?", re.MULTILINE)
 
 
 def stats_of(stderr):
@@ -20,7 +23,7 @@ def stats_of(stderr):
     A program with several servers has a session with each: their counters are added up.
     """
     total = None
-    for line in stderr.splitlines():
+    for line in RANK.sub("", stderr).splitlines():
         if line.startswith(STATS_MARK):
             try:
                 value = json.loads(line[len(STATS_MARK) :])
@@ -67,7 +70,7 @@ def run(argv, prefix="", server=None, env=None, timeout=600.0):
     outcome["wall_s"] = time.perf_counter() - began
     outcome["status"] = process.returncode
     outcome["busbar"] = stats_of(stderr)
-    for line in stdout.splitlines():
+    for line in RANK.sub("", stdout).splitlines():
         if not line.startswith("{"):
             continue
         try:

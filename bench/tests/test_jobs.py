@@ -5,7 +5,16 @@ import sys
 
 import pytest
 
-from busbar_bench import cli, collection, nccl, nccl_rank, ranks, training, training_rank
+from busbar_bench import (
+    cli,
+    collection,
+    nccl,
+    nccl_rank,
+    process,
+    ranks,
+    training,
+    training_rank,
+)
 from busbar_bench.results import LOCAL, REMOTE
 
 
@@ -177,6 +186,20 @@ def test_horovods_lines_are_as_it_prints_them():
         "Img/sec per GPU: 105.0 +-9.8",
         "Total img/sec on 2 GPU(s): 210.0 +-19.6",
     ]
+
+
+@pytest.mark.parametrize("mark", ["[1]<{}>:", "[1,1]<{}>: "])
+def test_what_a_launcher_writes_before_lines_is_not_theirs(mark):
+    out, err = mark.format("stdout"), mark.format("stderr")
+    stats = 'busbar-stats: {"calls": 3, "server": "a:1"}'
+    text = f"echo '{out}{{\"rate\": 5}}'; echo '{err}{stats}' >&2; echo '{err}{stats}' >&2"
+    found = process.run(["sh", "-c", text])
+    assert found["lines"] == [{"rate": 5}] and found["busbar"] == {"calls": 6}
+
+
+def test_ranks_that_print_nothing_are_an_error():
+    args = cli.parser().parse_args(["run", "horovod", "--rounds", "1"])
+    assert nccl.alternating(args, ["true"])[LOCAL][0]["error"] == "the ranks printed no result"
 
 
 def test_without_horovod_its_table_is_skipped(tmp_path, capsys, monkeypatch):

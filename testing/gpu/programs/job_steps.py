@@ -55,12 +55,16 @@ def launch():
             subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         )
 
+    def say(text):
+        # In one piece: two ranks' lines must not meet in one.
+        os.write(1, f"{text}\n".encode())
+
     def follow(rank, child):
         for line in child.stdout:
             text = line.decode(errors="replace").rstrip()
             mine = text.startswith(f"rank {rank}: ")
-            print(text if mine else f"rank {rank} said: {text}", flush=True)
-        print(f"rank {rank}: ended with {child.wait()}", flush=True)
+            say(text if mine else f"rank {rank} said: {text}")
+        say(f"rank {rank}: ended with {child.wait()}")
 
     threads = [threading.Thread(target=follow, args=pair) for pair in enumerate(started)]
     for t in threads:
