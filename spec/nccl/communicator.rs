@@ -57,3 +57,24 @@ fn ncclMemAlloc(ptr: *mut *mut c_void, size: usize) -> ncclResult_t;
 #[local]
 fn ncclMemFree(ptr: *mut c_void) -> ncclResult_t;
 
+
+#[unsupported("the servers' NCCL may be older: what came after version 2.28 is not forwarded")]
+fn ncclCommGetUniqueId(comm: ncclComm_t, uniqueId: *mut ncclUniqueId) -> ncclResult_t;
+
+#[unsupported("the servers' NCCL may be older: what came after version 2.28 is not forwarded")]
+fn ncclCommGrow(comm: ncclComm_t, nRanks: i32, uniqueId: *const ncclUniqueId, rank: i32, newcomm: *mut ncclComm_t, config: *mut ncclConfig_t) -> ncclResult_t;
+
+#[unsupported("the servers' NCCL may be older: what came after version 2.28 is not forwarded")]
+fn ncclCommMemStats(comm: ncclComm_t, stat: i32, value: *mut u64) -> ncclResult_t;
+
+#[unsupported("the servers' NCCL may be older: what came after version 2.28 is not forwarded")]
+fn ncclCommQueryProperties(comm: ncclComm_t, props: *mut ncclCommProperties_t) -> ncclResult_t;
+
+#[unsupported("the servers' NCCL may be older: what came after version 2.28 is not forwarded")]
+fn ncclCommSuspend(comm: ncclComm_t, flags: i32) -> ncclResult_t;
+
+#[unsupported("the servers' NCCL may be older: what came after version 2.28 is not forwarded")]
+fn ncclCommResume(comm: ncclComm_t) -> ncclResult_t;
+
+#[unsupported("the servers' NCCL may be older: what came after version 2.28 is not forwarded")]
+fn ncclSetEncryption(config: *const ncclEncryptionConfig_t) -> ncclResult_t;

@@ -39,3 +39,48 @@ fn ncclTeamRankToWorld(comm: ncclComm_t, team: ncclTeam_t, rank: i32) -> i32;
 #[local]
 fn ncclTeamRankToLsa(comm: ncclComm_t, team: ncclTeam_t, rank: i32) -> i32;
 
+
+#[unsupported("windows and communicators of kernels are not forwarded yet")]
+fn ncclWinGetUserPtr(comm: ncclComm_t, win: ncclWindow_t, outUserPtr: *mut *mut c_void) -> ncclResult_t;
+
+#[unsupported("windows and communicators of kernels are not forwarded yet")]
+fn ncclPutSignal(localbuff: *const c_void, count: usize, datatype: ncclDataType_t, peer: i32, peerWin: ncclWindow_t, peerWinOffset: usize, sigIdx: i32, ctx: i32, flags: u32, comm: ncclComm_t, stream: cudaStream_t) -> ncclResult_t;
+
+#[unsupported("windows and communicators of kernels are not forwarded yet")]
+fn ncclSignal(peer: i32, sigIdx: i32, ctx: i32, flags: u32, comm: ncclComm_t, stream: cudaStream_t) -> ncclResult_t;
+
+#[unsupported("windows and communicators of kernels are not forwarded yet")]
+fn ncclWaitSignal(nDesc: i32, signalDescs: *mut ncclWaitSignalDesc_t, comm: ncclComm_t, stream: cudaStream_t) -> ncclResult_t;
+
+#[unsupported("windows and communicators of kernels are not forwarded yet")]
+fn ncclGetLsaDevicePointer(window: ncclWindow_t, offset: usize, lsaRank: i32, outPtr: *mut *mut c_void) -> ncclResult_t;
+
+#[unsupported("windows and communicators of kernels are not forwarded yet")]
+fn ncclGetLsaMultimemDevicePointer(window: ncclWindow_t, offset: usize, outPtr: *mut *mut c_void) -> ncclResult_t;
+
+#[unsupported("windows and communicators of kernels are not forwarded yet")]
+fn ncclGetMultimemDevicePointer(window: ncclWindow_t, offset: usize, multimem: u64, outPtr: *mut *mut c_void) -> ncclResult_t;
+
+#[unsupported("windows and communicators of kernels are not forwarded yet")]
+fn ncclGetPeerDevicePointer(window: ncclWindow_t, offset: usize, peer: i32, outPtr: *mut *mut c_void) -> ncclResult_t;
+
+#[unsupported("windows and communicators of kernels are not forwarded yet")]
+fn ncclGetMultimemDeviceLeInfo(window: ncclWindow_t, offset: usize, leId: *mut ncclCftLeId, leOffset: *mut usize) -> ncclResult_t;
+
+#[unsupported("windows and communicators of kernels are not forwarded yet")]
+fn ncclGetPeerDeviceLeInfo(window: ncclWindow_t, offset: usize, peerWorld: i32, leId: *mut ncclCftLeId, leOffset: *mut usize) -> ncclResult_t;
+
+#[unsupported("windows and communicators of kernels are not forwarded yet")]
+fn ncclGetCftDeviceLeInfo(window: ncclWindow_t, offset: usize, peerCft: i32, cftTeam: ncclTeam_t, leId: *mut ncclCftLeId, leOffset: *mut usize) -> ncclResult_t;
+
+#[unsupported("windows and communicators of kernels are not forwarded yet")]
+fn ncclGinInboxA2ACreateRequirement(peers: ncclTeam_t, nBlocks: i32, sizeLog2: i32, outHandle: *mut ncclGinInboxA2AHandle, outReq: *mut ncclDevResourceRequirements_t) -> ncclResult_t;
+
+#[unsupported("windows and communicators of kernels are not forwarded yet")]
+fn ncclGinOutboxCreateRequirement(nBlocks: i32, sizeLog2: i32, outHandle: *mut ncclGinOutboxHandle, outReq: *mut ncclDevResourceRequirements_t) -> ncclResult_t;
+
+#[local]
+fn ncclTeamCft(comm: ncclComm_t, mode: i32) -> ncclTeam_t;
+
+#[local]
+fn ncclTeamCftMultimem(comm: ncclComm_t) -> ncclTeam_t;

@@ -9,6 +9,14 @@ pub type ncclGinBarrierHandle_t = c_void;
 pub type ncclLsaBarrierHandle_t = c_void;
 pub type ncclLLA2AHandle_t = c_void;
 pub type ncclSimInfo_t = c_void;
+pub type ncclCommProperties_t = c_void;
+pub type ncclEncryptionConfig_t = c_void;
+pub type ncclWaitSignalDesc_t = c_void;
+pub type ncclCftLeId = c_void;
+pub type ncclGinInboxA2AHandle = c_void;
+pub type ncclGinOutboxHandle = c_void;
+pub type ncclParamHandle_t = *mut c_void;
+pub type cudaEvent_t = *mut c_void;
 pub type cudaStream_t = *mut c_void;
 pub type ncclDataType_t = i32;
 pub type ncclRedOp_t = i32;
@@ -51,6 +59,25 @@ pub struct ncclConfig_t {
     pub nvlsCTAs: i32,
     pub nChannelsPerNetPeer: i32,
     pub nvlinkCentricSched: i32,
+}
+
+/// How one collective is to be done; later versions are longer.
+#[layout(size = 72, align = 8, offsets = [0, 8, 12, 16, 24, 28, 32, 36, 40, 48, 52, 56, 64])]
+#[repr(C)]
+pub struct ncclCollConfig_t {
+    pub size: usize,
+    pub magic: u32,
+    pub version: u32,
+    pub ext: *mut c_void,
+    pub minCTAs: i32,
+    pub maxCTAs: i32,
+    pub nvlsCTAs: i32,
+    pub cgaClusterSize: i32,
+    pub algSelection: *const c_char,
+    pub forceAlgSelection: i32,
+    pub CTAPolicy: i32,
+    pub userProfilerTag: u64,
+    pub launchCompletionEvent: cudaEvent_t,
 }
 
 /// Some ranks, by the first of them and the step.

@@ -349,6 +349,7 @@ static void rank(const char *mode, int me, int ranks, Id id) {
   check("destroy", NC(ncclCommDestroy, (void *), comm));
 }
 
+typedef int Configured(ptr, ptr, size_t, int, int, void *, void *, void *);
 static void all(int ranks) {
   void *comms[8], *s[8];
   ptr a[8], b[8];
@@ -367,7 +368,10 @@ static void all(int ranks) {
   for (int r = 0; r < ranks; r++) {
     use(r);
     Coll *reduce = (Coll *)find(nccl, "ncclAllReduce");
-    check("in group", reduce(a[r], b[r], MOST, 8, 0, comms[r], s[r]));
+    // A program for a later version has the call with a configuration, and may give it none.
+    Configured *configured = (Configured *)dlsym(nccl, "ncclAllReduceConfig");
+    check("in group", configured ? configured(a[r], b[r], MOST, 8, 0, comms[r], s[r], 0)
+                                 : reduce(a[r], b[r], MOST, 8, 0, comms[r], s[r]));
   }
   check("end", NC(ncclGroupEnd, (void)));
   for (int r = 0; r < ranks; r++) {

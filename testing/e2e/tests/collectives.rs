@@ -92,6 +92,36 @@ fn a_process_with_devices_of_two_servers() {
     assert_eq!(here, there);
 }
 
+/// The program on all devices of some servers, as `busbar run` starts it when nobody says how many.
+fn sharing(servers: &[&Server], ranks: u32) -> Command {
+    let at: Vec<_> = servers.iter().map(|s| s.address.as_str()).collect();
+    let mut c = Command::new(&tree().busbar);
+    clear(&mut c);
+    c.args(["run", "--server", &at.join(","), "--"]);
+    c.arg(program()).args(["all", &ranks.to_string(), "8"]);
+    c
+}
+
+#[test]
+fn a_program_that_shares_several_devices_has_collectives_unasked() {
+    let mut here = native(program());
+    let here = printed(here.env("FAKEDEV_DEVICES", "2").args(["all", "2", "8"]));
+    assert_eq!(here, printed(&mut sharing(&[&server(2)], 2)));
+}
+
+#[test]
+fn devices_of_several_servers_that_are_not_reserved_cannot_meet_and_that_is_said_at_once() {
+    let [a, b] = [1, 1].map(server);
+    let out = finished(&mut sharing(&[&a, &b], 2));
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(said.contains("all: 5"), "{said}");
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        err.contains("reserved: tell `busbar run` how many with -n"),
+        "{err}"
+    );
+}
+
 #[test]
 fn an_abort_ends_the_wait_for_a_rank_that_never_comes() {
     let said = same("abort", 1, 7);

@@ -34,8 +34,8 @@ pub struct Args {
     #[arg(short, long, value_name = "SIZE", env = "BUSBAR_MEMORY", value_parser = size::parse)]
     pub(super) memory: Option<u64>,
     /// Whether NCCL's collectives run at the servers, for ranks that talk to each other, as
-    /// `torchrun` starts them: on or off. A program that wants a newer NCCL than 2.28 may not start
-    /// with it [default: on for several GPUs, and for jobs]
+    /// `torchrun` starts them: on or off. What a newer NCCL than 2.28 has more is refused [default:
+    /// on where the program has several GPUs, and for jobs]
     #[arg(long, value_name = "WHEN", env = "BUSBAR_NCCL", value_parser = nccl)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     pub(super) nccl: Option<bool>,

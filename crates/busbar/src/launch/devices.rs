@@ -24,7 +24,7 @@ pub(super) struct Devices {
     pub own: Option<String>,
     /// Whether it has parts of them, of which each session draws those that its process uses.
     pub drawn: bool,
-    /// Whether there may be ranks that talk to each other.
+    /// Whether there are several devices, and so may be ranks that talk to each other.
     pub ranks: bool,
     /// What lasts as long as the program.
     pub reserved: Option<Reserved>,
@@ -63,9 +63,10 @@ pub(super) fn find(a: &Args, config: &Config, wanted: Option<Wanted>) -> Result<
             true => a.job.wait(config, n.unwrap_or(0), a.which.wait)?,
             false => leases::servers_of(config, &config.lease)?,
         };
-        found.at = shared(ask, config, &at)?;
+        found.at = shared(ask, config, &at)?.at;
     } else {
-        found.at = shared(ask, config, &config.servers)?;
+        let some = shared(ask, config, &config.servers)?;
+        found.at = some.at;
         if found.at.len() > 1 && !ask.leased && a.nccl.unwrap_or(found.ranks) {
             // They would look for each other for minutes: a lease is what servers know ranks by.
             bail!(
@@ -73,6 +74,8 @@ pub(super) fn find(a: &Args, config: &Config, wanted: Option<Wanted>) -> Result<
                  how many with -n, or leave NCCL's collectives out with --nccl=off"
             );
         }
+        // A program that sees several devices may use them all unasked, as trainers do.
+        found.ranks |= some.devices > 1 && !ask.one();
     }
     if leased || found.reserved.is_some() && (n.is_some() || a.part()) {
         found.order(a, config)?;
@@ -125,9 +128,15 @@ impl Ask {
     }
 }
 
-/// Those of some servers of which a program shares devices: with a part the first that has room for
-/// it, else all that have any for the program. What is left out is said.
-fn shared(ask: Ask, config: &Config, servers: &[String]) -> Result<Vec<String>> {
+/// Servers of which a program shares devices, and how many those are.
+struct Shared {
+    at: Vec<String>,
+    devices: usize,
+}
+
+/// Those of some servers: with a part the first that has room for it, else all that have any for
+/// the program. What is left out is said.
+fn shared(ask: Ask, config: &Config, servers: &[String]) -> Result<Shared> {
     // A program that has just ended gives back what it had in a moment.
     let deadline = Instant::now() + SETTLE_TIME;
     loop {
@@ -169,13 +178,18 @@ fn survey(ask: Ask, config: &Config, servers: &[String]) -> Vec<Said> {
 
 /// Whether a server has a device for the program.
 fn offers(status: &Status) -> bool {
-    status.devices.iter().any(|d| d.yours)
+    its(status) > 0
+}
+
+/// How many it has.
+fn its(status: &Status) -> usize {
+    status.devices.iter().filter(|d| d.yours).count()
 }
 
 /// What comes of what servers have said.
 enum Look {
     /// Servers with devices for the program; what is to be said of the others.
-    Found(Vec<String>, Vec<String>),
+    Found(Shared, Vec<String>),
     /// None, and why; it may pass.
     Later(String),
     /// It does not.
@@ -184,9 +198,13 @@ enum Look {
 
 fn choose(ask: Ask, said: &[Said]) -> Look {
     let (mut found, mut notes, mut down) = (Vec::new(), Vec::new(), Vec::new());
+    let mut devices = 0;
     for (server, answer) in said {
         match answer {
-            Ok(status) if offers(status) => found.push(server.clone()),
+            Ok(status) if offers(status) => {
+                devices += its(status);
+                found.push(server.clone());
+            }
             Ok(_) if ask.one() => {}
             Ok(status) => notes.push(format!("without one server: {}", why_none(server, status))),
             Err(e) => down.push(e.clone()),
@@ -196,7 +214,7 @@ fn choose(ask: Ask, said: &[Said]) -> Look {
     if !found.is_empty() && (ask.one() || down.is_empty()) {
         let down = down.iter().map(|e| format!("without one server: {e}"));
         notes.extend(down);
-        return Look::Found(found, notes);
+        return Look::Found(Shared { at: found, devices }, notes);
     }
     if !found.is_empty() {
         return Look::Never(down.join("; "));
@@ -301,11 +319,12 @@ mod tests {
         let Look::Found(found, notes) = choose(SHARES, &said) else {
             panic!("a has a device");
         };
-        assert_eq!(found, ["a"]);
+        assert_eq!(found.at, ["a"]);
         assert!(
             notes.concat().contains("of b is leased, to ann"),
             "{notes:?}"
         );
+        assert_eq!(found.devices, 1);
         let Look::Later(why) = choose(SHARES, &said[1..]) else {
             panic!("b's devices may be given back");
         };
@@ -320,7 +339,7 @@ mod tests {
         let Look::Found(found, notes) = choose(part(4), &said) else {
             panic!("a has a device");
         };
-        assert_eq!(found, ["a"]);
+        assert_eq!(found.at, ["a"]);
         assert!(notes.concat().contains("cannot reach c"), "{notes:?}");
         assert!(matches!(choose(SHARES, &[down()]), Look::Never(_)));
     }

@@ -75,12 +75,23 @@ pub fn guard(f: impl FnOnce() -> Result) -> ncclResult_t {
 /// Notes what went wrong, for `ncclGetLastError`, and gives the code back.
 pub fn fail(code: ncclResult_t, why: &str) -> ncclResult_t {
     crate::log!(Warn, "{why}");
+    note(why);
+    code
+}
+
+/// As [`fail`], of what no program can go on without: said where nobody asks for the log, too.
+pub fn lost(code: ncclResult_t, why: &str) -> ncclResult_t {
+    crate::log!(Lost, "{why}");
+    note(why);
+    code
+}
+
+fn note(why: &str) {
     let mut said = lock(&PROCESS.said);
     let end = (0..=why.len().min(SAID - 1)).rfind(|i| why.is_char_boundary(*i));
     let end = end.unwrap_or(0);
     said[..end].copy_from_slice(&why.as_bytes()[..end]);
     said[end] = 0;
-    code
 }
 
 /// What went wrong last.

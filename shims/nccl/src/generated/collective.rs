@@ -408,3 +408,313 @@ pub unsafe extern "C" fn pncclGroupSimulateEnd(simInfo: *mut ncclSimInfo_t) -> n
     // SAFETY: the arguments are the program's.
     unsafe { client::ncclGroupSimulateEnd(simInfo) }
 }
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclAllReduceConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    op: ncclRedOp_t,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        client::ncclAllReduceConfig(
+            sendbuff, recvbuff, count, datatype, op, comm, stream, config,
+        )
+    }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclAllReduceConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    op: ncclRedOp_t,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        client::ncclAllReduceConfig(
+            sendbuff, recvbuff, count, datatype, op, comm, stream, config,
+        )
+    }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclBroadcastConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    root: i32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        client::ncclBroadcastConfig(
+            sendbuff, recvbuff, count, datatype, root, comm, stream, config,
+        )
+    }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclBroadcastConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    root: i32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        client::ncclBroadcastConfig(
+            sendbuff, recvbuff, count, datatype, root, comm, stream, config,
+        )
+    }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclReduceConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    op: ncclRedOp_t,
+    root: i32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        client::ncclReduceConfig(
+            sendbuff, recvbuff, count, datatype, op, root, comm, stream, config,
+        )
+    }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclReduceConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    op: ncclRedOp_t,
+    root: i32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        client::ncclReduceConfig(
+            sendbuff, recvbuff, count, datatype, op, root, comm, stream, config,
+        )
+    }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclAllGatherConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    sendcount: usize,
+    datatype: ncclDataType_t,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        client::ncclAllGatherConfig(
+            sendbuff, recvbuff, sendcount, datatype, comm, stream, config,
+        )
+    }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclAllGatherConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    sendcount: usize,
+    datatype: ncclDataType_t,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        client::ncclAllGatherConfig(
+            sendbuff, recvbuff, sendcount, datatype, comm, stream, config,
+        )
+    }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclReduceScatterConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    recvcount: usize,
+    datatype: ncclDataType_t,
+    op: ncclRedOp_t,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        client::ncclReduceScatterConfig(
+            sendbuff, recvbuff, recvcount, datatype, op, comm, stream, config,
+        )
+    }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclReduceScatterConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    recvcount: usize,
+    datatype: ncclDataType_t,
+    op: ncclRedOp_t,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        client::ncclReduceScatterConfig(
+            sendbuff, recvbuff, recvcount, datatype, op, comm, stream, config,
+        )
+    }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclAlltoAllConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclAlltoAllConfig(sendbuff, recvbuff, count, datatype, comm, stream, config) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclAlltoAllConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclAlltoAllConfig(sendbuff, recvbuff, count, datatype, comm, stream, config) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclGatherConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    root: i32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        client::ncclGatherConfig(
+            sendbuff, recvbuff, count, datatype, root, comm, stream, config,
+        )
+    }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclGatherConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    root: i32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        client::ncclGatherConfig(
+            sendbuff, recvbuff, count, datatype, root, comm, stream, config,
+        )
+    }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclScatterConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    root: i32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        client::ncclScatterConfig(
+            sendbuff, recvbuff, count, datatype, root, comm, stream, config,
+        )
+    }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclScatterConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    root: i32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        client::ncclScatterConfig(
+            sendbuff, recvbuff, count, datatype, root, comm, stream, config,
+        )
+    }
+}

@@ -377,3 +377,135 @@ pub unsafe extern "C" fn pncclMemFree(ptr: *mut c_void) -> ncclResult_t {
     // SAFETY: the arguments are the program's.
     unsafe { client::ncclMemFree(ptr) }
 }
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclCommGetUniqueId(
+    comm: ncclComm_t,
+    uniqueId: *mut ncclUniqueId,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclCommGetUniqueId(comm, uniqueId) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclCommGetUniqueId(
+    comm: ncclComm_t,
+    uniqueId: *mut ncclUniqueId,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclCommGetUniqueId(comm, uniqueId) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclCommGrow(
+    comm: ncclComm_t,
+    nRanks: i32,
+    uniqueId: *const ncclUniqueId,
+    rank: i32,
+    newcomm: *mut ncclComm_t,
+    config: *mut ncclConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclCommGrow(comm, nRanks, uniqueId, rank, newcomm, config) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclCommGrow(
+    comm: ncclComm_t,
+    nRanks: i32,
+    uniqueId: *const ncclUniqueId,
+    rank: i32,
+    newcomm: *mut ncclComm_t,
+    config: *mut ncclConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclCommGrow(comm, nRanks, uniqueId, rank, newcomm, config) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclCommMemStats(
+    comm: ncclComm_t,
+    stat: i32,
+    value: *mut u64,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclCommMemStats(comm, stat, value) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclCommMemStats(
+    comm: ncclComm_t,
+    stat: i32,
+    value: *mut u64,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclCommMemStats(comm, stat, value) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclCommQueryProperties(
+    comm: ncclComm_t,
+    props: *mut ncclCommProperties_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclCommQueryProperties(comm, props) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclCommQueryProperties(
+    comm: ncclComm_t,
+    props: *mut ncclCommProperties_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclCommQueryProperties(comm, props) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclCommSuspend(comm: ncclComm_t, flags: i32) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclCommSuspend(comm, flags) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclCommSuspend(comm: ncclComm_t, flags: i32) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclCommSuspend(comm, flags) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclCommResume(comm: ncclComm_t) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclCommResume(comm) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclCommResume(comm: ncclComm_t) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclCommResume(comm) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclSetEncryption(config: *const ncclEncryptionConfig_t) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclSetEncryption(config) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclSetEncryption(config: *const ncclEncryptionConfig_t) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclSetEncryption(config) }
+}

@@ -254,3 +254,393 @@ pub unsafe extern "C" fn pncclTeamRankToLsa(comm: ncclComm_t, team: ncclTeam_t, 
     // SAFETY: the arguments are the program's.
     unsafe { client::ncclTeamRankToLsa(comm, team, rank) }
 }
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclWinGetUserPtr(
+    comm: ncclComm_t,
+    win: ncclWindow_t,
+    outUserPtr: *mut *mut c_void,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclWinGetUserPtr(comm, win, outUserPtr) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclWinGetUserPtr(
+    comm: ncclComm_t,
+    win: ncclWindow_t,
+    outUserPtr: *mut *mut c_void,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclWinGetUserPtr(comm, win, outUserPtr) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclPutSignal(
+    localbuff: *const c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    peer: i32,
+    peerWin: ncclWindow_t,
+    peerWinOffset: usize,
+    sigIdx: i32,
+    ctx: i32,
+    flags: u32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        client::ncclPutSignal(
+            localbuff,
+            count,
+            datatype,
+            peer,
+            peerWin,
+            peerWinOffset,
+            sigIdx,
+            ctx,
+            flags,
+            comm,
+            stream,
+        )
+    }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclPutSignal(
+    localbuff: *const c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    peer: i32,
+    peerWin: ncclWindow_t,
+    peerWinOffset: usize,
+    sigIdx: i32,
+    ctx: i32,
+    flags: u32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        client::ncclPutSignal(
+            localbuff,
+            count,
+            datatype,
+            peer,
+            peerWin,
+            peerWinOffset,
+            sigIdx,
+            ctx,
+            flags,
+            comm,
+            stream,
+        )
+    }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclSignal(
+    peer: i32,
+    sigIdx: i32,
+    ctx: i32,
+    flags: u32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclSignal(peer, sigIdx, ctx, flags, comm, stream) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclSignal(
+    peer: i32,
+    sigIdx: i32,
+    ctx: i32,
+    flags: u32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclSignal(peer, sigIdx, ctx, flags, comm, stream) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclWaitSignal(
+    nDesc: i32,
+    signalDescs: *mut ncclWaitSignalDesc_t,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclWaitSignal(nDesc, signalDescs, comm, stream) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclWaitSignal(
+    nDesc: i32,
+    signalDescs: *mut ncclWaitSignalDesc_t,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclWaitSignal(nDesc, signalDescs, comm, stream) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclGetLsaDevicePointer(
+    window: ncclWindow_t,
+    offset: usize,
+    lsaRank: i32,
+    outPtr: *mut *mut c_void,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGetLsaDevicePointer(window, offset, lsaRank, outPtr) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclGetLsaDevicePointer(
+    window: ncclWindow_t,
+    offset: usize,
+    lsaRank: i32,
+    outPtr: *mut *mut c_void,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGetLsaDevicePointer(window, offset, lsaRank, outPtr) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclGetLsaMultimemDevicePointer(
+    window: ncclWindow_t,
+    offset: usize,
+    outPtr: *mut *mut c_void,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGetLsaMultimemDevicePointer(window, offset, outPtr) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclGetLsaMultimemDevicePointer(
+    window: ncclWindow_t,
+    offset: usize,
+    outPtr: *mut *mut c_void,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGetLsaMultimemDevicePointer(window, offset, outPtr) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclGetMultimemDevicePointer(
+    window: ncclWindow_t,
+    offset: usize,
+    multimem: u64,
+    outPtr: *mut *mut c_void,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGetMultimemDevicePointer(window, offset, multimem, outPtr) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclGetMultimemDevicePointer(
+    window: ncclWindow_t,
+    offset: usize,
+    multimem: u64,
+    outPtr: *mut *mut c_void,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGetMultimemDevicePointer(window, offset, multimem, outPtr) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclGetPeerDevicePointer(
+    window: ncclWindow_t,
+    offset: usize,
+    peer: i32,
+    outPtr: *mut *mut c_void,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGetPeerDevicePointer(window, offset, peer, outPtr) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclGetPeerDevicePointer(
+    window: ncclWindow_t,
+    offset: usize,
+    peer: i32,
+    outPtr: *mut *mut c_void,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGetPeerDevicePointer(window, offset, peer, outPtr) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclGetMultimemDeviceLeInfo(
+    window: ncclWindow_t,
+    offset: usize,
+    leId: *mut ncclCftLeId,
+    leOffset: *mut usize,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGetMultimemDeviceLeInfo(window, offset, leId, leOffset) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclGetMultimemDeviceLeInfo(
+    window: ncclWindow_t,
+    offset: usize,
+    leId: *mut ncclCftLeId,
+    leOffset: *mut usize,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGetMultimemDeviceLeInfo(window, offset, leId, leOffset) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclGetPeerDeviceLeInfo(
+    window: ncclWindow_t,
+    offset: usize,
+    peerWorld: i32,
+    leId: *mut ncclCftLeId,
+    leOffset: *mut usize,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGetPeerDeviceLeInfo(window, offset, peerWorld, leId, leOffset) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclGetPeerDeviceLeInfo(
+    window: ncclWindow_t,
+    offset: usize,
+    peerWorld: i32,
+    leId: *mut ncclCftLeId,
+    leOffset: *mut usize,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGetPeerDeviceLeInfo(window, offset, peerWorld, leId, leOffset) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclGetCftDeviceLeInfo(
+    window: ncclWindow_t,
+    offset: usize,
+    peerCft: i32,
+    cftTeam: ncclTeam_t,
+    leId: *mut ncclCftLeId,
+    leOffset: *mut usize,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGetCftDeviceLeInfo(window, offset, peerCft, cftTeam, leId, leOffset) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclGetCftDeviceLeInfo(
+    window: ncclWindow_t,
+    offset: usize,
+    peerCft: i32,
+    cftTeam: ncclTeam_t,
+    leId: *mut ncclCftLeId,
+    leOffset: *mut usize,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGetCftDeviceLeInfo(window, offset, peerCft, cftTeam, leId, leOffset) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclGinInboxA2ACreateRequirement(
+    peers: ncclTeam_t,
+    nBlocks: i32,
+    sizeLog2: i32,
+    outHandle: *mut ncclGinInboxA2AHandle,
+    outReq: *mut ncclDevResourceRequirements_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGinInboxA2ACreateRequirement(peers, nBlocks, sizeLog2, outHandle, outReq) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclGinInboxA2ACreateRequirement(
+    peers: ncclTeam_t,
+    nBlocks: i32,
+    sizeLog2: i32,
+    outHandle: *mut ncclGinInboxA2AHandle,
+    outReq: *mut ncclDevResourceRequirements_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGinInboxA2ACreateRequirement(peers, nBlocks, sizeLog2, outHandle, outReq) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclGinOutboxCreateRequirement(
+    nBlocks: i32,
+    sizeLog2: i32,
+    outHandle: *mut ncclGinOutboxHandle,
+    outReq: *mut ncclDevResourceRequirements_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGinOutboxCreateRequirement(nBlocks, sizeLog2, outHandle, outReq) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclGinOutboxCreateRequirement(
+    nBlocks: i32,
+    sizeLog2: i32,
+    outHandle: *mut ncclGinOutboxHandle,
+    outReq: *mut ncclDevResourceRequirements_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclGinOutboxCreateRequirement(nBlocks, sizeLog2, outHandle, outReq) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclTeamCft(comm: ncclComm_t, mode: i32) -> ncclTeam_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclTeamCft(comm, mode) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclTeamCft(comm: ncclComm_t, mode: i32) -> ncclTeam_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclTeamCft(comm, mode) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclTeamCftMultimem(comm: ncclComm_t) -> ncclTeam_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclTeamCftMultimem(comm) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclTeamCftMultimem(comm: ncclComm_t) -> ncclTeam_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclTeamCftMultimem(comm) }
+}

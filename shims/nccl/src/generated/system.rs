@@ -67,3 +67,235 @@ pub unsafe extern "C" fn ncclResetDebugInitInternal() -> ncclResult_t {
     // SAFETY: the arguments are the program's.
     unsafe { client::ncclResetDebugInitInternal() }
 }
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclParamBind(
+    out: *mut ncclParamHandle_t,
+    key: *const c_char,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamBind(out, key) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclParamBind(
+    out: *mut ncclParamHandle_t,
+    key: *const c_char,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamBind(out, key) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclParamGet(
+    h: ncclParamHandle_t,
+    out: *mut c_void,
+    maxLen: i32,
+    len: *mut i32,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGet(h, out, maxLen, len) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclParamGet(
+    h: ncclParamHandle_t,
+    out: *mut c_void,
+    maxLen: i32,
+    len: *mut i32,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGet(h, out, maxLen, len) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclParamGetAllParameterKeys(
+    table: *mut *mut *const c_char,
+    tableLen: *mut i32,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetAllParameterKeys(table, tableLen) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclParamGetAllParameterKeys(
+    table: *mut *mut *const c_char,
+    tableLen: *mut i32,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetAllParameterKeys(table, tableLen) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclParamGetParameter(
+    key: *const c_char,
+    value: *mut *const c_char,
+    valueLen: *mut i32,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetParameter(key, value, valueLen) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclParamGetParameter(
+    key: *const c_char,
+    value: *mut *const c_char,
+    valueLen: *mut i32,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetParameter(key, value, valueLen) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclParamGetStr(
+    h: ncclParamHandle_t,
+    out: *mut *const c_char,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetStr(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclParamGetStr(
+    h: ncclParamHandle_t,
+    out: *mut *const c_char,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetStr(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclParamGetI8(h: ncclParamHandle_t, out: *mut i8) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetI8(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclParamGetI8(h: ncclParamHandle_t, out: *mut i8) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetI8(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclParamGetU8(h: ncclParamHandle_t, out: *mut u8) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetU8(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclParamGetU8(h: ncclParamHandle_t, out: *mut u8) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetU8(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclParamGetI16(h: ncclParamHandle_t, out: *mut i16) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetI16(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclParamGetI16(h: ncclParamHandle_t, out: *mut i16) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetI16(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclParamGetU16(h: ncclParamHandle_t, out: *mut u16) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetU16(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclParamGetU16(h: ncclParamHandle_t, out: *mut u16) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetU16(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclParamGetI32(h: ncclParamHandle_t, out: *mut i32) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetI32(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclParamGetI32(h: ncclParamHandle_t, out: *mut i32) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetI32(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclParamGetU32(h: ncclParamHandle_t, out: *mut u32) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetU32(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclParamGetU32(h: ncclParamHandle_t, out: *mut u32) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetU32(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclParamGetI64(h: ncclParamHandle_t, out: *mut i64) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetI64(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclParamGetI64(h: ncclParamHandle_t, out: *mut i64) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetI64(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclParamGetU64(h: ncclParamHandle_t, out: *mut u64) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetU64(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclParamGetU64(h: ncclParamHandle_t, out: *mut u64) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamGetU64(h, out) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclParamDumpAll() -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamDumpAll() }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclParamDumpAll() -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::ncclParamDumpAll() }
+}

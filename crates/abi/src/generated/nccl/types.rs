@@ -13,6 +13,14 @@ pub type ncclGinBarrierHandle_t = c_void;
 pub type ncclLsaBarrierHandle_t = c_void;
 pub type ncclLLA2AHandle_t = c_void;
 pub type ncclSimInfo_t = c_void;
+pub type ncclCommProperties_t = c_void;
+pub type ncclEncryptionConfig_t = c_void;
+pub type ncclWaitSignalDesc_t = c_void;
+pub type ncclCftLeId = c_void;
+pub type ncclGinInboxA2AHandle = c_void;
+pub type ncclGinOutboxHandle = c_void;
+pub type ncclParamHandle_t = *mut c_void;
+pub type cudaEvent_t = *mut c_void;
 pub type cudaStream_t = *mut c_void;
 pub type ncclDataType_t = i32;
 pub type ncclRedOp_t = i32;
@@ -53,6 +61,24 @@ pub struct ncclConfig_t {
     pub nChannelsPerNetPeer: i32,
     pub nvlinkCentricSched: i32,
 }
+/// How one collective is to be done; later versions are longer.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct ncclCollConfig_t {
+    pub size: usize,
+    pub magic: u32,
+    pub version: u32,
+    pub ext: *mut c_void,
+    pub minCTAs: i32,
+    pub maxCTAs: i32,
+    pub nvlsCTAs: i32,
+    pub cgaClusterSize: i32,
+    pub algSelection: *const c_char,
+    pub forceAlgSelection: i32,
+    pub CTAPolicy: i32,
+    pub userProfilerTag: u64,
+    pub launchCompletionEvent: cudaEvent_t,
+}
 /// Some ranks, by the first of them and the step.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -66,6 +92,8 @@ pub struct ncclTeam_t {
 unsafe impl crate::Plain for ncclUniqueId {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for ncclConfig_t {}
+// SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
+unsafe impl crate::Plain for ncclCollConfig_t {}
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for ncclTeam_t {}
 
@@ -167,6 +195,79 @@ mod tests {
             offset_of!(ncclConfig_t, nvlinkCentricSched),
             76,
             "ncclConfig_t.nvlinkCentricSched"
+        );
+        assert_eq!(
+            (
+                size_of::<ncclCollConfig_t>(),
+                align_of::<ncclCollConfig_t>()
+            ),
+            (72, 8),
+            "ncclCollConfig_t"
+        );
+        assert_eq!(
+            offset_of!(ncclCollConfig_t, size),
+            0,
+            "ncclCollConfig_t.size"
+        );
+        assert_eq!(
+            offset_of!(ncclCollConfig_t, magic),
+            8,
+            "ncclCollConfig_t.magic"
+        );
+        assert_eq!(
+            offset_of!(ncclCollConfig_t, version),
+            12,
+            "ncclCollConfig_t.version"
+        );
+        assert_eq!(
+            offset_of!(ncclCollConfig_t, ext),
+            16,
+            "ncclCollConfig_t.ext"
+        );
+        assert_eq!(
+            offset_of!(ncclCollConfig_t, minCTAs),
+            24,
+            "ncclCollConfig_t.minCTAs"
+        );
+        assert_eq!(
+            offset_of!(ncclCollConfig_t, maxCTAs),
+            28,
+            "ncclCollConfig_t.maxCTAs"
+        );
+        assert_eq!(
+            offset_of!(ncclCollConfig_t, nvlsCTAs),
+            32,
+            "ncclCollConfig_t.nvlsCTAs"
+        );
+        assert_eq!(
+            offset_of!(ncclCollConfig_t, cgaClusterSize),
+            36,
+            "ncclCollConfig_t.cgaClusterSize"
+        );
+        assert_eq!(
+            offset_of!(ncclCollConfig_t, algSelection),
+            40,
+            "ncclCollConfig_t.algSelection"
+        );
+        assert_eq!(
+            offset_of!(ncclCollConfig_t, forceAlgSelection),
+            48,
+            "ncclCollConfig_t.forceAlgSelection"
+        );
+        assert_eq!(
+            offset_of!(ncclCollConfig_t, CTAPolicy),
+            52,
+            "ncclCollConfig_t.CTAPolicy"
+        );
+        assert_eq!(
+            offset_of!(ncclCollConfig_t, userProfilerTag),
+            56,
+            "ncclCollConfig_t.userProfilerTag"
+        );
+        assert_eq!(
+            offset_of!(ncclCollConfig_t, launchCompletionEvent),
+            64,
+            "ncclCollConfig_t.launchCompletionEvent"
         );
         assert_eq!(
             (size_of::<ncclTeam_t>(), align_of::<ncclTeam_t>()),

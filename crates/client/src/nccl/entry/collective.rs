@@ -70,48 +70,88 @@ impl Of {
     }
 }
 
-fn collective(
+fn queued(
     kind: u32,
     buffers: (*const c_void, *mut c_void),
     count: usize,
     of: Of,
     (comm, stream): (ncclComm_t, cudaStream_t),
+) -> Result {
+    let comm = ready(comm)?;
+    let no = |what: &str| Err(fail(ncclInvalidArgument, &format!("an invalid {what}")));
+    if !(0..ncclNumTypes).contains(&of.datatype) {
+        return no("type");
+    }
+    if !(0..comm.place().0).contains(&of.peer) {
+        return no("rank");
+    }
+    // One of NCCL's own, or one of this communicator.
+    if of.op < 0 || (of.op >= ncclNumOps && !comm.has(of.op as u32)) {
+        return no("operator");
+    }
+    if comm.revoked.load(Ordering::Acquire) {
+        return Err(fail(ncclInvalidUsage, "the communicator was revoked"));
+    }
+    let cx = enter_for(&comm)?;
+    let m = msg::Collective {
+        kind,
+        comm: comm.id,
+        send: buffers.0 as u64,
+        recv: buffers.1 as u64,
+        count: count as u64,
+        datatype: of.datatype as u32,
+        op: of.op as u32,
+        peer: of.peer as u32,
+        stream: cx.stream(stream)?,
+    };
+    queue(cx, &m)
+}
+
+/// As [`queued`], with the code that the program gets.
+fn collective(
+    kind: u32,
+    buffers: (*const c_void, *mut c_void),
+    count: usize,
+    of: Of,
+    on: (ncclComm_t, cudaStream_t),
 ) -> ncclResult_t {
-    grouped(|| {
-        let comm = ready(comm)?;
-        let no = |what: &str| Err(fail(ncclInvalidArgument, &format!("an invalid {what}")));
-        if !(0..ncclNumTypes).contains(&of.datatype) {
-            return no("type");
+    grouped(|| queued(kind, buffers, count, of, on))
+}
+
+/// Whether a collective may be done without its configuration, which a library at a server may be
+/// too old for: how many multiprocessors it is to take is advice.
+///
+/// # Safety
+/// `config` is null, or a configuration is there.
+unsafe fn can_do_without(config: *const ncclCollConfig_t) -> Result {
+    if config.is_null() {
+        return Ok(());
+    }
+    // SAFETY: every version begins with its size and a number that tells what it is.
+    let (size, magic) = unsafe { ((*config).size, (&raw const (*config).magic).read()) };
+    if magic != NCCL_CONFIG_MAGIC || size < size_of::<ncclCollConfig_t>() {
+        let why = "the ncclCollConfig_t was not set to NCCL_COLLCONFIG_INITIALIZER";
+        return Err(fail(ncclInvalidArgument, why));
+    }
+    // SAFETY: it is as long as that.
+    let c = unsafe { &*config };
+    // SAFETY: a C string of the program's, as the API asks.
+    let named = !c.algSelection.is_null() && unsafe { c.algSelection.read() } != 0;
+    for (set, what) in [
+        (named, "algSelection"),
+        (!c.launchCompletionEvent.is_null(), "launchCompletionEvent"),
+    ] {
+        if set {
+            let why = format!("ncclCollConfig_t: {what} is not forwarded: leave it out");
+            return Err(fail(ncclInvalidUsage, &why));
         }
-        if !(0..comm.place().0).contains(&of.peer) {
-            return no("rank");
-        }
-        // One of NCCL's own, or one of this communicator.
-        if of.op < 0 || (of.op >= ncclNumOps && !comm.has(of.op as u32)) {
-            return no("operator");
-        }
-        if comm.revoked.load(Ordering::Acquire) {
-            return Err(fail(ncclInvalidUsage, "the communicator was revoked"));
-        }
-        let cx = enter_for(&comm)?;
-        let m = msg::Collective {
-            kind,
-            comm: comm.id,
-            send: buffers.0 as u64,
-            recv: buffers.1 as u64,
-            count: count as u64,
-            datatype: of.datatype as u32,
-            op: of.op as u32,
-            peer: of.peer as u32,
-            stream: cx.stream(stream)?,
-        };
-        queue(cx, &m)
-    })
+    }
+    Ok(())
 }
 
 /// A collective, with its parameters as the API has them.
 macro_rules! collectives {
-    ($($name:ident $kind:ident ($send:ident, $recv:ident $(, $op:ident)?)
+    ($($name:ident $configured:ident $kind:ident ($send:ident, $recv:ident $(, $op:ident)?)
         $([$root:ident])?;)*) => {$(
         pub unsafe fn $name(
             $send: *const c_void,
@@ -126,18 +166,37 @@ macro_rules! collectives {
             let of = Of::values(datatype)$(.sum($op))?$(.with($root))?;
             collective($kind, ($send, $recv), count, of, (comm, stream))
         }
+
+        pub unsafe fn $configured(
+            $send: *const c_void,
+            $recv: *mut c_void,
+            count: usize,
+            datatype: ncclDataType_t,
+            $($op: ncclRedOp_t,)?
+            $($root: i32,)?
+            comm: ncclComm_t,
+            stream: cudaStream_t,
+            config: *const ncclCollConfig_t,
+        ) -> ncclResult_t {
+            let of = Of::values(datatype)$(.sum($op))?$(.with($root))?;
+            grouped(|| {
+                // SAFETY: the program's configuration.
+                unsafe { can_do_without(config) }?;
+                queued($kind, ($send, $recv), count, of, (comm, stream))
+            })
+        }
     )*};
 }
 
 collectives! {
-    ncclAllReduce ALL_REDUCE (send, recv, op);
-    ncclBroadcast BROADCAST (send, recv) [root];
-    ncclReduce REDUCE (send, recv, op) [root];
-    ncclAllGather ALL_GATHER (send, recv);
-    ncclReduceScatter REDUCE_SCATTER (send, recv, op);
-    ncclAlltoAll ALL_TO_ALL (send, recv);
-    ncclGather GATHER (send, recv) [root];
-    ncclScatter SCATTER (send, recv) [root];
+    ncclAllReduce ncclAllReduceConfig ALL_REDUCE (send, recv, op);
+    ncclBroadcast ncclBroadcastConfig BROADCAST (send, recv) [root];
+    ncclReduce ncclReduceConfig REDUCE (send, recv, op) [root];
+    ncclAllGather ncclAllGatherConfig ALL_GATHER (send, recv);
+    ncclReduceScatter ncclReduceScatterConfig REDUCE_SCATTER (send, recv, op);
+    ncclAlltoAll ncclAlltoAllConfig ALL_TO_ALL (send, recv);
+    ncclGather ncclGatherConfig GATHER (send, recv) [root];
+    ncclScatter ncclScatterConfig SCATTER (send, recv) [root];
 }
 
 pub unsafe fn ncclBcast(

@@ -1,9 +1,10 @@
 //! Communicators: how they come to be and end, and what the program asks of them.
 
 use super::collective::{grouped, known, ready};
+use crate::config::var;
 use crate::nccl::comms::Comm;
 use crate::nccl::group::{self, New, Pace, submit};
-use crate::nccl::life::{Cx, comms, enter, enter_for, fail, fields, guard, reply, told};
+use crate::nccl::life::{Cx, comms, enter, enter_for, fail, fields, guard, lost, reply, told};
 use busbar_abi::nccl::*;
 use busbar_wire::codec::Request as _;
 use busbar_wire::generated::collectives as msg;
@@ -129,6 +130,19 @@ pub unsafe fn ncclGetUniqueId(to: *mut ncclUniqueId) -> ncclResult_t {
     })
 }
 
+/// Refuses ranks of this program that could not find each other. Servers know those of several
+/// servers by the lease of their GPUs; without one they would look for each other for minutes.
+fn can_meet() -> Result {
+    let said = |name| var(name).filter(|v: &String| !v.is_empty());
+    let several = said("BUSBAR_SERVER").is_some_and(|s| s.contains(','));
+    if !several || said("BUSBAR_LEASE").is_some() {
+        return Ok(());
+    }
+    let why = "ranks at several servers reach each other only with GPUs that are reserved: tell \
+               `busbar run` how many with -n";
+    Err(lost(ncclInvalidUsage, why))
+}
+
 /// Makes a communicator of ranks that have the same ids.
 ///
 /// # Safety
@@ -143,6 +157,9 @@ unsafe fn init(
     if ranks < 1 || !(0..ranks).contains(&rank) {
         let why = format!("rank {rank} of {ranks}: there is none");
         return Err(fail(ncclInvalidArgument, &why));
+    }
+    if ranks > 1 {
+        can_meet()?;
     }
     // SAFETY: passed on to the caller.
     let config = unsafe { Config::read(config) }?;
@@ -235,6 +252,7 @@ pub unsafe fn ncclCommInitAll(to: *mut ncclComm_t, n: i32, devices: *const i32) 
             return unsafe { submit(first, &m, Pace::Slow(true), (0..n).map(new).collect()) };
         }
         // No server has all of them: as ranks of several servers, which this one thread all is.
+        can_meet()?;
         let id = unique_id(first)?;
         group::start();
         for (i, cx) in places.iter().enumerate() {

@@ -33,3 +33,11 @@ pub unsafe fn ncclTeamRankToLsa(_comm: ncclComm_t, _team: ncclTeam_t, _rank: i32
 pub unsafe fn ncclLLA2ACalcSlots(_max_elts: i32, _max_elt_size: i32) -> i32 {
     none("ncclLLA2ACalcSlots").rank
 }
+
+pub unsafe fn ncclTeamCft(_comm: ncclComm_t, _mode: i32) -> ncclTeam_t {
+    none("ncclTeamCft")
+}
+
+pub unsafe fn ncclTeamCftMultimem(_comm: ncclComm_t) -> ncclTeam_t {
+    none("ncclTeamCftMultimem")
+}

@@ -231,3 +231,154 @@ pub unsafe extern "C" fn ncclGroupSimulateEnd(simInfo: *mut ncclSimInfo_t) -> nc
     // SAFETY: the arguments are the program's.
     unsafe { crate::nccl::entry::collective::ncclGroupSimulateEnd(simInfo) }
 }
+
+/// `ncclAllReduceConfig`.
+pub unsafe extern "C" fn ncclAllReduceConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    op: ncclRedOp_t,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        crate::nccl::entry::collective::ncclAllReduceConfig(
+            sendbuff, recvbuff, count, datatype, op, comm, stream, config,
+        )
+    }
+}
+
+/// `ncclBroadcastConfig`.
+pub unsafe extern "C" fn ncclBroadcastConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    root: i32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        crate::nccl::entry::collective::ncclBroadcastConfig(
+            sendbuff, recvbuff, count, datatype, root, comm, stream, config,
+        )
+    }
+}
+
+/// `ncclReduceConfig`.
+pub unsafe extern "C" fn ncclReduceConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    op: ncclRedOp_t,
+    root: i32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        crate::nccl::entry::collective::ncclReduceConfig(
+            sendbuff, recvbuff, count, datatype, op, root, comm, stream, config,
+        )
+    }
+}
+
+/// `ncclAllGatherConfig`.
+pub unsafe extern "C" fn ncclAllGatherConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    sendcount: usize,
+    datatype: ncclDataType_t,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        crate::nccl::entry::collective::ncclAllGatherConfig(
+            sendbuff, recvbuff, sendcount, datatype, comm, stream, config,
+        )
+    }
+}
+
+/// `ncclReduceScatterConfig`.
+pub unsafe extern "C" fn ncclReduceScatterConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    recvcount: usize,
+    datatype: ncclDataType_t,
+    op: ncclRedOp_t,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        crate::nccl::entry::collective::ncclReduceScatterConfig(
+            sendbuff, recvbuff, recvcount, datatype, op, comm, stream, config,
+        )
+    }
+}
+
+/// `ncclAlltoAllConfig`.
+pub unsafe extern "C" fn ncclAlltoAllConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        crate::nccl::entry::collective::ncclAlltoAllConfig(
+            sendbuff, recvbuff, count, datatype, comm, stream, config,
+        )
+    }
+}
+
+/// `ncclGatherConfig`.
+pub unsafe extern "C" fn ncclGatherConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    root: i32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        crate::nccl::entry::collective::ncclGatherConfig(
+            sendbuff, recvbuff, count, datatype, root, comm, stream, config,
+        )
+    }
+}
+
+/// `ncclScatterConfig`.
+pub unsafe extern "C" fn ncclScatterConfig(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    root: i32,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+    config: *const ncclCollConfig_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        crate::nccl::entry::collective::ncclScatterConfig(
+            sendbuff, recvbuff, count, datatype, root, comm, stream, config,
+        )
+    }
+}

@@ -179,3 +179,76 @@ pub unsafe extern "C" fn ncclMemFree(ptr: *mut c_void) -> ncclResult_t {
     // SAFETY: the arguments are the program's.
     unsafe { crate::nccl::entry::communicator::ncclMemFree(ptr) }
 }
+
+/// `ncclCommGetUniqueId`: refused.
+pub unsafe extern "C" fn ncclCommGetUniqueId(
+    _comm: ncclComm_t,
+    _uniqueId: *mut ncclUniqueId,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclCommGetUniqueId",
+        "the servers' NCCL may be older: what came after version 2.28 is not forwarded",
+    )
+}
+
+/// `ncclCommGrow`: refused.
+pub unsafe extern "C" fn ncclCommGrow(
+    _comm: ncclComm_t,
+    _nRanks: i32,
+    _uniqueId: *const ncclUniqueId,
+    _rank: i32,
+    _newcomm: *mut ncclComm_t,
+    _config: *mut ncclConfig_t,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclCommGrow",
+        "the servers' NCCL may be older: what came after version 2.28 is not forwarded",
+    )
+}
+
+/// `ncclCommMemStats`: refused.
+pub unsafe extern "C" fn ncclCommMemStats(
+    _comm: ncclComm_t,
+    _stat: i32,
+    _value: *mut u64,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclCommMemStats",
+        "the servers' NCCL may be older: what came after version 2.28 is not forwarded",
+    )
+}
+
+/// `ncclCommQueryProperties`: refused.
+pub unsafe extern "C" fn ncclCommQueryProperties(
+    _comm: ncclComm_t,
+    _props: *mut ncclCommProperties_t,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclCommQueryProperties",
+        "the servers' NCCL may be older: what came after version 2.28 is not forwarded",
+    )
+}
+
+/// `ncclCommSuspend`: refused.
+pub unsafe extern "C" fn ncclCommSuspend(_comm: ncclComm_t, _flags: i32) -> ncclResult_t {
+    life::unsupported(
+        "ncclCommSuspend",
+        "the servers' NCCL may be older: what came after version 2.28 is not forwarded",
+    )
+}
+
+/// `ncclCommResume`: refused.
+pub unsafe extern "C" fn ncclCommResume(_comm: ncclComm_t) -> ncclResult_t {
+    life::unsupported(
+        "ncclCommResume",
+        "the servers' NCCL may be older: what came after version 2.28 is not forwarded",
+    )
+}
+
+/// `ncclSetEncryption`: refused.
+pub unsafe extern "C" fn ncclSetEncryption(_config: *const ncclEncryptionConfig_t) -> ncclResult_t {
+    life::unsupported(
+        "ncclSetEncryption",
+        "the servers' NCCL may be older: what came after version 2.28 is not forwarded",
+    )
+}

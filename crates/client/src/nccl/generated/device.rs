@@ -129,3 +129,195 @@ pub unsafe extern "C" fn ncclTeamRankToLsa(comm: ncclComm_t, team: ncclTeam_t, r
     // SAFETY: the arguments are the program's.
     unsafe { crate::nccl::entry::device::ncclTeamRankToLsa(comm, team, rank) }
 }
+
+/// `ncclWinGetUserPtr`: refused.
+pub unsafe extern "C" fn ncclWinGetUserPtr(
+    _comm: ncclComm_t,
+    _win: ncclWindow_t,
+    _outUserPtr: *mut *mut c_void,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclWinGetUserPtr",
+        "windows and communicators of kernels are not forwarded yet",
+    )
+}
+
+/// `ncclPutSignal`: refused.
+pub unsafe extern "C" fn ncclPutSignal(
+    _localbuff: *const c_void,
+    _count: usize,
+    _datatype: ncclDataType_t,
+    _peer: i32,
+    _peerWin: ncclWindow_t,
+    _peerWinOffset: usize,
+    _sigIdx: i32,
+    _ctx: i32,
+    _flags: u32,
+    _comm: ncclComm_t,
+    _stream: cudaStream_t,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclPutSignal",
+        "windows and communicators of kernels are not forwarded yet",
+    )
+}
+
+/// `ncclSignal`: refused.
+pub unsafe extern "C" fn ncclSignal(
+    _peer: i32,
+    _sigIdx: i32,
+    _ctx: i32,
+    _flags: u32,
+    _comm: ncclComm_t,
+    _stream: cudaStream_t,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclSignal",
+        "windows and communicators of kernels are not forwarded yet",
+    )
+}
+
+/// `ncclWaitSignal`: refused.
+pub unsafe extern "C" fn ncclWaitSignal(
+    _nDesc: i32,
+    _signalDescs: *mut ncclWaitSignalDesc_t,
+    _comm: ncclComm_t,
+    _stream: cudaStream_t,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclWaitSignal",
+        "windows and communicators of kernels are not forwarded yet",
+    )
+}
+
+/// `ncclGetLsaDevicePointer`: refused.
+pub unsafe extern "C" fn ncclGetLsaDevicePointer(
+    _window: ncclWindow_t,
+    _offset: usize,
+    _lsaRank: i32,
+    _outPtr: *mut *mut c_void,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclGetLsaDevicePointer",
+        "windows and communicators of kernels are not forwarded yet",
+    )
+}
+
+/// `ncclGetLsaMultimemDevicePointer`: refused.
+pub unsafe extern "C" fn ncclGetLsaMultimemDevicePointer(
+    _window: ncclWindow_t,
+    _offset: usize,
+    _outPtr: *mut *mut c_void,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclGetLsaMultimemDevicePointer",
+        "windows and communicators of kernels are not forwarded yet",
+    )
+}
+
+/// `ncclGetMultimemDevicePointer`: refused.
+pub unsafe extern "C" fn ncclGetMultimemDevicePointer(
+    _window: ncclWindow_t,
+    _offset: usize,
+    _multimem: u64,
+    _outPtr: *mut *mut c_void,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclGetMultimemDevicePointer",
+        "windows and communicators of kernels are not forwarded yet",
+    )
+}
+
+/// `ncclGetPeerDevicePointer`: refused.
+pub unsafe extern "C" fn ncclGetPeerDevicePointer(
+    _window: ncclWindow_t,
+    _offset: usize,
+    _peer: i32,
+    _outPtr: *mut *mut c_void,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclGetPeerDevicePointer",
+        "windows and communicators of kernels are not forwarded yet",
+    )
+}
+
+/// `ncclGetMultimemDeviceLeInfo`: refused.
+pub unsafe extern "C" fn ncclGetMultimemDeviceLeInfo(
+    _window: ncclWindow_t,
+    _offset: usize,
+    _leId: *mut ncclCftLeId,
+    _leOffset: *mut usize,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclGetMultimemDeviceLeInfo",
+        "windows and communicators of kernels are not forwarded yet",
+    )
+}
+
+/// `ncclGetPeerDeviceLeInfo`: refused.
+pub unsafe extern "C" fn ncclGetPeerDeviceLeInfo(
+    _window: ncclWindow_t,
+    _offset: usize,
+    _peerWorld: i32,
+    _leId: *mut ncclCftLeId,
+    _leOffset: *mut usize,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclGetPeerDeviceLeInfo",
+        "windows and communicators of kernels are not forwarded yet",
+    )
+}
+
+/// `ncclGetCftDeviceLeInfo`: refused.
+pub unsafe extern "C" fn ncclGetCftDeviceLeInfo(
+    _window: ncclWindow_t,
+    _offset: usize,
+    _peerCft: i32,
+    _cftTeam: ncclTeam_t,
+    _leId: *mut ncclCftLeId,
+    _leOffset: *mut usize,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclGetCftDeviceLeInfo",
+        "windows and communicators of kernels are not forwarded yet",
+    )
+}
+
+/// `ncclGinInboxA2ACreateRequirement`: refused.
+pub unsafe extern "C" fn ncclGinInboxA2ACreateRequirement(
+    _peers: ncclTeam_t,
+    _nBlocks: i32,
+    _sizeLog2: i32,
+    _outHandle: *mut ncclGinInboxA2AHandle,
+    _outReq: *mut ncclDevResourceRequirements_t,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclGinInboxA2ACreateRequirement",
+        "windows and communicators of kernels are not forwarded yet",
+    )
+}
+
+/// `ncclGinOutboxCreateRequirement`: refused.
+pub unsafe extern "C" fn ncclGinOutboxCreateRequirement(
+    _nBlocks: i32,
+    _sizeLog2: i32,
+    _outHandle: *mut ncclGinOutboxHandle,
+    _outReq: *mut ncclDevResourceRequirements_t,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclGinOutboxCreateRequirement",
+        "windows and communicators of kernels are not forwarded yet",
+    )
+}
+
+/// `ncclTeamCft`.
+pub unsafe extern "C" fn ncclTeamCft(comm: ncclComm_t, mode: i32) -> ncclTeam_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { crate::nccl::entry::device::ncclTeamCft(comm, mode) }
+}
+
+/// `ncclTeamCftMultimem`.
+pub unsafe extern "C" fn ncclTeamCftMultimem(comm: ncclComm_t) -> ncclTeam_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { crate::nccl::entry::device::ncclTeamCftMultimem(comm) }
+}

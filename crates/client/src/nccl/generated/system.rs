@@ -35,3 +35,131 @@ pub unsafe extern "C" fn ncclResetDebugInitInternal() -> ncclResult_t {
     // SAFETY: the arguments are the program's.
     unsafe { crate::nccl::entry::system::ncclResetDebugInitInternal() }
 }
+
+/// `ncclParamBind`: refused.
+pub unsafe extern "C" fn ncclParamBind(
+    _out: *mut ncclParamHandle_t,
+    _key: *const c_char,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclParamBind",
+        "the library's parameters are those of the servers",
+    )
+}
+
+/// `ncclParamGet`: refused.
+pub unsafe extern "C" fn ncclParamGet(
+    _h: ncclParamHandle_t,
+    _out: *mut c_void,
+    _maxLen: i32,
+    _len: *mut i32,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclParamGet",
+        "the library's parameters are those of the servers",
+    )
+}
+
+/// `ncclParamGetAllParameterKeys`: refused.
+pub unsafe extern "C" fn ncclParamGetAllParameterKeys(
+    _table: *mut *mut *const c_char,
+    _tableLen: *mut i32,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclParamGetAllParameterKeys",
+        "the library's parameters are those of the servers",
+    )
+}
+
+/// `ncclParamGetParameter`: refused.
+pub unsafe extern "C" fn ncclParamGetParameter(
+    _key: *const c_char,
+    _value: *mut *const c_char,
+    _valueLen: *mut i32,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclParamGetParameter",
+        "the library's parameters are those of the servers",
+    )
+}
+
+/// `ncclParamGetStr`: refused.
+pub unsafe extern "C" fn ncclParamGetStr(
+    _h: ncclParamHandle_t,
+    _out: *mut *const c_char,
+) -> ncclResult_t {
+    life::unsupported(
+        "ncclParamGetStr",
+        "the library's parameters are those of the servers",
+    )
+}
+
+/// `ncclParamGetI8`: refused.
+pub unsafe extern "C" fn ncclParamGetI8(_h: ncclParamHandle_t, _out: *mut i8) -> ncclResult_t {
+    life::unsupported(
+        "ncclParamGetI8",
+        "the library's parameters are those of the servers",
+    )
+}
+
+/// `ncclParamGetU8`: refused.
+pub unsafe extern "C" fn ncclParamGetU8(_h: ncclParamHandle_t, _out: *mut u8) -> ncclResult_t {
+    life::unsupported(
+        "ncclParamGetU8",
+        "the library's parameters are those of the servers",
+    )
+}
+
+/// `ncclParamGetI16`: refused.
+pub unsafe extern "C" fn ncclParamGetI16(_h: ncclParamHandle_t, _out: *mut i16) -> ncclResult_t {
+    life::unsupported(
+        "ncclParamGetI16",
+        "the library's parameters are those of the servers",
+    )
+}
+
+/// `ncclParamGetU16`: refused.
+pub unsafe extern "C" fn ncclParamGetU16(_h: ncclParamHandle_t, _out: *mut u16) -> ncclResult_t {
+    life::unsupported(
+        "ncclParamGetU16",
+        "the library's parameters are those of the servers",
+    )
+}
+
+/// `ncclParamGetI32`: refused.
+pub unsafe extern "C" fn ncclParamGetI32(_h: ncclParamHandle_t, _out: *mut i32) -> ncclResult_t {
+    life::unsupported(
+        "ncclParamGetI32",
+        "the library's parameters are those of the servers",
+    )
+}
+
+/// `ncclParamGetU32`: refused.
+pub unsafe extern "C" fn ncclParamGetU32(_h: ncclParamHandle_t, _out: *mut u32) -> ncclResult_t {
+    life::unsupported(
+        "ncclParamGetU32",
+        "the library's parameters are those of the servers",
+    )
+}
+
+/// `ncclParamGetI64`: refused.
+pub unsafe extern "C" fn ncclParamGetI64(_h: ncclParamHandle_t, _out: *mut i64) -> ncclResult_t {
+    life::unsupported(
+        "ncclParamGetI64",
+        "the library's parameters are those of the servers",
+    )
+}
+
+/// `ncclParamGetU64`: refused.
+pub unsafe extern "C" fn ncclParamGetU64(_h: ncclParamHandle_t, _out: *mut u64) -> ncclResult_t {
+    life::unsupported(
+        "ncclParamGetU64",
+        "the library's parameters are those of the servers",
+    )
+}
+
+/// `ncclParamDumpAll`.
+pub unsafe extern "C" fn ncclParamDumpAll() -> ncclResult_t {
+    // SAFETY: the arguments are the program's.
+    unsafe { crate::nccl::entry::system::ncclParamDumpAll() }
+}

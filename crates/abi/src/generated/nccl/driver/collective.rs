@@ -111,6 +111,85 @@ pub type PFN_ncclRedOpDestroy = unsafe extern "C" fn(ncclRedOp_t, ncclComm_t) ->
 pub type PFN_ncclGroupStart = unsafe extern "C" fn() -> ncclResult_t;
 pub type PFN_ncclGroupEnd = unsafe extern "C" fn() -> ncclResult_t;
 pub type PFN_ncclGroupSimulateEnd = unsafe extern "C" fn(*mut ncclSimInfo_t) -> ncclResult_t;
+pub type PFN_ncclAllReduceConfig = unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    usize,
+    ncclDataType_t,
+    ncclRedOp_t,
+    ncclComm_t,
+    cudaStream_t,
+    *const ncclCollConfig_t,
+) -> ncclResult_t;
+pub type PFN_ncclBroadcastConfig = unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    usize,
+    ncclDataType_t,
+    i32,
+    ncclComm_t,
+    cudaStream_t,
+    *const ncclCollConfig_t,
+) -> ncclResult_t;
+pub type PFN_ncclReduceConfig = unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    usize,
+    ncclDataType_t,
+    ncclRedOp_t,
+    i32,
+    ncclComm_t,
+    cudaStream_t,
+    *const ncclCollConfig_t,
+) -> ncclResult_t;
+pub type PFN_ncclAllGatherConfig = unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    usize,
+    ncclDataType_t,
+    ncclComm_t,
+    cudaStream_t,
+    *const ncclCollConfig_t,
+) -> ncclResult_t;
+pub type PFN_ncclReduceScatterConfig = unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    usize,
+    ncclDataType_t,
+    ncclRedOp_t,
+    ncclComm_t,
+    cudaStream_t,
+    *const ncclCollConfig_t,
+) -> ncclResult_t;
+pub type PFN_ncclAlltoAllConfig = unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    usize,
+    ncclDataType_t,
+    ncclComm_t,
+    cudaStream_t,
+    *const ncclCollConfig_t,
+) -> ncclResult_t;
+pub type PFN_ncclGatherConfig = unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    usize,
+    ncclDataType_t,
+    i32,
+    ncclComm_t,
+    cudaStream_t,
+    *const ncclCollConfig_t,
+) -> ncclResult_t;
+pub type PFN_ncclScatterConfig = unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    usize,
+    ncclDataType_t,
+    i32,
+    ncclComm_t,
+    cudaStream_t,
+    *const ncclCollConfig_t,
+) -> ncclResult_t;
 
 impl Driver {
     /// `ncclAllReduce`.
@@ -373,5 +452,192 @@ impl Driver {
         };
         // SAFETY: the caller keeps the function's contract.
         unsafe { call(simInfo) }
+    }
+
+    /// `ncclAllReduceConfig`.
+    #[inline]
+    pub unsafe fn ncclAllReduceConfig(
+        &self,
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        count: usize,
+        datatype: ncclDataType_t,
+        op: ncclRedOp_t,
+        comm: ncclComm_t,
+        stream: cudaStream_t,
+        config: *const ncclCollConfig_t,
+    ) -> ncclResult_t {
+        let Some(call) = self.ncclAllReduceConfig else {
+            return ncclInvalidUsage;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe {
+            call(
+                sendbuff, recvbuff, count, datatype, op, comm, stream, config,
+            )
+        }
+    }
+
+    /// `ncclBroadcastConfig`.
+    #[inline]
+    pub unsafe fn ncclBroadcastConfig(
+        &self,
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        count: usize,
+        datatype: ncclDataType_t,
+        root: i32,
+        comm: ncclComm_t,
+        stream: cudaStream_t,
+        config: *const ncclCollConfig_t,
+    ) -> ncclResult_t {
+        let Some(call) = self.ncclBroadcastConfig else {
+            return ncclInvalidUsage;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe {
+            call(
+                sendbuff, recvbuff, count, datatype, root, comm, stream, config,
+            )
+        }
+    }
+
+    /// `ncclReduceConfig`.
+    #[inline]
+    pub unsafe fn ncclReduceConfig(
+        &self,
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        count: usize,
+        datatype: ncclDataType_t,
+        op: ncclRedOp_t,
+        root: i32,
+        comm: ncclComm_t,
+        stream: cudaStream_t,
+        config: *const ncclCollConfig_t,
+    ) -> ncclResult_t {
+        let Some(call) = self.ncclReduceConfig else {
+            return ncclInvalidUsage;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe {
+            call(
+                sendbuff, recvbuff, count, datatype, op, root, comm, stream, config,
+            )
+        }
+    }
+
+    /// `ncclAllGatherConfig`.
+    #[inline]
+    pub unsafe fn ncclAllGatherConfig(
+        &self,
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        sendcount: usize,
+        datatype: ncclDataType_t,
+        comm: ncclComm_t,
+        stream: cudaStream_t,
+        config: *const ncclCollConfig_t,
+    ) -> ncclResult_t {
+        let Some(call) = self.ncclAllGatherConfig else {
+            return ncclInvalidUsage;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe {
+            call(
+                sendbuff, recvbuff, sendcount, datatype, comm, stream, config,
+            )
+        }
+    }
+
+    /// `ncclReduceScatterConfig`.
+    #[inline]
+    pub unsafe fn ncclReduceScatterConfig(
+        &self,
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        recvcount: usize,
+        datatype: ncclDataType_t,
+        op: ncclRedOp_t,
+        comm: ncclComm_t,
+        stream: cudaStream_t,
+        config: *const ncclCollConfig_t,
+    ) -> ncclResult_t {
+        let Some(call) = self.ncclReduceScatterConfig else {
+            return ncclInvalidUsage;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe {
+            call(
+                sendbuff, recvbuff, recvcount, datatype, op, comm, stream, config,
+            )
+        }
+    }
+
+    /// `ncclAlltoAllConfig`.
+    #[inline]
+    pub unsafe fn ncclAlltoAllConfig(
+        &self,
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        count: usize,
+        datatype: ncclDataType_t,
+        comm: ncclComm_t,
+        stream: cudaStream_t,
+        config: *const ncclCollConfig_t,
+    ) -> ncclResult_t {
+        let Some(call) = self.ncclAlltoAllConfig else {
+            return ncclInvalidUsage;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe { call(sendbuff, recvbuff, count, datatype, comm, stream, config) }
+    }
+
+    /// `ncclGatherConfig`.
+    #[inline]
+    pub unsafe fn ncclGatherConfig(
+        &self,
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        count: usize,
+        datatype: ncclDataType_t,
+        root: i32,
+        comm: ncclComm_t,
+        stream: cudaStream_t,
+        config: *const ncclCollConfig_t,
+    ) -> ncclResult_t {
+        let Some(call) = self.ncclGatherConfig else {
+            return ncclInvalidUsage;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe {
+            call(
+                sendbuff, recvbuff, count, datatype, root, comm, stream, config,
+            )
+        }
+    }
+
+    /// `ncclScatterConfig`.
+    #[inline]
+    pub unsafe fn ncclScatterConfig(
+        &self,
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        count: usize,
+        datatype: ncclDataType_t,
+        root: i32,
+        comm: ncclComm_t,
+        stream: cudaStream_t,
+        config: *const ncclCollConfig_t,
+    ) -> ncclResult_t {
+        let Some(call) = self.ncclScatterConfig else {
+            return ncclInvalidUsage;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe {
+            call(
+                sendbuff, recvbuff, count, datatype, root, comm, stream, config,
+            )
+        }
     }
 }

@@ -28,6 +28,14 @@ pub struct Driver {
     pub ncclGroupStart: Option<PFN_ncclGroupStart>,
     pub ncclGroupEnd: Option<PFN_ncclGroupEnd>,
     pub ncclGroupSimulateEnd: Option<PFN_ncclGroupSimulateEnd>,
+    pub ncclAllReduceConfig: Option<PFN_ncclAllReduceConfig>,
+    pub ncclBroadcastConfig: Option<PFN_ncclBroadcastConfig>,
+    pub ncclReduceConfig: Option<PFN_ncclReduceConfig>,
+    pub ncclAllGatherConfig: Option<PFN_ncclAllGatherConfig>,
+    pub ncclReduceScatterConfig: Option<PFN_ncclReduceScatterConfig>,
+    pub ncclAlltoAllConfig: Option<PFN_ncclAlltoAllConfig>,
+    pub ncclGatherConfig: Option<PFN_ncclGatherConfig>,
+    pub ncclScatterConfig: Option<PFN_ncclScatterConfig>,
     pub ncclGetUniqueId: Option<PFN_ncclGetUniqueId>,
     pub ncclCommInitRank: Option<PFN_ncclCommInitRank>,
     pub ncclCommInitRankConfig: Option<PFN_ncclCommInitRankConfig>,
@@ -50,6 +58,7 @@ pub struct Driver {
     pub ncclGetVersion: Option<PFN_ncclGetVersion>,
     pub ncclResetDebugInit: Option<PFN_ncclResetDebugInit>,
     pub ncclResetDebugInitInternal: Option<PFN_ncclResetDebugInitInternal>,
+    pub ncclParamDumpAll: Option<PFN_ncclParamDumpAll>,
 }
 
 impl Driver {
@@ -77,6 +86,14 @@ impl Driver {
                 ncclGroupStart: function(get(c"ncclGroupStart")),
                 ncclGroupEnd: function(get(c"ncclGroupEnd")),
                 ncclGroupSimulateEnd: function(get(c"ncclGroupSimulateEnd")),
+                ncclAllReduceConfig: function(get(c"ncclAllReduceConfig")),
+                ncclBroadcastConfig: function(get(c"ncclBroadcastConfig")),
+                ncclReduceConfig: function(get(c"ncclReduceConfig")),
+                ncclAllGatherConfig: function(get(c"ncclAllGatherConfig")),
+                ncclReduceScatterConfig: function(get(c"ncclReduceScatterConfig")),
+                ncclAlltoAllConfig: function(get(c"ncclAlltoAllConfig")),
+                ncclGatherConfig: function(get(c"ncclGatherConfig")),
+                ncclScatterConfig: function(get(c"ncclScatterConfig")),
                 ncclGetUniqueId: function(get(c"ncclGetUniqueId")),
                 ncclCommInitRank: function(get(c"ncclCommInitRank")),
                 ncclCommInitRankConfig: function(get(c"ncclCommInitRankConfig")),
@@ -99,6 +116,7 @@ impl Driver {
                 ncclGetVersion: function(get(c"ncclGetVersion")),
                 ncclResetDebugInit: function(get(c"ncclResetDebugInit")),
                 ncclResetDebugInitInternal: function(get(c"ncclResetDebugInitInternal")),
+                ncclParamDumpAll: function(get(c"ncclParamDumpAll")),
             }
         }
     }

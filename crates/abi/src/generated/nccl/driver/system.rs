@@ -8,6 +8,7 @@ use std::ffi::{c_char, c_void};
 pub type PFN_ncclGetVersion = unsafe extern "C" fn(*mut i32) -> ncclResult_t;
 pub type PFN_ncclResetDebugInit = unsafe extern "C" fn() -> ncclResult_t;
 pub type PFN_ncclResetDebugInitInternal = unsafe extern "C" fn() -> ncclResult_t;
+pub type PFN_ncclParamDumpAll = unsafe extern "C" fn() -> ncclResult_t;
 
 impl Driver {
     /// `ncclGetVersion`.
@@ -34,6 +35,16 @@ impl Driver {
     #[inline]
     pub unsafe fn ncclResetDebugInitInternal(&self) -> ncclResult_t {
         let Some(call) = self.ncclResetDebugInitInternal else {
+            return ncclInvalidUsage;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe { call() }
+    }
+
+    /// `ncclParamDumpAll`.
+    #[inline]
+    pub unsafe fn ncclParamDumpAll(&self) -> ncclResult_t {
+        let Some(call) = self.ncclParamDumpAll else {
             return ncclInvalidUsage;
         };
         // SAFETY: the caller keeps the function's contract.
