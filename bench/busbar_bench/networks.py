@@ -22,18 +22,23 @@ class Kind:
 
     unit: str
     batch: int
-    # With one GPU there is nothing to spread or split.
-    alone: bool = True
+    # How ranks share the work.
+    how: str = "DDP"
+
+    @property
+    def alone(self):
+        """With one GPU there is nothing to spread or split."""
+        return self.how == "DDP"
 
 
 KINDS = {
     "resnet50": Kind("images", 128),
     "bert-large": Kind("sequences", 32),
-    "gpt-1.3b": Kind("sequences", 4, alone=False),
-    "gpt-1.3b-split": Kind("tokens", 8, alone=False),
+    "gpt-1.3b": Kind("sequences", 4, "FSDP"),
+    "gpt-1.3b-split": Kind("tokens", 8, "split layers"),
     "tiny": Kind("images", 32),
-    "gpt-tiny": Kind("sequences", 4, alone=False),
-    "gpt-tiny-split": Kind("tokens", 4, alone=False),
+    "gpt-tiny": Kind("sequences", 4, "FSDP"),
+    "gpt-tiny-split": Kind("tokens", 4, "split layers"),
 }
 
 

@@ -178,7 +178,20 @@ def test_what_is_spread_over_gpus_has_no_row_of_one_gpu_and_a_bar_of_its_own():
     assert training.counts(args) == [1, 2, 4]
     made = {**rated("scaling", {2: {LOCAL: 100, REMOTE: 97.5}}), "alone": False, "unit": "tokens"}
     assert ("2 GPU(s)", "pass", "0.975 of local, bar 0.97") in training.verdicts(made)
-    assert "local tokens/s" in training.result_text(made)
+    text = training.result_text(made)
+    assert "local tokens/s" in text and "VMware" not in text
+    # A bar of bytes is that of averaged gradients alone.
+    assert ("a step", "note", "9.000 MB cross the client's link") in training.verdicts(
+        {**made, "bytes_a_step": 9e6}
+    )
+
+
+def test_a_ratio_comes_with_what_it_was_from_round_to_round():
+    made = rated("scaling", {1: {LOCAL: 100, REMOTE: 99}})
+    for side, speed in [(LOCAL, 50), (REMOTE, 52)]:
+        made["counts"]["1"][side].append(outcome({"rank": 0, "rate": speed}))
+    want = f"{75.5 / 75:.3f} of local (0.990 to 1.040), bar {training.BAR}"
+    assert ("1 GPU(s)", "pass", want) in training.verdicts(made)
 
 
 def test_horovods_lines_are_as_it_prints_them():

@@ -7,6 +7,7 @@ use crate::cuda::engine::{addresses, context};
 use crate::cuda::state::functions::{Function, MAX_DYNAMIC_SHARED, MAX_THREADS, REGISTERS};
 use crate::cuda::state::repeats::{LONG, Sent};
 use busbar_abi::{member, set_member};
+use busbar_channel::Closed;
 use busbar_wire::generated::cuda::op;
 
 /// The id of a function handle, and what is known of it.
@@ -314,7 +315,8 @@ pub unsafe fn queue(
     }
     if f.packed >= LONG && cx.client.session.keeps {
         // SAFETY: passed on to the caller.
-        return unsafe { queue_long(cx, f, l, &params) };
+        let sent = unsafe { queue_long(cx, f, l, &params) };
+        return queued(cx, sent);
     }
     // Written field by field into the queue, as the message `LaunchKernel` encodes itself: this is
     // the one call whose cost a program feels, and a copy of its parameters in between is a third
@@ -331,6 +333,12 @@ pub unsafe fn queue(
             let n = (out.len() - at - 4) as u32;
             out[at..at + 4].copy_from_slice(&n.to_le_bytes());
         });
+    queued(cx, sent)
+}
+
+/// A launch is in the queue, unless the session is lost. It has no name as a node.
+#[inline]
+fn queued(cx: Cx, sent: Result<(), Closed>) -> Result<u64> {
     sent.and_then(|()| cx.queued_one())
         .map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)?;
     Ok(0)
@@ -346,7 +354,7 @@ unsafe fn queue_long(
     f: &Function,
     l: &Launch<'_>,
     params: &Params<'_>,
-) -> Result<u64, CUresult> {
+) -> Result<(), Closed> {
     let mut packed = thread::take_scratch();
     // SAFETY: passed on to the caller.
     unsafe { pack(f, params, &mut packed) };
@@ -366,9 +374,6 @@ unsafe fn queue_long(
     });
     thread::put_scratch(packed);
     queued
-        .and_then(|()| cx.queued_one())
-        .map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)?;
-    Ok(0)
 }
 
 /// Whether the driver will take an attribute of a launch, as far as is known here.

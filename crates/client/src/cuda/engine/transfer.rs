@@ -9,7 +9,6 @@ use crate::progress::Progress;
 use busbar_channel::Bulk;
 use busbar_transport::Memory;
 use busbar_wire::codec::Request;
-use busbar_wire::generated::cuda::contract::COPY_BYTES;
 use busbar_wire::limits::BULK_CHUNK as CHUNK;
 
 /// From this size on it is cheaper to send pageable memory in place and wait until it has gone out
@@ -188,7 +187,7 @@ pub fn queue(cx: Cx, dst: u64, bytes: &[u8], stream: u32) -> Result<()> {
 /// addresses that a training copies at every step. Says whether it did.
 pub fn again(cx: Cx, dst: u64, bytes: &[u8], stream: u32) -> Result<bool> {
     let session = &cx.client.session;
-    if !session.keeps || bytes.len() > COPY_BYTES as usize || session.has_used_rdma() {
+    if !session.keeps || session.has_used_rdma() {
         return Ok(false);
     }
     match thread::look(&cx.state().kept.copies, bytes) {

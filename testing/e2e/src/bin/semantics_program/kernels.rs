@@ -90,9 +90,9 @@ pub fn devices(api: &Api) {
     println!("by a function: {:?}", launches());
 }
 
-/// What NVML says of one device and itself, as NCCL asks.
-pub fn with_itself(_: &Api) {
-    // SAFETY: as below.
+/// NVML, and its first device.
+fn nvml() -> (Api, u64) {
+    // SAFETY: loading NVML runs its initializers, as in any program that monitors.
     let library = unsafe { libloading::Library::new("libnvidia-ml.so.1") };
     let nvml = Api {
         library: library.expect("libnvidia-ml.so.1 can be loaded"),
@@ -100,6 +100,12 @@ pub fn with_itself(_: &Api) {
     nvml.tell("nvmlInit_v2", &[]);
     let mut device = 0u64;
     nvml.tell("nvmlDeviceGetHandleByIndex_v2", &[0, at(&mut device)]);
+    (nvml, device)
+}
+
+/// What NVML says of one device and itself, as NCCL asks.
+pub fn with_itself(_: &Api) {
+    let (nvml, device) = nvml();
     for kind in 0..2 {
         let mut status = 9u32;
         nvml.tell(
@@ -112,14 +118,7 @@ pub fn with_itself(_: &Api) {
 
 /// What NVML says of this process on the first device: its memory.
 pub fn processes(api: &Api) {
-    // SAFETY: loading NVML runs its initializers, as in any program that monitors.
-    let library = unsafe { libloading::Library::new("libnvidia-ml.so.1") };
-    let nvml = Api {
-        library: library.expect("libnvidia-ml.so.1 can be loaded"),
-    };
-    nvml.tell("nvmlInit_v2", &[]);
-    let mut device = 0u64;
-    nvml.tell("nvmlDeviceGetHandleByIndex_v2", &[0, at(&mut device)]);
+    let (nvml, device) = nvml();
     let own = u64::from(std::process::id());
     let say = || {
         let (mut n, mut rows) = (9u32, [[0u64; 3]; 9]);
