@@ -15,6 +15,7 @@ mod done;
 mod drivers;
 mod enqueue;
 mod generated;
+mod headers;
 mod landing;
 mod objects;
 mod prelude;
@@ -178,6 +179,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         slab: None,
         shared: Shared::new(setup.shared),
         builds: Arc::new(()),
+        header_room: Arc::default(),
     }))
 }
 

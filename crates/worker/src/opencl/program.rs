@@ -5,15 +5,14 @@ use super::built::Program;
 use super::cache;
 use super::cl::make;
 use super::describe;
+use super::headers::Headers;
 use super::objects::Object;
 use super::prelude::*;
 use crate::answer::{Always, Encoded};
 use crate::content::{Content, Hash};
-use crate::scratch::Scratch;
 use busbar_wire::codec::Message;
 use busbar_wire::limits::BULK_CHUNK;
 use std::ffi::CString;
-use std::path::{Component, Path, PathBuf};
 
 /// Keeps a fresh build for later sessions, given its binaries.
 fn keep(p: &Program, content: &Content, binaries: &[Vec<u8>]) {
@@ -56,95 +55,6 @@ fn persist<T>(mut attempt: impl FnMut() -> T, in_vain: impl Fn(&T) -> bool) -> T
         made = attempt();
     }
     made
-}
-
-/// Headers of the client's in a folder of this machine, for the length of a build.
-struct Headers {
-    folder: Option<Scratch>,
-    /// Whether all of them are there. A build without some of them is not the one that the client's
-    /// files name.
-    whole: bool,
-}
-
-/// A path of the client's below a folder of ours, and nowhere else.
-fn below(root: &Path, path: &str) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in Path::new(path).components() {
-        match part {
-            Component::Normal(p) => out.push(p),
-            Component::ParentDir => {
-                out.pop();
-            }
-            _ => {}
-        }
-    }
-    root.join(out)
-}
-
-impl Headers {
-    fn unpack(files: &[u8]) -> Result<Self, Fail> {
-        if files.is_empty() {
-            return Ok(Self {
-                folder: None,
-                whole: true,
-            });
-        }
-        let scratch = Scratch::new().map_err(|_| Fail::Code(CL_OUT_OF_HOST_MEMORY))?;
-        let mut r = Reader::new(files);
-        let mut whole = true;
-        for _ in 0..r.count(1 << 16, 8)? {
-            let (path, contents) = (r.str()?, r.bytes()?);
-            let to = below(scratch.path(), path);
-            let written = to
-                .parent()
-                .map_or(Ok(()), std::fs::create_dir_all)
-                .and_then(|()| std::fs::write(&to, contents));
-            // A header that cannot be stored shows as a missing one in the build's log.
-            if written.is_err() {
-                whole = false;
-                break;
-            }
-        }
-        Ok(Self {
-            folder: Some(scratch),
-            whole,
-        })
-    }
-
-    /// The options with include folders where the headers are now.
-    fn options(&self, options: &str) -> String {
-        let mut out = String::new();
-        let mut rest = options;
-        while let Some(i) = rest.find("-I\"") {
-            out.push_str(&rest[..i]);
-            rest = &rest[i + 3..];
-            let end = rest.find('"').unwrap_or(rest.len());
-            let mut dir = rest[..end].to_string();
-            if let Some(root) = &self.folder {
-                let here = below(root.path(), &dir);
-                let _ = std::fs::create_dir_all(&here);
-                dir = here.display().to_string();
-            }
-            // Some drivers split options at blanks and know no quotes.
-            match dir.contains(' ') {
-                true => out.push_str(&format!("-I\"{dir}\"")),
-                false => out.push_str(&format!("-I{dir}")),
-            }
-            rest = rest.get(end + 1..).unwrap_or_default();
-        }
-        out.push_str(rest);
-        out
-    }
-
-    /// A log without the folder that only this machine has.
-    fn log(&self, log: Vec<u8>) -> Vec<u8> {
-        match &self.folder {
-            None => log,
-            Some(root) => String::from_utf8_lossy(&log)
-                .replace(&root.path().display().to_string(), "")
-                .into_bytes(),
-        }
-    }
 }
 
 impl OpenCl {
@@ -367,8 +277,8 @@ impl OpenCl {
         let files = self.data(m.files, &[])?;
         let p = self.objects.program(m.program)?;
         let devices = self.chosen(&p, &m.devices)?;
-        let headers = Headers::unpack(files.bytes())?;
-        let options = c_string(headers.options(m.options))?;
+        let mut headers = Headers::unpack(files.bytes(), &self.header_room)?;
+        let options = c_string(headers.options(m.options)?)?;
         // Only a build for all devices at once, with all it was given, is one thing to keep.
         let all = devices.get().len() == p.devices.len() && headers.whole;
         let source = p.source.filter(|_| all);
@@ -405,8 +315,8 @@ impl OpenCl {
         let files = self.data(m.files, &[])?;
         let p = self.objects.program(m.program)?;
         let devices = self.chosen(&p, &m.devices)?;
-        let headers = Headers::unpack(files.bytes())?;
-        let options = c_string(headers.options(m.options))?;
+        let mut headers = Headers::unpack(files.bytes(), &self.header_room)?;
+        let options = c_string(headers.options(m.options)?)?;
         let sources: Vec<_> = m
             .headers
             .iter()

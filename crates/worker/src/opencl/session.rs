@@ -1,6 +1,7 @@
 //! A session's OpenCL side: the executor's state, and what each message's handler asks of it.
 
 use super::done::{Answer, Completer, Events, Then};
+use super::headers::Room;
 use super::landing::Pool;
 use super::objects::Objects;
 use super::prelude::*;
@@ -41,6 +42,8 @@ pub struct OpenCl {
     pub slab: Option<Lent>,
     /// Held by each build that is under way.
     pub builds: Arc<()>,
+    /// What the headers of those take.
+    pub header_room: Arc<Room>,
 }
 
 /// Shared virtual memory.
