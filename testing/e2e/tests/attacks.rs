@@ -14,6 +14,8 @@ use busbar_wire::Writer;
 use busbar_wire::codec::Message;
 use busbar_wire::frame::Kind;
 use busbar_wire::generated::{cuda, opencl as wire};
+use busbar_wire::record::Header;
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
@@ -21,9 +23,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Plays a recorded session back with another record after each build, as a client that no library
-/// of ours holds back. Every call is waited for.
-fn play(address: &str, r: &Recording, then: impl Fn(u32) -> Vec<u8>) {
+/// Plays a recorded session back, as a client that no library of ours holds back: what is said in
+/// the place of each record `says` tells. Every call is waited for, before what was added behind it;
+/// whether all were answered.
+fn play(address: &str, r: &Recording, says: impl Fn(&Header, &[u8]) -> Vec<Vec<u8>>) -> bool {
     let (mut to, _) = greet(address, &r.hello).expect("the server takes it");
     let mut from = to.try_clone().expect("a copy");
     let _ = from.set_read_timeout(Some(patient(LIMIT)));
@@ -38,19 +41,66 @@ fn play(address: &str, r: &Recording, then: impl Fn(u32) -> Vec<u8>) {
     };
     let mut seq = 0;
     for (h, payload) in records(&r.bodies) {
-        let mut say = |record: &[u8]| {
+        for (i, record) in says(&h, &payload).into_iter().enumerate() {
             seq += 1;
-            let _ = to.write_all(&frame_of(Kind::Data, seq, 0, record));
-        };
-        say(&record_of(h.op, h.call, h.aux, &payload));
-        if h.call != 0 && !answered(h.call) {
-            return;
-        }
-        if h.op == wire::op::BUILD_PROGRAM {
-            let mut reader = busbar_wire::Reader::new(&payload);
-            say(&then(reader.u32().expect("it begins with the program")));
+            let _ = to.write_all(&frame_of(Kind::Data, seq, 0, &record));
+            if i == 0 && h.call != 0 && !answered(h.call) {
+                return false;
+            }
         }
     }
+    true
+}
+
+/// A record as it was.
+fn as_it_was(h: &Header, payload: &[u8]) -> Vec<u8> {
+    record_of(h.op, h.call, h.aux, payload)
+}
+
+/// What an honest client of OpenCL says in which a kernel of its source runs, recorded where its
+/// build is of no use to anybody else.
+fn honest(program: &Path) -> Recording {
+    let elsewhere = opencl::Server::start();
+    let tap = Tap::start(&elsewhere.address);
+    opencl::run(opencl::remote(&tap.address, program).arg("build"));
+    until("the end of what was recorded", || tap.recordings().pop())
+}
+
+#[test]
+fn bytes_are_never_taken_for_an_object_that_a_kernel_works_on() {
+    let program = opencl::compile("opencl_faults");
+    let recording = honest(&program);
+    let server = opencl::Server::start();
+    // The address of a buffer of nobody's, as the bytes of an argument.
+    let mut args = Vec::new();
+    let mut w = Writer::new(&mut args);
+    w.u32(0);
+    w.u8(0);
+    w.bytes(&0x4141_4141_4141_4141u64.to_le_bytes());
+    let launched = Cell::new(0);
+    let forge = |h: &Header, payload: &[u8]| {
+        if h.op != wire::op::LAUNCH_KERNEL {
+            return vec![as_it_was(h, payload)];
+        }
+        launched.set(launched.get() + 1);
+        let m = wire::LaunchKernel::decode(&mut busbar_wire::Reader::new(payload));
+        let mut forged = Vec::new();
+        let m = wire::LaunchKernel {
+            args: &args,
+            ..m.expect("a launch")
+        };
+        m.encode(&mut Writer::new(&mut forged));
+        vec![record_of(h.op, h.call, h.aux, &forged)]
+    };
+    assert!(
+        play(&server.address, &recording, forge),
+        "the worker went on"
+    );
+    assert_eq!(launched.get(), 1);
+    // It is the argument alone that is refused.
+    assert!(play(&server.address, &recording, |h, p| vec![as_it_was(
+        h, p
+    )]));
 }
 
 #[test]
@@ -58,11 +108,7 @@ fn a_tenants_build_is_never_kept_as_another_build() {
     let program = opencl::compile("opencl_faults");
     let wanted = opencl::text(&opencl::run(opencl::native(&program).arg("build")));
     assert!(wanted.contains("42"), "{wanted}");
-    // What an honest client says, recorded where its build is of no use to anybody else.
-    let elsewhere = opencl::Server::start();
-    let tap = Tap::start(&elsewhere.address);
-    opencl::run(opencl::remote(&tap.address, &program).arg("build"));
-    let recording = until("the end of what was recorded", || tap.recordings().pop());
+    let recording = honest(&program);
     let attacks: [fn(u32) -> Vec<u8>; 2] = [
         // The same program once more, with other options.
         |program| {
@@ -88,7 +134,14 @@ fn a_tenants_build_is_never_kept_as_another_build() {
     ];
     for attack in attacks {
         let server = opencl::Server::start();
-        play(&server.address, &recording, attack);
+        play(&server.address, &recording, |h, payload| {
+            let mut all = vec![as_it_was(h, payload)];
+            if h.op == wire::op::BUILD_PROGRAM {
+                let mut reader = busbar_wire::Reader::new(payload);
+                all.push(attack(reader.u32().expect("it begins with the program")));
+            }
+            all
+        });
         let got = opencl::run(server.command(&program).arg("build"));
         assert_eq!(opencl::text(&got), wanted);
     }
