@@ -24,8 +24,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Plays a recorded session back, as a client that no library of ours holds back: what is said in
-/// the place of each record `says` tells. Every call is waited for, before what was added behind it;
-/// whether all were answered.
+/// the place of each record `says` tells. Every call is waited for before what was added behind it
+/// is sent; whether all were answered.
 fn play(address: &str, r: &Recording, says: impl Fn(&Header, &[u8]) -> Vec<Vec<u8>>) -> bool {
     let (mut to, _) = greet(address, &r.hello).expect("the server takes it");
     let mut from = to.try_clone().expect("a copy");
