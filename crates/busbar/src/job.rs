@@ -11,6 +11,7 @@ use busbar_client::config::Config;
 use busbar_client::ranks::{self, Spot};
 use busbar_control::lease::Word;
 use busbar_transport::Connection;
+use busbar_wire::generated::cuda::contract::DEVICES;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -174,6 +175,13 @@ pub fn piece(
         );
     }
     let size = all.len() / of;
+    let most = DEVICES.len();
+    if size > most {
+        bail!(
+            "a program has room for {most} GPUs and would have {size}: share them among several \
+             machines, each with `--job NAME --node K/N`, or take fewer with -n"
+        );
+    }
     let mut own = all[number * size..][..size].to_vec();
     let mut at: Vec<_> = own.iter().map(|s| s.server).collect();
     at.dedup();
@@ -199,6 +207,15 @@ mod tests {
 
     #[test]
     fn machines_share_devices_in_the_order_of_their_ranks() {
+        let many = |of| {
+            piece(
+                &["a".into()],
+                &[("a".into(), 128)],
+                Some(Node { number: 1, of }),
+            )
+        };
+        assert!(many(1).is_err_and(|e| e.to_string().contains("room for 64 GPUs")));
+        assert!(many(2).is_ok_and(|(_, own)| own.len() == 64));
         let servers = ["b".to_string(), "none".into(), "a".into()];
         let has = [("a".to_string(), 2), ("b".to_string(), 4)];
         let of = |number, of| {
