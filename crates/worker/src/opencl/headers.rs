@@ -177,6 +177,10 @@ mod tests {
         out
     }
 
+    fn good<T>(done: Result<T, Fail>) -> T {
+        done.unwrap_or_else(|_| panic!("there is room"))
+    }
+
     fn taken(room: &Arc<Room>) -> usize {
         room.taken.load(Ordering::Acquire)
     }
@@ -185,12 +189,12 @@ mod tests {
     fn headers_are_there_for_the_build_and_what_they_took_comes_back() {
         let room = Arc::default();
         let two = files(&["a.h", "deep/b.h"], 100);
-        let mut headers = Headers::unpack(&two, &room).ok().expect("they fit");
+        let mut headers = good(Headers::unpack(&two, &room));
         let folder = headers.folder.as_ref().map(|f| f.path().to_path_buf());
         let folder = folder.expect("a folder");
         assert!(headers.whole && folder.join("deep/b.h").exists());
         assert_eq!(taken(&room), 200 + 3 * EACH);
-        let options = headers.options("-I\"deep\" -DX").ok().expect("they fit");
+        let options = good(headers.options("-I\"deep\" -DX"));
         assert_eq!(options, format!("-I{} -DX", folder.join("deep").display()));
         drop(headers);
         assert!(!folder.exists());
@@ -202,8 +206,7 @@ mod tests {
         const SMALL: usize = 64 * EACH;
         let room = Arc::new(Room::of(SMALL));
         let long = files(&["a.h"], SMALL / 2);
-        let first = Headers::unpack(&long, &room);
-        let first = first.ok().expect("half fits");
+        let first = good(Headers::unpack(&long, &room));
         let full = |files: &[u8]| {
             let refused = Headers::unpack(files, &room).err();
             matches!(refused, Some(Fail::Code(CL_OUT_OF_HOST_MEMORY)))
@@ -212,8 +215,7 @@ mod tests {
         // Files without bytes, and folders, take room, too.
         assert!(full(&files(&["x.h"; 64], 0)));
         assert!(full(&files(&[&format!("{}x.h", "d/".repeat(64))], 0)));
-        let mut empty = Headers::unpack(&files(&["a.h"], 0), &room);
-        let empty = empty.as_mut().ok().expect("one more fits");
+        let mut empty = good(Headers::unpack(&files(&["a.h"], 0), &room));
         assert!(
             empty
                 .options(&format!("-I\"{}x\"", "d/".repeat(64)))
