@@ -83,7 +83,13 @@ pub fn check(
     block: [u32; 3],
     shared: u32,
 ) -> Result<(), CUresult> {
-    let here = || cx.device_or_first();
+    const ASKED: [usize; 4] = [
+        MAX_DYNAMIC_SHARED,
+        REQUIRED_CLUSTER,
+        REQUIRED_CLUSTER + 1,
+        REQUIRED_CLUSTER + 2,
+    ];
+    let [most_shared, clusters @ ..] = f.attributes_on(ASKED, || cx.device_or_first());
     // No two of them go beyond 64 bits, and the third must be small.
     let threads = u64::from(block[0]) * u64::from(block[1]);
     let threads = threads.saturating_mul(u64::from(block[2]));
@@ -94,14 +100,13 @@ pub fn check(
         || grid[0] > i32::MAX as u32
         || grid[1] > 65535
         || grid[2] > 65535
-        || i64::from(shared) > i64::from(f.attribute_on(MAX_DYNAMIC_SHARED, here));
+        || i64::from(shared) > i64::from(most_shared);
     refuse_if(bad, CUDA_ERROR_INVALID_VALUE)?;
     if threads > f.attribute(MAX_THREADS) as u64 {
         return Err(too_many(f, threads));
     }
     // Clusters that the kernel was compiled for must fill the grid.
-    for (i, blocks) in grid.iter().enumerate() {
-        let cluster = f.attribute_on(REQUIRED_CLUSTER + i, here);
+    for (cluster, blocks) in clusters.into_iter().zip(grid) {
         if cluster > 1 && !blocks.is_multiple_of(cluster as u32) {
             return Err(CUDA_ERROR_INVALID_CLUSTER_SIZE);
         }

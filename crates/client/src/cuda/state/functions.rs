@@ -66,6 +66,12 @@ impl Attributes {
         }
     }
 
+    /// Several of a device's. Most kernels have none that was set: those are not to pay for this.
+    #[inline(never)]
+    fn several<const N: usize>(&self, which: [usize; N], device: CUdevice) -> [i32; N] {
+        which.map(|i| self.get(i, device))
+    }
+
     /// Sets one; the value before.
     fn set(&self, i: usize, device: CUdevice, value: i32) -> i32 {
         let number = device as u32 + 1;
@@ -176,6 +182,19 @@ impl Function {
             return self.attributes.initial[i];
         }
         self.attributes.get(i, self.number(device))
+    }
+
+    /// The values of several, as [`Function::attribute_on`] gives each.
+    #[inline]
+    pub fn attributes_on<const N: usize>(
+        &self,
+        which: [usize; N],
+        device: impl FnOnce() -> CUdevice,
+    ) -> [i32; N] {
+        if self.attributes.home.load(Ordering::Acquire) == 0 {
+            return which.map(|i| self.attributes.initial[i]);
+        }
+        self.attributes.several(which, self.number(device))
     }
 
     /// Sets an attribute for a device; the value before.
