@@ -117,13 +117,11 @@ def rate(outcomes):
     return median(found) if found else None
 
 
-def ratio_of(each):
-    """Remote over local speed of one number of GPUs, and what it was from round to round."""
-    here, there = (each.get(side, []) for side in (LOCAL, REMOTE))
-    rounds = [(rate_of(a), rate_of(b)) for a, b in zip(here, there)]
-    ratios = [b / a for a, b in rounds if a and b]
-    text = f" ({min(ratios):.3f} to {max(ratios):.3f})" if len(ratios) > 1 else ""
-    return rate(there) / rate(here), text
+def rounds_of(each):
+    """What remote over local speed of one number of GPUs was from round to round, as text."""
+    rounds = zip(*(map(rate_of, each.get(side, [])) for side in (LOCAL, REMOTE)))
+    ratios = [there / here for here, there in rounds if here and there]
+    return f" ({min(ratios):.3f} to {max(ratios):.3f})" if len(ratios) > 1 else ""
 
 
 def speeds(result):
@@ -161,7 +159,8 @@ def verdicts(result):
     bar = bar if result.get("alone", True) else SPREAD
     for n, each in speeds(result).items():
         if each.get(LOCAL) and each.get(REMOTE):
-            ratio, rounds = ratio_of(result["counts"][str(n)])
+            ratio = each[REMOTE] / each[LOCAL]
+            rounds = rounds_of(result["counts"][str(n)])
             verdict = "pass" if ratio >= bar else "fail"
             said.append((f"{n} GPU(s)", verdict, f"{ratio:.3f} of local{rounds}, bar {bar}"))
     here, there = gains(result, LOCAL), gains(result, REMOTE)

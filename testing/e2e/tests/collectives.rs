@@ -79,40 +79,37 @@ fn a_process_with_all_devices() {
     assert!(said.contains("version 22809"), "{said}");
 }
 
-#[test]
-fn a_process_with_devices_of_two_servers() {
-    let [a, b] = ["a", "b"].map(|name| options(2).env("NCCL_HOSTID", name).start());
-    let mut here = native(program());
-    let here = printed(here.env("FAKEDEV_DEVICES", "4").args(["all", "4", "7"]));
-    let at = format!("{},{}", a.address, b.address);
-    let mut c = Command::new(&tree().busbar);
-    clear(&mut c);
-    c.args(["run", "--server", &at, "-n", "4", "--"]);
-    let there = printed(c.arg(program()).args(["all", "4", "7"]));
-    assert_eq!(here, there);
-}
-
-/// The program on all devices of some servers, as `busbar run` starts it when nobody says how many.
-fn sharing(servers: &[&Server], ranks: u32) -> Command {
+/// The program on devices of some servers, as `busbar run` starts it with these flags.
+fn launched(servers: &[&Server], flags: &[&str], args: &[&str]) -> Command {
     let at: Vec<_> = servers.iter().map(|s| s.address.as_str()).collect();
     let mut c = Command::new(&tree().busbar);
     clear(&mut c);
-    c.args(["run", "--server", &at.join(","), "--"]);
-    c.arg(program()).args(["all", &ranks.to_string(), "8"]);
+    c.args(["run", "--server", &at.join(",")]).args(flags);
+    c.arg("--").arg(program()).args(args);
     c
 }
 
 #[test]
+fn a_process_with_devices_of_two_servers() {
+    let [a, b] = ["a", "b"].map(|name| options(2).env("NCCL_HOSTID", name).start());
+    let args = ["all", "4", "7"];
+    let here = printed(native(program()).env("FAKEDEV_DEVICES", "4").args(args));
+    let there = printed(&mut launched(&[&a, &b], &["-n", "4"], &args));
+    assert_eq!(here, there);
+}
+
+#[test]
 fn a_program_that_shares_several_devices_has_collectives_unasked() {
-    let mut here = native(program());
-    let here = printed(here.env("FAKEDEV_DEVICES", "2").args(["all", "2", "8"]));
-    assert_eq!(here, printed(&mut sharing(&[&server(2)], 2)));
+    let args = ["all", "2", "8"];
+    let here = printed(native(program()).env("FAKEDEV_DEVICES", "2").args(args));
+    let there = printed(&mut launched(&[&server(2)], &[], &args));
+    assert_eq!(here, there);
 }
 
 #[test]
 fn devices_of_several_servers_that_are_not_reserved_cannot_meet_and_that_is_said_at_once() {
     let [a, b] = [1, 1].map(server);
-    let out = finished(&mut sharing(&[&a, &b], 2));
+    let out = finished(&mut launched(&[&a, &b], &[], &["all", "2", "8"]));
     let said = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(said.contains("all: 5"), "{said}");
     let err = String::from_utf8_lossy(&out.stderr);

@@ -42,6 +42,11 @@ impl Taken {
         Self { room, bytes }
     }
 
+    /// Takes what so many bytes at a path need, its folders included.
+    fn at(&mut self, path: &str, bytes: usize) -> Result<(), Fail> {
+        self.more(bytes + EACH * (1 + path.matches('/').count()))
+    }
+
     /// Takes more, if there is as much.
     fn more(&mut self, bytes: usize) -> Result<(), Fail> {
         let most = self.room.most;
@@ -104,8 +109,7 @@ impl Headers {
         for _ in 0..r.count(1 << 16, 8)? {
             let (path, contents) = (r.str()?, r.bytes()?);
             let to = below(scratch.path(), path);
-            let folders = path.matches('/').count();
-            taken.more(contents.len() + EACH * (1 + folders))?;
+            taken.at(path, contents.len())?;
             let written = to
                 .parent()
                 .map_or(Ok(()), std::fs::create_dir_all)
@@ -134,7 +138,7 @@ impl Headers {
             let mut dir = rest[..end].to_string();
             if let Some(root) = &self.folder {
                 let here = below(root.path(), &dir);
-                self.taken.more(EACH * (1 + dir.matches('/').count()))?;
+                self.taken.at(&dir, 0)?;
                 let _ = std::fs::create_dir_all(&here);
                 dir = here.display().to_string();
             }
