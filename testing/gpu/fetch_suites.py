@@ -5,6 +5,9 @@
 
 What is taken from where is `SOURCES` below. A source comes from a checkout that `--checkout` names,
 or else is cloned from GitHub at the release that fits the machine's own (`--ref pytorch=v2.11.0`).
+A checkout may lack files (a partial clone); what needs those fails alike on both sides.
+`--build 90` builds the programs that `make` builds here, with the nvcc that is here, for devices of
+that compute capability; the machine with the GPU then only runs them.
 numba-cuda's tests come with its package and need nothing; those of cuda-python need its own
 release of cuda.core and cuda.bindings, unpacked in `cuda-python/site`. `--add` puts further folders
 in: one with a `programs.json` (docs/suites.md) makes a suite of programs, `extra/` one of pytest
@@ -12,7 +15,9 @@ files, `python/` holds packages the machine lacks.
 """
 
 import argparse
+import concurrent.futures
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -67,6 +72,17 @@ SOURCES = {
         + ["Samples/[0-6]_*/*"]
         + [f":(exclude)Samples/*/{folder}/*" for folder in ("doc", "segmentationTreeThrust")],
     ),
+    # A sixth of the programs look for headers or data in the folder of another model's variant.
+    "hecbench": (
+        "https://github.com/zjin-lcf/HeCBench",
+        "master",
+        "hecbench",
+        ["src/*-cuda/*", "src/include", "src/data"]
+        + [f"src/{x}-sycl/*" for x in (
+            "urng boxfilter bfs debayer deredundancy dxtc2 extend2 geodesic inversek2j medianfilter"
+            " minibude minimap2 sobel spgeam spsort sptrsv ss tonemapping wordcount").split()]
+        + [f"src/{x}-omp/*" for x in ("easyWave", "openmp", "testSNAP")],
+    ),
 }
 # What needs a display, or libraries that are seldom there.
 DISPLAYS = re.compile(
@@ -81,7 +97,19 @@ def git(*args, **more):
     return r
 
 
-def samples(tree):
+def held(checkout, ref, files):
+    """Those of `files` whose contents the checkout has."""
+    env = dict(os.environ, GIT_NO_LAZY_FETCH="1")
+    asked = "".join(f"{ref}:{file}\n" for file in files)
+    said = git("-C", checkout, "cat-file", "--batch-check", input=asked, text=True, env=env,
+               capture_output=True).stdout.splitlines()
+    have = [file for file, line in zip(files, said) if not line.endswith(" missing")]
+    if len(have) < len(files):
+        print(f"{checkout}: {len(files) - len(have)} files are not there")
+    return have
+
+
+def samples(tree, _):
     """The list of programs (docs/suites.md) of CUDALibrarySamples: examples of one file each."""
     libraries = "-lcublas -lcublasLt -lcusolver -lcusparse -lcufft -lcurand".split()
     programs = []
@@ -101,7 +129,7 @@ def samples(tree):
     (tree / "programs.json").write_text(json.dumps(programs, indent=1))
 
 
-def cuda_samples(tree):
+def cuda_samples(tree, _):
     """The same of cuda-samples. Each is built by its own CMakeLists.txt in its folder `build`, from
     where it finds its data and modules."""
     arguments = json.loads((tree / "test_args.json").read_text())
@@ -132,8 +160,49 @@ def cuda_samples(tree):
     (tree / "programs.json").write_text(json.dumps(programs, indent=1))
 
 
+def hecbench(tree, built_for):
+    """The same of HeCBench: a Makefile each, whose target `run` says what to run. What asks for
+    MPI, Python, or a library that is not here cannot be built and is left out."""
+    arch = f"ARCH=sm_{built_for or '{arch}'}"
+    folders = [f.parent for f in sorted(tree.glob("src/*-cuda/Makefile"))]
+
+    def make(folder, *words):
+        try:
+            return subprocess.run(["make", "-s", "--no-print-directory", arch, *words], cwd=folder,
+                                  capture_output=True, text=True, errors="replace", timeout=400)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def entry(folder):
+        build = make(folder) if built_for else None
+        if built_for and (build is None or build.returncode):
+            return f"{folder.name}: not built"
+        said = make(folder, "-n", "run").stdout.replace("\\\n", " ")
+        run = [line for line in said.splitlines() if re.match(r"\s*(\./|build/bin/|cd \S+ &&)", line)]
+        if not run or re.search(r"\bpython|\bmpi", "".join(run)):
+            return f"{folder.name}: nothing to run"
+        # Most say last how often to repeat what is timed.
+        fewer = lambda m: f" {max(10, int(m[1]) // 20)}" if int(m[1]) >= 100 else m[0]
+        run = [re.sub(r" (\d+)\s*$", fewer, line) for line in run]
+        for made in folder.rglob("*.o") if built_for else ():
+            made.unlink()
+        program = {"name": f"hec-{folder.name.removesuffix('-cuda')}", "seconds": 30}
+        program["cwd"] = str(folder.relative_to(tree))
+        program["build"] = [] if built_for else [["make", "-s", arch]]
+        return program | {"run": ["sh", "-ec", "\n".join(run)]}
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() if built_for else 1) as pool:
+        found = list(pool.map(entry, folders))
+    programs = [x for x in found if isinstance(x, dict)]
+    print(f"hecbench: {len(programs)} programs;", ", ".join(x for x in found if isinstance(x, str)))
+    for program in programs:
+        # Braces of a shell are no places to fill in.
+        program["run"][-1] = program["run"][-1].replace("{", "{{").replace("}", "}}")
+    (tree / "programs.json").write_text(json.dumps(programs, indent=1))
+
+
 # Name: what makes the list of programs.
-LISTS = {"library-samples": samples, "cuda-samples": cuda_samples}
+LISTS = {"library-samples": samples, "cuda-samples": cuda_samples, "hecbench": hecbench}
 
 
 def main():
@@ -144,6 +213,7 @@ def main():
     p.add_argument("--only", nargs="*", default=list(SOURCES), choices=list(SOURCES))
     p.add_argument("--checkout", action="append", default=[], metavar="NAME=FOLDER")
     p.add_argument("--ref", action="append", default=[], metavar="NAME=REF")
+    p.add_argument("--build", metavar="CAPABILITY", help="build here what can be, as in 90")
     p.add_argument("--add", action="append", default=[], metavar="FOLDER")
     a = p.parse_args()
     checkouts, refs = (dict(x.split("=", 1) for x in given) for given in (a.checkout, a.ref))
@@ -172,6 +242,7 @@ def main():
                 "-C",
                 checkout,
                 "ls-files",
+                "-z",
                 "--with-tree",
                 ref,
                 "--",
@@ -179,13 +250,15 @@ def main():
                 capture_output=True,
                 text=True,
             )
-            wanted = sorted(set(listed.stdout.split()))
+            wanted = sorted(set(filter(None, listed.stdout.split("\0"))))
             if not wanted:
                 sys.exit(f"{checkout} has none of {' '.join(paths)} at {ref}")
+            if name in checkouts:
+                wanted = held(checkout, ref, wanted)
             tar = git("-C", checkout, "archive", ref, *wanted, capture_output=True).stdout
             subprocess.run(["tar", "x", "-C", tree], input=tar, check=True)
             if name in LISTS:
-                LISTS[name](tree)
+                LISTS[name](tree, a.build)
             archive.add(tree, folder)
             print(f"{name}: {len(wanted)} files of {ref}")
         for folder in map(pathlib.Path, a.add):

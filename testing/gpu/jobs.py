@@ -45,8 +45,9 @@ PROGRAMS = [
     ("several_devices", 1, [sys.executable, f"{PY}/several_devices.py", "2"], 150),
     ("several_devices", 2, [sys.executable, f"{PY}/several_devices.py", "2"], 150),
 ]
-# Instead of how many servers: that of the suite.
-SUITE = 0
+# Instead of how many servers: that of the suite; one whose GPUs nobody reserves, as without `-n`.
+SUITE, SHARED = 0, -1
+PROGRAMS += [(name, SHARED, *rest) for name, count, *rest in PROGRAMS if count == 1]
 KILLS = ("rank", "worker", "server")
 
 
@@ -64,7 +65,7 @@ class Servers:
         self.hide = hiding(work)
         self.busbar = pathlib.Path(dist).resolve() / "bin/busbar"
         self.all = []
-        each = [("0,1", "one"), ("0", "a"), ("1", "b"), ("0,1", "suite")]
+        each = [("0,1", "one"), ("0", "a"), ("1", "b"), ("0,1", "suite"), ("0,1", "shared")]
         for n, (devices, name) in enumerate(each):
             options = ["--devices", devices, "--cache-dir", str(pathlib.Path(work) / f"cache-{n}")]
             before = os.environ.get("NCCL_HOSTID")
@@ -76,12 +77,14 @@ class Servers:
                 os.environ["NCCL_HOSTID"] = before
 
     def addresses(self, count):
-        one, *two, suite = self.all
-        return ",".join(s.server for s in {1: [one], 2: two, SUITE: [suite]}[count])
+        one, a, b, suite, shared = self.all
+        of = {1: [one], 2: [a, b], SUITE: [suite], SHARED: [shared]}
+        return ",".join(s.server for s in of[count])
 
     def prefix(self, count):
-        run = [str(self.busbar), "run", "--server", self.addresses(count), "-n", "2"]
-        return [*self.hide, *run, "--wait", "3m", "--"]
+        run = [str(self.busbar), "run", "--server", self.addresses(count)]
+        reserve = [] if count == SHARED else ["-n", "2", "--wait", "3m"]
+        return [*self.hide, *run, *reserve, "--"]
 
     def sessions(self, count):
         """What `busbar ps` lists."""
@@ -102,7 +105,8 @@ def program(servers, entry, port):
     words = [w.replace("{port}", str(port + 1)) for w in command]
     remote = run([*servers.prefix(count), *words], limit, dict(env, BUSBAR_LOG="warn"))
     verdict, why = compare(*map(sorted_lines, (native, remote)))
-    row = {"name": f"{name}, {count} server(s)", "verdict": verdict, "why": why}
+    where = "not reserved" if count == SHARED else f"{count} server(s)"
+    row = {"name": f"{name}, {where}", "verdict": verdict, "why": why}
     row.update(native_s=native["seconds"], remote_s=remote["seconds"])
     if verdict != "same":
         row["log"] = "\n".join(

@@ -371,9 +371,12 @@ class Runner:
                 return
         words, cwd = [put(w) for w in entry["run"]], source / entry.get("cwd", ".")
         env = dict(os.environ, **{k: put(v) for k, v in entry.get("env", {}).items()})
-        runs = [self.command(words, cwd, limit, env), self.command(words, cwd, limit, env)]
-        runs.append(self.command(self.server.prefix() + words, cwd, limit * 2, env))
-        native, again, remote = runs
+        native = self.command(words, cwd, limit, env)
+        if native["rc"] == "hang":
+            self.board.note("programs", "native", f"{entry['name']}: no end after {limit:.0f} s")
+            return
+        again = self.command(words, cwd, limit, env)
+        remote = self.command(self.server.prefix() + words, cwd, limit * 2, env)
         why = differs(native, again, remote)
         self.board.put(
             "programs",
@@ -432,10 +435,10 @@ NUMBER = re.compile(r"0x[0-9a-fA-F]+|[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
 def plain(out):
-    """The lines of a program without what a clock or an allocator decides."""
+    """The lines of a program without what a clock or an allocator decides, and how wide it is."""
     lines = []
     for line in out.splitlines():
-        line = re.sub(r"0x[0-9a-fA-F]+", "0x", line.rstrip())
+        line = re.sub(r"0x[0-9a-fA-F]+", "0x", " ".join(line.split()))
         lines.append(NUMBER.sub("#", line) if TIMED.search(line) else line)
     return lines
 

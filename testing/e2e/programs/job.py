@@ -6,8 +6,10 @@ as others do by a store. What ranks print comes out in their order.
 """
 
 import argparse
+import atexit
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -223,7 +225,10 @@ def die_with_parent():
 
 
 def launch(a):
-    store = a.store or tempfile.mkdtemp(prefix="job-")
+    store = a.store
+    if not store:
+        store = tempfile.mkdtemp(prefix="job-")
+        atexit.register(shutil.rmtree, store, ignore_errors=True)
     names, ranks = STYLES[a.style], []
     for local in range(a.n):
         rank, world = a.node * a.n + local, a.nodes * a.n

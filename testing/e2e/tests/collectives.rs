@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 fn program() -> &'static PathBuf {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
-        let out = std::env::temp_dir().join(format!("busbar-ranks-{}", std::process::id()));
+        let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("nccl_ranks");
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/nccl_ranks.c");
         let cc = Command::new("cc")
             .args(["-O1", "-o"])
