@@ -42,7 +42,7 @@ fn cuGreenCtxCreate(
     flags: u32,
 ) -> CUresult;
 
-#[id(0x1605)] #[waits] #[by_hand(client)] #[cx] #[get_proc("cuGreenCtxDestroy", 12040)]
+#[id(0x1605)] #[waits] #[by_hand(client, worker)] #[cx] #[get_proc("cuGreenCtxDestroy", 12040)]
 fn cuGreenCtxDestroy(#[del] hCtx: CUgreenCtx) -> CUresult;
 
 #[id(0x1606)] #[waits] #[get_proc("cuGreenCtxGetDevResource", 12040)]

@@ -178,7 +178,8 @@ def hecbench(tree, built_for):
         if built_for and (build is None or build.returncode):
             return f"{folder.name}: not built"
         said = make(folder, "-n", "run").stdout.replace("\\\n", " ")
-        run = [line for line in said.splitlines() if re.match(r"\s*(\./|build/bin/|cd \S+ &&)", line)]
+        runs = re.compile(r"\s*(\./|build/bin/|cd \S+ &&)").match
+        run = [line for line in said.splitlines() if runs(line)]
         if not run or re.search(r"\bpython|\bmpi", "".join(run)):
             return f"{folder.name}: nothing to run"
         # Most say last how often to repeat what is timed.

@@ -47,6 +47,9 @@ pub struct Args {
     /// The NCCL to load
     #[arg(long)]
     nccl_library: Option<String>,
+    /// Threads that submit launches side by side
+    #[arg(long)]
+    submitters: Option<usize>,
     /// The NVML to load
     #[arg(long)]
     nvml_library: Option<String>,
@@ -101,6 +104,7 @@ pub fn run(a: Args) -> Result<()> {
         cuda_library: a.cuda_library,
         opencl_library: a.opencl_library,
         nccl_library: a.nccl_library,
+        submitters: a.submitters,
         lent_sockets: false,
         withdraw: (a.mps.is_some() && a.keep_mps.is_none()).then(|| Arc::new(mps::withdraw) as _),
         rdma: Settings {

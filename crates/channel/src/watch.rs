@@ -46,7 +46,9 @@ pub fn patience() -> Patience {
     })
 }
 
-/// Whether a core is free at the moment: looking for work must take it from nobody.
+/// Whether a core is free at the moment: looking for work must take it from nobody. On a machine of
+/// many cores half of them are left alone: two threads often share one, and what one of them burns
+/// the other lacks.
 pub fn spare_core() -> bool {
     const LASTS_MS: u64 = 20;
     static EPOCH: OnceLock<Instant> = OnceLock::new();
@@ -60,7 +62,7 @@ pub fn spare_core() -> bool {
     let spare = running().is_none_or(|running| {
         // SAFETY: no preconditions.
         let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-        running <= cores
+        running <= cores.min((cores / 2).max(MANY_CORES as i64))
     });
     SEEN.store(now << 1 | u64::from(spare), Ordering::Relaxed);
     spare

@@ -115,6 +115,8 @@ pub struct Setup {
     pub inventory: inventory::Inventory,
     /// What work for its devices passes.
     pub turn: turn::Turn,
+    /// Threads that submit launches side by side; as suits the machine if not given.
+    pub submitters: Option<usize>,
     /// Who hears of a fault.
     pub peers: peers::Peers,
     /// Whether the end of this process while work is under way is a fault of others' work.

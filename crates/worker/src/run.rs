@@ -47,6 +47,8 @@ pub struct Options {
     pub opencl_library: Option<String>,
     /// The NCCL to load instead of the one that is found.
     pub nccl_library: Option<String>,
+    /// Threads that submit launches of several streams side by side; `None`: as suits the machine.
+    pub submitters: Option<usize>,
     /// Whether the server makes the sockets that libraries ask for.
     pub lent_sockets: bool,
     /// Whether connections move to a queue pair, and over what.
@@ -249,6 +251,7 @@ fn open(
         links: ends.links.clone(),
         inventory: inventory.clone(),
         turn: turn.clone(),
+        submitters: options.submitters,
         peers: peers.clone(),
         dense: options.withdraw.is_some(),
         devices: Some(attach.devices.clone()),

@@ -7,6 +7,7 @@ pub mod apart;
 pub mod devices;
 mod host;
 mod program;
+pub mod rows;
 
 use crate::driver::{Driver, IMAGE};
 use busbar_harness::rng::Rng;

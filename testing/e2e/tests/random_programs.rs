@@ -1,6 +1,7 @@
 //! Random programs give the same results natively and through a server, whatever the link does.
 
-use busbar_e2e::program::{finished, native, printed, remote, remote_at, stats};
+use busbar_e2e::proc::thread_names;
+use busbar_e2e::program::{Running, finished, native, printed, remote, remote_at, stats};
 use busbar_e2e::server::{Options, Server};
 use busbar_harness::rng::{Rng, seeds};
 use busbar_relay::{LinkSpec, Relay};
@@ -44,6 +45,42 @@ fn threads_of_a_program_do_not_disturb_each_other() {
         assert_eq!(wanted, got, "seed {seed}");
     });
     server.wait_for_sessions(0);
+}
+
+#[test]
+fn launches_of_several_streams_are_submitted_side_by_side_in_the_order_of_each() {
+    // So slow that lanes fill up.
+    let options = Options::default().env("FAKEDEV_LAUNCH_NS", "20000");
+    let server = options.arg("--submitters", "3").start();
+    let program = Path::new(PROGRAM);
+    seeds(8, |seed| {
+        let args = ["random-rows".to_string(), seed.to_string(), "60".into()];
+        let wanted = printed(native(program).args(&args));
+        let got = printed(remote(&server, program).args(&args));
+        assert_eq!(wanted, got, "seed {seed}");
+    });
+    server.wait_for_sessions(0);
+}
+
+#[test]
+fn a_launch_that_is_refused_in_a_lane_is_told_as_any_other() {
+    const NO_RESOURCES: u32 = 701;
+    let faults = format!("cuLaunchKernel@3000={NO_RESOURCES}");
+    let options = Options::default().env("FAKEDEV_FAULTS", &faults);
+    let server = options.arg("--submitters", "3").start();
+    let mut program = Running::start(remote(&server, PROGRAM.as_ref()).arg("rows-until-refused"));
+    assert_eq!(program.line(), format!("refused {NO_RESOURCES}"));
+    let worker = server.wait_for_sessions(1)[0]["worker_pid"].as_u64();
+    let threads = thread_names(worker.expect("a process") as u32);
+    assert!(threads.contains(&"submit-2".into()), "{threads:?}");
+    program.go_on();
+    assert!(program.wait().success());
+    server.wait_for_sessions(0);
+    let log = server.log();
+    assert!(
+        log.contains("a launch was refused: CUDA_ERROR_LAUNCH_OUT_OF_RES"),
+        "{log}"
+    );
 }
 
 /// Bytes that a program's copies moved through shared memory.

@@ -62,6 +62,7 @@ fn open(api: &str, slabs: usize) -> (Vec<Box<dyn Api>>, Ends) {
         outgoing: ends.outgoing.clone(),
         inventory: Inventory::default(),
         turn: Turn::default(),
+        submitters: None,
         peers: Default::default(),
         dense: false,
         devices: None,

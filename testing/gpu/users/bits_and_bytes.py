@@ -12,7 +12,7 @@ net = nn.Sequential(nn.Linear(256, 1024), nn.GELU(), nn.Linear(1024, 256)).cuda(
 for name, kind in (("adam8bit", bnb.optim.Adam8bit), ("paged", bnb.optim.PagedAdamW8bit),
                    ("lion", bnb.optim.Lion8bit)):
     optimizer = kind(net.parameters(), lr=1e-3)
-    for step in range(steps):
+    for _ in range(steps):
         x = torch.randn(64, 256, generator=g).cuda()
         loss = (net(x) - x.flip(1)).square().mean()
         loss.backward()

@@ -10,7 +10,7 @@ torch.set_float32_matmul_precision("high")
 near = create_block_mask(lambda b, h, q, k: (q >= k) & (q - k < 128), 2, 4, 512, 512)
 attend = torch.compile(flex_attention)
 q, k, v = (torch.randn(2, 4, 512, 64, device="cuda", requires_grad=True) for _ in range(3))
-for i in range(repeats):
+for _ in range(repeats):
     out = attend(q, k, v, block_mask=near)
     out.square().sum().backward()
 print("flexible", f"{out.double().mean().item():.6g}", f"{q.grad.double().std().item():.6g}")

@@ -29,8 +29,10 @@ net = Net()
 optimizer = nn.optim.Adam(nn.state.get_parameters(net), 1e-3)
 
 
+Tensor.training = True
+
+
 @TinyJit
-@Tensor.train()
 def step(at):
     optimizer.zero_grad()
     loss = net(pictures[at]).sparse_categorical_crossentropy(answers[at]).backward()
@@ -42,5 +44,6 @@ for i in range(steps):
     loss = step(Tensor.randint(256, high=2048).realize())
     if i % max(1, steps // 5) == 0:
         print("step", i, f"loss {loss.item():.7g}")
+Tensor.training = False
 right = (net(pictures).argmax(1) == answers).mean().item()
 print("right", f"{right:.6f}")

@@ -246,6 +246,7 @@ impl Workers {
         path("--opencl-library", &c.opencl_library);
         path("--nccl-library", &c.nccl_library);
         path("--nvml-library", &c.nvml_library);
+        args.extend(c.submitters.map(|n| format!("--submitters={n}")));
         args.push(format!("--rdma={}", c.rdma));
         args.extend(c.rdma_plaintext.then(|| "--rdma-plaintext".into()));
         let spawner = Spawner::start()?;

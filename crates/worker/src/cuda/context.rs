@@ -56,7 +56,7 @@ pub fn primary_retain(w: &mut Cuda, m: msg::PrimaryRetain) -> Result {
 }
 
 /// A context is about to go: no other thread may be waiting for it, or for an event of it, then.
-fn leave(w: &mut Cuda, id: u32) -> Bereft<Events> {
+pub(super) fn leave(w: &mut Cuda, id: u32) -> Bereft<Events> {
     w.completer.wait_for_frees();
     w.ahead.wait_until_done();
     let ctx = w.handle(Kind::Context, id).unwrap_or(0);

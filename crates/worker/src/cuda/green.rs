@@ -1,5 +1,6 @@
 //! Green contexts.
 
+use super::context::leave;
 use super::prelude::*;
 
 /// More groups than any device has processors.
@@ -38,6 +39,24 @@ pub fn cu_green_ctx_create(w: &mut Cuda, m: msg::CuGreenCtxCreate) -> Result {
     check(unsafe { w.cuGreenCtxCreate(&mut green, desc, dev, m.flags) })?;
     w.made_of(&m, green as u64, charge);
     Ok(())
+}
+
+/// Its context goes with it; and no thread of ours may be at work in the primary one meanwhile, of
+/// which it is a part.
+pub fn cu_green_ctx_destroy(w: &mut Cuda, m: msg::CuGreenCtxDestroy) -> Result {
+    let green = w.handle(Kind::GreenContext, m.h_ctx)?;
+    w.completer.wait_for_frees();
+    w.ahead.wait_until_done();
+    let of = (Kind::GreenContext, m.h_ctx);
+    let contexts: Vec<u32> = w.handles.children(Kind::Context, of).collect();
+    contexts.iter().for_each(|id| w.places.forget(*id));
+    let left: Vec<_> = contexts.into_iter().map(|id| leave(w, id)).collect();
+    // SAFETY: a live green context, which is not used again.
+    let rc = unsafe { w.cuGreenCtxDestroy(green as CUgreenCtx) };
+    for left in left {
+        w.completer.abandon(left, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    }
+    check(rc)
 }
 
 pub fn context_of_green(w: &mut Cuda, m: msg::ContextOfGreen) -> Result {

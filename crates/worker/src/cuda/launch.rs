@@ -5,97 +5,54 @@ use super::graph_host::attach;
 use super::prelude::*;
 use super::promised::Promised;
 use super::state::host_node::{HostNode, host_node};
+use super::submit::Launch;
 use busbar_wire::promise::{MAYBE_CAPTURED, STREAM_CALLBACK};
+use busbar_wire::record::Header;
 
 const COOPERATIVE: u32 = 1;
-const EXTRA_END: usize = 0;
-const EXTRA_POINTER: usize = 1;
-const EXTRA_SIZE: usize = 2;
 
-/// A launch's configuration, which leads to the attributes.
-pub fn config(
-    [gx, gy, gz]: [u32; 3],
-    [bx, by, bz]: [u32; 3],
-    shared: u32,
-    stream: CUstream,
-    attrs: &mut [CUlaunchAttribute],
-) -> CUlaunchConfig {
-    CUlaunchConfig {
-        gridDimX: gx,
-        gridDimY: gy,
-        gridDimZ: gz,
-        blockDimX: bx,
-        blockDimY: by,
-        blockDimZ: bz,
-        sharedMemBytes: shared,
-        hStream: stream,
-        attrs: attrs.as_mut_ptr(),
-        numAttrs: attrs.len() as u32,
-    }
-}
-
-/// Launches a kernel; the attributes are then as the driver has left them.
-fn launch(w: &mut Cuda, m: &msg::LaunchKernel<'_>, attrs: &mut Vec<CUlaunchAttribute>) -> Result {
-    let f = w.handles.function(m.function)?;
-    let known = f.pointers(m.params, &mut w.pointers);
-    let function = f.raw as CUfunction;
-    let stream = w.stream(m.stream)? as CUstream;
-    let mut size = m.params.len();
-    let mut extra: [*mut c_void; 5] = [
-        std::ptr::without_provenance_mut(EXTRA_POINTER),
-        m.params.as_ptr().cast_mut().cast(),
-        std::ptr::without_provenance_mut(EXTRA_SIZE),
-        (&raw mut size).cast(),
-        std::ptr::without_provenance_mut(EXTRA_END),
-    ];
-    let none = std::ptr::null_mut::<*mut c_void>();
-    let (params, extra) = match known {
-        _ if size == 0 => (none, none),
-        true => (w.pointers.as_mut_ptr(), none),
-        false => (none, (&raw mut extra).cast::<*mut c_void>()),
-    };
-    if m.attrs.is_empty() && m.flags == 0 {
-        let ([gx, gy, gz], [bx, by, bz]) = (m.grid, m.block);
-        // SAFETY: a live function and stream; the packed parameters live through the call. Their
-        // length is the driver's to check.
-        return check(unsafe {
-            w.cuLaunchKernel(
-                function, gx, gy, gz, bx, by, bz, m.shared, stream, params, extra,
-            )
-        });
-    }
-    *attrs = attributes(w, m.attrs)?;
-    if m.flags & COOPERATIVE != 0 {
-        let mut a: CUlaunchAttribute = busbar_abi::zeroed();
-        a.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE as _;
-        busbar_abi::set_member(&mut a.value, 1i32);
-        attrs.push(a);
-    }
-    let config = config(m.grid, m.block, m.shared, stream, attrs);
-    // SAFETY: as above; the attributes live through the call.
-    check(unsafe { w.cuLaunchKernelEx(&config, function, params, extra) })
-}
-
-/// As [`launch`]; the log hears of a refusal.
-fn try_launch(
+/// Launches a kernel, or has that done in a lane; the attributes are then as the driver has left
+/// them.
+fn launch(
     w: &mut Cuda,
     m: &msg::LaunchKernel<'_>,
     attrs: &mut Vec<CUlaunchAttribute>,
+    record: Option<Header>,
 ) -> Result {
-    launch(w, m, attrs).inspect_err(|rc| {
-        if w.may_complain() {
-            crate::complain!(
-                "a launch was refused: {} (grid {:?}, block {:?}, shared {}, flags {}, \
-                 {} bytes of attributes, {} of parameters)",
-                super::driver::name_of(*rc),
-                m.grid,
-                m.block,
-                m.shared,
-                m.flags,
-                m.attrs.len(),
-                m.params.len()
-            );
+    // What is captured is a graph's, whose nodes have an order.
+    let may = w.turns.are_free() && w.captures.is_empty() && record.is_some();
+    let lane = w.submitters.lane(w.current, m.stream, may);
+    let stream = w.stream(m.stream)? as CUstream;
+    if !m.attrs.is_empty() || m.flags != 0 {
+        *attrs = attributes(w, m.attrs)?;
+        if m.flags & COOPERATIVE != 0 {
+            let mut a: CUlaunchAttribute = busbar_abi::zeroed();
+            a.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE as _;
+            busbar_abi::set_member(&mut a.value, 1i32);
+            attrs.push(a);
         }
+    }
+    let context = if lane.is_some() { w.scope() } else { 0 };
+    let function = w.handles.function(m.function)?;
+    let launch = Launch {
+        function: function.raw as CUfunction,
+        layout: function.layout(),
+        stream,
+        grid: m.grid,
+        block: m.block,
+        shared: m.shared,
+        attrs,
+        params: m.params,
+    };
+    if let (Some(lane), Some(record)) = (lane, record)
+        && w.submitters.put(lane, record, context, &launch)
+    {
+        return Ok(());
+    }
+    let (driver, pointers) = (w.driver, &mut w.pointers);
+    launch.tried(driver, pointers).map_err(|(rc, why)| {
+        w.refuse(&why);
+        rc
     })
 }
 
@@ -115,21 +72,27 @@ macro_rules! as_launch {
     };
 }
 
+/// A launch that nobody waits for.
+fn queued(w: &mut Cuda, m: &msg::LaunchKernel<'_>) -> Result {
+    let record = Some(w.record).filter(|r| r.call == 0);
+    launch(w, m, &mut Vec::new(), record)
+}
+
 pub fn launch_kernel(w: &mut Cuda, m: msg::LaunchKernel<'_>) -> Result {
-    try_launch(w, &m, &mut Vec::new())
+    queued(w, &m)
 }
 
 pub fn launch_kept(w: &mut Cuda, m: msg::LaunchKept<'_>) -> Result<(), Fail> {
     w.kept_parameters.put(m.place, m.params)?;
     let m = as_launch!(m, m.params);
-    Ok(try_launch(w, &m, &mut Vec::new())?)
+    Ok(queued(w, &m)?)
 }
 
 pub fn launch_again(w: &mut Cuda, m: msg::LaunchAgain<'_>) -> Result<(), Fail> {
     // Taken out for the length of the call.
     let params = w.kept_parameters.take(m.place)?;
     let launch = as_launch!(m, &params);
-    let done = try_launch(w, &launch, &mut Vec::new());
+    let done = queued(w, &launch);
     w.kept_parameters.put_back(m.place, params);
     Ok(done?)
 }
@@ -137,7 +100,7 @@ pub fn launch_again(w: &mut Cuda, m: msg::LaunchAgain<'_>) -> Result<(), Fail> {
 pub fn launch_now(w: &mut Cuda, m: msg::LaunchNow<'_>) -> Result<msg::LaunchNowReply> {
     let m = as_launch!(m, m.params);
     let mut attrs = Vec::new();
-    try_launch(w, &m, &mut attrs)?;
+    launch(w, &m, &mut attrs, None)?;
     let updatable = CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE;
     let made = attrs.iter().find(|a| a.id == updatable);
     // Whether it is, and the name.

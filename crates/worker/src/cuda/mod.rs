@@ -49,6 +49,7 @@ mod shadow;
 mod shared;
 mod state;
 mod stream;
+mod submit;
 mod tensor;
 mod texture;
 mod times;
@@ -123,6 +124,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         places,
         gate: setup.inventory.gate.clone(),
         turns: turns::Turns::new(setup.turn, allowed.clone()),
+        submitters: submit::Submitters::new(driver, setup.submitters),
         devices: allowed.clone(),
         allowed,
         handles: handles::Handles::new(&setup.inventory),
@@ -170,6 +172,9 @@ impl Api for Cuda {
             self.relaxed = true;
             driver::relax(self.driver);
         }
+        if self.submitters.concerns() && !submit::is_queued(h) {
+            self.come_after();
+        }
         self.enter(h.aux);
         self.slab = hold.take();
         self.record = *h;
@@ -186,13 +191,18 @@ impl Api for Cuda {
     }
 
     fn poll(&mut self) -> bool {
+        if self.submitters.have_failed() {
+            self.tell_refused();
+        }
         if self.turns.begin() {
+            self.come_after();
             self.mark_all();
         }
         if self.turns.after(true) {
             self.mark();
         }
-        self.completer.glance()
+        let lanes = self.submitters.are_busy() && !self.submitters.rest();
+        self.completer.glance() | lanes
     }
 
     fn wake(&mut self) {
@@ -200,6 +210,7 @@ impl Api for Cuda {
     }
 
     fn close(&mut self) {
+        self.come_after();
         self.completer.close();
         self.logs.close();
         if self.dense {

@@ -1,7 +1,8 @@
 //! Occupancy of clusters.
 
-use super::launch::{attributes, config};
+use super::launch::attributes;
 use super::prelude::*;
+use super::submit::config;
 
 pub fn clusters(w: &mut Cuda, m: msg::Clusters<'_>) -> Result<msg::ClustersReply, Fail> {
     let [gx, gy, gz, bx, by, bz, shared] = m.shape[..] else {

@@ -4,7 +4,7 @@ use super::prelude::*;
 use super::state::handles::{Body, Handles};
 use super::state::repeats;
 use super::state::{execs, exports, given, listeners, mapped, segments, settled};
-use super::{blame, done, mover, promised, turns};
+use super::{blame, done, mover, promised, submit, turns};
 use crate::across::Links;
 use crate::ahead::Ahead;
 use crate::answer::Outcome;
@@ -90,6 +90,8 @@ pub struct Cuda {
     pub dense: bool,
     pub settled: settled::Settled,
     pub turns: turns::Turns,
+    /// Who submits launches of several streams side by side.
+    pub submitters: submit::Submitters,
     /// Lines that may still go to the server's log.
     pub complaints: u32,
     /// Who listens to the driver's log.
@@ -192,6 +194,32 @@ impl Cuda {
         let yes = self.complaints > 0;
         self.complaints = self.complaints.saturating_sub(1);
         yes
+    }
+
+    /// A launch was refused: the log hears of it.
+    #[cold]
+    pub fn refuse(&mut self, why: &str) {
+        if self.may_complain() {
+            crate::complain!("{why}");
+        }
+    }
+
+    /// What is next comes after every launch before it.
+    #[cold]
+    pub fn come_after(&mut self) {
+        self.submitters.settle();
+        self.tell_refused();
+    }
+
+    /// Tells the client of launches that were refused in a lane.
+    #[cold]
+    pub fn tell_refused(&mut self) {
+        for (record, rc, why) in self.submitters.refused() {
+            self.refuse(&why);
+            let now = std::mem::replace(&mut self.record, record);
+            self.done(rc);
+            self.record = now;
+        }
     }
 
     /// The handle of an id. What is not there, or not any more, does not get to the driver.
@@ -484,6 +512,7 @@ impl Cuda {
 
     /// What it takes to work in a context on any thread.
     pub(crate) fn visit(&mut self, scope: u32) -> Visit {
+        self.come_after();
         // It is a record of its own, and may be work, whatever the last one was.
         self.record.op = 0;
         self.turns.before(0);

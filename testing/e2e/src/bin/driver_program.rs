@@ -31,6 +31,8 @@ fn main() {
         Some("random-many") => random_many(&d),
         Some("random-lines") => random_lines(&d),
         Some("random-threads") => random::threads(&d, number(1), number(2)),
+        Some("random-rows") => random::rows::run(&d, number(1), number(2)),
+        Some("rows-until-refused") => random::rows::until_refused(&d),
         Some("random-devices") => random::devices::run(&d, number(1), number(2), number(3)),
         Some("apart") => random::apart::run(&d),
         Some("around") => random::apart::around(&d, number(1) as usize, number(2)),

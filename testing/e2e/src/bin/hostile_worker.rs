@@ -325,6 +325,7 @@ fn main() -> Result<()> {
         outgoing: outgoing.clone(),
         inventory: busbar_worker::inventory::Inventory::default(),
         turn: busbar_worker::turn::Turn::default(),
+        submitters: None,
         peers: busbar_worker::peers::Peers::default(),
         dense: false,
         devices: None,

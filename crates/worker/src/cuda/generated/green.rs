@@ -92,14 +92,12 @@ pub(super) fn cu_green_ctx_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), Wire
     let mut r = Reader::new(body);
     let m = wire::CuGreenCtxDestroy::decode(&mut r)?;
     r.finish()?;
-    let rc = attempt(|| {
-        let v_h_ctx = w.handle(Kind::GreenContext, m.h_ctx)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe { w.driver.cuGreenCtxDestroy(v_h_ctx as CUgreenCtx) })?;
-        w.remove((Kind::GreenContext, m.h_ctx));
-        Ok(())
-    });
-    w.answer(check(rc))
+    let gone = (Kind::GreenContext, m.h_ctx);
+    let given = crate::cuda::green::cu_green_ctx_destroy(w, m);
+    let done = w.answer(given);
+    // It is dead, and what dies with it, whatever the library said.
+    w.remove(gone);
+    done
 }
 
 pub(super) fn cu_green_ctx_get_dev_resource(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {

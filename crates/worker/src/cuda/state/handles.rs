@@ -54,17 +54,28 @@ impl Function {
     /// function's are. The driver is particular about how long a packed buffer is, and not about
     /// pointers.
     pub fn pointers(&self, packed: &[u8], out: &mut Vec<*mut c_void>) -> bool {
-        out.clear();
-        let Some((end, offsets)) = self.params.split_last() else {
-            return false;
-        };
-        if packed.len() < *end as usize {
-            return false;
-        }
-        let at = |o: &u32| packed[*o as usize..].as_ptr().cast_mut().cast();
-        out.extend(offsets.iter().map(at));
-        true
+        pointers(&self.params, packed, out)
     }
+
+    /// What [`pointers`] takes of it.
+    pub fn layout(&self) -> &[u32] {
+        &self.params
+    }
+}
+
+/// As [`Function::pointers`], for the layout of one.
+#[inline]
+pub fn pointers(layout: &[u32], packed: &[u8], out: &mut Vec<*mut c_void>) -> bool {
+    out.clear();
+    let Some((end, offsets)) = layout.split_last() else {
+        return false;
+    };
+    if packed.len() < *end as usize {
+        return false;
+    }
+    let at = |o: &u32| packed[*o as usize..].as_ptr().cast_mut().cast();
+    out.extend(offsets.iter().map(at));
+    true
 }
 
 /// A link in progress.
@@ -235,6 +246,12 @@ impl Handles {
     /// The parents of an object.
     pub fn parents(&self, kind: Kind, id: u32) -> impl Iterator<Item = Key<Kind>> {
         self.objects.parents(kind, id)
+    }
+
+    /// Objects of a kind that die with another, by id.
+    pub fn children(&self, kind: Kind, of: Key<Kind>) -> impl Iterator<Item = u32> {
+        let all = self.objects.of(kind).map(|(id, _)| id);
+        all.filter(move |id| self.objects.parents(kind, *id).any(|p| p == of))
     }
 
     /// The handles of a kind.

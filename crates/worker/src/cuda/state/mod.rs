@@ -1,5 +1,6 @@
 //! What a session has, as plain structures: none of them knows the session.
 
+pub mod abreast;
 pub mod execs;
 pub mod exports;
 pub mod given;
