@@ -62,7 +62,7 @@ fn open(api: &str, slabs: usize) -> (Vec<Box<dyn Api>>, Ends) {
         outgoing: ends.outgoing.clone(),
         inventory: Inventory::default(),
         turn: Turn::default(),
-        submitters: None,
+        submitters: Some(0),
         peers: Default::default(),
         dense: false,
         devices: None,

@@ -30,6 +30,7 @@ pub fn split_processors(w: &mut Cuda, m: msg::SplitProcessors<'_>) -> Result<Enc
 }
 
 pub fn cu_green_ctx_create(w: &mut Cuda, m: msg::CuGreenCtxCreate) -> Result {
+    be_alone(w);
     let desc = w.handle(Kind::ResourceDesc, m.desc)? as CUdevResourceDesc;
     let dev = w.device(m.dev)?;
     // It lives in the device's primary context, and keeps that.
@@ -41,12 +42,17 @@ pub fn cu_green_ctx_create(w: &mut Cuda, m: msg::CuGreenCtxCreate) -> Result {
     Ok(())
 }
 
-/// Its context goes with it; and no thread of ours may be at work in the primary one meanwhile, of
-/// which it is a part.
-pub fn cu_green_ctx_destroy(w: &mut Cuda, m: msg::CuGreenCtxDestroy) -> Result {
-    let green = w.handle(Kind::GreenContext, m.h_ctx)?;
+/// A green context is a part of its device's primary one: no thread of ours is at work there while
+/// one comes or goes.
+fn be_alone(w: &Cuda) {
     w.completer.wait_for_frees();
     w.ahead.wait_until_done();
+}
+
+/// Its context goes with it.
+pub fn cu_green_ctx_destroy(w: &mut Cuda, m: msg::CuGreenCtxDestroy) -> Result {
+    let green = w.handle(Kind::GreenContext, m.h_ctx)?;
+    be_alone(w);
     let of = (Kind::GreenContext, m.h_ctx);
     let contexts: Vec<u32> = w.handles.children(Kind::Context, of).collect();
     contexts.iter().for_each(|id| w.places.forget(*id));

@@ -14,8 +14,9 @@ use busbar_wire::record::Header;
 
 /// Launches in a lane at most: more is under way than a driver lets a stream have.
 const MOST: u64 = 1024;
-/// The longest parameters that are handed over.
+/// The longest parameters that are handed over, and the most attributes.
 const PARAMETERS: usize = 4096;
+const ATTRIBUTES: usize = 32;
 /// Cores for each thread, and the most threads of a session.
 const CORES: usize = 4;
 const LANES: usize = 4;
@@ -166,14 +167,39 @@ impl Batch {
 /// A launch that was refused: its record, with what, and what the log says of it.
 pub type Refused = (Header, CUresult, String);
 
+/// Far enough from what other threads write for the caches of both.
+#[repr(align(128))]
+struct Apart<T>(T);
+
 /// What a lane's thread and the executor share.
 struct Lane {
-    batch: Mutex<Batch>,
-    /// Launches that were put in, and those that the driver has been told of.
-    put: AtomicU64,
-    done: AtomicU64,
+    batch: Apart<Mutex<Batch>>,
+    /// Launches that were put in, which the executor says, and those that the driver has been told
+    /// of, which the thread does.
+    put: Apart<AtomicU64>,
+    done: Apart<AtomicU64>,
     came: Gate,
     over: AtomicBool,
+}
+
+/// A lane as the executor has it.
+struct Filled {
+    lane: Arc<Lane>,
+    put: u64,
+    /// Those that were done when it was last asked.
+    done: u64,
+}
+
+impl Filled {
+    /// Launches that are in it at most, without a look.
+    fn at_most(&self) -> u64 {
+        self.put - self.done
+    }
+
+    /// Launches that are in it now.
+    fn length(&self) -> u64 {
+        self.put - self.lane.done.0.load(Ordering::Acquire)
+    }
 }
 
 /// What lanes tell the executor.
@@ -188,7 +214,7 @@ struct Told {
 pub struct Submitters {
     driver: &'static Driver,
     abreast: Abreast,
-    lanes: Vec<Arc<Lane>>,
+    lanes: Vec<Filled>,
     told: Arc<Told>,
     /// Whether lanes may hold launches.
     busy: bool,
@@ -256,15 +282,18 @@ impl Submitters {
 
     /// Puts a launch into a lane. Whether it is there: what it takes may not be to be had.
     pub fn put(&mut self, n: usize, record: Header, context: u64, m: &Launch<'_>) -> bool {
-        if m.params.len() > PARAMETERS || !self.has(n) {
+        let fits = m.params.len() <= PARAMETERS && m.attrs.len() <= ATTRIBUTES;
+        if !fits || !self.has(n) {
             self.empty();
             return false;
         }
-        let lane = self.lanes[n].clone();
-        if lane.length() >= MOST {
-            self.told.wait(|| lane.length() < MOST);
+        self.busy = true;
+        let own = &mut self.lanes[n];
+        if own.at_most() >= MOST {
+            self.told.wait(|| own.length() < MOST);
+            own.done = own.put - own.length();
         }
-        let mut batch = lock(&lane.batch);
+        let mut batch = lock(&own.lane.batch.0);
         batch.layouts.extend_from_slice(m.layout);
         batch.params.extend_from_slice(m.params);
         batch.attrs.extend_from_slice(m.attrs);
@@ -281,10 +310,10 @@ impl Submitters {
             params: m.params.len(),
         });
         // Before the thread can have it: what is done was put in.
-        lane.put.fetch_add(1, Ordering::Release);
+        own.put += 1;
+        own.lane.put.0.store(own.put, Ordering::Release);
         drop(batch);
-        lane.came.open();
-        self.busy = true;
+        own.lane.came.open();
         true
     }
 
@@ -292,9 +321,9 @@ impl Submitters {
     fn has(&mut self, n: usize) -> bool {
         while self.lanes.len() <= n {
             let lane = Arc::new(Lane {
-                batch: Mutex::default(),
-                put: AtomicU64::new(0),
-                done: AtomicU64::new(0),
+                batch: Apart(Mutex::default()),
+                put: Apart(AtomicU64::new(0)),
+                done: Apart(AtomicU64::new(0)),
                 came: Gate::new("a lane of launches"),
                 over: AtomicBool::new(false),
             });
@@ -304,17 +333,19 @@ impl Submitters {
             if std::thread::Builder::new().name(name).spawn(run).is_err() {
                 return false;
             }
-            self.lanes.push(lane);
+            let (put, done) = (0, 0);
+            self.lanes.push(Filled { lane, put, done });
         }
         true
     }
 
     /// Waits until all lanes are empty.
     fn empty(&mut self) {
-        for lane in &self.lanes {
-            if lane.length() > 0 {
-                self.told.wait(|| lane.length() == 0);
+        for own in &mut self.lanes {
+            if own.length() > 0 {
+                self.told.wait(|| own.length() == 0);
             }
+            own.done = own.put;
         }
         self.busy = false;
     }
@@ -330,14 +361,14 @@ impl Submitters {
 
     /// Nobody has anything to do: whether all lanes are empty by now.
     pub fn rest(&mut self) -> bool {
-        self.busy = self.lanes.iter().any(|lane| lane.length() > 0);
+        self.busy = self.lanes.iter().any(|own| own.length() > 0);
         !self.busy
     }
 }
 
 impl Drop for Submitters {
     fn drop(&mut self) {
-        for lane in &self.lanes {
+        for Filled { lane, .. } in &self.lanes {
             lane.over.store(true, Ordering::Release);
             lane.came.open();
         }
@@ -355,24 +386,19 @@ impl Told {
 }
 
 impl Lane {
-    fn length(&self) -> u64 {
-        let done = self.done.load(Ordering::Acquire);
-        self.put.load(Ordering::Relaxed) - done
-    }
-
     /// The thread of a lane.
     fn serve(&self, d: &'static Driver, told: &Told) {
         relax(d);
         let over = || self.over.load(Ordering::Acquire);
-        let came = || self.length() > 0 || over();
-        let (mut batch, mut list) = (Batch::default(), Vec::new());
+        let (mut batch, mut list, mut done) = (Batch::default(), Vec::new(), 0);
         loop {
+            let came = || self.put.0.load(Ordering::Acquire) != done || over();
             look(patience().after, came);
             self.came.wait(&Wait::idle("submitter"), came);
             if over() {
                 return;
             }
-            std::mem::swap(&mut *lock(&self.batch), &mut batch);
+            std::mem::swap(&mut *lock(&self.batch.0), &mut batch);
             let Batch {
                 jobs,
                 layouts,
@@ -408,7 +434,8 @@ impl Lane {
                     lock(&told.refused).push((job.record, rc, why));
                     told.any.store(true, Ordering::Release);
                 }
-                self.done.fetch_add(1, Ordering::Release);
+                done += 1;
+                self.done.0.store(done, Ordering::Release);
             }
             batch.clear();
             told.less.open();
