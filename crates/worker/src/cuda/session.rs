@@ -205,10 +205,11 @@ impl Cuda {
     }
 
     /// What is next comes after every launch before it.
-    #[cold]
     pub fn come_after(&mut self) {
         self.submitters.settle();
-        self.tell_refused();
+        if self.submitters.have_failed() {
+            self.tell_refused();
+        }
     }
 
     /// Tells the client of launches that were refused in a lane.

@@ -351,7 +351,6 @@ impl Submitters {
     }
 
     /// Another kind of record is next: it comes after all launches before it.
-    #[cold]
     pub fn settle(&mut self) {
         if self.busy {
             self.empty();
