@@ -3,12 +3,14 @@
 # Python packages in .venv.
 #     testing/setup.sh WHAT ...
 # build: what `cargo xtask dist` takes; opencl: an OpenCL device (PoCL, if there is no other) and
-# programs for it; full: all programs that are compared.
+# programs for it; full: all programs that are compared; containers: what makes one, in which the
+# server's image is tried.
 set -eu
 cd "$(dirname "$0")/.."
 case " $* " in *" build "*) build=1 ;; *) build= ;; esac
 case " $* " in *" opencl "* | *" full "*) opencl=1 ;; *) opencl= ;; esac
 case " $* " in *" full "*) full=1 ;; *) full= ;; esac
+case " $* " in *" containers "*) containers=1 ;; *) containers= ;; esac
 
 packages=()
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -28,6 +30,9 @@ if [ -n "$opencl" ]; then
   else
     compgen -G '/etc/OpenCL/vendors/*.icd' >/dev/null || packages+=(pocl-opencl-icd)
   fi
+fi
+if [ -n "$containers" ]; then
+  have runc || packages+=(runc)
 fi
 if [ -n "$full" ]; then
   have clpeak || packages+=(clpeak)

@@ -5,7 +5,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -435,26 +435,15 @@ fn the_image_of_the_server_has_what_the_server_takes() {
     assert!(has.iter().any(|p| p.ends_with("/libc.so.6")), "{has:?}");
 }
 
-#[test]
-fn the_server_runs_in_its_image() {
-    let mut alone = Command::new("unshare");
-    let alone = alone.args(["--map-root-user", "true"]).status();
-    if !alone.is_ok_and(|s| s.success()) {
-        return eprintln!("no root folder of its own may be entered here");
-    }
-    let to = tempfile::tempdir().unwrap();
+/// The root file system of the server's image, in a folder of `to`, and how the image is started.
+fn unpack_server(to: &Path) -> (PathBuf, Value) {
+    let json =
+        |path: PathBuf| -> Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
     let file = package(&format!("busbar-server-{VERSION}-oci.tar"));
-    said(
-        Command::new("tar")
-            .arg("xf")
-            .arg(&file)
-            .arg("-C")
-            .arg(to.path()),
-    );
-    let text = fs::read(to.path().join("manifest.json")).unwrap();
-    let text: Value = serde_json::from_slice(&text).unwrap();
-    let layer = to.path().join(text[0]["Layers"][0].as_str().unwrap());
-    let root = to.path().join("root");
+    said(Command::new("tar").arg("xf").arg(&file).arg("-C").arg(to));
+    let docker = json(to.join("manifest.json"))[0].take();
+    let layer = to.join(docker["Layers"][0].as_str().unwrap());
+    let root = to.join("root");
     fs::create_dir(&root).unwrap();
     said(
         Command::new("tar")
@@ -463,6 +452,22 @@ fn the_server_runs_in_its_image() {
             .arg("-C")
             .arg(&root),
     );
+    let config = json(to.join(docker["Config"].as_str().unwrap()));
+    (root, config["config"].clone())
+}
+
+/// What the server says of its settings.
+const CHECK: [&str; 4] = ["serve", "--check", "--config", "/etc/busbar/serve.toml"];
+
+#[test]
+fn the_server_runs_in_its_image() {
+    let mut alone = Command::new("unshare");
+    let alone = alone.args(["--map-root-user", "true"]).status();
+    if !alone.is_ok_and(|s| s.success()) {
+        return eprintln!("no root folder of its own may be entered here");
+    }
+    let to = tempfile::tempdir().unwrap();
+    let (root, _) = unpack_server(to.path());
     // Nothing of this machine but its kernel.
     let mut inside = Command::new("unshare");
     let enter = ["--map-root-user", "chroot"];
@@ -472,6 +477,40 @@ fn the_server_runs_in_its_image() {
         .arg("/opt/busbar/bin/busbar")
         .env_clear()
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    let checked = said(inside.args(["serve", "--check", "--config", "/etc/busbar/serve.toml"]));
+    let checked = said(inside.args(CHECK));
     assert!(checked.contains("0.0.0.0:7400"), "{checked}");
+}
+
+#[test]
+fn the_server_runs_in_a_container() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 || !is_there("runc") {
+        return eprintln!("containers are made by root and runc, where both are");
+    }
+    let to = tempfile::tempdir().unwrap();
+    let (_, image) = unpack_server(to.path());
+    let runc = || {
+        let mut runc = Command::new("runc");
+        runc.arg("--root")
+            .arg(to.path().join("state"))
+            .current_dir(to.path());
+        runc
+    };
+    said(runc().arg("spec"));
+    let settings = to.path().join("config.json");
+    let mut config: Value = serde_json::from_slice(&fs::read(&settings).unwrap()).unwrap();
+    let entry = image["Entrypoint"].as_array().unwrap().iter();
+    let args = entry.cloned().chain(CHECK.map(Value::from)).collect();
+    config["root"] = serde_json::json!({"path": "root", "readonly": false});
+    config["process"]["terminal"] = false.into();
+    config["process"]["args"] = Value::Array(args);
+    config["process"]["env"] = image["Env"].clone();
+    fs::write(&settings, config.to_string()).unwrap();
+    let name = format!("busbar-{}", std::process::id());
+    let checked = runc().args(["run", &name]).output().unwrap();
+    let [out, err] = [&checked.stdout, &checked.stderr].map(|s| String::from_utf8_lossy(s));
+    if err.starts_with("runc run failed") || err.contains("unable to start container") {
+        return eprintln!("no container can be made here: {err}");
+    }
+    assert!(checked.status.success(), "{err}");
+    assert!(out.contains("0.0.0.0:7400"), "{out}{err}");
 }
