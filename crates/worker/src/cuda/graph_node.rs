@@ -4,12 +4,10 @@ use super::address::{check_destination, check_source};
 use super::graph_host::mirror;
 use super::graph_walk::ends;
 use super::prelude::*;
+use super::state::handles::pointers;
 use super::state::host_node::{HostNode, host_node};
+use super::submit::{EXTRA_END, EXTRA_POINTER, EXTRA_SIZE, in_one_piece};
 use std::any::Any;
-
-const EXTRA_END: usize = 0;
-const EXTRA_POINTER: usize = 1;
-const EXTRA_SIZE: usize = 2;
 
 /// Parameters for the driver, and all that their pointers point to.
 pub struct Params {
@@ -43,16 +41,10 @@ impl Params {
         };
         k.kernelParams = std::ptr::null_mut();
         k.extra = std::ptr::null_mut();
-        if f.pointers(&self.bytes, &mut self.list) {
+        if pointers(f.layout(), &self.bytes, &mut self.list) {
             k.kernelParams = self.list.as_mut_ptr();
         } else if !self.bytes.is_empty() {
-            self.list = vec![
-                std::ptr::without_provenance_mut(EXTRA_POINTER),
-                self.bytes.as_mut_ptr().cast(),
-                std::ptr::without_provenance_mut(EXTRA_SIZE),
-                (&raw mut *self.size).cast(),
-                std::ptr::without_provenance_mut(EXTRA_END),
-            ];
+            self.list = in_one_piece(&self.bytes, &mut self.size).to_vec();
             k.extra = self.list.as_mut_ptr();
         }
         busbar_abi::set_member(&mut self.p.u, k);

@@ -42,9 +42,21 @@ pub struct Launch<'a> {
     pub params: &'a [u8],
 }
 
-const EXTRA_END: usize = 0;
-const EXTRA_POINTER: usize = 1;
-const EXTRA_SIZE: usize = 2;
+pub const EXTRA_END: usize = 0;
+pub const EXTRA_POINTER: usize = 1;
+pub const EXTRA_SIZE: usize = 2;
+
+/// Parameters in one piece, as the driver takes them. Both must live as long as what this is for.
+pub fn in_one_piece(packed: &[u8], size: &mut usize) -> [*mut c_void; 5] {
+    *size = packed.len();
+    [
+        std::ptr::without_provenance_mut(EXTRA_POINTER),
+        packed.as_ptr().cast_mut().cast(),
+        std::ptr::without_provenance_mut(EXTRA_SIZE),
+        std::ptr::from_mut(size).cast(),
+        std::ptr::without_provenance_mut(EXTRA_END),
+    ]
+}
 
 /// A launch's configuration, which leads to the attributes.
 pub fn config(
@@ -74,17 +86,11 @@ impl Launch<'_> {
     fn submit(self, d: &Driver, list: &mut Vec<*mut c_void>) -> Result {
         let known = pointers(self.layout, self.params, list);
         let function = self.function;
-        let mut size = self.params.len();
-        let mut extra: [*mut c_void; 5] = [
-            std::ptr::without_provenance_mut(EXTRA_POINTER),
-            self.params.as_ptr().cast_mut().cast(),
-            std::ptr::without_provenance_mut(EXTRA_SIZE),
-            (&raw mut size).cast(),
-            std::ptr::without_provenance_mut(EXTRA_END),
-        ];
+        let mut size = 0;
+        let mut extra = in_one_piece(self.params, &mut size);
         let none = std::ptr::null_mut::<*mut c_void>();
         let (params, extra) = match known {
-            _ if size == 0 => (none, none),
+            _ if self.params.is_empty() => (none, none),
             true => (list.as_mut_ptr(), none),
             false => (none, (&raw mut extra).cast::<*mut c_void>()),
         };

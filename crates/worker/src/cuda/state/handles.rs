@@ -50,20 +50,14 @@ impl Function {
         }
     }
 
-    /// Pointers to the packed parameters, one each; none when they are not packed as this
-    /// function's are. The driver is particular about how long a packed buffer is, and not about
-    /// pointers.
-    pub fn pointers(&self, packed: &[u8], out: &mut Vec<*mut c_void>) -> bool {
-        pointers(&self.params, packed, out)
-    }
-
     /// What [`pointers`] takes of it.
     pub fn layout(&self) -> &[u32] {
         &self.params
     }
 }
 
-/// As [`Function::pointers`], for the layout of one.
+/// Pointers to packed parameters, one each; none when they are not packed as this function's layout
+/// is. The driver is particular about how long a packed buffer is, and not about pointers.
 #[inline]
 pub fn pointers(layout: &[u32], packed: &[u8], out: &mut Vec<*mut c_void>) -> bool {
     out.clear();
