@@ -55,10 +55,15 @@ pub fn primary_retain(w: &mut Cuda, m: msg::PrimaryRetain) -> Result {
     Ok(())
 }
 
-/// A context is about to go: no other thread may be waiting for it, or for an event of it, then.
-pub(super) fn leave(w: &mut Cuda, id: u32) -> Bereft<Events> {
+/// Waits until no thread of ours is at work in a context of its own accord.
+pub(super) fn be_alone(w: &Cuda) {
     w.completer.wait_for_frees();
     w.ahead.wait_until_done();
+}
+
+/// A context is about to go: no other thread may be waiting for it, or for an event of it, then.
+pub(super) fn leave(w: &mut Cuda, id: u32) -> Bereft<Events> {
+    be_alone(w);
     let ctx = w.handle(Kind::Context, id).unwrap_or(0);
     // The driver may wait for streams that wait for bytes.
     while w.reads.any(ctx) && !w.outbox.closed() {

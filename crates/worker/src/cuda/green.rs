@@ -1,6 +1,6 @@
 //! Green contexts.
 
-use super::context::leave;
+use super::context::{be_alone, leave};
 use super::prelude::*;
 
 /// More groups than any device has processors.
@@ -42,14 +42,8 @@ pub fn cu_green_ctx_create(w: &mut Cuda, m: msg::CuGreenCtxCreate) -> Result {
     Ok(())
 }
 
-/// A green context is a part of its device's primary one: no thread of ours is at work there while
-/// one comes or goes.
-fn be_alone(w: &Cuda) {
-    w.completer.wait_for_frees();
-    w.ahead.wait_until_done();
-}
-
-/// Its context goes with it.
+/// Its context goes with it. A green context is a part of its device's primary one: no thread of
+/// ours is at work there while one comes or goes.
 pub fn cu_green_ctx_destroy(w: &mut Cuda, m: msg::CuGreenCtxDestroy) -> Result {
     let green = w.handle(Kind::GreenContext, m.h_ctx)?;
     be_alone(w);

@@ -5,22 +5,16 @@ use super::graph_host::attach;
 use super::prelude::*;
 use super::promised::Promised;
 use super::state::host_node::{HostNode, host_node};
-use super::submit::Launch;
+use super::submit::{Launch, is_queued};
 use busbar_wire::promise::{MAYBE_CAPTURED, STREAM_CALLBACK};
-use busbar_wire::record::Header;
 
 const COOPERATIVE: u32 = 1;
 
 /// Launches a kernel, or has that done in a lane; the attributes are then as the driver has left
 /// them.
-fn launch(
-    w: &mut Cuda,
-    m: &msg::LaunchKernel<'_>,
-    attrs: &mut Vec<CUlaunchAttribute>,
-    record: Option<Header>,
-) -> Result {
+fn launch(w: &mut Cuda, m: &msg::LaunchKernel<'_>, attrs: &mut Vec<CUlaunchAttribute>) -> Result {
     // What is captured is a graph's, whose nodes have an order.
-    let may = w.turns.are_free() && w.captures.is_empty() && record.is_some();
+    let may = is_queued(&w.record) && w.turns.are_free() && w.captures.is_empty();
     let lane = w.submitters.lane(w.current, m.stream, may);
     let stream = w.stream(m.stream)? as CUstream;
     if !m.attrs.is_empty() || m.flags != 0 {
@@ -32,7 +26,7 @@ fn launch(
             attrs.push(a);
         }
     }
-    let context = if lane.is_some() { w.scope() } else { 0 };
+    let context = lane.map_or(0, |_| w.scope());
     let function = w.handles.function(m.function)?;
     let launch = Launch {
         function: function.raw as CUfunction,
@@ -44,8 +38,8 @@ fn launch(
         attrs,
         params: m.params,
     };
-    if let (Some(lane), Some(record)) = (lane, record)
-        && w.submitters.put(lane, record, context, &launch)
+    if let Some(lane) = lane
+        && w.submitters.put(lane, w.record, context, &launch)
     {
         return Ok(());
     }
@@ -72,27 +66,21 @@ macro_rules! as_launch {
     };
 }
 
-/// A launch that nobody waits for.
-fn queued(w: &mut Cuda, m: &msg::LaunchKernel<'_>) -> Result {
-    let record = Some(w.record).filter(|r| r.call == 0);
-    launch(w, m, &mut Vec::new(), record)
-}
-
 pub fn launch_kernel(w: &mut Cuda, m: msg::LaunchKernel<'_>) -> Result {
-    queued(w, &m)
+    launch(w, &m, &mut Vec::new())
 }
 
 pub fn launch_kept(w: &mut Cuda, m: msg::LaunchKept<'_>) -> Result<(), Fail> {
     w.kept_parameters.put(m.place, m.params)?;
     let m = as_launch!(m, m.params);
-    Ok(queued(w, &m)?)
+    Ok(launch(w, &m, &mut Vec::new())?)
 }
 
 pub fn launch_again(w: &mut Cuda, m: msg::LaunchAgain<'_>) -> Result<(), Fail> {
     // Taken out for the length of the call.
     let params = w.kept_parameters.take(m.place)?;
-    let launch = as_launch!(m, &params);
-    let done = queued(w, &launch);
+    let again = as_launch!(m, &params);
+    let done = launch(w, &again, &mut Vec::new());
     w.kept_parameters.put_back(m.place, params);
     Ok(done?)
 }
@@ -100,7 +88,7 @@ pub fn launch_again(w: &mut Cuda, m: msg::LaunchAgain<'_>) -> Result<(), Fail> {
 pub fn launch_now(w: &mut Cuda, m: msg::LaunchNow<'_>) -> Result<msg::LaunchNowReply> {
     let m = as_launch!(m, m.params);
     let mut attrs = Vec::new();
-    launch(w, &m, &mut attrs, None)?;
+    launch(w, &m, &mut attrs)?;
     let updatable = CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE;
     let made = attrs.iter().find(|a| a.id == updatable);
     // Whether it is, and the name.
