@@ -32,9 +32,12 @@ class Remote:
     """`busbar serve` on a loopback port while the block runs; `prefix` makes a client of a command.
     The server may be given more options. With `tls` it encrypts, as for clients elsewhere; with
     `link` clients are behind an emulated network of that name, and share no memory with the server.
+    With `halves` they share no processors either: programs, remote and `native` ones, have the
+    first half of them, server and network the second. Otherwise a program whose threads are busy on
+    all of them takes the server's, which on a machine of its own they could not.
     """
 
-    def __init__(self, dist, port, work, log, options=(), tls=False, link=None):
+    def __init__(self, dist, port, work, log, options=(), tls=False, link=None, halves=False):
         self.busbar = pathlib.Path(dist).resolve() / "bin/busbar"
         self.server = f"127.0.0.1:{port}"
         self.log = pathlib.Path(log)
@@ -42,12 +45,17 @@ class Remote:
         self.options = options
         self.state = pathlib.Path(work).resolve() / "state" if tls else None
         self.preset, self.link = link, None
+        cores = sorted(os.sched_getaffinity(0)) if halves else []
+        half = len(cores) // 2
+        pinned = lambda some: ["taskset", "-c", ",".join(map(str, some))] if some else []
+        self.of_client, self.of_server = pinned(cores[:half]), pinned(cores[half:])
 
     def __enter__(self):
         self.out = open(self.log, "w")
         command = [self.busbar, "serve", "--listen", self.server, "--drain", "0s", *self.options]
         if self.state:
             command += ["--tls", "--state-dir", self.state]
+        command = [*self.of_server, *command]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.out, text=True)
         if "listening" not in self.process.stdout.readline():
             self.process.kill()
@@ -57,8 +65,9 @@ class Remote:
         if self.preset:
             address = self.server.split("@")[-1].split("?")[0]
             command = ["link", "--listen", "127.0.0.1:0", "--to", address, "--preset", self.preset]
+            command = [*self.of_server, self.busbar, *command]
             self.link = subprocess.Popen(
-                [self.busbar, *command], stdout=subprocess.PIPE, stderr=self.out, text=True
+                command, stdout=subprocess.PIPE, stderr=self.out, text=True
             )
             there = self.link.stdout.readline().split()[-1]
             self.server = self.server.replace(address, there)
@@ -80,7 +89,12 @@ class Remote:
 
     def prefix(self):
         apart = ["env", "BUSBAR_SHM=0"] if self.link else []
-        return [*apart, *self.hide, str(self.busbar), "run", "--server", self.server, "--"]
+        run = [str(self.busbar), "run", "--server", self.server, "--"]
+        return [*self.of_client, *apart, *self.hide, *run]
+
+    def native(self):
+        """What stands before the command of a program that runs natively beside such ones."""
+        return self.of_client
 
 
 def start(cmd, **more):

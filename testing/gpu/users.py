@@ -6,6 +6,7 @@
     python3 testing/gpu/users.py --merge A.json B.json ...            one table of several runs
 
 `users/` has the programs. The client sees no driver and is behind an emulated network (remote.py).
+Where times are taken programs have half of the processors on either side, and the server the rest.
 Each program first runs once on either side, not timed, so that caches of both are warm; then
 `--rounds` times on each, in turn. What it prints must be the same; where natively no two runs are
 alike, only what differs natively may differ remotely, and about as much. A program's time
@@ -191,7 +192,7 @@ def main():
     p.add_argument("--only", nargs="*", default=[], help="names to run (regular expressions)")
     p.add_argument("--part", default="1/1", help="K/N: every Nth program, beginning with the Kth")
     p.add_argument("--rounds", type=int, default=2, help="timed runs on each side")
-    p.add_argument("--jobs", type=int, default=1, help="more than one: with --no-times")
+    p.add_argument("--jobs", type=int, default=1, help="programs at once; times are then rough")
     p.add_argument("--no-times", action="store_true", help="two native runs, one remote, no times")
     p.add_argument("--minutes", type=float, help="no program begins after this time")
     p.add_argument("--link", default="vmxnet3-10g", help="emulated network; '' for none")
@@ -202,7 +203,7 @@ def main():
     p.add_argument("--merge", nargs="+", metavar="JSON", help="show the rows of these runs as one")
     a = p.parse_args()
     if a.jobs > 1 and not a.no_times:
-        p.error("--jobs needs --no-times: programs that run at once have no times of their own")
+        print(f"# {a.jobs} at once: these times only show which programs to look at", flush=True)
     if a.merge:
         rows = [r for f in a.merge for r in json.loads(pathlib.Path(f).read_text())["rows"]]
         rows = sorted({r["name"]: r for r in rows}.values(), key=lambda r: r["name"])
@@ -230,7 +231,7 @@ def main():
         env["remote"].update(BUSBAR_STATS="1", BUSBAR_LOG=f"warn:{logs}/{name}.client.log")
         if name in COLLECTIVES:
             env["remote"]["BUSBAR_NCCL"] = "1"
-        command = {"native": words, "remote": server.prefix() + words}
+        command = {"native": server.native() + words, "remote": server.prefix() + words}
         results = {"native": [], "remote": []}
         orders = [("native", "remote")]
         if a.no_times:
@@ -255,7 +256,8 @@ def main():
             (logs / f"{name}.txt").write_text("\n".join(text))
         return row
 
-    with Remote(a.dist, a.port, work, logs / "serve.log", link=a.link) as server:
+    halves = not a.no_times
+    with Remote(a.dist, a.port, work, logs / "serve.log", link=a.link, halves=halves) as server:
         print(HEAD, flush=True)
         with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
             for future in concurrent.futures.as_completed([pool.submit(one, n) for n in names]):
