@@ -591,6 +591,24 @@ fn a_program_that_hears_of_a_stream_asks_nothing_more() {
 }
 
 #[test]
+fn memory_that_a_stream_gave_back_it_has_again_without_asking() {
+    let text = same(&Server::start(), "1", &["recycled", "20"]);
+    assert!(text.ends_with("right: 20\n"), "{text}");
+    waits_for_no_more("recycled", &[("CopyOut", 400)]);
+    let text = same_both_ways("recycled_counts");
+    assert_eq!(text.matches("in turn: 0 3145728\n").count(), 2, "{text}");
+    let text = same_both_ways("recycled_ends");
+    assert!(text.contains("\n2 nodes\n"), "{text}");
+}
+
+#[test]
+fn a_copy_to_an_idle_device_waits_for_nothing() {
+    let text = same(&Server::start(), "1", &["waiting_copies", "20"]);
+    assert!(text.ends_with("right: 20\n"), "{text}");
+    waits_for_no_more("waiting_copies", &[("CopyOut", 100)]);
+}
+
+#[test]
 fn a_flag_for_each_measured_kernel_costs_one_wait() {
     let text = same(&Server::start(), "1", &["timed", "20"]);
     assert!(text.ends_with("written: 20\n"), "{text}");

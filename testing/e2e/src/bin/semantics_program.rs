@@ -64,6 +64,9 @@ mod mistakes;
 #[path = "semantics_program/pools.rs"]
 mod pools;
 
+#[path = "semantics_program/recycled.rs"]
+mod recycled;
+
 #[path = "semantics_program/registered.rs"]
 mod registered;
 
@@ -157,6 +160,10 @@ fn main() {
         "pools" => pools::shared(&api),
         "pools_child" => pools::child(&api),
         "host_pools" => pools::of_host(&api),
+        "recycled" => recycled::steps(&api, rounds()),
+        "recycled_counts" => recycled::counts(&api),
+        "recycled_ends" => recycled::ends(&api),
+        "waiting_copies" => recycled::copies(&api, rounds()),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");

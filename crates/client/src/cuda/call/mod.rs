@@ -9,6 +9,7 @@ mod gates;
 mod guard;
 mod host;
 pub mod links;
+mod recycle;
 mod send;
 pub mod thread;
 mod together;

@@ -6,6 +6,7 @@ use super::gates::{Pass, stops};
 use crate::calls::Answer;
 use crate::cuda::state::area::ANY;
 use crate::cuda::state::order::{ALL_STREAMS, is_fill, is_work};
+use crate::cuda::state::recycled::Outcome;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_channel::switches::Switch;
@@ -100,6 +101,7 @@ impl Cx {
         if self.scope == 0 && needs_context(R::OP) {
             return Err(CUDA_ERROR_INVALID_CONTEXT);
         }
+        self.recycle_before(R::OP);
         let _pass = self.pass(stops(R::OP));
         let sent = self.client.session.queue(self.scope, r);
         let queued = sent.and_then(|()| self.queued_one());
@@ -212,11 +214,14 @@ impl Cx {
             let answer = self.client.session.call(self.scope, r, place);
             answer.or_else(|_| self.lost())
         };
+        self.recycle_before_waiting(R::OP);
         // It may all be free by the time of the answer, and was not when the worker looked.
         let owed = self.state().spaces.owes();
         let answer = call()?;
         // Memory that is being freed may be what is missing.
-        if answer.status == CUDA_ERROR_OUT_OF_MEMORY && (freed::wait(self) || owed) {
+        if answer.status == CUDA_ERROR_OUT_OF_MEMORY
+            && (!self.give_back(Outcome::OfMemory).is_empty() | freed::wait(self) || owed)
+        {
             return call();
         }
         Ok(answer)

@@ -76,10 +76,12 @@ pub unsafe fn to_device(
     if let Some(done) = unsafe { across::bytes(cx, dst, src as u64, len, stream, later, any) } {
         return done;
     }
+    let waits = !later && len > 0;
+    let quiet = waits.then(|| settled::quiet(cx, stream)).flatten();
     // SAFETY: passed on to the caller.
     let before = unsafe { queue_to_device(cx, dst, src, len, stream, later)? };
-    if !later && len > 0 {
-        settled::after(cx, stream)?;
+    if waits {
+        settled::after(cx, stream, quiet)?;
     }
     before
 }

@@ -177,7 +177,7 @@ pub unsafe fn copy_box(
                 copy_across::in_context_of(cx, cx.state().home(&r.dst), stream, there)
                     .unwrap_or_else(here)?;
                 if !later {
-                    settled::after(cx, stream)?;
+                    settled::after(cx, stream, None)?;
                 }
                 before
             }

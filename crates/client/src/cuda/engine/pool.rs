@@ -4,6 +4,8 @@
 use super::prelude::*;
 use crate::cuda::engine::host_pool;
 use crate::cuda::state::ranges::{ORDERED, Range, Sort};
+use crate::cuda::state::recycled::{Home, Pool};
+use busbar_channel::switches::Switch;
 
 /// Marks the flags of memory that came from a pool; the others are the pool's id, 0 for the default
 /// one of its device.
@@ -42,7 +44,7 @@ pub fn of_device(cx: Cx, device: CUdevice, default: u32) -> Result<u64> {
 /// What memory that is about to be freed came from.
 pub enum Maker {
     /// It was there, and is no longer.
-    Pool,
+    Pool(Range),
     /// Whether it is there depends on what graphs have been launched: the driver knows.
     Graph,
 }
@@ -55,7 +57,26 @@ pub fn forget(cx: Cx, p: CUdeviceptr) -> Result<Maker> {
         return Ok(Maker::Graph);
     }
     let gone = ranges.take(p, is_pooled);
-    gone.map(|_| Maker::Pool).ok_or(CUDA_ERROR_INVALID_VALUE)
+    gone.map(Maker::Pool).ok_or(CUDA_ERROR_INVALID_VALUE)
+}
+
+/// Where memory of a pool may be had again once it was freed in a stream.
+pub fn home(cx: Cx, stream: u32, pool: Pool, size: u64) -> Home {
+    let scope = cx.scope;
+    Home {
+        scope,
+        stream,
+        pool,
+        size,
+    }
+}
+
+/// Keeps memory that a pool gave, and that was freed in a stream, for the next allocation there.
+/// Says whether it did: nothing is kept while a stream captures, whose graph might own it.
+pub fn keep(cx: Cx, r: &Range, stream: u32) -> bool {
+    let pool = (r.device, r.flags & !ORDERED & !POOLED);
+    let home = home(cx, stream, pool, r.size);
+    Switch::Local.on() && !cx.state().captures.any() && cx.state().recycled.keep(home, r.base)
 }
 
 /// `cuMemFree` of memory that came from a pool.

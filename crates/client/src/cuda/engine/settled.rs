@@ -18,15 +18,35 @@ pub fn before(cx: Cx, stream: u32, p: u64, len: usize) -> Result<()> {
     Ok(())
 }
 
-/// Such a copy is queued.
-pub fn after(cx: Cx, stream: u32) -> Result<()> {
+/// How many records were queued when nothing was under way, of which a copy that is not queued yet
+/// would have to wait for its end so that the program sees it done. It then need not wait for
+/// itself either: what it writes is on the device.
+pub fn quiet(cx: Cx, stream: u32) -> Option<u64> {
+    let state = cx.state();
+    if !state.order.is_seen() || state.order.others_see() || state.shadows.active() {
+        return None;
+    }
+    let queued = cx.queued();
+    cx.idle(stream).then_some(queued)
+}
+
+/// Such a copy is queued; before it all was `quiet`, or not.
+pub fn after(cx: Cx, stream: u32, quiet: Option<u64>) -> Result<()> {
     let state = cx.state();
     // Then the program can see what was before, and is to find it done.
-    if state.shadows.active() || state.order.is_seen() {
+    if quiet.is_none() && (state.shadows.active() || state.order.is_seen()) {
         return cx.synchronize(stream);
     }
+    let mut own = 1;
     if state.order.may_be_overtaken(cx.scope, || state.is_alone()) {
-        return cx.send(&msg::Settle { stream });
+        cx.send(&msg::Settle { stream })?;
+        own += 1;
+    }
+    // Nothing but this copy was queued, by any thread: the next one finds it as quiet.
+    if let Some(before) = quiet
+        && cx.queued() == before + own
+    {
+        cx.now_idle(stream, before + own - 1);
     }
     Ok(())
 }

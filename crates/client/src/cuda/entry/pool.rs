@@ -25,17 +25,7 @@ pub fn alloc(cx: Cx, size: usize, pool: Option<CUmemoryPool>, stream: u32) -> Re
     if !captured {
         cx.must_be_safe()?;
     }
-    let va = cx
-        .reply_to(&msg::PoolAlloc {
-            pool,
-            size: size as u64,
-            stream,
-        })?
-        .va;
-    plausible(va, size as u64)?;
-    if va == 0 {
-        return Ok(0);
-    }
+    let size = size as u64;
     let state = cx.state();
     let known = state.pools.get(&pool);
     let device = known.map_or_else(|| cx.current_device(), Ok)?;
@@ -43,12 +33,25 @@ pub fn alloc(cx: Cx, size: usize, pool: Option<CUmemoryPool>, stream: u32) -> Re
         0 => state.current_pools.get(&device),
         id => Some(id).filter(|id| *id < WORKER_IDS),
     };
+    let from = (device, from.unwrap_or(0));
+    let again = match captured {
+        true => None,
+        false => state.recycled.take(pool::home(cx, stream, from, size)),
+    };
+    let va = match again {
+        Some(va) => va,
+        None => cx.reply_to(&msg::PoolAlloc { pool, size, stream })?.va,
+    };
+    plausible(va, size)?;
+    if va == 0 {
+        return Ok(0);
+    }
     let flags = match captured {
         true => pool::OF_GRAPH,
-        false => pool::POOLED | from.unwrap_or(0),
+        false => pool::POOLED | from.1,
     };
     let of = (cx.scope, device);
-    state.ranges.add(va, size as u64, Sort::Foreign, of, flags);
+    state.ranges.add(va, size, Sort::Foreign, of, flags);
     Ok(va as CUdeviceptr)
 }
 
@@ -109,7 +112,8 @@ pub fn cuMemFreeAsync(cx: Cx, p: CUdeviceptr, stream: u32) -> Result<()> {
     }
     let m = msg::PoolFree { va: p, stream };
     match pool::forget(cx, p)? {
-        Maker::Pool => cx.send(&m),
+        Maker::Pool(r) if pool::keep(cx, &r, stream) => Ok(()),
+        Maker::Pool(_) => cx.send(&m),
         Maker::Graph => cx.call(&m).map(drop),
     }
 }
@@ -139,6 +143,9 @@ pub fn cuMemPoolCreate(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
     cx.call(&m)
         .inspect_err(|_| cx.destroy(Kind::MemoryPool, pool))?;
     cx.state().pools.insert(pool, props.location.id);
+    if props.handleTypes != 0 {
+        cx.state().recycled.is_shared((props.location.id, pool));
+    }
     Ok(pool)
 }
 
@@ -256,7 +263,16 @@ pub unsafe fn cuMemPoolSetAttribute(
         attribute,
         value,
     };
-    cx.call(&m).map(drop)
+    cx.call(&m)?;
+    if attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        && let Some(device) = cx.state().pools.get(&pool)
+    {
+        // A device's default one is known by that alone.
+        let own = Some(pool).filter(|id| *id < WORKER_IDS);
+        let pool = (device, own.unwrap_or(0));
+        cx.state().recycled.set_threshold(pool, value);
+    }
+    Ok(())
 }
 
 pub fn cuMemPoolTrimTo(cx: Cx, pool: u32, min_bytes_to_keep: usize) -> Result<()> {

@@ -24,6 +24,7 @@ pub mod pace;
 mod prelude;
 pub mod promised;
 pub mod ranges;
+pub mod recycled;
 pub mod repeats;
 pub mod rows;
 pub mod shadows;
@@ -50,6 +51,7 @@ use order::{Captures, Order};
 use output::Output;
 use promised::Promises;
 use ranges::{Ranges, Sort, Spaces};
+use recycled::Recycled;
 use rows::{End, Rows, Shape};
 use shadows::Shadows;
 use space::Share;
@@ -131,6 +133,8 @@ pub struct State {
     pub default_host_pool: AtomicU32,
     /// The pool that each device allocates from, where it is not the default one.
     pub current_pools: Bodies<CUdevice, u32>,
+    /// Memory of pools that was freed and may be had again.
+    pub recycled: Recycled,
     /// The contexts of green contexts.
     pub greens: Bodies<u32, u32>,
     /// Texture objects, by the driver's numbers.
@@ -210,7 +214,9 @@ impl State {
             Kind::GraphNode => self.graphs.forget_node(id),
             Kind::GraphExec => self.graphs.forget_exec(id),
             Kind::MemoryPool => {
-                self.pools.take(&id);
+                if let Some(device) = self.pools.take(&id) {
+                    self.recycled.forget((device, id));
+                }
                 self.host_pools.take(&id);
                 self.current_pools.retain(|_, pool| *pool != id);
             }

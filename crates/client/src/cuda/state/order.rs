@@ -126,9 +126,14 @@ impl Order {
         set(&self.others);
     }
 
+    /// Whether another process may see it.
+    pub fn others_see(&self) -> bool {
+        self.others.load(Ordering::Acquire)
+    }
+
     /// Whether anybody could see that work before a copy is not done when the copy has returned.
     pub fn is_seen(&self) -> bool {
-        self.sees.load(Ordering::Acquire) || self.others.load(Ordering::Acquire)
+        self.sees.load(Ordering::Acquire) || self.others_see()
     }
 
     /// A copy that counts as waited for is queued. Says whether something could overtake it, so
