@@ -443,8 +443,13 @@ static void measure(const char *name, Result (*once)(void), double seconds) {
         count += made;
     }
     printf("{\"name\": \"%s\", \"count\": %ld, ", name, count);
-    if (result != 0) printf("\"refused\": %d, \"call_ns\": null, \"done_ns\": null}", result);
-    else printf("\"call_ns\": %.0f, \"done_ns\": %.0f}", calling / (double)count, all / (double)count);
+    if (result != 0) {
+        printf("\"refused\": %d, \"call_ns\": null, \"done_ns\": null}", result);
+    } else {
+        calling /= (double)count;
+        all /= (double)count;
+        printf("\"call_ns\": %.0f, \"done_ns\": %.0f}", calling, all);
+    }
     fflush(stdout);
 }
 

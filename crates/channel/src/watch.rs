@@ -64,9 +64,9 @@ pub fn spare_core() -> bool {
 
 /// Lets another thread have this core, if one waits for it. If one did, no core is free, whatever
 /// the count of running threads was a moment ago: programs whose threads are all busy for some
-/// milliseconds at a time are between two looks at it. Such a thread keeps the core for a time slice
-/// of some milliseconds, and its siblings often wait for it at a barrier meanwhile. So who looks for
-/// work sleeps instead, for a while.
+/// milliseconds at a time are between two looks at it. Such a thread keeps the core for a time
+/// slice of some milliseconds, and its siblings often wait for it at a barrier meanwhile. So a
+/// thread that looks for work sleeps instead, for a while.
 pub fn give_way() {
     let began = Instant::now();
     std::thread::yield_now();

@@ -1,5 +1,5 @@
-//! Memory that was freed in stream order and is kept for the next allocation: the worker hears of it
-//! in time.
+//! Memory that was freed in stream order and is kept for the next allocation: the worker hears of
+//! it in time.
 
 use super::cx::Cx;
 use crate::cuda::state::recycled::{Home, Outcome};
@@ -83,9 +83,8 @@ impl Cx {
         let told = gone.into_iter().map(|(home, va)| {
             let stream = home.stream;
             // Without a session there is nobody left to tell.
-            let _ = self
-                .in_context(home.scope)
-                .send(&msg::PoolFree { va, stream });
+            let free = msg::PoolFree { va, stream };
+            let _ = self.client.session.queue(home.scope, &free);
             home
         });
         told.collect()
@@ -96,11 +95,12 @@ impl Cx {
         let streams: BTreeSet<_> = gone.iter().map(|h| (h.scope, h.stream)).collect();
         let end = Instant::now() + LATE;
         for (scope, h_stream) in streams {
-            let ask = || {
-                self.in_context(scope)
-                    .call_any(&msg::CuStreamQuery { h_stream })
+            let question = msg::CuStreamQuery { h_stream };
+            let is_busy = || {
+                let answer = self.client.session.call(scope, &question, None);
+                answer.is_ok_and(|a| a.status == CUDA_ERROR_NOT_READY)
             };
-            while matches!(ask(), Ok((CUDA_ERROR_NOT_READY, _))) && Instant::now() < end {}
+            while is_busy() && Instant::now() < end {}
         }
     }
 }
