@@ -91,6 +91,7 @@ api! {
             }
             Kind::Pool if range.going.swap(true, Ordering::AcqRel) => Err(INVALID_VALUE),
             Kind::Pool => submit::submit_to(&stream, &context, Work::FreeAsync(address))
+                .inspect(|_| pool::not_used(&range))
                 .inspect_err(|_| range.going.store(false, Ordering::Release)),
             _ => Err(INVALID_VALUE),
         }

@@ -194,12 +194,23 @@ pub fn destroy(handle: CUmemoryPool) -> Res {
     Ok(())
 }
 
+/// What is freed in stream order counts as used no longer, though the stream has yet to come to it:
+/// so it is with a driver (580, H100).
+pub fn not_used(range: &memory::Range) {
+    if let Ok(pool) = POOLS.get(range.owner) {
+        let mut state = pool.state.lock().unwrap();
+        state.used = state.used.saturating_sub(range.size as u64);
+    }
+}
+
 /// Frees an allocation of a pool.
 pub fn free(base: u64) -> Res {
     let range = memory::remove(base, |range| range.kind == Kind::Pool).ok_or(ILLEGAL_ADDRESS)?;
     if let Ok(pool) = POOLS.get(range.owner) {
+        if !range.going.load(Ordering::Acquire) {
+            not_used(&range);
+        }
         let mut state = pool.state.lock().unwrap();
-        state.used = state.used.saturating_sub(range.size as u64);
         let keep = state.settings.get(&RELEASE_THRESHOLD).copied();
         state.trim(keep.unwrap_or(0));
     }

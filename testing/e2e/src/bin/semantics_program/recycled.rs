@@ -75,20 +75,12 @@ pub fn counts(api: &Api) {
             println!("{what}: {used} {high}");
         };
         let alloc = |size: u64, stream: u64| api.made("cuMemAllocAsync", &[size, stream]);
-        // What a stream has not come to may count as used: all is waited for.
-        let free = |p: u64, stream: u64| {
-            let [freed, waited] = [
-                api.call("cuMemFreeAsync", &[p, stream]),
-                api.call("cuStreamSynchronize", &[stream]),
-            ];
-            println!("{freed} {waited}");
-        };
+        let free = |p: u64, stream: u64| println!("{}", api.call("cuMemFreeAsync", &[p, stream]));
         // Of one size, then of another: the highest is the larger, not their sum.
         for size in [1 << 20, 3 << 20, 2 << 20, 2 << 20] {
             let p = alloc(size, one);
             api.call("cuMemsetD32Async", &[p, size, 16, one]);
             free(p, one);
-            told("of a size");
         }
         told("in turn");
         let many: Vec<u64> = (0..4).map(|_| alloc(1 << 20, one)).collect();
@@ -103,6 +95,9 @@ pub fn counts(api: &Api) {
         free(q, LEGACY);
         free(q, LEGACY);
         free(q + 512, one);
+        // Its address, and its place on the device, are its own until the stream comes to it.
+        let wait = || assert_eq!(api.call("cuCtxSynchronize", &[]), 0);
+        wait();
         let mut kind = 0u64;
         println!(
             "{}",
@@ -116,6 +111,8 @@ pub fn counts(api: &Api) {
         free(q, LEGACY);
         println!("trim: {}", api.call("cuMemPoolTrimTo", &[pool, 0]));
         told("trimmed");
+        wait();
+        println!("trim: {}", api.call("cuMemPoolTrimTo", &[pool, 0]));
         let (mut left, mut before, mut all) = (0u64, 0u64, 0u64);
         api.call("cuMemGetInfo_v2", &[at(&mut before), at(&mut all)]);
         let p = alloc(64 << 20, one);
@@ -137,11 +134,7 @@ pub fn ends(api: &Api) {
     (wanted[0], wanted[1]) = (1, 1);
     let pool = api.made("cuMemPoolCreate", &[at(&mut wanted)]);
     set(api, pool, THRESHOLD, u64::MAX);
-    // What a stream has not come to may count as used: all is waited for.
-    let used = |what: &str, pool: u64| {
-        assert_eq!(api.call("cuCtxSynchronize", &[]), 0);
-        println!("{what}: {}", number(api, pool, USED_NOW));
-    };
+    let used = |what: &str, pool: u64| println!("{what}: {}", number(api, pool, USED_NOW));
     let stream = api.made("cuStreamCreate", &[0]);
     let freed = |stream: u64| {
         let p = api.made("cuMemAllocAsync", &[1 << 20, stream]);
