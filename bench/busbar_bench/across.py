@@ -13,7 +13,7 @@ import time
 
 from busbar_bench import FORMAT, machine, process
 from busbar_bench.link import Link, LinkError
-from busbar_bench.micro import build_driver
+from busbar_bench.micro import build
 from busbar_bench.published import LINKS
 from busbar_bench.report import number, table_text
 from busbar_bench.runner import say
@@ -72,7 +72,7 @@ def measure(args):
     started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        driver = build_driver(folder)
+        driver = build(folder, "driver")
         if driver is None:
             raise LinkError("there is no C compiler for native/driver.c")
         if preset:

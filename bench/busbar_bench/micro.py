@@ -1,6 +1,8 @@
-"""Micro-benchmarks: launches, synchronize, copies, the first result, what a step sends.
+"""Micro-benchmarks: launches, synchronize, copies, the first result, what a step sends, and what a
+call of each kind costs.
 
-The driver part is a small C program (native/driver.c), run with and without the prefix.
+The driver's part are two small C programs (native/driver.c and calls.c), run with and without the
+prefix.
 """
 
 import contextlib
@@ -21,8 +23,8 @@ from busbar_bench.runner import Links, order_of, say, server_of, sides_of
 from busbar_bench.spec import parse
 from busbar_bench.stats import median
 
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native", "driver.c")
-PARTS = ("launch", "sustained", "sync", "copies", "steps", "memory", "first-result")
+NATIVE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
+PARTS = ("launch", "sustained", "sync", "copies", "calls", "steps", "memory", "first-result")
 FIRST_RESULT = (
     "import time; a=time.perf_counter(); import torch; b=time.perf_counter(); "
     "torch.zeros(1).cuda(); torch.cuda.synchronize(); c=time.perf_counter(); "
@@ -32,17 +34,19 @@ FIRST_RESULT = (
 BULK_BYTES = 1 << 20
 
 
-def build_driver(folder):
-    """Compiles the C program; returns its path, or None without a compiler."""
+def build(folder, name):
+    """Compiles a C program; returns its path, or None without a compiler."""
     for compiler in ("cc", "gcc", "clang", "nvcc"):
         if shutil.which(compiler):
-            path = os.path.join(folder, "driver")
+            path = os.path.join(folder, name)
             threads = [] if compiler == "nvcc" else ["-pthread"]
-            argv = [compiler, "-O2", "-o", path, SOURCE, *threads, "-ldl"]
-            outcome = process.run(argv, timeout=120)
+            source = os.path.join(NATIVE, f"{name}.c")
+            outcome = process.run(
+                [compiler, "-O2", "-o", path, source, *threads, "-ldl"], timeout=120
+            )
             if outcome["error"] is None:
                 return path
-            say(f"{compiler} cannot build driver.c: {outcome['error']}")
+            say(f"{compiler} cannot build {name}.c: {outcome['error']}")
     return None
 
 
@@ -102,8 +106,9 @@ def measure(args, deadline=math.inf):
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         links = Links(args, stack)
-        driver = args.driver or build_driver(folder)
+        driver = args.driver or build(folder, "driver")
         modes = driver_modes(parts, args) if driver else []
+        calls = build(folder, "calls") if "calls" in parts else None
         if driver is None:
             say("no C compiler: leaving out what needs driver.c (give a built one by --driver)")
 
@@ -123,6 +128,9 @@ def measure(args, deadline=math.inf):
                 for name, mode in modes:
                     say(f"round {index + 1}, {side}: {name}")
                     run(side, prefix, name, [driver, *mode])
+                if calls:
+                    say(f"round {index + 1}, {side}: calls")
+                    run(side, prefix, "calls", [calls, "0.02" if args.smoke else "0.2"])
                 if "memory" in parts and driver:
                     say(f"round {index + 1}, {side}: memory")
                     measure_memory(
@@ -235,6 +243,7 @@ def summarise(by_name):
     out["first_result_cold_s"] = times[0] if times else None
     out["first_result_warm_s"] = median(times[1:]) if len(times) > 1 else None
     out["first_result_process_s"] = median([o["wall_s"] for o in first if not o["error"]])
+    out["calls"] = calls(by_name.get("calls", []))
     out["copies"] = copies(by_name.get("copies", []))
     out["copies_shared_part"] = median(shared_parts(by_name.get("copies", [])))
     out["step"] = counters(by_name, "steps_few", "steps_many", per_step)
@@ -287,6 +296,22 @@ def copies(outcomes):
         {"bytes": size, **{name: size / median(ns) for name, ns in found.items()}}
         for size, found in sorted(by_size.items())
     ]
+
+
+def calls(outcomes):
+    """Nanoseconds of a call of each kind, in the program and until the device is done with it: the
+    least of the rounds, and None where the driver refused."""
+    by_kind = {}
+    for line in filter(None, map(first_line, outcomes)):
+        for entry in line["calls"]:
+            by_kind.setdefault(entry["name"], []).append(entry)
+
+    def least(entries, field):
+        known = [entry[field] for entry in entries if entry[field] is not None]
+        return min(known) if known else None
+
+    fields = ("call_ns", "done_ns")
+    return {kind: {f: least(all_, f) for f in fields} for kind, all_ in by_kind.items()}
 
 
 def shared_parts(outcomes):
@@ -345,7 +370,7 @@ def judge(result):
 def result_text(result):
     """The report of the micro-benchmarks."""
     sides = list(result["summary"])
-    skipped = ("copies", "step", "workload_step", "spread")
+    skipped = ("calls", "copies", "step", "workload_step", "spread")
     first = result["summary"][sides[0]]
     names = [n for n in first if n not in skipped]
 
@@ -363,6 +388,7 @@ def result_text(result):
         entries = result["summary"][side]["copies"]
         if entries:
             parts += ["", copies_text(side, entries, None if side == LOCAL else capacity)]
+    parts += calls_text(result["summary"], sides)
     for side in sides:
         for name, label in (("step", "500 launches"), ("workload_step", "training")):
             found = result["summary"][side][name]
@@ -373,6 +399,24 @@ def result_text(result):
     if judged:
         parts += ["", table_text(["bar", "measured", "wanted", "verdict"], judged_rows(result))]
     return "\n".join(parts)
+
+
+def calls_text(summary, sides):
+    """What a call of each kind costs on each side, and how many times as much as on the first."""
+    kinds = dict.fromkeys(kind for side in sides for kind in summary[side].get("calls") or {})
+    if not kinds:
+        return []
+
+    def cells(kind):
+        found = [summary[side].get("calls", {}).get(kind, {}).get("done_ns") for side in sides]
+        texts = [f"{ns:,.0f}" if ns else "refused" for ns in found]
+        for i, ns in enumerate(found):
+            if i and ns and found[0]:
+                texts[i] += f" ({ns / found[0]:.2f})"
+        return [kind, *texts]
+
+    head = ["a call and its part of the wait, ns", *sides]
+    return ["", table_text(head, [cells(kind) for kind in kinds])]
 
 
 def title(result):

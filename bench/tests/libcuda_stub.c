@@ -1,4 +1,4 @@
-/* A driver that does nothing, fast: enough to run driver.c without a GPU. */
+/* A driver that does nothing, fast: enough to run driver.c and calls.c without a GPU. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,3 +30,39 @@ int cuMemcpyPeer(P d, void *dc, P s, void *sc, size_t n) {
     memcpy((void *)(uintptr_t)d, (void *)(uintptr_t)s, n);
     return dc == NULL || sc == NULL;
 }
+
+/* The calls that only calls.c makes. One is refused, as a driver may. */
+#define NOTHING(name) int name(void) { return 0; }
+#define MAKES(name) int name(void **made) { *made = made; return 0; }
+NOTHING(cuModuleUnload)
+NOTHING(cuStreamDestroy_v2)
+NOTHING(cuStreamQuery)
+NOTHING(cuStreamWaitEvent)
+int cuStreamWriteValue32_v2(void) { return 801; }
+NOTHING(cuLaunchHostFunc)
+NOTHING(cuEventDestroy_v2)
+NOTHING(cuEventRecord)
+NOTHING(cuEventQuery)
+NOTHING(cuEventSynchronize)
+NOTHING(cuEventElapsedTime)
+NOTHING(cuMemFree_v2)
+NOTHING(cuMemFreeAsync)
+NOTHING(cuMemFreeHost)
+NOTHING(cuMemHostRegister_v2)
+NOTHING(cuMemHostUnregister)
+NOTHING(cuMemGetInfo_v2)
+NOTHING(cuPointerGetAttribute)
+NOTHING(cuMemsetD8Async)
+NOTHING(cuMemcpyHtoDAsync_v2)
+NOTHING(cuMemcpyDtoHAsync_v2)
+NOTHING(cuMemcpyDtoDAsync_v2)
+NOTHING(cuStreamBeginCapture_v2)
+NOTHING(cuGraphLaunch)
+NOTHING(cuGraphExecDestroy)
+NOTHING(cuGraphDestroy)
+NOTHING(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+MAKES(cuCtxGetCurrent)
+MAKES(cuEventCreate)
+MAKES(cuGraphInstantiateWithFlags)
+MAKES(cuMemAllocAsync)
+int cuStreamEndCapture(void *s, void **g) { *g = g; return s == NULL; }

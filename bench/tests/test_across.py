@@ -13,7 +13,7 @@ needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler"
 
 @needs_cc
 def test_the_driver_copies_and_looks(stub, tmp_path):  # noqa: F811
-    driver = micro.build_driver(str(tmp_path))
+    driver = micro.build(str(tmp_path), "driver")
     outcome = process.run([driver, "across", "1048576", "2"], env={"LD_LIBRARY_PATH": stub})
     assert outcome["error"] is None, outcome
     (line,) = outcome["lines"]

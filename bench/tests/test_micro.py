@@ -23,7 +23,7 @@ def stub(tmp_path_factory):
 
 @needs_cc
 def test_every_mode_prints_its_numbers(stub, tmp_path):
-    driver = micro.build_driver(str(tmp_path))
+    driver = micro.build(str(tmp_path), "driver")
     wanted = {
         ("launch", "8", "3"): ("p50_ns", "p99_ns"),
         ("sustained", "0.05", "2"): ("per_s",),
@@ -45,9 +45,31 @@ def test_every_mode_prints_its_numbers(stub, tmp_path):
 
 @needs_cc
 def test_bad_arguments_and_a_missing_driver_are_errors(stub, tmp_path):
-    driver = micro.build_driver(str(tmp_path))
+    driver = micro.build(str(tmp_path), "driver")
     for mode in ([], ["dance", "1", "1"], ["sync", "0"]):
         assert process.run([driver, *mode], env={"LD_LIBRARY_PATH": stub})["status"] == 2
+
+
+@needs_cc
+def test_a_call_of_each_kind_has_its_cost_or_is_refused(stub, tmp_path, capsys, monkeypatch):
+    program = micro.build(str(tmp_path), "calls")
+    env = {"LD_LIBRARY_PATH": stub}
+    (line,) = process.run([program, "0.001"], env=env)["lines"]
+    refused = [entry["name"] for entry in line["calls"] if entry["done_ns"] is None]
+    assert refused == ["write a value"] and len(line["calls"]) > 40
+    assert all(e["call_ns"] <= e["done_ns"] for e in line["calls"] if e["done_ns"] is not None)
+    (line,) = process.run([program, "0.001", "launch", "record"], env=env)["lines"]
+    assert [entry["name"] for entry in line["calls"]] == ["launch", "record"]
+    assert process.run([program], env=env)["status"] == 2
+    # In a table the others are held against the first.
+    found = {"local": {"launch": 200.0}, "remote": {"launch": 300.0, "record": 100.0}}
+    for side, of in found.items():
+        found[side] = {"calls": {kind: {"done_ns": ns} for kind, ns in of.items()}}
+    text = "\n".join(micro.calls_text(found, list(found)))
+    assert "200" in text and "300 (1.50)" in text and "refused" in text and "100" in text
+    monkeypatch.setenv("LD_LIBRARY_PATH", stub)
+    cli.main(["micro", "--smoke", "--remote-prefix", "env", "--parts", "calls"])
+    assert "fork to a stream and join" in capsys.readouterr().out
 
 
 @needs_cc
@@ -128,7 +150,7 @@ def test_memory_is_held_against_a_bare_context():
 
 @needs_cc
 def test_a_held_program_is_looked_at_while_it_runs(stub, tmp_path):
-    driver = micro.build_driver(str(tmp_path))
+    driver = micro.build(str(tmp_path), "driver")
     env = {"LD_LIBRARY_PATH": stub}
     outcome = process.hold([driver, "memory", "1", "10"], env=env, look=lambda: "seen")
     assert outcome["error"] is None and outcome["seen"] == "seen"
