@@ -5,7 +5,7 @@ use crate::frames::Spent;
 use crate::gate::Wait;
 use crate::inner::{Channel, Closed, Inner};
 use crate::keeper::{Ending, Keeper, Lost, Verdict};
-use crate::watch::{give_way, patience};
+use crate::watch::patience;
 use busbar_transport::Path;
 use busbar_wire::frame::{self, Header};
 use busbar_wire::session::{self, Arriving, Execution};
@@ -98,7 +98,7 @@ impl Input<'_> {
                 continue;
             }
             if watch.alert() {
-                give_way();
+                std::thread::yield_now();
             } else {
                 let limit = self.judge()?;
                 let conn = self.conn;

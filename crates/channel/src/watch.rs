@@ -50,90 +50,22 @@ pub fn patience() -> Patience {
 /// many cores half of them are left alone: two threads often share one, and what one of them burns
 /// the other lacks.
 pub fn spare_core() -> bool {
-    let now = SPARE.now();
-    SPARE.known(now).unwrap_or_else(|| {
-        let spare = running().is_none_or(|running| {
-            // SAFETY: no preconditions.
-            let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-            running <= cores.min((cores / 2).max(MANY_CORES as i64))
-        });
-        SPARE.learn(now, spare);
-        spare
-    })
-}
-
-/// Lets another thread have this core, if one waits for it. If one did, no core is free, whatever
-/// the count of running threads was a moment ago: programs whose threads are all busy for some
-/// milliseconds at a time are between two looks at it. Such a thread keeps the core for a time
-/// slice of some milliseconds, and its siblings often wait for it at a barrier meanwhile. So a
-/// thread that looks for work sleeps instead, for a while.
-pub fn give_way() {
-    let began = Instant::now();
-    std::thread::yield_now();
-    if began.elapsed() >= Spare::TAKEN {
-        SPARE.taken(SPARE.now());
+    const LASTS_MS: u64 = 20;
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    // The time of the last look in milliseconds, and its result in the lowest bit.
+    static SEEN: AtomicU64 = AtomicU64::new(0);
+    let now = EPOCH.get_or_init(Instant::now).elapsed().as_millis() as u64 + LASTS_MS;
+    let seen = SEEN.load(Ordering::Relaxed);
+    if now - (seen >> 1).min(now) < LASTS_MS {
+        return seen & 1 == 1;
     }
-}
-
-/// What is known of free cores.
-struct Spare {
-    /// Until when it holds, in milliseconds, and in the lowest bit whether there is one.
-    seen: AtomicU64,
-    /// When one was last found to be taken, and for how long none was looked for after that.
-    taken: AtomicU64,
-    pause: AtomicU64,
-}
-
-static SPARE: Spare = Spare::new();
-
-impl Spare {
-    /// A call to yield that took this long let another thread run.
-    const TAKEN: Duration = Duration::from_micros(200);
-    /// How long a look at the number of running threads is good for, in milliseconds.
-    const LASTS: u64 = 20;
-    /// How long a core that was taken counts as such the first time, and how long at most.
-    const PAUSE: (u64, u64) = (20, 640);
-
-    const fn new() -> Self {
-        Self {
-            seen: AtomicU64::new(0),
-            taken: AtomicU64::new(0),
-            pause: AtomicU64::new(0),
-        }
-    }
-
-    /// Milliseconds, of which the first that are seen are not 0.
-    fn now(&self) -> u64 {
-        static EPOCH: OnceLock<Instant> = OnceLock::new();
-        1 + EPOCH.get_or_init(Instant::now).elapsed().as_millis() as u64
-    }
-
-    fn known(&self, now: u64) -> Option<bool> {
-        let seen = self.seen.load(Ordering::Relaxed);
-        (now < seen >> 1).then_some(seen & 1 == 1)
-    }
-
-    fn learn(&self, now: u64, spare: bool) {
-        let seen = (now + Self::LASTS) << 1 | u64::from(spare);
-        self.seen.store(seen, Ordering::Relaxed);
-    }
-
-    /// Another thread wanted a core. The next time soon after that it counts for twice as long.
-    fn taken(&self, now: u64) {
-        if self.known(now) == Some(false) {
-            // Found by several threads at once.
-            return;
-        }
-        let (first, most) = Self::PAUSE;
-        let pause = self.pause.load(Ordering::Relaxed);
-        let since = now.saturating_sub(self.taken.swap(now, Ordering::Relaxed));
-        let pause = match since {
-            s if s > pause + 4 * most => first,
-            _ => (2 * pause).clamp(first, most),
-        };
-        self.pause.store(pause, Ordering::Relaxed);
-        self.seen.store((now + pause) << 1, Ordering::Relaxed);
-    }
+    let spare = running().is_none_or(|running| {
+        // SAFETY: no preconditions.
+        let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+        running <= cores.min((cores / 2).max(MANY_CORES as i64))
+    });
+    SEEN.store(now << 1 | u64::from(spare), Ordering::Relaxed);
+    spare
 }
 
 /// How many threads of the machine run or would like to.
@@ -158,7 +90,8 @@ pub fn look(most: Duration, mut found: impl FnMut() -> bool) -> bool {
         if found() {
             return true;
         }
-        give_way();
+        // Nothing for whoever has a core to himself, and a way in for others.
+        std::thread::yield_now();
         if start.elapsed() >= most || !spare_core() {
             return false;
         }
@@ -317,32 +250,6 @@ mod tests {
         assert!(found || n < 3);
         assert!(!look(Duration::from_millis(1), || false));
         assert!(look(Duration::ZERO, || true));
-    }
-
-    #[test]
-    fn a_core_that_is_taken_again_and_again_is_left_alone_for_longer_and_longer() {
-        let spare = Spare::new();
-        assert_eq!(spare.known(1), None);
-        spare.learn(1, true);
-        assert_eq!((spare.known(20), spare.known(21)), (Some(true), None));
-        // What a count said before is overruled.
-        let mut now = 21;
-        spare.learn(now, true);
-        for pause in [20, 40, 80, 160, 320, 640, 640] {
-            spare.taken(now);
-            assert_eq!(spare.known(now + pause - 1), Some(false));
-            now += pause;
-            assert_eq!(spare.known(now), None);
-            spare.learn(now, true);
-        }
-        // Long after that it is as the first time.
-        now += 10_000;
-        spare.taken(now);
-        spare.taken(now);
-        assert_eq!(
-            (spare.known(now + 19), spare.known(now + 20)),
-            (Some(false), None)
-        );
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::turn::Turn;
 use crate::welcome::{Way, answer, attempt, greet, welcome};
 use crate::{Api, Beside, Offered, Setup, signals, sockets};
 use busbar_channel::switches::{self, Switch};
-use busbar_channel::{Channel, Keeper, give_way};
+use busbar_channel::{Channel, Keeper};
 use busbar_control::attach::{Attach, Hidden, Order, Report};
 use busbar_control::hello::{
     Intent, KEPT_PARAMETERS, NEWS, RDMA, Refusal, Road, SHARED_MEMORY, SIDE_CONNECTION, Welcome,
@@ -664,7 +664,7 @@ fn execute(apis: &mut Apis<'_>, queue: &Queue, channel: &Channel, tally: &Tally)
                     for _ in 0..16 {
                         std::hint::spin_loop();
                     }
-                    give_way();
+                    std::thread::yield_now();
                 } else if busy {
                     queue.wait(Duration::from_micros(if since.as_millis() < 1 {
                         10

@@ -14,7 +14,7 @@
 mod waiters;
 
 use crate::prelude::*;
-use busbar_channel::{alone, give_way, soon};
+use busbar_channel::{alone, soon};
 use std::sync::TryLockError;
 use std::sync::atomic::fence;
 use waiters::Waiters;
@@ -478,7 +478,7 @@ impl<P: Probe> Done<P> {
                     for _ in 0..64 {
                         std::hint::spin_loop();
                     }
-                    give_way();
+                    std::thread::yield_now();
                 }
                 Pace::Nap(long) if P::TOLD => drop(self.sleep(s, long)),
                 Pace::Nap(long) => {

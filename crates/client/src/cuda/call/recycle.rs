@@ -100,7 +100,14 @@ impl Cx {
                 let answer = self.client.session.call(scope, &question, None);
                 answer.is_ok_and(|a| a.status == CUDA_ERROR_NOT_READY)
             };
-            while is_busy() && Instant::now() < end {}
+            while is_busy() {
+                if Instant::now() > end {
+                    return;
+                }
+            }
+            // A driver takes such memory back to its device only when it was waited for.
+            let wait = msg::CuStreamSynchronize { h_stream };
+            let _ = self.client.session.call(scope, &wait, None);
         }
     }
 }
