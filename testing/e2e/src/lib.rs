@@ -34,9 +34,12 @@ pub fn cut(default: u64) -> Duration {
     Duration::from_secs(said.unwrap_or(default))
 }
 
-/// So long, or longer on a machine that is slow for a known reason: `BUSBAR_TEST_PATIENCE` times.
+/// How many times as long everything may take here.
+pub const SLOWNESS: &str = "BUSBAR_TEST_PATIENCE";
+
+/// So long, or longer on a machine that is slow for a known reason: [`SLOWNESS`] times.
 pub fn patient(limit: Duration) -> Duration {
-    let times = std::env::var("BUSBAR_TEST_PATIENCE").ok();
+    let times = std::env::var(SLOWNESS).ok();
     limit * times.and_then(|v| v.parse().ok()).unwrap_or(1)
 }
 

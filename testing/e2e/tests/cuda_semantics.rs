@@ -2,6 +2,8 @@
 
 use busbar_e2e::program::{finished, native, printed, remote, stats};
 use busbar_e2e::server::{Options, Server};
+use busbar_e2e::tree::over_verbs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_semantics_program");
@@ -231,8 +233,13 @@ fn memory_that_is_not_there_ends_the_session_and_not_in_a_loop() {
     let server = Server::start();
     for word in ["hole_in", "hole_out"] {
         let mut c = remote(&server, Path::new(PROGRAM));
-        let text = printed(c.arg(word).env("BUSBAR_SHM", "0"));
-        assert_eq!(text, "refused: true\nover: true\n", "{word}");
+        let out = finished(c.arg(word).env("BUSBAR_SHM", "0"));
+        let killed = out.status.signal() == Some(libc::SIGSEGV);
+        // Without a socket the program's bytes are read as the driver itself reads them.
+        if !(over_verbs() && word == "hole_in" && killed) {
+            let text = String::from_utf8_lossy(&out.stdout);
+            assert_eq!(text, "refused: true\nover: true\n", "{word}: {out:?}");
+        }
     }
     server.wait_for_sessions(0);
 }
@@ -662,6 +669,10 @@ fn long_parameters_that_come_again_travel_once() {
 
 #[test]
 fn page_locked_bytes_that_come_again_travel_once() {
+    if over_verbs() {
+        // The worker reads them where they are.
+        return;
+    }
     for (value, again) in [("1", 480..510), ("0", 0..1)] {
         let of = calls_of(
             "copies_again",

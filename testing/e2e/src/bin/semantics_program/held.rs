@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// So long a stream stands still when it is forgotten: what then goes on goes on too late.
-const LIMIT: Duration = Duration::from_secs(4);
+fn limit() -> Duration {
+    busbar_e2e::patient(Duration::from_secs(4))
+}
 
 const MANY: u64 = 1 << 20;
 const ROW: u64 = 4096;
@@ -23,7 +25,7 @@ struct Hold {
 unsafe extern "C" fn stand_still(data: *mut std::ffi::c_void) {
     // SAFETY: `Hold`s are never freed.
     let hold = unsafe { &*data.cast::<Hold>() };
-    let end = Instant::now() + LIMIT;
+    let end = Instant::now() + limit();
     let begun = hold
         .state
         .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire);
@@ -47,7 +49,7 @@ impl Hold {
             api.call("cuLaunchHostFunc", &[stream, f as usize as u64, data]),
             0
         );
-        let end = Instant::now() + LIMIT;
+        let end = Instant::now() + limit();
         while hold.state.load(Ordering::Acquire) == 0 && Instant::now() < end {
             std::thread::yield_now();
         }
@@ -297,7 +299,7 @@ fn large(api: &Api, place: &Place, [a, b]: [u64; 2]) {
             api.tell("cuStreamWaitValue32_v2", &[a, word, 1, 0]);
             let ended = ended.clone();
             std::thread::spawn(move || {
-                std::thread::sleep(3 * LIMIT);
+                std::thread::sleep(3 * limit());
                 if !ended.load(Ordering::Acquire) {
                     println!("nothing goes on");
                     std::process::exit(1);
