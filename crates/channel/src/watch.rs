@@ -46,30 +46,70 @@ pub fn patience() -> Patience {
     })
 }
 
-/// Whether a core is free at the moment: looking for work must take it from nobody. On a machine of
-/// many cores half of them are left alone: two threads often share one, and what one of them burns
-/// the other lacks.
-pub fn spare_core() -> bool {
+/// What is known of the machine's cores.
+struct Cores {
+    epoch: Instant,
+    all: u32,
+    /// The time of the last look in milliseconds, and in the lowest 16 bits how many threads ran.
+    seen: AtomicU64,
+    /// When somebody last began to wait, or had what it waited for, in milliseconds.
+    waited: AtomicU64,
+}
+
+impl Cores {
+    /// So long a look is good for, and whoever has waited counts as waiting: until then it is likely
+    /// to wait again.
     const LASTS_MS: u64 = 20;
-    static EPOCH: OnceLock<Instant> = OnceLock::new();
-    // The time of the last look in milliseconds, and its result in the lowest bit.
-    static SEEN: AtomicU64 = AtomicU64::new(0);
-    let now = EPOCH.get_or_init(Instant::now).elapsed().as_millis() as u64 + LASTS_MS;
-    let seen = SEEN.load(Ordering::Relaxed);
-    if now - (seen >> 1).min(now) < LASTS_MS {
-        return seen & 1 == 1;
+
+    fn get() -> &'static Self {
+        static CORES: OnceLock<Cores> = OnceLock::new();
+        CORES.get_or_init(|| Self {
+            epoch: Instant::now(),
+            // SAFETY: no preconditions.
+            all: unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) } as u32,
+            seen: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+        })
     }
-    let spare = running().is_none_or(|running| {
-        // SAFETY: no preconditions.
-        let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-        running <= cores.min((cores / 2).max(MANY_CORES as i64))
-    });
-    SEEN.store(now << 1 | u64::from(spare), Ordering::Relaxed);
-    spare
+
+    /// Now. Whatever happened at 0 is long ago.
+    fn now_ms(&self) -> u64 {
+        self.epoch.elapsed().as_millis() as u64 + Self::LASTS_MS
+    }
+
+    fn running(&self, now: u64) -> u32 {
+        let seen = self.seen.load(Ordering::Relaxed);
+        if now - (seen >> 16).min(now) < Self::LASTS_MS {
+            return (seen & 0xffff) as u32;
+        }
+        let running = running().unwrap_or(0).min(0xffff);
+        let seen = now << 16 | u64::from(running);
+        self.seen.store(seen, Ordering::Relaxed);
+        running
+    }
+
+    fn spare(&self) -> bool {
+        let now = self.now_ms();
+        let waits = now - self.waited.load(Ordering::Relaxed).min(now) < Self::LASTS_MS;
+        self.running(now) <= taken(self.all, waits)
+    }
+}
+
+/// How many threads of a machine may run for one of ours to look for work. On one of many cores half
+/// of them are left alone, since two threads often share one, and what one of them burns the other
+/// lacks; but not if somebody waits, whom each thread that sleeps on the way would cost its waking.
+fn taken(cores: u32, somebody_waits: bool) -> u32 {
+    let most = if somebody_waits { cores } else { cores / 2 };
+    cores.min(most.max(MANY_CORES as u32))
+}
+
+/// Whether a core is free at the moment: looking for work must take it from nobody.
+pub fn spare_core() -> bool {
+    Cores::get().spare()
 }
 
 /// How many threads of the machine run or would like to.
-fn running() -> Option<i64> {
+fn running() -> Option<u32> {
     let load = std::fs::read_to_string("/proc/loadavg").ok()?;
     load.split(' ').nth(3)?.split('/').next()?.parse().ok()
 }
@@ -137,6 +177,13 @@ impl Watch {
         self.epoch.elapsed()
     }
 
+    /// Somebody begins to wait, or has what it waited for.
+    fn touch_waiting(&self) {
+        let cores = Cores::get();
+        cores.waited.store(cores.now_ms(), Ordering::Relaxed);
+        self.touch();
+    }
+
     /// Something happened.
     pub(crate) fn touch(&self) {
         let now = self.now().as_nanos() as u64;
@@ -159,11 +206,15 @@ impl Watch {
     /// Something is about to be received: the receiving thread had better be awake.
     pub(crate) fn rouse(&self) {
         self.touch();
-        if !self.ring() {
-            return;
+        self.wake();
+    }
+
+    /// Wakes the receiving thread, and those who work on what it receives: others may sleep while it
+    /// does not, and need not wait for it to wake.
+    fn wake(&self) {
+        if self.ring() {
+            self.rouse_others();
         }
-        // Others may sleep while the receiving thread does not, and need not wait for it to wake.
-        self.rouse_others();
     }
 
     /// Wakes those who work on what is received.
@@ -175,13 +226,14 @@ impl Watch {
 
     pub(crate) fn begin(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        self.rouse();
+        self.touch_waiting();
+        self.wake();
     }
 
     /// As `begin`, by one of those who work on what is received: none of them need be woken.
     pub(crate) fn begin_awake(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        self.touch();
+        self.touch_waiting();
         self.ring();
     }
 
@@ -205,7 +257,7 @@ impl Watch {
         let _ = self
             .waiting
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
-        self.touch();
+        self.touch_waiting();
     }
 
     /// Whether the receiving thread should look for more.
@@ -250,6 +302,17 @@ mod tests {
         assert!(found || n < 3);
         assert!(!look(Duration::from_millis(1), || false));
         assert!(look(Duration::ZERO, || true));
+    }
+
+    #[test]
+    fn half_of_many_cores_are_left_alone_unless_somebody_waits() {
+        let rows = [(4, 4, 4), (8, 8, 8), (12, 8, 12), (16, 8, 16), (64, 32, 64)];
+        for (cores, nobody, somebody) in rows {
+            assert_eq!(
+                (taken(cores, false), taken(cores, true)),
+                (nobody, somebody)
+            );
+        }
     }
 
     #[test]
