@@ -44,9 +44,9 @@ fn launch(w: &mut Cuda, m: &msg::LaunchKernel<'_>, attrs: &mut Vec<CUlaunchAttri
         return Ok(());
     }
     let (driver, pointers) = (w.driver, &mut w.pointers);
-    launch.tried(driver, pointers).map_err(|(rc, why)| {
+    launch.tried(driver, pointers).map_err(|why| {
         w.refuse(&why);
-        rc
+        why.rc
     })
 }
 

@@ -198,7 +198,7 @@ impl Cuda {
 
     /// A launch was refused: the log hears of it.
     #[cold]
-    pub fn refuse(&mut self, why: &str) {
+    pub fn refuse(&mut self, why: &submit::Refusal) {
         if self.may_complain() {
             crate::complain!("{why}");
         }
@@ -215,10 +215,10 @@ impl Cuda {
     /// Tells the client of launches that were refused in a lane.
     #[cold]
     pub fn tell_refused(&mut self) {
-        for (record, rc, why) in self.submitters.refused() {
+        for (record, why) in self.submitters.refused() {
             self.refuse(&why);
             let now = std::mem::replace(&mut self.record, record);
-            self.done(rc);
+            self.done(why.rc);
             self.record = now;
         }
     }

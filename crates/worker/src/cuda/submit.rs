@@ -121,19 +121,52 @@ impl Launch<'_> {
     }
 
     /// Submits it to a stream of the current context. `list` is room for pointers to parameters.
-    /// With an error comes what the log says of it.
     #[inline]
-    pub fn tried(self, d: &Driver, list: &mut Vec<*mut c_void>) -> Result<(), (CUresult, String)> {
-        let Self { grid, block, .. } = self;
-        let (shared, attrs, params) = (self.shared, self.attrs.len(), self.params.len());
-        self.submit(d, list).map_err(|rc| {
-            let why = format!(
-                "a launch was refused: {} (grid {grid:?}, block {block:?}, shared {shared}, \
-                 {attrs} attributes, {params} bytes of parameters)",
-                name_of(rc)
-            );
-            (rc, why)
+    pub fn tried(self, d: &Driver, list: &mut Vec<*mut c_void>) -> Result<(), Refusal> {
+        let Self {
+            grid,
+            block,
+            shared,
+            ..
+        } = self;
+        let (attrs, params) = (self.attrs.len(), self.params.len());
+        self.submit(d, list).map_err(|rc| Refusal {
+            rc,
+            grid,
+            block,
+            shared,
+            attrs,
+            params,
         })
+    }
+}
+
+/// A launch that the driver refused, as the log tells of it.
+pub struct Refusal {
+    pub rc: CUresult,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    attrs: usize,
+    params: usize,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            grid,
+            block,
+            shared,
+            attrs,
+            params,
+            ..
+        } = self;
+        write!(
+            f,
+            "a launch was refused: {} (grid {grid:?}, block {block:?}, shared {shared}, {attrs} \
+             attributes, {params} bytes of parameters)",
+            name_of(self.rc)
+        )
     }
 }
 
@@ -170,8 +203,8 @@ impl Batch {
     }
 }
 
-/// A launch that was refused: its record, with what, and what the log says of it.
-pub type Refused = (Header, CUresult, String);
+/// The record of a launch that was refused in a lane.
+pub type Refused = (Header, Refusal);
 
 /// Far enough from what other threads write for the caches of both.
 #[repr(align(128))]
@@ -435,8 +468,8 @@ impl Lane {
                     attrs: its,
                     params: packed,
                 };
-                if let Err((rc, why)) = launch.tried(d, &mut list) {
-                    lock(&told.refused).push((job.record, rc, why));
+                if let Err(why) = launch.tried(d, &mut list) {
+                    lock(&told.refused).push((job.record, why));
                     told.any.store(true, Ordering::Release);
                 }
                 done += 1;
