@@ -92,6 +92,10 @@ pub struct Have {
     pub missing: Vec<(Part, String)>,
 }
 
+/// What it takes for workers to reach those of other servers.
+const OVER_SERVERS: &str = "jobs over several servers take network and landlock of Linux 6.7, or \
+                            --isolation off";
+
 impl Have {
     /// Whether a part is in force.
     pub fn has(&self, part: Part) -> bool {
@@ -119,6 +123,12 @@ impl Have {
         self.has(Part::Network) && self.has(Part::Landlock) && kept()
     }
 
+    /// What keeps workers from those of other servers, in words, if anything does.
+    pub fn strands(&self) -> Option<&'static str> {
+        let network = self.has(Part::Network) && !self.lends_sockets();
+        network.then_some(OVER_SERVERS)
+    }
+
     /// What is missing, in words.
     pub fn lacks(&self) -> String {
         let one = |(part, why): &(Part, String)| format!("{part} ({why})");
@@ -139,8 +149,8 @@ impl Have {
             line += &format!("; missing: {}", self.lacks());
         }
         if !self.parts.is_empty() && !self.lends_sockets() {
-            line += "; jobs over several servers take network and landlock of Linux 6.7, or \
-                     --isolation off";
+            line += "; ";
+            line += OVER_SERVERS;
         }
         line
     }
@@ -224,6 +234,9 @@ mod tests {
              servers take network and landlock of Linux 6.7, or --isolation off"
         );
         assert!(!have.confines() && have.has(Part::User));
+        assert_eq!(have.strands(), None, "they have the machine's network");
+        have.note(Part::Network, Ok(()));
+        assert!(have.strands().is_some_and(|why| line.ends_with(why)));
         assert!(have.line(Level::Off).starts_with("isolation off"));
         let none = Have::default().line(Level::Best);
         assert_eq!(none, "isolation best: nothing");

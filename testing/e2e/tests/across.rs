@@ -278,6 +278,10 @@ fn pass(
 
 #[test]
 fn links_that_are_cut_again_and_again_change_nothing() {
+    if busbar_e2e::tree::over_verbs() {
+        // They leave the connection that is cut before it is.
+        return;
+    }
     let (cuts, links) = (AtomicUsize::new(0), AtomicUsize::new(0));
     seeds(4, |seed| {
         let servers = two(&[]);

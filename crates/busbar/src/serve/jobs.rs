@@ -46,7 +46,11 @@ pub(super) fn failed(server: &Arc<Server>, session: &str, why: &str) {
     let Some((group, who)) = found else {
         return;
     };
-    let text = format!("{who} has lost others: {}", one_line(why, LONGEST));
+    let mut text = format!("{who} has lost others: {}", one_line(why, LONGEST));
+    if let Some(why) = server.workers.isolation().strands() {
+        text += "; workers of that server reach no other: ";
+        text += why;
+    }
     let server = server.clone();
     let run = move || {
         std::thread::sleep(CAUSE);
