@@ -19,8 +19,10 @@ pub struct Way {
     settings: Settings,
     /// Why this end has none.
     why_not: Option<String>,
-    /// The session has been on it once.
+    /// The session has been on it once, or would be but for what is on the way.
     was: bool,
+    /// The last attempt has lost its connection.
+    lost: bool,
     pause: Duration,
     /// How often the session has gone on: whoever waits to come back sees by it that another
     /// connection was made, which the channel knows only a moment later.
@@ -42,6 +44,7 @@ impl Way {
             settings: settings.clone(),
             why_not,
             was: false,
+            lost: false,
             pause: FIRST,
             gone_on: Arc::default(),
             channel: Arc::default(),
@@ -51,17 +54,25 @@ impl Way {
     /// Moves a connection that the server has welcomed.
     fn moved(&mut self, conn: Arc<dyn Connection>, welcome: &Welcome) -> Outcome {
         if let Some(why) = &self.why_not {
-            let why_not = Some(why.clone());
-            return Outcome { conn, why_not };
+            return Outcome::of(conn, Some(why.clone()));
         }
         if !offers(welcome) {
             let why = "the server has RDMA switched off, or is of an older release";
-            let why_not = Some(why.into());
-            return Outcome { conn, why_not };
+            return Outcome::of(conn, Some(why.into()));
         }
         let outcome = self.settings.take(conn);
-        self.was |= outcome.why_not.is_none();
+        self.lost = outcome.lost;
+        self.was |= outcome.why_not.is_none() || outcome.lost;
         outcome
+    }
+
+    /// What the server is asked for as a session goes on. A connection that was lost as it moved is
+    /// followed by one that does not: the session would make no other progress where something on
+    /// the way, that reads along, does not bear it.
+    pub fn ask_again(&self, hello: &mut Hello) {
+        if self.lost {
+            hello.features.retain(|f| f != RDMA);
+        }
     }
 
     /// As a session begins.
@@ -70,7 +81,7 @@ impl Way {
         conn: Arc<dyn Connection>,
         welcome: &Welcome,
     ) -> Result<Arc<dyn Connection>, String> {
-        let Outcome { conn, why_not } = self.moved(conn, welcome);
+        let Outcome { conn, why_not, .. } = self.moved(conn, welcome);
         match (why_not, self.settings.wish) {
             (None, _) => crate::log!(Info, "the session is on RDMA"),
             (Some(why), Wish::On) => return Err(format!("no session without RDMA: {why}")),
@@ -89,13 +100,21 @@ impl Way {
         (dialer, hello): (&Arc<dyn Dialer>, &Hello),
     ) -> Arc<dyn Connection> {
         let connection = self.gone_on.fetch_add(1, Ordering::AcqRel) + 1;
-        let Outcome { conn, why_not } = self.moved(conn, welcome);
+        let left_out = std::mem::take(&mut self.lost);
+        let Outcome { conn, why_not, .. } = match left_out {
+            true => Outcome::of(conn, Some("the last attempt lost its connection".into())),
+            false => self.moved(conn, welcome),
+        };
         let Some(why) = why_not.filter(|_| self.was) else {
             self.pause = FIRST;
             return conn;
         };
+        if self.lost {
+            // The next one will be told to stay.
+            return conn;
+        }
         // Whoever keeps it there says when it may come back.
-        if !offers(welcome) {
+        if !left_out && !offers(welcome) {
             self.pause = FIRST;
             crate::log!(Info, "the session goes on over TCP, as its server wants");
             return conn;
@@ -108,10 +127,13 @@ impl Way {
             pause.as_secs()
         );
         let (me, dialer) = (self.clone(), dialer.clone());
-        let hello = Hello {
+        let mut hello = Hello {
             intent: Intent::Try,
             ..hello.clone()
         };
+        if left_out {
+            hello.features.push(RDMA.into());
+        }
         let run = move || me.come_back(connection, pause, &*dialer, &hello);
         let _ = crate::threads::start("busbar-rdma", run);
         conn

@@ -605,6 +605,7 @@ impl Keeper for Reconnect {
         hello.secret = self.welcome.secret.clone();
         hello.last_received = lost.last_received;
         hello.epoch = lost.epoch;
+        self.way.ask_again(&mut hello);
         match hello::connect(&*self.dialer, &hello, Duration::from_secs(2)) {
             Ok((conn, w)) => {
                 let conn = self.way.next(conn, &w, (&self.dialer, &hello));

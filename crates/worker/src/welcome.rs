@@ -97,7 +97,7 @@ pub(crate) fn greet(
     way: &Way,
 ) -> (Arc<dyn Connection>, Report) {
     way.changing.store(false, Ordering::Release);
-    let Outcome { conn, why_not } = moved(conn, a, &mut welcome, way);
+    let Outcome { conn, why_not, .. } = moved(conn, a, &mut welcome, way);
     let path = conn.path().name().into();
     (conn, Report::Attached { path, why: why_not })
 }
@@ -116,7 +116,7 @@ fn moved(conn: Arc<dyn Connection>, a: &Attach, welcome: &mut Welcome, way: &Way
     if !asked || not.is_some() {
         answer(&*conn, welcome);
         let why_not = not.filter(|_| asked).map(Into::into);
-        return Outcome { conn, why_not };
+        return Outcome::of(conn, why_not);
     }
     welcome.features.push(RDMA.into());
     answer(&*conn, welcome);

@@ -155,7 +155,16 @@ fn a_worker_has_nothing_of_the_machine_but_what_its_driver_needs() {
         );
         let devices = names("dev");
         let known = [
-            "null", "zero", "full", "random", "urandom", "shm", "fd", "dri", "kfd",
+            "null",
+            "zero",
+            "full",
+            "random",
+            "urandom",
+            "shm",
+            "fd",
+            "dri",
+            "kfd",
+            "infiniband",
         ];
         let odd = |d: &&String| !known.contains(&d.as_str()) && !d.starts_with("nvidia");
         assert_eq!(devices.iter().find(odd), None, "{devices:?}");

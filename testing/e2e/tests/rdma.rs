@@ -4,6 +4,7 @@
 //! machine. Tests that need one do nothing without. `BUSBAR_FUZZ=100` opens a thousand sessions.
 
 use busbar_e2e::guarded::{Guarded, refused};
+use busbar_e2e::hostile::Tap;
 use busbar_e2e::program::{Running, clear, finished, native, printed, remote, remote_at, stats};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
@@ -580,6 +581,27 @@ fn a_session_that_cannot_come_back_yet_keeps_its_connection() {
     let stats: Value = serde_json::from_str(line.expect("a line")).expect("JSON");
     // As the port went down, and to come back.
     assert_eq!(stats["resumed"], 2, "{said}");
+}
+
+/// A proxy that reads frames along, say, and ends a connection on which something else comes.
+#[test]
+fn what_bears_no_move_on_the_way_costs_a_session_one_connection() {
+    if !has_device() {
+        return;
+    }
+    let server = server();
+    let tap = Tap::start(&server.address);
+    let wanted = printed(native(Path::new(PROGRAM)).args(random(5, 80)));
+    let mut c = remote_at(&tap.address, Path::new(PROGRAM));
+    c.args(random(5, 80)).env("BUSBAR_SHM", "0");
+    let out = finished(c.env("BUSBAR_STATS", "1").env("BUSBAR_LOG", "info"));
+    let log = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{log}");
+    assert_eq!(String::from_utf8_lossy(&out.stdout), wanted);
+    assert_eq!(stats(&out)["resumed"], 1, "{log}");
+    let why = "tries RDMA again in 5 s: the last attempt lost its connection";
+    assert!(log.contains(why), "{log}");
+    server.wait_for_sessions(0);
 }
 
 /// Copies between devices of two servers take the fabric from the one to the other, in place where

@@ -55,6 +55,21 @@ pub struct Outcome {
     pub conn: Arc<dyn Connection>,
     /// Why that is the connection as it was.
     pub why_not: Option<String>,
+    /// The connection was lost in the attempt: something on its way may not bear it, and would not
+    /// bear another.
+    pub lost: bool,
+}
+
+impl Outcome {
+    /// It is moved, or stays what it is, and goes on.
+    pub fn of(conn: Arc<dyn Connection>, why_not: Option<String>) -> Self {
+        let lost = false;
+        Self {
+            conn,
+            why_not,
+            lost,
+        }
+    }
 }
 
 struct Card {
@@ -118,12 +133,14 @@ impl Card {
     }
 }
 
-/// Why there is no path; the connection goes on. Or it cannot, which whoever uses it next sees.
+/// Why there is no path.
 enum Stop {
-    /// The peer does not know it yet.
+    /// The connection goes on, and the peer does not know it yet.
     Ours(String),
     /// It does.
     Known(String),
+    /// The connection cannot go on, which whoever uses it next sees.
+    Lost(String),
 }
 
 /// Why a step failed, in words.
@@ -132,7 +149,7 @@ fn because(what: &str) -> impl Fn(io::Error) -> Stop + '_ {
 }
 
 fn lost(e: io::Error) -> Stop {
-    Stop::Known(format!("the connection was lost meanwhile: {e}"))
+    Stop::Lost(format!("the connection was lost meanwhile: {e}"))
 }
 
 fn say(to: &dyn Connection, kind: u8, body: &[u8]) -> Result<(), Stop> {
@@ -244,24 +261,17 @@ fn run(
 ) -> Outcome {
     let _ = control.recv_timeout(Some(PATIENCE));
     let done = steps(&control);
-    let why = match done {
-        Ok(conn) => {
-            let _ = control.recv_timeout(None);
-            return Outcome {
-                conn,
-                why_not: None,
-            };
-        }
-        Err(Stop::Ours(why)) => {
-            let _ = say(&*control, NO, why.as_bytes());
-            why
-        }
-        Err(Stop::Known(why)) => why,
-    };
+    if let Err(Stop::Ours(why)) = &done {
+        let _ = say(&*control, NO, why.as_bytes());
+    }
     let _ = control.recv_timeout(None);
-    Outcome {
-        conn: control,
-        why_not: Some(why),
+    match done {
+        Ok(conn) => Outcome::of(conn, None),
+        Err(Stop::Ours(why) | Stop::Known(why)) => Outcome::of(control, Some(why)),
+        Err(Stop::Lost(why)) => Outcome {
+            lost: true,
+            ..Outcome::of(control, Some(why))
+        },
     }
 }
 

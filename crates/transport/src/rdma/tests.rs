@@ -239,7 +239,7 @@ fn a_device_that_is_missing_at_one_end_is_said_at_both() {
             assert!(why.ends_with("no device here"), "{why}");
             let told = why.starts_with("at the other end");
             assert!(!told || own.device.is_ok() || c.device.is_err() && w.device.is_err());
-            assert_eq!(o.conn.path(), Path::Tcp);
+            assert_eq!((o.conn.path(), o.lost), (Path::Tcp, false));
         }
         echo(&client.conn, &worker.conn, b"goes on");
         echo(&worker.conn, &client.conn, b"both ways");
@@ -644,7 +644,7 @@ fn what_comes_instead_of_a_message_ends_the_connection_and_is_taken_for_nothing(
             .send(&mut [IoSlice::new(&[first, 0, 0, 0, 1]), IoSlice::new(&[5; 40])])
             .unwrap();
         let outcome = take(client, &means(&device));
-        assert!(outcome.why_not.is_some());
+        assert!(outcome.why_not.is_some() && outcome.lost);
         assert!(!matches!(outcome.conn.recv(&mut [0; 64]), Ok(n) if n > 0));
     }
     assert_eq!(fabric.pairs(), 0);
