@@ -74,7 +74,8 @@ fn links_to_two_servers_that_are_cut_again_and_again_change_nothing() {
             s.spawn(|| {
                 let mut rng = Rng::new(seed);
                 while !done.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_millis(200 + rng.below(200)));
+                    let pause = Duration::from_millis(200 + rng.below(200));
+                    std::thread::sleep(busbar_e2e::patient(pause));
                     let relay = &relays[rng.below(2) as usize];
                     relay.cut(Duration::from_millis(1 + rng.below(60)));
                 }
