@@ -4,17 +4,20 @@
 #     testing/setup.sh WHAT ...
 # build: what `cargo xtask dist` takes; opencl: an OpenCL device (PoCL, if there is no other) and
 # programs for it; full: all programs that are compared; containers: what makes one, in which the
-# server's image is tried.
+# server's image is tried; systems: fresh ones of Debian, for packages; verbs: a virtual machine with
+# RDMA; perftest, valgrind, browser: these.
 set -eu
 cd "$(dirname "$0")/.."
-case " $* " in *" build "*) build=1 ;; *) build= ;; esac
-case " $* " in *" opencl "* | *" full "*) opencl=1 ;; *) opencl= ;; esac
-case " $* " in *" full "*) full=1 ;; *) full= ;; esac
-case " $* " in *" containers "*) containers=1 ;; *) containers= ;; esac
+wants() { case " $what " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
+what=$*
+build='' opencl='' full=''
+if wants build; then build=1; fi
+if wants full; then full=1; fi
+if wants opencl || wants full; then opencl=1; fi
 
 packages=()
-have() { command -v "$1" >/dev/null 2>&1; }
-# ldconfig may not be in the path of a user who is not root.
+# What root runs may not be in the path of another user.
+have() { PATH=$PATH:/usr/sbin:/sbin type "$@" >/dev/null 2>&1; }
 library() { PATH=$PATH:/sbin:/usr/sbin ldconfig -p | grep -q "$1 "; }
 have cc && have gcc || packages+=(gcc libc6-dev)
 have objdump || packages+=(binutils)
@@ -31,9 +34,24 @@ if [ -n "$opencl" ]; then
     compgen -G '/etc/OpenCL/vendors/*.icd' >/dev/null || packages+=(pocl-opencl-icd)
   fi
 fi
-if [ -n "$containers" ]; then
+if wants containers || wants systems; then
   have runc || packages+=(runc)
 fi
+if wants systems; then
+  have debootstrap || packages+=(debootstrap)
+  have musl-gcc || packages+=(musl-tools)
+fi
+if wants verbs; then
+  have qemu-system-x86_64 || packages+=(qemu-system-x86)
+  have busybox || packages+=(busybox-static)
+  have rdma ip || packages+=(iproute2)
+  have ibv_devices || packages+=(rdma-core ibverbs-providers ibverbs-utils)
+  have modprobe depmod || packages+=(kmod)
+  have cpio || packages+=(cpio)
+fi
+if wants perftest; then have ib_write_bw || packages+=(perftest); fi
+if wants valgrind; then have valgrind || packages+=(valgrind); fi
+if wants browser; then have chromium || packages+=(chromium); fi
 if [ -n "$full" ]; then
   have clpeak || packages+=(clpeak)
   have hashcat || packages+=(hashcat)
