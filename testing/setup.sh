@@ -4,8 +4,8 @@
 #     testing/setup.sh WHAT ...
 # build: what `cargo xtask dist` takes; opencl: an OpenCL device (PoCL, if there is no other) and
 # programs for it; full: all programs that are compared; containers: what makes one, in which the
-# server's image is tried; systems: fresh ones of Debian, for packages; verbs: a virtual machine with
-# RDMA; perftest, valgrind, browser: these.
+# server's image is tried; systems: fresh ones of Debian, for packages; verbs: a virtual machine
+# with RDMA; perftest, valgrind, browser: these.
 set -eu
 cd "$(dirname "$0")/.."
 wants() { case " $what " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }

@@ -57,8 +57,8 @@ struct Cores {
 }
 
 impl Cores {
-    /// So long a look is good for, and whoever has waited counts as waiting: until then it is likely
-    /// to wait again.
+    /// So long a look is good for, and whoever has waited counts as waiting: until then it is
+    /// likely to wait again.
     const LASTS_MS: u64 = 20;
 
     fn get() -> &'static Self {
@@ -95,9 +95,10 @@ impl Cores {
     }
 }
 
-/// How many threads of a machine may run for one of ours to look for work. On one of many cores half
-/// of them are left alone, since two threads often share one, and what one of them burns the other
-/// lacks; but not if somebody waits, whom each thread that sleeps on the way would cost its waking.
+/// How many threads of a machine may run for one of ours to look for work. On one of many cores
+/// half of them are left alone, since two threads often share one, and what one of them burns the
+/// other lacks; but not if somebody waits, whom each thread that sleeps on the way would cost its
+/// waking.
 fn taken(cores: u32, somebody_waits: bool) -> u32 {
     let most = if somebody_waits { cores } else { cores / 2 };
     cores.min(most.max(MANY_CORES as u32))
@@ -209,8 +210,8 @@ impl Watch {
         self.wake();
     }
 
-    /// Wakes the receiving thread, and those who work on what it receives: others may sleep while it
-    /// does not, and need not wait for it to wake.
+    /// Wakes the receiving thread, and those who work on what it receives: others may sleep while
+    /// it does not, and need not wait for it to wake.
     fn wake(&self) {
         if self.ring() {
             self.rouse_others();
