@@ -246,3 +246,12 @@ impl Watchdog {
         Self(tx)
     }
 }
+
+/// Whether this kernel keeps a process from TCP, and so lets a cell have sockets that lead to other
+/// servers: Linux 6.7.
+pub fn cells_reach_servers() -> bool {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
+    let mut numbers = text.split(['.', '-']).map_while(|n| n.parse::<u32>().ok());
+    let mut number = || numbers.next().unwrap_or(0);
+    (number(), number()) >= (6, 7)
+}

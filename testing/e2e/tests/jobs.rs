@@ -2,6 +2,7 @@
 //! and by several; what they print is what they print natively.
 
 use busbar_e2e::guarded::refused;
+use busbar_e2e::proc::cells_reach_servers;
 use busbar_e2e::program::{Running, clear, finished, native, printed};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
@@ -25,12 +26,22 @@ const ALL: [&str; 8] = [
 ];
 
 /// A server with devices and NCCL. Servers of one host are two to NCCL if they say so.
-fn options(devices: u32, name: &str) -> Options {
+fn isolated(devices: u32, name: &str, level: Option<&str>) -> Options {
     let library = tree().fakedev.join("libnccl.so.2");
-    Options::default()
+    let options = Options::default()
         .arg("--nccl-library", library.to_str().expect("a path"))
         .env("FAKEDEV_DEVICES", &devices.to_string())
-        .env("NCCL_HOSTID", name)
+        .env("NCCL_HOSTID", name);
+    match level {
+        Some(level) => options.arg("--isolation", level),
+        None => options,
+    }
+}
+
+/// As it is by default, where ranks at two servers reach each other so.
+fn options(devices: u32, name: &str) -> Options {
+    let open = !cells_reach_servers();
+    isolated(devices, name, open.then_some("off"))
 }
 
 fn server(devices: u32, name: &str) -> Server {
@@ -285,8 +296,7 @@ fn a_job_has_all_its_devices_or_none() {
 #[test]
 fn what_nccl_says_is_each_ranks_and_a_job_sets_only_what_is_its_own() {
     // In a cell there is no interface to choose.
-    let server = options(2, "a")
-        .arg("--isolation", "off")
+    let server = isolated(2, "a", Some("off"))
         .env("NCCL_SOCKET_IFNAME", "fabric0")
         .start();
     let mut c = run(&[&server], &["-n", "2"], &["-n", "2", "sum"]);
@@ -304,11 +314,8 @@ fn tries(level: Option<&str>) -> (Vec<String>, bool) {
     let stranger = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let at = stranger.local_addr().expect("an address").to_string();
     let of = |name| {
-        let o = options(1, name).env("FAKENCCL_STRANGER", &at);
-        match level {
-            Some(level) => o.arg("--isolation", level).start(),
-            None => o.start(),
-        }
+        let o = isolated(1, name, level);
+        o.env("FAKENCCL_STRANGER", &at).start()
     };
     let (a, b) = (of("a"), of("b"));
     let mut c = run(&[&a, &b], &["-n", "2"], &["-n", "2", "sum"]);
@@ -324,7 +331,9 @@ fn ranks_at_two_servers_reach_each_other_and_nobody_else() {
         let line = format!("NCCL INFO stranger: own {own}, asked {asked}, turned {turned}");
         (vec![line; 2], true)
     };
-    assert_eq!(tries(None), all(false, false, false));
+    if cells_reach_servers() {
+        assert_eq!(tries(None), all(false, false, false));
+    }
     // Without isolation each of these ways is open.
     assert_eq!(tries(Some("off")), all(true, true, true));
 }
@@ -334,7 +343,7 @@ fn ranks_of_a_tenant_that_may_have_no_links_reach_those_of_their_own_server_alon
     let rules = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(rules.path(), "[default]\nlinks = false\n").expect("a policy");
     let policy = rules.path().to_str().expect("a path");
-    let alone = |name| options(2, name).arg("--policy", policy).start();
+    let alone = |name| isolated(2, name, None).arg("--policy", policy).start();
     let (a, b) = (alone("a"), alone("b"));
     let args = ["-n", "2", "sum"];
     let got = printed(&mut run(&[&a], &["-n", "2"], &args));
