@@ -24,7 +24,7 @@ struct Heir(u32);
 
 impl Drop for Heir {
     fn drop(&mut self) {
-        proc::signal(self.0, libc::SIGKILL);
+        proc::kill_all(vec![self.0]);
     }
 }
 
