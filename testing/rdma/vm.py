@@ -61,7 +61,7 @@ ip link set v0 mtu 4200 up
 rdma link add rxe0 type rxe netdev v0
 ulimit -l unlimited
 cd {folder}
-export HOME=/tmp {environment}
+export HOME=/root {environment}
 echo "vm: ready after $(cut -d' ' -f1 /proc/uptime) s"
 {command}
 echo "vm: status $?"

@@ -5,7 +5,7 @@
 //! were never given, addresses of the worker's own, records left out, doubled or in another's
 //! place.
 
-use busbar_control::hello::{Hello, Welcome};
+use busbar_control::hello::{Hello, RDMA, Welcome};
 use busbar_harness::rng::Rng;
 use busbar_wire::codec::{Message, Reader, Request, Writer};
 use busbar_wire::frame;
@@ -89,8 +89,18 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// A tap before the server at `address`. It lasts as long as the process.
+    /// A tap before the server at `address`. It lasts as long as the process. What it reads stays
+    /// on this connection: sessions are not asked to move.
     pub fn start(address: &str) -> Self {
+        Self::with(address, on_tcp)
+    }
+
+    /// One that changes nothing, and ends a connection that moves.
+    pub fn that_bears_no_move(address: &str) -> Self {
+        Self::with(address, <[u8]>::to_vec)
+    }
+
+    fn with(address: &str, hello: fn(&[u8]) -> Vec<u8>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let tap = Self {
             address: listener.local_addr().expect("it is bound").to_string(),
@@ -106,7 +116,7 @@ impl Tap {
                     let _ = s.set_nodelay(true);
                 }
                 let kept = recordings.clone();
-                std::thread::spawn(move || carry(client, behind, &kept));
+                std::thread::spawn(move || carry(client, behind, hello, &kept));
             }
         });
         tap
@@ -175,7 +185,12 @@ fn lie(mut server: TcpStream, mut client: TcpStream, twist: &impl Fn(&mut Vec<u8
     let _ = server.shutdown(Shutdown::Both);
 }
 
-fn carry(mut client: TcpStream, server: TcpStream, kept: &Mutex<Vec<Recording>>) {
+fn carry(
+    mut client: TcpStream,
+    server: TcpStream,
+    hello: fn(&[u8]) -> Vec<u8>,
+    kept: &Mutex<Vec<Recording>>,
+) {
     let (mut from, mut to) = (
         server.try_clone().expect("a copy"),
         client.try_clone().expect("a copy"),
@@ -186,7 +201,11 @@ fn carry(mut client: TcpStream, server: TcpStream, kept: &Mutex<Vec<Recording>>)
     });
     let mut server = server;
     let mut r = Recording::default();
-    while let Some((h, body)) = read_frame(&mut client) {
+    while let Some((mut h, mut body)) = read_frame(&mut client) {
+        if h.kind == frame::Kind::Hello {
+            body = hello(&body);
+            h.len = body.len() as u32;
+        }
         let sent = server.write_all(&h.to_bytes()).is_ok() && server.write_all(&body).is_ok();
         match h.kind {
             frame::Kind::Hello => r.hello = of_elsewhere(&body),
@@ -205,8 +224,17 @@ fn carry(mut client: TcpStream, server: TcpStream, kept: &Mutex<Vec<Recording>>)
 /// A hello as from another host. Here the worker would look for the program that was recorded, find
 /// that it has ended, and end the session.
 fn of_elsewhere(hello: &[u8]) -> Vec<u8> {
+    changed(hello, |h| h.client.boot_id = "another".into())
+}
+
+/// A hello of one whose session is to stay on TCP.
+fn on_tcp(hello: &[u8]) -> Vec<u8> {
+    changed(hello, |h| h.features.retain(|f| f != RDMA))
+}
+
+fn changed(hello: &[u8], change: impl FnOnce(&mut Hello)) -> Vec<u8> {
     let mut hello: Hello = serde_json::from_slice(hello).expect("a hello");
-    hello.client.boot_id = "another".into();
+    change(&mut hello);
     serde_json::to_vec(&hello).expect("JSON")
 }
 

@@ -27,14 +27,10 @@ const FED: &str = env!("CARGO_BIN_EXE_hostile_worker");
 /// Sessions of programs, as their clients sent them.
 fn recordings(server: &Server) -> Vec<Recording> {
     let tap = Tap::start(&server.address);
-    let record = |args: &[&str]| {
-        let mut c = remote_at(&tap.address, Path::new(PROGRAM));
-        printed(c.args(args).env("BUSBAR_RDMA", "off"));
-    };
     for seed in ["1", "2", "3"] {
-        record(&["random", seed, "150"]);
+        printed(remote_at(&tap.address, Path::new(PROGRAM)).args(["random", seed, "150"]));
     }
-    record(&["work", "3"]);
+    printed(remote_at(&tap.address, Path::new(PROGRAM)).args(["work", "3"]));
     until("the end of what was recorded", || {
         Some(tap.recordings()).filter(|r| r.len() == 4)
     })

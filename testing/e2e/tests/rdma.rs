@@ -590,7 +590,7 @@ fn what_bears_no_move_on_the_way_costs_a_session_one_connection() {
         return;
     }
     let server = server();
-    let tap = Tap::start(&server.address);
+    let tap = Tap::that_bears_no_move(&server.address);
     let wanted = printed(native(Path::new(PROGRAM)).args(random(5, 80)));
     let mut c = remote_at(&tap.address, Path::new(PROGRAM));
     c.args(random(5, 80)).env("BUSBAR_SHM", "0");

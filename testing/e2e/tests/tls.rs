@@ -310,9 +310,10 @@ fn tokens_end_and_their_sessions_with_them() {
     let g = Guarded::start();
     let admin = g.line("admin", &[]);
     g.login(&admin);
+    let soon = format!("{}s", busbar_e2e::patient(Duration::from_secs(4)).as_secs());
     for (name, ends) in [("revoked", "was revoked"), ("expiring", "has expired")] {
         let expires: &[&str] = match name {
-            "expiring" => &["--expires", "4s"],
+            "expiring" => &["--expires", &soon],
             _ => &[],
         };
         let line = g.line(name, expires);
