@@ -178,8 +178,10 @@ impl Swallower {
         }
     }
 
+    /// A program whose session stays on this way.
     fn client(&self, args: &[&str], log: &Path, resume: &str) -> Running {
         let mut c = remote_at(&self.address, program());
+        c.env("BUSBAR_RDMA", "off");
         Running::start(impatient(c.args(args), log, "1", resume))
     }
 }
