@@ -47,7 +47,8 @@ fn a_link_that_is_cut_changes_nothing() {
         let child = c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let child = child.expect("the program starts");
         for _ in 0..3 {
-            std::thread::sleep(Duration::from_micros(100_000 + random.below(300_000)));
+            let pause = Duration::from_micros(100_000 + random.below(300_000));
+            std::thread::sleep(busbar_e2e::patient(pause));
             relay.cut(cut(1) / 4);
         }
         let got = finish(child);
