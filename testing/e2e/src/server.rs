@@ -109,11 +109,6 @@ impl Server {
         self.child.id()
     }
 
-    /// Whether its kernel leaves its workers no way to other servers, as its first lines say.
-    pub fn strands_ranks(&self) -> bool {
-        self.log().contains("jobs over several servers take")
-    }
-
     /// What it logged so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
