@@ -10,7 +10,7 @@ taken for a measurement of time.
 With `--wire` it is machine N, 1 or 2, of two: `eth0` is 10.8.0.N on a network, and `v0` 10.9.0.N on
 a second one, which `rxe0` has. Between the two they are connections to PORT and the next one.
 
-Where a program or the kernel is missing, Debian's packages are named that have it.
+Where a program is missing, it says what installs it.
 """
 
 import argparse
@@ -24,9 +24,6 @@ import subprocess
 import sys
 import tempfile
 
-PACKAGES = (
-    "qemu-system-x86 busybox-static rdma-core ibverbs-providers ibverbs-utils iproute2 kmod cpio"
-)
 INITRD = ["virtio_pci", "9p", "9pnet_virtio", "overlay"]
 # With rdma_ucm, as on machines of a fabric, /dev/infiniband outlives its last device.
 MODULES = "rdma_rxe ib_uverbs rdma_ucm veth"
@@ -96,7 +93,7 @@ def wires(port, n):
 def need(program):
     found = shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin:/bin")
     if not found:
-        sys.exit(f"vm: there is no {program} here: apt-get install {PACKAGES}")
+        sys.exit(f"vm: there is no {program} here: testing/setup.sh verbs installs it")
     return found
 
 
