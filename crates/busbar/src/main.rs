@@ -12,6 +12,7 @@ mod isolation;
 mod job;
 mod launch;
 mod leases;
+mod library;
 mod login;
 mod manual;
 mod mps;
@@ -103,6 +104,9 @@ enum Command {
     /// Calls as a program makes them; started by `doctor`
     #[command(hide = true)]
     Calls(trial::Args),
+    /// A job whose ranks reduce bytes; started by `fabric`
+    #[command(hide = true)]
+    Ring(fabric::ring::Args),
     /// The process behind one session; started by `serve`
     #[command(hide = true)]
     Worker(worker::Args),
@@ -163,6 +167,7 @@ fn main() {
         Command::Completions(a) => manual::completions(&a, Cli::command()),
         Command::Man(a) => manual::pages(&a, Cli::command()),
         Command::Calls(a) => trial::run(&a),
+        Command::Ring(a) => fabric::ring::run(&a),
         Command::Worker(a) => worker::run(a),
     };
     if let Err(e) = done {

@@ -1,12 +1,12 @@
 //! What a server costs: a few calls as a program makes them, through the very library that a
 //! program gets, in a process of their own.
 
+use crate::library::Library;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use std::ffi::{CStr, CString, c_void};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::c_void;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long all of it may take.
@@ -125,56 +125,37 @@ fn child(server: &str, library: &Path, to: Option<usize>) -> Result<(Vec<u8>, St
     for hides in ["CUDA_VISIBLE_DEVICES", "LD_PRELOAD"] {
         c.env_remove(hides);
     }
-    c.stdin(Stdio::null());
-    let mut child = c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let end = Instant::now() + MOST;
-    while child.try_wait()?.is_none() {
-        if Instant::now() > end {
-            child.kill()?;
-            child.wait()?;
-            bail!("test calls at the server have no end: it answers, but does not get on");
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let out = child.wait_with_output()?;
+    let Some(out) = ended(&mut c, MOST)? else {
+        bail!("test calls at the server have no end: it answers, but does not get on");
+    };
     if !out.status.success() {
-        let said = String::from_utf8_lossy(&out.stderr);
-        let last = said.lines().last().unwrap_or("nothing is said of why");
-        bail!("test calls at the server fail: {last}");
+        bail!("test calls at the server fail: {}", last_words(&out));
     }
     let log = String::from_utf8_lossy(&out.stderr).into_owned();
     Ok((out.stdout, log))
 }
 
-/// The library's functions, which are called as a program calls them.
-struct Library(*mut c_void);
-
-impl Library {
-    fn open(path: &Path) -> Result<Self> {
-        let name = CString::new(path.as_os_str().as_bytes())?;
-        // SAFETY: a C string; the library is this tree's own.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
-        if handle.is_null() {
-            // SAFETY: the loader's own text, right behind its failure.
-            let why = unsafe { CStr::from_ptr(libc::dlerror()) };
-            bail!("cannot load {}: {}", path.display(), why.to_string_lossy());
+/// Runs a command that prints little; `None` if it does not end in that time.
+pub fn ended(c: &mut Command, most: Duration) -> Result<Option<Output>> {
+    c.stdin(Stdio::null());
+    let mut child = c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let end = Instant::now() + most;
+    while child.try_wait()?.is_none() {
+        if Instant::now() > end {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
         }
-        Ok(Self(handle))
+        std::thread::sleep(Duration::from_millis(10));
     }
+    Ok(Some(child.wait_with_output()?))
+}
 
-    /// A function by its name.
-    ///
-    /// # Safety
-    /// `F` is the type of a pointer to a function with the signature of that name.
-    unsafe fn function<F: Copy>(&self, name: &CStr) -> Result<F> {
-        // SAFETY: a library that is open, and a C string.
-        let at = unsafe { libc::dlsym(self.0, name.as_ptr()) };
-        if at.is_null() {
-            bail!("the library has no {}", name.to_string_lossy());
-        }
-        // SAFETY: passed on to the caller; a pointer to a function is as long as any.
-        Ok(unsafe { std::mem::transmute_copy(&at) })
-    }
+/// What a command has said last of why it fails.
+pub fn last_words(out: &Output) -> String {
+    let said = String::from_utf8_lossy(&out.stderr);
+    let last = said.lines().rfind(|l| !l.trim().is_empty());
+    last.unwrap_or("nothing is said of why").to_string()
 }
 
 /// How long something takes, in us: the median of some times.

@@ -20,11 +20,10 @@ const LARGE: usize = 256 << 10;
 
 /// A network is fast if one stream has carried this many bytes a second ...
 const FAST: f64 = 1.5e9;
-/// ... for as many bytes as this, many times what may have gathered in buffers on the way, ...
+/// ... for as many bytes of long frames as this, many times what may have gathered in buffers on
+/// the way, ...
 const ENOUGH: usize = 64 << 20;
-/// ... of long frames not further apart than this ...
-const PAUSE: Duration = Duration::from_millis(2);
-/// ... in at most this time.
+/// ... in at most this time, pauses included.
 const LONGEST: Duration = Duration::from_millis(50);
 
 /// Takes what arrives. Called from the receiving thread, frame by frame, in order, each once.
@@ -182,7 +181,6 @@ pub(crate) struct Reader {
     /// When the present run of long frames began, and how many bytes they were.
     long_since: Instant,
     long: usize,
-    last_long: Instant,
     /// The network has been found to be fast.
     told: bool,
 }
@@ -194,7 +192,6 @@ impl Reader {
             body: Vec::new(),
             long_since: Instant::now(),
             long: 0,
-            last_long: Instant::now(),
             told: false,
         }
     }
@@ -279,6 +276,7 @@ impl Reader {
 
     /// Long frames have gone through. When many have in a short time, whoever asked is told.
     fn speed(&mut self, inner: &Arc<Inner>, bytes: usize) {
+        inner.watch.hurry();
         let Some(tell) = inner.on_fast.get().filter(|_| !self.told) else {
             return;
         };
@@ -287,10 +285,7 @@ impl Reader {
             return;
         }
         let now = Instant::now();
-        let first = now.duration_since(self.last_long) > PAUSE
-            || now.duration_since(self.long_since) > LONGEST;
-        self.last_long = now;
-        if first {
+        if now.duration_since(self.long_since) > LONGEST {
             (self.long_since, self.long) = (now, 0);
             return;
         }

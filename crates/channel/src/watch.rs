@@ -52,13 +52,14 @@ struct Cores {
     all: u32,
     /// The time of the last look in milliseconds, and in the lowest 16 bits how many threads ran.
     seen: AtomicU64,
-    /// When somebody last began to wait, or had what it waited for, in milliseconds.
-    waited: AtomicU64,
+    /// When somebody last began to wait, or had what it waited for, or a long frame went by, in
+    /// milliseconds.
+    hurried: AtomicU64,
 }
 
 impl Cores {
-    /// So long a look is good for, and whoever has waited counts as waiting: until then it is
-    /// likely to wait again.
+    /// So long a look is good for, and a hurry lasts: until then whoever has waited is likely to
+    /// wait again.
     const LASTS_MS: u64 = 20;
 
     fn get() -> &'static Self {
@@ -68,7 +69,7 @@ impl Cores {
             // SAFETY: no preconditions.
             all: unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) } as u32,
             seen: AtomicU64::new(0),
-            waited: AtomicU64::new(0),
+            hurried: AtomicU64::new(0),
         })
     }
 
@@ -90,17 +91,17 @@ impl Cores {
 
     fn spare(&self) -> bool {
         let now = self.now_ms();
-        let waits = now - self.waited.load(Ordering::Relaxed).min(now) < Self::LASTS_MS;
-        self.running(now) <= taken(self.all, waits)
+        let hurry = now - self.hurried.load(Ordering::Relaxed).min(now) < Self::LASTS_MS;
+        self.running(now) <= taken(self.all, hurry)
     }
 }
 
 /// How many threads of a machine may run for one of ours to look for work. On one of many cores
 /// half of them are left alone, since two threads often share one, and what one of them burns the
-/// other lacks; but not if somebody waits, whom each thread that sleeps on the way would cost its
-/// waking.
-fn taken(cores: u32, somebody_waits: bool) -> u32 {
-    let most = if somebody_waits { cores } else { cores / 2 };
+/// other lacks; but not in a hurry: if somebody waits, or long frames are on their way, each thread
+/// that sleeps between two ends costs its waking.
+fn taken(cores: u32, hurry: bool) -> u32 {
+    let most = if hurry { cores } else { cores / 2 };
     cores.min(most.max(MANY_CORES as u32))
 }
 
@@ -178,10 +179,11 @@ impl Watch {
         self.epoch.elapsed()
     }
 
-    /// Somebody begins to wait, or has what it waited for.
-    fn touch_waiting(&self) {
+    /// Somebody begins to wait, or has what it waited for; or a long frame has gone by, behind
+    /// which the next one is likely to be.
+    pub(crate) fn hurry(&self) {
         let cores = Cores::get();
-        cores.waited.store(cores.now_ms(), Ordering::Relaxed);
+        cores.hurried.store(cores.now_ms(), Ordering::Relaxed);
         self.touch();
     }
 
@@ -227,14 +229,14 @@ impl Watch {
 
     pub(crate) fn begin(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        self.touch_waiting();
+        self.hurry();
         self.wake();
     }
 
     /// As `begin`, by one of those who work on what is received: none of them need be woken.
     pub(crate) fn begin_awake(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        self.touch_waiting();
+        self.hurry();
         self.ring();
     }
 
@@ -258,7 +260,7 @@ impl Watch {
         let _ = self
             .waiting
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
-        self.touch_waiting();
+        self.hurry();
     }
 
     /// Whether the receiving thread should look for more.
@@ -306,13 +308,10 @@ mod tests {
     }
 
     #[test]
-    fn half_of_many_cores_are_left_alone_unless_somebody_waits() {
+    fn half_of_many_cores_are_left_alone_but_in_a_hurry() {
         let rows = [(4, 4, 4), (8, 8, 8), (12, 8, 12), (16, 8, 16), (64, 32, 64)];
-        for (cores, nobody, somebody) in rows {
-            assert_eq!(
-                (taken(cores, false), taken(cores, true)),
-                (nobody, somebody)
-            );
+        for (cores, at_ease, hurry) in rows {
+            assert_eq!((taken(cores, false), taken(cores, true)), (at_ease, hurry));
         }
     }
 

@@ -192,7 +192,9 @@ fn a_server_without_nccl_says_so() {
     c.args(["random", "1", "10"]).env("BUSBAR_LOG", "warn");
     let out = finished(&mut c);
     let err = String::from_utf8_lossy(&out.stderr);
-    assert!(err.contains("the server has no NCCL"), "{err}");
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    let wanted = format!("the server {} has no NCCL", host.trim());
+    assert!(err.contains(&wanted), "{err}");
     let said = String::from_utf8_lossy(&out.stdout);
     assert!(said.contains("id: 2"), "{said}");
 }

@@ -599,3 +599,78 @@ fn ranks_whose_others_do_not_come_are_told_who_is_there() {
     }
     job.kill();
 }
+
+/// The rings of `busbar fabric check`, and what is said of them; it ends as it says.
+fn rings(servers: &[&Server]) -> (Vec<Value>, Vec<Value>) {
+    let mut c = Command::new(&tree().busbar);
+    clear(&mut c);
+    c.args([
+        "fabric",
+        "check",
+        "--json",
+        "--seconds",
+        "0.1",
+        "--ring",
+        "1MiB",
+    ]);
+    c.args(servers.iter().map(|s| &s.address));
+    let out = finished(&mut c);
+    let v: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    assert_eq!(v["ok"], out.status.success());
+    let list = |name: &str| v[name].as_array().expect("a list").clone();
+    let mut findings = list("findings");
+    findings.retain(|f| {
+        f["at"]
+            .as_str()
+            .is_some_and(|at| at.starts_with("NCCL over "))
+    });
+    (list("rings"), findings)
+}
+
+#[test]
+fn a_check_of_the_fabric_has_nccl_sum_up_bytes_within_servers_and_between_them() {
+    let (a, b, none) = (server(2, "a"), server(1, "b"), Server::start());
+    let (found, findings) = rings(&[&a, &b]);
+    let [within, across] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!(within["servers"], serde_json::json!([a.address, a.address]));
+    assert_eq!(across["servers"], serde_json::json!([a.address, b.address]));
+    assert_eq!(
+        (&within["network"], &across["network"]),
+        (&"".into(), &"socket".into())
+    );
+    for ring in &found {
+        assert_eq!(
+            (&ring["bytes"], &ring["wrong"]),
+            (&(1 << 20).into(), &0.into())
+        );
+        assert!(ring["bus_gbps"].as_f64().is_some_and(|r| r > 0.0), "{ring}");
+        assert!(ring["time_us"].as_f64().is_some_and(|t| t > 0.0), "{ring}");
+    }
+    assert_eq!(findings, [] as [Value; 0]);
+    for s in [&a, &b] {
+        until("no lease", || {
+            let leases = s.status()["leases"].as_array().map(Vec::len);
+            (leases == Some(0)).then_some(())
+        });
+    }
+    // One that has no NCCL is named, and a GPU that somebody has is left alone.
+    let (_, findings) = rings(&[&b, &none]);
+    let [one] = &findings[..] else {
+        panic!("{findings:?}")
+    };
+    assert_eq!(one["fails"], true);
+    assert!(one["at"].to_string().contains(&none.address), "{one}");
+    assert!(one["what"].to_string().contains("has no NCCL"), "{one}");
+    let mut held = Running::start(&mut run(
+        &[&b],
+        &["-n", "1"],
+        &["-n", "1", "--follow", "look"],
+    ));
+    held.line_with("process 0");
+    let (found, findings) = rings(&[&a, &b]);
+    assert!(found[0]["refused"].is_null() && found[0]["time_us"].is_number());
+    assert!(found[1]["refused"].is_string(), "{found:?}");
+    assert!(findings.iter().all(|f| f["fails"] == false), "{findings:?}");
+}

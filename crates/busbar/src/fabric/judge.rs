@@ -2,6 +2,7 @@
 //! nobody.
 
 use super::probe::Measured;
+use super::ring::Ring;
 use busbar_control::fabric::{Machine, Port, Sight};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -118,7 +119,7 @@ impl Notes<'_> {
 
 /// Everything, of machines and of what lies between them. Fewer than `least` hundredths of the line
 /// rate are too few.
-pub fn all(machines: &[Seen], pairs: &[Measured], least: f64) -> Vec<Finding> {
+pub fn all(machines: &[Seen], pairs: &[Measured], rings: &[Ring], least: f64) -> Vec<Finding> {
     let mut all = Vec::new();
     for m in machines {
         let at = &*m.name;
@@ -130,6 +131,11 @@ pub fn all(machines: &[Seen], pairs: &[Measured], least: f64) -> Vec<Finding> {
         let at = format!("{} -> {}", p.from, p.to);
         let (at, all) = (&*at, &mut all);
         pair(p, least, &mut Notes { at, all });
+    }
+    for r in rings {
+        let at = format!("NCCL over {}", r.names());
+        let (at, all) = (&*at, &mut all);
+        ring(r, least, &mut Notes { at, all });
     }
     all
 }
@@ -349,6 +355,43 @@ fn pair(p: &Measured, least: f64, notes: &mut Notes<'_>) {
     }
 }
 
+fn ring(r: &Ring, least: f64, notes: &mut Notes<'_>) {
+    if let Some(why) = &r.refused {
+        let todo = "try again when its GPUs are free, or leave it out with `--ring off`";
+        return notes.add(false, format!("no ring was run: {why}"), todo);
+    }
+    if let Some(why) = &r.why_not {
+        let todo = "`NCCL_DEBUG=INFO busbar run -n 2 -- CMD` shows what NCCL tries; \
+                    `busbar serve --fabric` says at which address workers are reached, and its \
+                    environment what NCCL takes there (NCCL_SOCKET_IFNAME, NCCL_IB_HCA)";
+        return notes.add(true, format!("no bytes came around: {why}"), todo);
+    }
+    if r.wrong > 0 {
+        let what = format!("{} sums are wrong", r.wrong);
+        let todo = "take these GPUs out of use: one of them, or what connects them, changes bytes \
+                    (`nvidia-smi -q` shows errors of memory and of NVLink)";
+        notes.add(true, what, todo);
+    }
+    let Some(line) = r.line_gbps else { return };
+    if r.network == "socket" {
+        let todo = "see whether NCCL at the servers finds an adapter (NCCL_DEBUG=INFO, \
+                    NCCL_IB_HCA), and whether NCCL_IB_DISABLE is set";
+        let what = "gradients go over sockets, though there are RDMA devices";
+        return notes.add(false, what.into(), todo);
+    }
+    if let Some(rate) = r.bus_gbps.filter(|rate| 100.0 * rate < least * line) {
+        let percent = 100.0 * rate / line;
+        let what = format!(
+            "each rank sends {rate:.2} Gb/s, which is {percent:.0} % of {line} Gb/s, and {least} \
+             % are expected"
+        );
+        let todo = "if writes between two machines reach the line rate, look at the way from GPU \
+                    to adapter: same PCIe switch, nvidia-peermem or dmabuf (NCCL_DEBUG=INFO says \
+                    GDRDMA)";
+        notes.add(true, what, todo);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -415,7 +458,7 @@ mod tests {
 
     /// The one thing that is found.
     fn only(machines: &[Seen], pairs: &[Measured]) -> Finding {
-        let mut found = all(machines, pairs, 92.0);
+        let mut found = all(machines, pairs, &[], 92.0);
         assert_eq!(found.len(), 1, "{found:#?}");
         found.remove(0)
     }
@@ -423,7 +466,7 @@ mod tests {
     #[test]
     fn nothing_is_found_where_nothing_is_wrong() {
         let machines = [good("a"), good("b")];
-        assert_eq!(all(&machines, &[between(4096, 92.0)], 92.0), []);
+        assert_eq!(all(&machines, &[between(4096, 92.0)], &[], 92.0), []);
     }
 
     #[test]
@@ -558,7 +601,7 @@ mod tests {
     fn machines_with_other_packets_than_the_rest_are_named() {
         let mut small = good("b");
         port(&mut small).net.as_mut().unwrap().mtu = Some(1500);
-        let found = all(&[good("a"), small], &[], 92.0);
+        let found = all(&[good("a"), small], &[], &[], 92.0);
         let failing: Vec<_> = found.iter().filter(|f| f.fails).collect();
         assert_eq!(failing.len(), 1, "{found:?}");
         assert_eq!(failing[0].what, "its MTU is 1500, and that of a is 9000");
@@ -585,14 +628,14 @@ mod tests {
         for (set, what) in cases {
             let mut other = good("b");
             set(port(&mut other));
-            let found = all(&[good("a"), other], &[], 92.0);
+            let found = all(&[good("a"), other], &[], &[], 92.0);
             let of = found.iter().find(|f| f.what == what);
             assert!(of.is_some_and(|f| f.at == "b" && !f.fails), "{found:?}");
         }
         // What one of them does not tell differs from nothing.
         let mut silent = good("b");
         port(&mut silent).net.as_mut().unwrap().pfc = None;
-        assert_eq!(all(&[good("a"), silent], &[], 92.0), []);
+        assert_eq!(all(&[good("a"), silent], &[], &[], 92.0), []);
     }
 
     #[test]
@@ -627,5 +670,59 @@ mod tests {
         let none = only(&machines, &[none]);
         assert!(none.fails && none.todo.contains("4791"), "{none:?}");
         assert_eq!(none.at, "a -> b");
+    }
+
+    #[test]
+    fn a_ring_is_held_against_the_slowest_port() {
+        let good = || Ring {
+            servers: vec!["a".into(), "b".into()],
+            network: "ib".into(),
+            time_us: Some(1.0),
+            bus_gbps: Some(95.0),
+            line_gbps: Some(100.0),
+            ..Ring::default()
+        };
+        let found = |spoil: fn(&mut Ring)| {
+            let mut ring = good();
+            spoil(&mut ring);
+            all(&[], &[], &[ring], 92.0)
+        };
+        assert_eq!(found(|_| ()), []);
+        // Within one server, or where a machine has no port, nothing is known to hold it against.
+        assert_eq!(found(|r| (r.line_gbps, r.bus_gbps) = (None, Some(1.0))), []);
+        type Spoil = fn(&mut Ring);
+        let cases: [(Spoil, bool, &str, &str); 5] = [
+            (
+                |r| r.bus_gbps = Some(60.0),
+                true,
+                "60 % of 100 Gb/s",
+                "GDRDMA",
+            ),
+            (
+                |r| r.network = "socket".into(),
+                false,
+                "over sockets",
+                "NCCL_IB_HCA",
+            ),
+            (|r| r.wrong = 7, true, "7 sums are wrong", "out of use"),
+            (
+                |r| r.why_not = Some("no route".into()),
+                true,
+                "around: no route",
+                "--fabric",
+            ),
+            (
+                |r| r.refused = Some("leased".into()),
+                false,
+                "run: leased",
+                "--ring off",
+            ),
+        ];
+        for (spoil, fails, what, todo) in cases {
+            let found = found(spoil);
+            let [f] = &found[..] else { panic!("{found:?}") };
+            assert_eq!((f.fails, &*f.at), (fails, "NCCL over a, b"));
+            assert!(f.what.contains(what) && f.todo.contains(todo), "{f:?}");
+        }
     }
 }

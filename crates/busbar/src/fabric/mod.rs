@@ -1,15 +1,17 @@
 //! `busbar fabric check`: what an operator of an RDMA fabric needs to see, from one place.
 //!
 //! [`sysfs`] reads what a machine's kernel tells, [`end`] is one end of a measurement, [`probe`]
-//! tells two of them what to do, and [`judge`] knows what is wrong with what came of it.
+//! tells two of them what to do, [`ring`] has NCCL try the same, and [`judge`] knows what is wrong
+//! with what came of it.
 
 pub mod end;
 mod judge;
 mod probe;
+pub mod ring;
 mod shown;
 pub mod sysfs;
 
-use crate::servers::Servers;
+use crate::servers::{self, Servers};
 use crate::table;
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
@@ -19,6 +21,7 @@ use busbar_control::hello::{Hello, Intent};
 use busbar_transport::tcp::Address;
 use judge::Seen;
 use probe::{Amount, Between, Here, Measured, Remote, Station};
+use ring::Ring;
 use serde_json::json;
 use std::time::Duration;
 
@@ -56,6 +59,9 @@ struct CheckArgs {
     /// Write for so long between each two, each way
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     seconds: f64,
+    /// Bytes that NCCL's ring over the servers' GPUs sums up at a time, or `off` for no ring
+    #[arg(long, value_name = "SIZE", default_value = "128MiB")]
+    ring: ring::Wish,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -93,6 +99,10 @@ fn check(a: &CheckArgs) -> Result<()> {
     };
     let pairs = measured(&mut known, amount);
     let mut machines: Vec<_> = known.into_iter().map(|(seen, _)| seen).collect();
+    let rings = match a.ring {
+        ring::Wish::Off => Vec::new(),
+        ring::Wish::Bytes(bytes) => rings(&config, &machines, bytes, amount.ms),
+    };
     for m in machines.iter_mut().filter(|m| m.error.is_none()) {
         let after = match m.here {
             true => Ok(sysfs::Sources::here().machine(String::new())),
@@ -103,7 +113,7 @@ fn check(a: &CheckArgs) -> Result<()> {
             Err(why) => m.error = Some(why),
         }
     }
-    let findings = judge::all(&machines, &pairs, a.least);
+    let findings = judge::all(&machines, &pairs, &rings, a.least);
     let failed = findings.iter().filter(|f| f.fails).count();
     match a.json {
         true => table::print_json(&json!({
@@ -111,9 +121,10 @@ fn check(a: &CheckArgs) -> Result<()> {
             "least_percent": a.least,
             "machines": machines,
             "pairs": pairs,
+            "rings": rings,
             "findings": findings,
         })),
-        false => table::print(&shown::text(&machines, &pairs, &findings)),
+        false => table::print(&shown::text(&machines, &pairs, &rings, &findings)),
     }
     match failed {
         0 => Ok(()),
@@ -202,4 +213,30 @@ fn measured(known: &mut [Known], amount: Amount) -> Vec<Measured> {
         }
     }
     pairs
+}
+
+/// Has NCCL sum up bytes within each server that has several GPUs, and over one GPU of each server
+/// that has any. Those that others have are refused, which is said.
+fn rings(config: &Config, machines: &[Seen], bytes: u64, ms: u32) -> Vec<Ring> {
+    let amount = ring::Amount { bytes, ms };
+    let mut gpus = Vec::new();
+    for (server, status) in servers::ask(config, &[]) {
+        let devices = status.map(|s| s.devices).unwrap_or_default();
+        match devices.iter().filter(|d| d.device.api == "cuda").count() {
+            0 => {}
+            n => gpus.push((server, n)),
+        }
+    }
+    let several = gpus.iter().filter(|(_, n)| *n > 1);
+    let within = several.map(|(server, n)| ring::measure(config, &[server], *n, amount));
+    let mut rings: Vec<_> = within.collect();
+    if gpus.len() > 1 {
+        let all: Vec<_> = gpus.iter().map(|(server, _)| &**server).collect();
+        let mut ring = ring::measure(config, &all, all.len(), amount);
+        let rate = |s: &&str| machines.iter().find(|m| m.name == **s)?.port()?.rate;
+        let rates: Option<Vec<_>> = all.iter().map(rate).collect();
+        ring.line_gbps = rates.and_then(|r| r.into_iter().reduce(f64::min));
+        rings.push(ring);
+    }
+    rings
 }

@@ -2,6 +2,7 @@
 
 use super::judge::{Finding, Seen};
 use super::probe::Measured;
+use super::ring::Ring;
 use crate::table::{Column, Mood, Table};
 use busbar_control::fabric::{Device, Net, Port};
 use busbar_control::size;
@@ -10,10 +11,13 @@ use busbar_control::size;
 const UNTOLD: &str = "not readable";
 
 /// Everything.
-pub fn text(machines: &[Seen], pairs: &[Measured], findings: &[Finding]) -> String {
+pub fn text(machines: &[Seen], pairs: &[Measured], rings: &[Ring], findings: &[Finding]) -> String {
     let mut parts = vec![devices(machines)];
     if !pairs.is_empty() {
         parts.push(between(pairs));
+    }
+    if !rings.is_empty() {
+        parts.push(around(rings));
     }
     let mut last = String::new();
     for f in findings {
@@ -155,6 +159,44 @@ fn between(pairs: &[Measured]) -> String {
             Mood::Bad
         } else {
             Mood::Plain
+        };
+        table.row(row, mood);
+    }
+    table.text()
+}
+
+fn around(rings: &[Ring]) -> String {
+    let mut table = Table::new(&[
+        Column::text("NCCL OVER"),
+        Column::number("GPUS"),
+        Column::text("NET"),
+        Column::number("SIZE"),
+        Column::number("TIME"),
+        Column::number("BUS GBIT/S"),
+        Column::number("LINE GBIT/S"),
+        Column::number("%"),
+    ]);
+    for r in rings {
+        let or = |n: Option<f64>, show: fn(f64) -> String| n.map_or("-".into(), show);
+        let net = match r.network.as_str() {
+            "" => "-",
+            net => net,
+        };
+        let of_line = r.bus_gbps.zip(r.line_gbps).map(|(r, l)| 100.0 * r / l);
+        let row = [
+            r.names(),
+            r.servers.len().to_string(),
+            net.into(),
+            size::show(r.bytes),
+            or(r.time_us, |us| format!("{us:.0} us")),
+            or(r.bus_gbps, |n| format!("{n:.2}")),
+            or(r.line_gbps, |n| n.to_string()),
+            or(of_line, |n| format!("{n:.0}")),
+        ];
+        let mood = match (&r.why_not, &r.refused) {
+            (Some(_), _) => Mood::Bad,
+            (_, Some(_)) => Mood::Taken,
+            _ => Mood::Plain,
         };
         table.row(row, mood);
     }

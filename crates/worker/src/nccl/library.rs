@@ -189,8 +189,9 @@ fn open(path: Option<&str>) -> Result<Library, String> {
     let rc = unsafe { library.driver.ncclGetVersion(&mut library.version) };
     if rc != ncclSuccess || library.version < OLDEST {
         return Err(format!(
-            "the server's NCCL ({path}) is of version {}, and programs need {OLDEST} or newer: \
+            "NCCL of {} ({path}) is of version {}, and programs need {OLDEST} or newer: \
              `busbar serve --nccl-library PATH` names another",
+            here(),
             library.version
         ));
     }
@@ -199,9 +200,19 @@ fn open(path: Option<&str>) -> Result<Library, String> {
 
 fn lacking(why: impl std::fmt::Display) -> String {
     format!(
-        "the server has no NCCL ({why}): install it there (`pip install nvidia-nccl-cu13`), or say \
-         where it is with `busbar serve --nccl-library PATH`"
+        "{} has no NCCL ({why}): install it there (`pip install nvidia-nccl-cu13`), or say where \
+         it is with `busbar serve --nccl-library PATH`",
+        here()
     )
+}
+
+/// What to call this machine: of several servers it has to be said which one lacks something.
+fn here() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match host.trim() {
+        "" => "the server".into(),
+        host => format!("the server {host}"),
+    }
 }
 
 /// The library of this machine: a Python installation's, or else the one that the loader knows. A
