@@ -22,6 +22,11 @@ fn LaunchKept(place: u32, function: u32, stream: u32, grid: [u32; 3], block: [u3
 #[id(0x800b)] #[message] #[queued] #[family(launch)]
 fn LaunchAgain(place: u32, function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], shared: u32, flags: u32, attrs: Bytes);
 
+/// As `LaunchAgain`, once some words of four bytes have changed in that place: of each there is which
+/// one it is, as `u16`, and the new one, as `u32`.
+#[id(0x800c)] #[message] #[queued] #[family(launch)]
+fn LaunchChanged(place: u32, function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], shared: u32, flags: u32, attrs: Bytes, changes: Bytes);
+
 /// As `LaunchKernel`, where the driver may well refuse. In a graph, with the attribute that lets
 /// other kernels change the node, they know it by `node`, the driver's own name of it; else that is
 /// 0.

@@ -15,7 +15,8 @@ use busbar_channel::gate::LongWait;
 use busbar_channel::switches::Switch;
 use busbar_channel::{Bulk, Channel, Closed, Counters, Keeper, Lost, Mark, PEEK, Sink, Verdict};
 use busbar_control::hello::{
-    BUSY, Hello, Intent, KEPT_PARAMETERS, SHARED_MEMORY, SIDE_CONNECTION, Welcome,
+    BUSY, CHANGED_PARAMETERS, Hello, Intent, KEPT_PARAMETERS, SHARED_MEMORY, SIDE_CONNECTION,
+    Welcome,
 };
 use busbar_transport::Memory;
 use busbar_transport::{Connection, Dialer};
@@ -80,6 +81,8 @@ pub struct Session {
     pub linker: Option<Linker>,
     /// Whether the worker keeps parameters of launches.
     pub keeps: bool,
+    /// Whether it changes words of those.
+    pub changes: bool,
 }
 
 /// Writes which piece of the device's memory is wanted.
@@ -126,7 +129,8 @@ impl Session {
             hello.features.push(SIDE_CONNECTION.into());
         }
         if Switch::Repeat.on() {
-            hello.features.push(KEPT_PARAMETERS.into());
+            let both = [KEPT_PARAMETERS, CHANGED_PARAMETERS];
+            hello.features.extend(both.map(Into::into));
         }
         let mut hello = hello::introduce(config, server, hello).map_err(Failure::Unreachable)?;
         let way = rdma::Way::ask(&config.rdma, &mut hello);
@@ -192,6 +196,7 @@ impl Session {
         let calls = Arc::downgrade(&shared);
         channel.ask_if_owed(move || calls.upgrade().is_some_and(|s| s.calls.live() > 0));
         let stats = Stats::if_asked(op_name);
+        let able = |what| welcome.features.iter().any(|f| f == what);
         Ok(Self {
             op_name,
             channel,
@@ -199,7 +204,8 @@ impl Session {
             stats,
             stamp: AtomicU64::new(0),
             shared_bytes: AtomicU64::new(0),
-            keeps: welcome.features.iter().any(|f| f == KEPT_PARAMETERS),
+            keeps: able(KEPT_PARAMETERS),
+            changes: able(CHANGED_PARAMETERS),
             welcome,
             neighbour: None,
             linker: None,

@@ -22,6 +22,8 @@ pub const NEWS: &str = "news";
 pub const SIDE_CONNECTION: &str = "side-connection";
 /// The ability to keep parameters of launches.
 pub const KEPT_PARAMETERS: &str = "kept-parameters";
+/// The ability to change words of kept parameters.
+pub const CHANGED_PARAMETERS: &str = "changed-parameters";
 /// The ability to move a connection to a queue pair; in a welcome, that this begins behind it.
 pub const RDMA: &str = "rdma";
 /// Whoever asks for the status wants to know what sessions hold, too.

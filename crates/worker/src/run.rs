@@ -24,7 +24,8 @@ use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Keeper};
 use busbar_control::attach::{Attach, Hidden, Order, Report};
 use busbar_control::hello::{
-    Intent, KEPT_PARAMETERS, NEWS, RDMA, Refusal, Road, SHARED_MEMORY, SIDE_CONNECTION, Welcome,
+    CHANGED_PARAMETERS, Intent, KEPT_PARAMETERS, NEWS, RDMA, Refusal, Road, SHARED_MEMORY,
+    SIDE_CONNECTION, Welcome,
 };
 use busbar_transport::Connection;
 use busbar_transport::baton::Board;
@@ -600,8 +601,10 @@ fn first_welcome(attach: &Attach, conn: &dyn Connection, shared: Option<&Offers>
     if attach.hello.features.iter().any(|f| f == SIDE_CONNECTION) {
         welcome.features.push(SIDE_CONNECTION.into());
     }
-    if attach.hello.features.iter().any(|f| f == KEPT_PARAMETERS) {
-        welcome.features.push(KEPT_PARAMETERS.into());
+    for able in [KEPT_PARAMETERS, CHANGED_PARAMETERS] {
+        if attach.hello.features.iter().any(|f| f == able) {
+            welcome.features.push(able.into());
+        }
     }
     if let (Some([_, peer]), Some(offers)) = (conn.ends(), shared) {
         welcome.features.push(SHARED_MEMORY.into());

@@ -659,10 +659,12 @@ fn calls_of(word: &str, variables: &[(&str, &str)]) -> impl Fn(&str) -> u64 + us
 
 #[test]
 fn long_parameters_that_come_again_travel_once() {
-    for (value, again) in [("1", 4500..4900), ("0", 0..1)] {
+    for (value, again, changed) in [("1", 4740..4760, 390..400), ("0", 0..1, 0..1)] {
         let of = calls_of("repeats", &[("BUSBAR_REPEAT", value)]);
         assert!(again.contains(&of("LaunchAgain")), "{}", of("LaunchAgain"));
-        let all = of("LaunchKernel") + of("LaunchKept") + of("LaunchAgain");
+        let rest = of("LaunchChanged");
+        assert!(changed.contains(&rest), "{rest}");
+        let all = of("LaunchKernel") + of("LaunchKept") + of("LaunchAgain") + rest;
         assert_eq!(all, 2 * 200 * 14);
     }
 }

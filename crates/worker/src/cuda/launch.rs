@@ -5,6 +5,7 @@ use super::graph_host::attach;
 use super::prelude::*;
 use super::promised::Promised;
 use super::state::host_node::{HostNode, host_node};
+use super::state::repeats;
 use super::submit::{Launch, is_queued};
 use busbar_wire::promise::{MAYBE_CAPTURED, STREAM_CALLBACK};
 
@@ -83,6 +84,15 @@ pub fn launch_again(w: &mut Cuda, m: msg::LaunchAgain<'_>) -> Result<(), Fail> {
     let done = launch(w, &again, &mut Vec::new());
     w.kept_parameters.put_back(m.place, params);
     Ok(done?)
+}
+
+pub fn launch_changed(w: &mut Cuda, m: msg::LaunchChanged<'_>) -> Result<(), Fail> {
+    let mut params = w.kept_parameters.take(m.place)?;
+    let changed = repeats::change(&mut params, m.changes);
+    let again = as_launch!(m, &params);
+    let done = changed.map(|()| launch(w, &again, &mut Vec::new()));
+    w.kept_parameters.put_back(m.place, params);
+    Ok(done??)
 }
 
 pub fn launch_now(w: &mut Cuda, m: msg::LaunchNow<'_>) -> Result<msg::LaunchNowReply> {

@@ -90,8 +90,8 @@ pub fn put_scratch(mut scratch: Vec<u8>) {
     let _ = SCRATCH.try_with(|s| s.set(scratch));
 }
 
-/// How bytes of this thread's are sent to where such are kept.
-pub fn look(of: &'static Places, bytes: &[u8]) -> Sent {
+/// How bytes of this thread's are sent to where such are kept; see [`Repeats::look`].
+pub fn look(of: &'static Places, number: u32, bytes: &[u8], changes: Option<&mut Vec<u8>>) -> Sent {
     let look = |all: &RefCell<Vec<(*const Places, Option<Repeats>)>>| {
         let mut all = all.borrow_mut();
         let known = all.iter().position(|r| std::ptr::eq(r.0, of));
@@ -100,7 +100,7 @@ pub fn look(of: &'static Places, bytes: &[u8]) -> Sent {
             all.len() - 1
         });
         let repeats = all[known].1.as_mut();
-        repeats.map_or(Sent::Plain, |r| r.look(bytes))
+        repeats.map_or(Sent::Plain, |r| r.look(number, bytes, changes))
     };
     // A thread that ends may launch still.
     REPEATS.try_with(look).unwrap_or(Sent::Plain)

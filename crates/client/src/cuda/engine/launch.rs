@@ -349,8 +349,7 @@ fn queued(cx: Cx, sent: Result<(), Closed>) -> Result<u64> {
     Ok(0)
 }
 
-/// Queues a launch with long parameters, as a `LaunchKernel`, or as a `LaunchKept` or `LaunchAgain`
-/// where the worker is to keep them, or has them already.
+/// Queues a launch with long parameters, which the worker may have already, or is to keep.
 ///
 /// # Safety
 /// As for [`queue`].
@@ -360,21 +359,24 @@ unsafe fn queue_long(
     l: &Launch<'_>,
     params: &Params<'_>,
 ) -> Result<(), Closed> {
-    let mut packed = thread::take_scratch();
+    let session = &cx.client.session;
+    let (mut packed, mut changes) = (thread::take_scratch(), Vec::new());
     // SAFETY: passed on to the caller.
     unsafe { pack(f, params, &mut packed) };
-    let sent = thread::look(&cx.state().kept.parameters, &packed);
-    let (op, place) = match sent {
-        Sent::Plain => (op::LAUNCH_KERNEL, None),
-        Sent::Kept(place) => (op::LAUNCH_KEPT, Some(place)),
-        Sent::Again(place) => (op::LAUNCH_AGAIN, Some(place)),
+    let may_change = session.changes.then_some(&mut changes);
+    let kept = &cx.state().kept.parameters;
+    let (op, place, bytes) = match thread::look(kept, l.function, &packed, may_change) {
+        Sent::Plain => (op::LAUNCH_KERNEL, None, Some(&packed)),
+        Sent::Kept(place) => (op::LAUNCH_KEPT, Some(place), Some(&packed)),
+        Sent::Again(place) => (op::LAUNCH_AGAIN, Some(place), None),
+        Sent::Changed(place) => (op::LAUNCH_CHANGED, Some(place), Some(&changes)),
     };
-    let queued = cx.client.session.queue_raw(op, cx.scope, |out| {
+    let queued = session.queue_raw(op, cx.scope, |out| {
         out.extend_from_slice(place.map(u32::to_le_bytes).as_slice().as_flattened());
         l.write(out);
-        if !matches!(sent, Sent::Again(_)) {
-            out.extend_from_slice(&(packed.len() as u32).to_le_bytes());
-            out.extend_from_slice(&packed);
+        if let Some(bytes) = bytes {
+            out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            out.extend_from_slice(bytes);
         }
     });
     thread::put_scratch(packed);

@@ -190,8 +190,8 @@ pub fn again(cx: Cx, dst: u64, bytes: &[u8], stream: u32) -> Result<bool> {
     if !session.keeps || session.has_used_rdma() {
         return Ok(false);
     }
-    match thread::look(&cx.state().kept.copies, bytes) {
-        Sent::Plain => return Ok(false),
+    match thread::look(&cx.state().kept.copies, 0, bytes, None) {
+        Sent::Plain | Sent::Changed(_) => return Ok(false),
         Sent::Kept(place) => {
             let data = &[][..];
             let m = msg::CopyInKept {

@@ -20,7 +20,8 @@ struct Rule {
     each: u32,
     /// Bytes of all together.
     most: usize,
-    /// So many words stand for all bytes, until these have come twice; all words where it is 0.
+    /// So many words stand for all bytes, until these have come twice. Where it is 0, what is lasting
+    /// of all words does.
     sample: usize,
 }
 
@@ -34,6 +35,10 @@ const PARAMETERS: Rule = Rule {
     sample: 0,
 };
 
+/// A change of a word of parameters: which one it is, and the new one.
+const CHANGE: usize = 2 + WORD;
+const WORD: usize = 4;
+
 /// Bytes of page-locked memory that are copied to a device.
 const COPIES: Rule = Rule {
     least: 4097,
@@ -44,8 +49,8 @@ const COPIES: Rule = Rule {
     sample: 96,
 };
 
-/// Parameters that are shorter are sent each time.
-pub const LONG: u32 = 512;
+/// Parameters that are shorter are sent each time: they take no longer than a look at them.
+pub const LONG: u32 = 128;
 
 /// How often the same few words may turn out to stand for other bytes.
 const STRIKES: u32 = 3;
@@ -132,6 +137,8 @@ pub enum Sent {
     Kept(u32),
     /// By the place that they are kept in.
     Again(u32),
+    /// Likewise, with words that have changed there.
+    Changed(u32),
 }
 
 /// A thread's places.
@@ -167,9 +174,10 @@ impl Repeats {
         })
     }
 
-    /// How these bytes are sent. What comes for the second time is kept: most that comes once
-    /// never comes again.
-    pub fn look(&mut self, bytes: &[u8]) -> Sent {
+    /// How these bytes, of something with that number, are sent. What comes for the second time is
+    /// kept: most that comes once never comes again. With `changes`, what differs in a few words
+    /// from what is kept changes these, which are put there.
+    pub fn look(&mut self, of: u32, bytes: &[u8], changes: Option<&mut Vec<u8>>) -> Sent {
         let rule = self.of.rule;
         let n = bytes.len();
         if n < rule.least || n > rule.longest {
@@ -177,7 +185,7 @@ impl Repeats {
         }
         self.count += 1;
         let hash = match rule.sample {
-            0 => hash(bytes),
+            0 => hash(of, bytes),
             words => sample(bytes, words),
         };
         // Each has two places where it may be.
@@ -191,6 +199,13 @@ impl Repeats {
         if *p.bytes == *bytes {
             p.strikes = 0;
             return Sent::Again(self.first + i as u32);
+        }
+        if let Some(changes) = changes
+            && differences(&p.bytes, bytes, changes)
+        {
+            p.bytes.copy_from_slice(bytes);
+            p.strikes = 0;
+            return Sent::Changed(self.first + i as u32);
         }
         // What changes each time, but for the words that stand for it, is not worth a place.
         if !p.bytes.is_empty() {
@@ -233,24 +248,59 @@ fn sample(bytes: &[u8], words: usize) -> u64 {
     mix(each.fold(bytes.len() as u64, mix), ODD) | 1
 }
 
-/// A hash of all bytes. It decides nothing alone: what is sent by its place is compared.
-fn hash(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
+/// Writes which words have changed, if they are few enough to be worth it.
+fn differences(kept: &[u8], bytes: &[u8], changes: &mut Vec<u8>) -> bool {
+    let (before, rest) = kept.as_chunks::<WORD>();
+    let (now, tail) = bytes.as_chunks::<WORD>();
+    if kept.len() != bytes.len() || rest != tail {
+        return false;
+    }
+    let most = bytes.len() / 2;
+    for (i, (_, word)) in (0u16..)
+        .zip(before.iter().zip(now))
+        .filter(|(_, (b, n))| b != n)
+    {
+        if changes.len() + CHANGE > most {
+            return false;
+        }
+        changes.extend_from_slice(&i.to_le_bytes());
+        changes.extend_from_slice(word);
+    }
+    true
+}
+
+/// What parameters are known by, of a word of them: addresses, sizes and the like. Left out is what
+/// an optimizer changes at each step: floating-point numbers, of which each half of a word but for
+/// small whole numbers may be one.
+#[inline]
+fn lasting(word: [u8; 8]) -> u64 {
+    const LOW: u64 = u32::MAX as u64;
+    const SMALL: u64 = 1 << 23;
+    let word = u64::from_ne_bytes(word);
+    let (low, high) = (word & LOW, word >> 32);
+    let all = |yes: bool| u64::from(yes).wrapping_neg();
+    let is_address = all(high.wrapping_sub(1) < (1 << 16) - 1);
+    let small = all(low < SMALL) & LOW | all(high < SMALL) & !LOW;
+    word & (is_address | small)
+}
+
+/// A hash of the kernel, and of what lasts of its parameters. It decides nothing alone: what is
+/// sent by its place is compared.
+fn hash(of: u32, bytes: &[u8]) -> u64 {
+    let (words, _) = bytes.as_chunks::<8>();
     let (fours, left) = words.as_chunks::<4>();
     let [mut a, mut b, mut c, mut d] = [1u64, 2, 3, 4];
     for [e, f, g, h] in fours {
-        a = mix(a, u64::from_ne_bytes(*e));
-        b = mix(b, u64::from_ne_bytes(*f));
-        c = mix(c, u64::from_ne_bytes(*g));
-        d = mix(d, u64::from_ne_bytes(*h));
+        a = mix(a, lasting(*e));
+        b = mix(b, lasting(*f));
+        c = mix(c, lasting(*g));
+        d = mix(d, lasting(*h));
     }
     for w in left {
-        a = mix(a, u64::from_ne_bytes(*w));
+        a = mix(a, lasting(*w));
     }
-    for byte in rest {
-        b = mix(b, u64::from(*byte));
-    }
-    let all = [a, b, c, d].into_iter().fold(bytes.len() as u64, mix);
+    let start = bytes.len() as u64 | u64::from(of) << 32;
+    let all = [a, b, c, d].into_iter().fold(start, mix);
     // Not 0, which stands for nothing.
     mix(all, ODD) | 1
 }
@@ -265,34 +315,113 @@ mod tests {
         Box::leak(Box::new(Places::new(&PARAMETERS)))
     }
 
-    fn params(n: usize, seed: u64) -> Vec<u8> {
+    fn bytes(n: usize, seed: u64) -> Vec<u8> {
         (0..n).map(|i| (i as u64 * 31 + seed * 7) as u8).collect()
+    }
+
+    /// Parameters, of which the first word is an address.
+    fn params(n: usize, seed: u64) -> Vec<u8> {
+        let mut all = bytes(n, 0);
+        let at = 0x7f00_0000_0000 + seed * 512;
+        let first = n.min(8);
+        all[..first].copy_from_slice(&at.to_le_bytes()[..first]);
+        all
+    }
+
+    impl Repeats {
+        /// How parameters of one kernel are sent.
+        fn sent(&mut self, bytes: &[u8]) -> Sent {
+            self.look(3, bytes, Some(&mut Vec::new()))
+        }
+
+        /// How bytes that are copied are sent.
+        fn copied(&mut self, bytes: &[u8]) -> Sent {
+            self.look(0, bytes, None)
+        }
     }
 
     #[test]
     fn what_comes_again_is_sent_once_more_and_then_by_its_place() {
         let mut r = Repeats::new(places()).unwrap();
         let (a, b) = (params(4000, 1), params(4000, 2));
-        assert_eq!((r.look(&a), r.look(&b)), (Sent::Plain, Sent::Plain));
-        let Sent::Kept(first) = r.look(&a) else {
+        assert_eq!((r.sent(&a), r.sent(&b)), (Sent::Plain, Sent::Plain));
+        let Sent::Kept(first) = r.sent(&a) else {
             panic!("it has come twice")
         };
-        assert_eq!(r.look(&a), Sent::Again(first));
-        let Sent::Kept(other) = r.look(&b) else {
+        assert_eq!(r.sent(&a), Sent::Again(first));
+        let Sent::Kept(other) = r.sent(&b) else {
             panic!("so has this one")
         };
         assert_ne!(first, other);
-        assert_eq!(
-            (r.look(&b), r.look(&a)),
-            (Sent::Again(other), Sent::Again(first))
-        );
-        // Every byte counts, the last one, too, and so does the length.
-        for at in [0, 1999, 3999] {
-            let mut near = a.clone();
-            near[at] ^= 1;
-            assert_eq!(r.look(&near), Sent::Plain, "byte {at}");
+        let both = (r.sent(&b), r.sent(&a));
+        assert_eq!(both, (Sent::Again(other), Sent::Again(first)));
+        // Of another kernel, or of another length, they are others.
+        assert_eq!(r.look(4, &a, None), Sent::Plain);
+        assert_eq!(r.sent(&a[..3992]), Sent::Plain);
+    }
+
+    #[test]
+    fn every_byte_counts_and_words_that_change_are_sent() {
+        let mut r = Repeats::new(places()).unwrap();
+        let float = |x: f32| x.to_le_bytes();
+        let mut a = params(4002, 1);
+        a[100..4002].fill(0);
+        for word in a[100..4000].chunks_exact_mut(4) {
+            word.copy_from_slice(&float(0.25));
         }
-        assert_eq!(r.look(&a[..3999]), Sent::Plain);
+        r.sent(&a);
+        let Sent::Kept(place) = r.sent(&a) else {
+            panic!("it has come twice")
+        };
+        let mut worker = a.clone();
+        let mut changes = Vec::new();
+        for (from, to, sent) in [
+            (100, 104, Sent::Changed(place)),
+            (3996, 4000, Sent::Changed(place)),
+            (400, 1400, Sent::Changed(place)),
+            // More than is worth it, and what is behind the last word.
+            (400, 2400, Sent::Kept(place)),
+            (4000, 4002, Sent::Kept(place)),
+        ] {
+            for (i, byte) in a[from..to].iter_mut().enumerate() {
+                *byte ^= [1, 0, 0, 0][i % 4];
+            }
+            changes.clear();
+            assert_eq!(r.look(3, &a, Some(&mut changes)), sent, "{from} to {to}");
+            if let Sent::Changed(_) = sent {
+                assert_eq!(changes.len(), (to - from) / WORD * CHANGE);
+                for c in changes.as_chunks::<CHANGE>().0 {
+                    let at = WORD * usize::from(u16::from_le_bytes([c[0], c[1]]));
+                    worker[at..at + WORD].copy_from_slice(&c[2..]);
+                }
+            } else {
+                worker.copy_from_slice(&a);
+            }
+            assert!(worker == a, "{from} to {to}");
+            assert_eq!(r.sent(&a), Sent::Again(place));
+        }
+        // A worker that changes nothing is sent all of it.
+        a[100] ^= 1;
+        assert_eq!(r.look(3, &a, None), Sent::Kept(place));
+    }
+
+    #[test]
+    fn floating_point_numbers_do_not_last_and_all_else_does() {
+        let word = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
+        let float = |x: f32| x.to_bits();
+        for (given, lasts) in [
+            (word(7, 4096), word(7, 4096)),
+            (0x7f12_3456_7890, 0x7f12_3456_7890),
+            (0x3000_0000_0200, 0x3000_0000_0200),
+            (word(float(0.9), float(-1e-8)), 0),
+            (word(12, float(1.0)), 12),
+            (0.1f64.to_bits(), 0),
+            // Beside a small whole number it may be part of an address.
+            (word(float(0.9), 65), word(float(0.9), 65)),
+            (word(float(0.9), 1 << 17), word(0, 1 << 17)),
+        ] {
+            assert_eq!(lasting(given.to_ne_bytes()), lasts, "{given:x}");
+        }
     }
 
     #[test]
@@ -300,7 +429,7 @@ mod tests {
         let mut r = Repeats::new(places()).unwrap();
         for n in [0, 8, LONG as usize - 1, KEPT_BYTES as usize + 1] {
             for _ in 0..4 {
-                assert_eq!(r.look(&params(n, 3)), Sent::Plain, "{n} bytes");
+                assert_eq!(r.sent(&params(n, 3)), Sent::Plain, "{n} bytes");
             }
         }
     }
@@ -309,17 +438,16 @@ mod tests {
     fn what_never_comes_again_does_not_push_out_what_does() {
         let mut r = Repeats::new(places()).unwrap();
         let a = params(600, 1);
-        r.look(&a);
-        let kept = r.look(&a);
+        r.sent(&a);
+        let kept = r.sent(&a);
         let Sent::Kept(place) = kept else {
             panic!("{kept:?}")
         };
         for seed in 0..3 * u64::from(EACH) {
-            let mut once = params(600, 0);
-            once[..8].copy_from_slice(&seed.to_ne_bytes());
-            assert_eq!(r.look(&once), Sent::Plain);
+            let once = params(600, 2 + seed);
+            assert_eq!(r.sent(&once), Sent::Plain);
             if seed % 1000 == 0 {
-                assert_eq!(r.look(&a), Sent::Again(place));
+                assert_eq!(r.sent(&a), Sent::Again(place));
             }
         }
     }
@@ -332,8 +460,8 @@ mod tests {
         let a = params(1000, 5);
         let mut found = Vec::new();
         for r in &mut all {
-            r.look(&a);
-            match r.look(&a) {
+            r.sent(&a);
+            match r.sent(&a) {
                 Sent::Kept(place) if place < KEPT_PLACES => found.push(place),
                 other => panic!("{other:?}"),
             }
@@ -343,8 +471,8 @@ mod tests {
         // Who gets those of a thread that has ended knows nothing of what is kept there.
         drop(all.pop());
         let mut next = Repeats::new(of).unwrap();
-        assert_eq!(next.look(&a), Sent::Plain);
-        assert!(matches!(next.look(&a), Sent::Kept(_)));
+        assert_eq!(next.sent(&a), Sent::Plain);
+        assert!(matches!(next.sent(&a), Sent::Kept(_)));
     }
 
     #[test]
@@ -354,10 +482,9 @@ mod tests {
         let n = KEPT_BYTES as usize;
         let mut kept = 0;
         for seed in 0..2 * u64::from(KEPT_MOST / KEPT_BYTES) {
-            let mut one = params(n, 0);
-            one[..8].copy_from_slice(&seed.to_ne_bytes());
+            let one = params(n, seed);
             for _ in 0..2 {
-                kept += n * usize::from(matches!(r.look(&one), Sent::Kept(_)));
+                kept += n * usize::from(matches!(r.sent(&one), Sent::Kept(_)));
             }
         }
         assert_eq!(kept, of.kept.load(Ordering::Relaxed));
@@ -371,25 +498,25 @@ mod tests {
     fn of_bytes_that_are_copied_a_few_words_are_looked_at_first() {
         let of = Box::leak(Box::new(Places::new(&COPIES)));
         let mut r = Repeats::new(of).unwrap();
-        let a = params(100_000, 1);
-        assert_eq!(r.look(&a), Sent::Plain);
-        let Sent::Kept(place) = r.look(&a) else {
+        let a = bytes(100_000, 1);
+        assert_eq!(r.copied(&a), Sent::Plain);
+        let Sent::Kept(place) = r.copied(&a) else {
             panic!("it has come twice")
         };
-        assert_eq!(r.look(&a), Sent::Again(place));
+        assert_eq!(r.copied(&a), Sent::Again(place));
         // A byte that none of the words has, so that other bytes are taken for these: they are kept
         // in their stead, and never taken for them.
         let mut near = a.clone();
         near[321] ^= 1;
-        assert_eq!(r.look(&near), Sent::Kept(place));
-        assert_eq!(r.look(&near), Sent::Again(place));
+        assert_eq!(r.copied(&near), Sent::Kept(place));
+        assert_eq!(r.copied(&near), Sent::Again(place));
         // What changes so each time is soon sent each time.
         let changing = (0..20u8).map(|i| {
             near[321] = i;
-            r.look(&near)
+            r.copied(&near)
         });
         let kept = changing.filter(|s| matches!(s, Sent::Kept(_))).count();
         assert!(kept <= STRIKES as usize, "{kept}");
-        assert_eq!(r.look(&a[..4096]), Sent::Plain);
+        assert_eq!(r.copied(&a[..4096]), Sent::Plain);
     }
 }

@@ -259,6 +259,70 @@ impl<'a> Request<'a> for LaunchAgain<'a> {
     }
 }
 
+/// As `LaunchAgain`, once some words of four bytes have changed in that place: of each there is which
+/// one it is, as `u16`, and the new one, as `u32`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LaunchChanged<'a> {
+    pub place: u32,
+    pub function: u32,
+    pub stream: u32,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared: u32,
+    pub flags: u32,
+    pub attrs: &'a [u8],
+    pub changes: &'a [u8],
+}
+
+impl<'a> Message<'a> for LaunchChanged<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.place);
+        w.u32(self.function);
+        w.u32(self.stream);
+        for x in self.grid {
+            w.u32(x);
+        }
+        for x in self.block {
+            w.u32(x);
+        }
+        w.u32(self.shared);
+        w.u32(self.flags);
+        w.bytes(self.attrs);
+        w.bytes(self.changes);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            place: r.u32()?,
+            function: r.u32()?,
+            stream: r.u32()?,
+            grid: [r.u32()?, r.u32()?, r.u32()?],
+            block: [r.u32()?, r.u32()?, r.u32()?],
+            shared: r.u32()?,
+            flags: r.u32()?,
+            attrs: r.bytes()?,
+            changes: r.bytes()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for LaunchChanged<'a> {
+    const OP: u16 = op::LAUNCH_CHANGED;
+    const NAME: &'static str = "LaunchChanged";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn on_stream(&self) -> Option<u32> {
+        Some(self.stream)
+    }
+}
+
 /// As `LaunchKernel`, where the driver may well refuse. In a graph, with the attribute that lets
 /// other kernels change the node, they know it by `node`, the driver's own name of it; else that is
 /// 0.
@@ -2526,6 +2590,22 @@ mod tests {
         }
     }
 
+    impl Sample for LaunchChanged<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                place: g.u32(),
+                function: g.u32(),
+                stream: g.u32(),
+                grid: std::array::from_fn(|_| g.u32()),
+                block: std::array::from_fn(|_| g.u32()),
+                shared: g.u32(),
+                flags: g.u32(),
+                attrs: g.bytes(),
+                changes: g.bytes(),
+            }
+        }
+    }
+
     impl Sample for LaunchNow<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -3168,6 +3248,7 @@ mod tests {
         check::<LaunchKernel<'static>>(false);
         check::<LaunchKept<'static>>(false);
         check::<LaunchAgain<'static>>(false);
+        check::<LaunchChanged<'static>>(false);
         check::<LaunchNow<'static>>(false);
         check::<LaunchNowReply>(false);
         check::<HostFunction>(false);

@@ -238,6 +238,7 @@ pub mod op {
     pub const TIME_BETWEEN: u16 = 0x8009;
     pub const LAUNCH_KEPT: u16 = 0x800a;
     pub const LAUNCH_AGAIN: u16 = 0x800b;
+    pub const LAUNCH_CHANGED: u16 = 0x800c;
     pub const PRIMARY_RELEASE: u16 = 0x8011;
     pub const CONTEXT_CREATE: u16 = 0x8012;
     pub const CONTEXT_DESTROY: u16 = 0x8013;
@@ -656,6 +657,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::TIME_BETWEEN, "TimeBetween"),
     (op::LAUNCH_KEPT, "LaunchKept"),
     (op::LAUNCH_AGAIN, "LaunchAgain"),
+    (op::LAUNCH_CHANGED, "LaunchChanged"),
     (op::PRIMARY_RELEASE, "PrimaryRelease"),
     (op::CONTEXT_CREATE, "ContextCreate"),
     (op::CONTEXT_DESTROY, "ContextDestroy"),

@@ -50,6 +50,14 @@ pub(super) fn launch_again(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     w.answer(given)
 }
 
+pub(super) fn launch_changed(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LaunchChanged::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::launch::launch_changed(w, m);
+    w.answer(given)
+}
+
 pub(super) fn launch_now(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LaunchNow::decode(&mut r)?;

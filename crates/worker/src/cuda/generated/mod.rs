@@ -166,6 +166,7 @@ pub fn dispatch(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
         op::LAUNCH_KERNEL => messages::launch_kernel(w, body),
         op::LAUNCH_KEPT => messages::launch_kept(w, body),
         op::LAUNCH_AGAIN => messages::launch_again(w, body),
+        op::LAUNCH_CHANGED => messages::launch_changed(w, body),
         op::LAUNCH_NOW => messages::launch_now(w, body),
         op::HOST_FUNCTION => messages::host_function(w, body),
         op::REACHED => messages::reached(w, body),

@@ -12,10 +12,13 @@ use std::sync::Arc;
 const PLACE: WireError = WireError::BadValue("place of what is kept");
 const BYTES: WireError = WireError::BadValue("bytes of what is kept");
 
+const CHANGES: WireError = WireError::BadValue("changes of what is kept");
+
 /// Parameters of launches.
 #[derive(Default)]
 pub struct Parameters {
-    all: HashMap<u32, Box<[u8]>>,
+    /// By place; where there is nothing they are empty.
+    all: Vec<Box<[u8]>>,
     bytes: usize,
 }
 
@@ -25,25 +28,44 @@ impl Parameters {
         if place >= KEPT_PLACES || params.len() > KEPT_BYTES as usize {
             return Err(PLACE);
         }
-        let before = self.all.get(&place).map_or(0, |p| p.len());
+        let place = place as usize;
+        let before = self.all.get(place).map_or(0, |p| p.len());
         let bytes = self.bytes - before + params.len();
         if bytes > KEPT_MOST as usize {
             return Err(BYTES);
         }
-        self.all.insert(place, params.into());
+        if place >= self.all.len() {
+            self.all.resize_with(place + 1, Box::default);
+        }
+        self.all[place] = params.into();
         self.bytes = bytes;
         Ok(())
     }
 
     /// Takes them out for the length of a launch.
     pub fn take(&mut self, place: u32) -> Result<Box<[u8]>, WireError> {
-        self.all.get_mut(&place).map(std::mem::take).ok_or(PLACE)
+        let kept = self.all.get_mut(place as usize).map(std::mem::take);
+        kept.filter(|p| !p.is_empty()).ok_or(PLACE)
     }
 
     /// Puts them back.
     pub fn put_back(&mut self, place: u32, params: Box<[u8]>) {
-        self.all.insert(place, params);
+        self.all[place as usize] = params;
     }
+}
+
+/// Changes words of parameters, as `LaunchChanged` says them; all or none.
+pub fn change(params: &mut [u8], changes: &[u8]) -> Result<(), WireError> {
+    let (each, rest) = changes.as_chunks::<6>();
+    let (words, _) = params.as_chunks_mut::<4>();
+    let place = |c: &[u8; 6]| usize::from(u16::from_le_bytes([c[0], c[1]]));
+    if !rest.is_empty() || each.iter().any(|c| place(c) >= words.len()) {
+        return Err(CHANGES);
+    }
+    for c in each {
+        words[place(c)].copy_from_slice(&c[2..]);
+    }
+    Ok(())
 }
 
 /// Bytes in page-locked memory, of which any number of copies may still read, and how many.
@@ -101,6 +123,26 @@ mod tests {
         p.put(fit, &[0]).expect("there is room again");
         assert_eq!(p.put(KEPT_PLACES, &[0]), Err(PLACE));
         assert_eq!(p.put(0, &[0; KEPT_BYTES as usize + 1]), Err(PLACE));
+    }
+
+    #[test]
+    fn words_change_all_or_none_and_only_where_there_are_some() {
+        let mut params = [0, 1, 2, 3, 4, 5, 6, 7, 8];
+        let before = params;
+        for bad in [
+            &[0; 5][..],
+            &[0; 7],
+            &[2, 0, 9, 9, 9, 9],
+            &[0, 0, 9, 9, 9, 9, 2, 0, 9, 9, 9, 9],
+        ] {
+            assert_eq!(change(&mut params, bad), Err(CHANGES));
+            assert_eq!(params, before);
+        }
+        change(&mut params, &[]).expect("nothing changes");
+        assert_eq!(params, before);
+        let both = [1, 0, 11, 12, 13, 14, 0, 0, 21, 22, 23, 24];
+        change(&mut params, &both).expect("two words");
+        assert_eq!(params, [21, 22, 23, 24, 11, 12, 13, 14, 8]);
     }
 
     #[test]

@@ -43,24 +43,25 @@ pub fn own_streams(api: &Api) {
 }
 
 /// Launches whose long parameters come again and again, from two threads at once: each has what it
-/// gave, also where only a few bytes have changed.
+/// gave, also where only a few bytes have changed, as an optimizer's numbers do.
 pub fn repeats(api: &Api) {
     const LAST: usize = 1023;
     let ctx = api.made("cuCtxCreate_v2", &[0, 0]);
     let all = api.kernel("some");
+    // The same twelve at each round, one whose number changes, and one that comes only once.
+    let value_of = |of: u64, i: u64, round: u64| match i {
+        12 => u64::from((round as f32 + 1.5).to_bits()),
+        13 => round << 8 | of,
+        _ => i * 10 + of,
+    };
     let run = move |of: u64| {
         assert_eq!(api.call("cuCtxSetCurrent", &[ctx]), 0);
         let stream = api.made("cuStreamCreate", &[1]);
         let p = api.made("cuMemAlloc_v2", &[64 << 10]);
         let mut wrong = 0;
         for round in 0..200u64 {
-            // The same twelve at each round, but for one, and one that comes only once.
             for i in 0..14u64 {
-                let value = match i {
-                    12 => round,
-                    13 => round << 8 | of,
-                    _ => i * 10 + of,
-                };
+                let value = value_of(of, i, round);
                 let (at, value, n) = (p + i * 64, value as u32, 16u64);
                 let mut tail = [i as u8; 1024];
                 tail[LAST] = if i == 12 { round as u8 } else { 0 };
@@ -78,12 +79,7 @@ pub fn repeats(api: &Api) {
             assert_eq!(api.call("cuMemcpyDtoHAsync_v2", &args), 0);
             assert_eq!(api.call("cuStreamSynchronize", &[stream]), 0);
             for (i, got) in back.chunks(16).enumerate() {
-                let i = i as u64;
-                let want = match i {
-                    12 => round,
-                    13 => round << 8 | of,
-                    _ => i * 10 + of,
-                };
+                let want = value_of(of, i as u64, round);
                 wrong += got.iter().filter(|v| **v != want as u32).count();
             }
         }
