@@ -598,10 +598,7 @@ fn shares(a: &Attach) -> bool {
 /// memory over.
 fn first_welcome(attach: &Attach, conn: &dyn Connection, shared: Option<&Offers>) -> Welcome {
     let mut welcome = welcome(attach, 0);
-    if attach.hello.features.iter().any(|f| f == SIDE_CONNECTION) {
-        welcome.features.push(SIDE_CONNECTION.into());
-    }
-    for able in [KEPT_PARAMETERS, CHANGED_PARAMETERS] {
+    for able in [SIDE_CONNECTION, KEPT_PARAMETERS, CHANGED_PARAMETERS] {
         if attach.hello.features.iter().any(|f| f == able) {
             welcome.features.push(able.into());
         }

@@ -24,11 +24,11 @@ const LANES: usize = 4;
 /// Whether a record is a launch that nobody waits for: lanes are for these.
 #[inline]
 pub fn is_queued(h: &Header) -> bool {
-    let is_one = match h.op {
-        op::LAUNCH_KERNEL | op::LAUNCH_KEPT | op::LAUNCH_AGAIN | op::LAUNCH_CHANGED => true,
-        _ => false,
-    };
-    is_one && h.call == 0
+    use op::{LAUNCH_AGAIN, LAUNCH_CHANGED, LAUNCH_KEPT, LAUNCH_KERNEL};
+    matches!(
+        h.op,
+        LAUNCH_KERNEL | LAUNCH_KEPT | LAUNCH_AGAIN | LAUNCH_CHANGED
+    ) && h.call == 0
 }
 
 /// What a launch is, for the driver.

@@ -29,8 +29,8 @@ thread_local! {
     static ELSEWHERE: Cell<Option<(&'static Client, u64)>> = const { Cell::new(None) };
     /// Whether that one was begun again there.
     static AGAIN: Cell<bool> = const { Cell::new(false) };
-    /// Memory in which parameters are put together.
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    /// Memory in which parameters are put together, and changes of them.
+    static SCRATCH: Cell<Scratch> = const { Cell::new((Vec::new(), Vec::new())) };
     /// By client: what its worker keeps of this thread's, and of which kind; none where others have
     /// all places.
     static REPEATS: RefCell<Vec<(*const Places, Option<Repeats>)>> =
@@ -79,14 +79,18 @@ pub fn set_current(client: &'static Client, raw: u64) {
     let _ = CURRENT.try_with(|c| c.set(raw));
 }
 
-/// Empty memory for parameters, to be put back.
-pub fn take_scratch() -> Vec<u8> {
+/// Memory for parameters, and for changes of them.
+type Scratch = (Vec<u8>, Vec<u8>);
+
+/// Empty memory for both, to be put back.
+pub fn take_scratch() -> Scratch {
     SCRATCH.try_with(Cell::take).unwrap_or_default()
 }
 
 /// Puts that back.
-pub fn put_scratch(mut scratch: Vec<u8>) {
-    scratch.clear();
+pub fn put_scratch(mut scratch: Scratch) {
+    scratch.0.clear();
+    scratch.1.clear();
     let _ = SCRATCH.try_with(|s| s.set(scratch));
 }
 

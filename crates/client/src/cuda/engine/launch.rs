@@ -349,10 +349,13 @@ fn queued(cx: Cx, sent: Result<(), Closed>) -> Result<u64> {
     Ok(0)
 }
 
-/// Queues a launch with long parameters, which the worker may have already, or is to keep.
+/// Queues a launch with long parameters: as a `LaunchKernel`, as a `LaunchKept` if the worker is to
+/// keep them, or as a `LaunchAgain` or `LaunchChanged` if it has them, or nearly these. Apart, so
+/// that what is shorter takes a straight way.
 ///
 /// # Safety
 /// As for [`queue`].
+#[inline(never)]
 unsafe fn queue_long(
     cx: Cx,
     f: &Function,
@@ -360,7 +363,7 @@ unsafe fn queue_long(
     params: &Params<'_>,
 ) -> Result<(), Closed> {
     let session = &cx.client.session;
-    let (mut packed, mut changes) = (thread::take_scratch(), Vec::new());
+    let (mut packed, mut changes) = thread::take_scratch();
     // SAFETY: passed on to the caller.
     unsafe { pack(f, params, &mut packed) };
     let may_change = session.changes.then_some(&mut changes);
@@ -379,7 +382,7 @@ unsafe fn queue_long(
             out.extend_from_slice(bytes);
         }
     });
-    thread::put_scratch(packed);
+    thread::put_scratch((packed, changes));
     queued
 }
 

@@ -15,13 +15,15 @@ struct Rule {
     /// What is shorter or longer is sent each time.
     least: usize,
     longest: usize,
+    /// What is shorter is only known as the last of its kind.
+    own: usize,
     /// Places that there are, and that a thread has.
     places: u32,
     each: u32,
     /// Bytes of all together.
     most: usize,
-    /// So many words stand for all bytes, until these have come twice. Where it is 0, what is lasting
-    /// of all words does.
+    /// So many words stand for all bytes, until these have come twice. Where it is 0, what is
+    /// lasting of all words does.
     sample: usize,
 }
 
@@ -29,20 +31,21 @@ struct Rule {
 const PARAMETERS: Rule = Rule {
     least: LONG as usize,
     longest: KEPT_BYTES as usize,
+    own: 512,
     places: KEPT_PLACES,
     each: KEPT_PLACES / 8,
     most: KEPT_MOST as usize,
     sample: 0,
 };
 
-/// A change of a word of parameters: which one it is, and the new one.
-const CHANGE: usize = 2 + WORD;
+/// Bytes of a word of parameters that may change.
 const WORD: usize = 4;
 
 /// Bytes of page-locked memory that are copied to a device.
 const COPIES: Rule = Rule {
     least: 4097,
     longest: COPY_BYTES as usize,
+    own: 0,
     places: COPY_PLACES,
     each: COPY_PLACES / 8,
     most: COPY_MOST as usize,
@@ -50,7 +53,7 @@ const COPIES: Rule = Rule {
 };
 
 /// Parameters that are shorter are sent each time: they take no longer than a look at them.
-pub const LONG: u32 = 128;
+pub const LONG: u32 = 192;
 
 /// How often the same few words may turn out to stand for other bytes.
 const STRIKES: u32 = 3;
@@ -176,7 +179,8 @@ impl Repeats {
 
     /// How these bytes, of something with that number, are sent. What comes for the second time is
     /// kept: most that comes once never comes again. With `changes`, what differs in a few words
-    /// from what is kept changes these, which are put there.
+    /// from what is kept changes these, which are put there: from what is known by the same, or
+    /// else from what the last of that number and length was.
     pub fn look(&mut self, of: u32, bytes: &[u8], changes: Option<&mut Vec<u8>>) -> Sent {
         let rule = self.of.rule;
         let n = bytes.len();
@@ -184,38 +188,59 @@ impl Repeats {
             return Sent::Plain;
         }
         self.count += 1;
-        let hash = match rule.sample {
-            0 => hash(of, bytes),
-            words => sample(bytes, words),
-        };
+        if n >= rule.own {
+            let key = match rule.sample {
+                0 => hash(of, bytes),
+                words => sample(bytes, words),
+            };
+            if let Some(i) = self.known(key) {
+                return self.sent(i, bytes, changes);
+            }
+        }
+        if changes.is_some()
+            && let Some(i) = self.known(last_of(of, n))
+        {
+            return self.sent(i, bytes, changes);
+        }
+        Sent::Plain
+    }
+
+    /// Where that is which has this hash. What has none yet is noted.
+    fn known(&mut self, hash: u64) -> Option<usize> {
         // Each has two places where it may be.
-        let at = (hash >> 32) as usize % (rule.each as usize / 2) * 2;
-        let Some(i) = (at..at + 2).find(|i| self.places[*i].hash == hash) else {
+        let at = (hash >> 32) as usize % (self.of.rule.each as usize / 2) * 2;
+        let found = (at..at + 2).find(|i| self.places[*i].hash == hash);
+        if found.is_none() {
             self.note(at, hash);
-            return Sent::Plain;
-        };
+        }
+        found
+    }
+
+    /// How bytes are sent that may be what is kept there.
+    fn sent(&mut self, i: usize, bytes: &[u8], changes: Option<&mut Vec<u8>>) -> Sent {
+        let place = self.first + i as u32;
         let p = &mut self.places[i];
         p.used = self.count;
         if *p.bytes == *bytes {
             p.strikes = 0;
-            return Sent::Again(self.first + i as u32);
+            return Sent::Again(place);
         }
         if let Some(changes) = changes
             && differences(&p.bytes, bytes, changes)
         {
             p.bytes.copy_from_slice(bytes);
             p.strikes = 0;
-            return Sent::Changed(self.first + i as u32);
+            return Sent::Changed(place);
         }
         // What changes each time, but for the words that stand for it, is not worth a place.
         if !p.bytes.is_empty() {
             p.strikes += 1;
         }
-        if p.strikes > STRIKES || !self.of.grow(n, p.held) {
+        if p.strikes > STRIKES || !self.of.grow(bytes.len(), p.held) {
             return Sent::Plain;
         }
-        (p.bytes, p.held) = (bytes.into(), n);
-        Sent::Kept(self.first + i as u32)
+        (p.bytes, p.held) = (bytes.into(), bytes.len());
+        Sent::Kept(place)
     }
 
     /// Notes what came for the first time, where nothing is kept that came lately.
@@ -248,25 +273,46 @@ fn sample(bytes: &[u8], words: usize) -> u64 {
     mix(each.fold(bytes.len() as u64, mix), ODD) | 1
 }
 
+/// What the last parameters of a kernel are known by, that have this length.
+fn last_of(of: u32, len: usize) -> u64 {
+    mix(mix(!0, u64::from(of) << 32 | len as u64), ODD) | 1
+}
+
 /// Writes which words have changed, if they are few enough to be worth it.
 fn differences(kept: &[u8], bytes: &[u8], changes: &mut Vec<u8>) -> bool {
-    let (before, rest) = kept.as_chunks::<WORD>();
-    let (now, tail) = bytes.as_chunks::<WORD>();
-    if kept.len() != bytes.len() || rest != tail {
+    if kept.len() != bytes.len() {
         return false;
     }
     let most = bytes.len() / 2;
-    for (i, (_, word)) in (0u16..)
+    let (before, rest) = kept.as_chunks::<8>();
+    let (now, tail) = bytes.as_chunks::<8>();
+    // Two words at a time, which mostly are the same.
+    for (i, pair) in before
+        .iter()
+        .zip(now)
+        .enumerate()
+        .filter(|(_, (b, n))| b != n)
+    {
+        words(2 * i, pair.0, pair.1, changes);
+        if changes.len() > most {
+            return false;
+        }
+    }
+    words(2 * now.len(), rest, tail, changes) && changes.len() <= most
+}
+
+/// Likewise of some words, of which the first is that one; false if anything behind them differs.
+fn words(first: usize, before: &[u8], now: &[u8], changes: &mut Vec<u8>) -> bool {
+    let (before, rest) = before.as_chunks::<WORD>();
+    let (now, tail) = now.as_chunks::<WORD>();
+    for (i, (_, word)) in (first..)
         .zip(before.iter().zip(now))
         .filter(|(_, (b, n))| b != n)
     {
-        if changes.len() + CHANGE > most {
-            return false;
-        }
-        changes.extend_from_slice(&i.to_le_bytes());
+        changes.extend_from_slice(&(i as u16).to_le_bytes());
         changes.extend_from_slice(word);
     }
-    true
+    rest == tail
 }
 
 /// What parameters are known by, of a word of them: addresses, sizes and the like. Left out is what
@@ -310,6 +356,8 @@ mod tests {
     use super::*;
 
     const EACH: u32 = PARAMETERS.each;
+    /// Bytes of a change: which word it is, and the new one.
+    const CHANGE: usize = 2 + WORD;
 
     fn places() -> &'static Places {
         Box::leak(Box::new(Places::new(&PARAMETERS)))
@@ -329,9 +377,9 @@ mod tests {
     }
 
     impl Repeats {
-        /// How parameters of one kernel are sent.
-        fn sent(&mut self, bytes: &[u8]) -> Sent {
-            self.look(3, bytes, Some(&mut Vec::new()))
+        /// How parameters of one kernel are sent to a worker that changes none.
+        fn given(&mut self, bytes: &[u8]) -> Sent {
+            self.look(3, bytes, None)
         }
 
         /// How bytes that are copied are sent.
@@ -344,44 +392,82 @@ mod tests {
     fn what_comes_again_is_sent_once_more_and_then_by_its_place() {
         let mut r = Repeats::new(places()).unwrap();
         let (a, b) = (params(4000, 1), params(4000, 2));
-        assert_eq!((r.sent(&a), r.sent(&b)), (Sent::Plain, Sent::Plain));
-        let Sent::Kept(first) = r.sent(&a) else {
+        assert_eq!((r.given(&a), r.given(&b)), (Sent::Plain, Sent::Plain));
+        let Sent::Kept(first) = r.given(&a) else {
             panic!("it has come twice")
         };
-        assert_eq!(r.sent(&a), Sent::Again(first));
-        let Sent::Kept(other) = r.sent(&b) else {
+        assert_eq!(r.given(&a), Sent::Again(first));
+        let Sent::Kept(other) = r.given(&b) else {
             panic!("so has this one")
         };
         assert_ne!(first, other);
-        let both = (r.sent(&b), r.sent(&a));
+        let both = (r.given(&b), r.given(&a));
         assert_eq!(both, (Sent::Again(other), Sent::Again(first)));
         // Of another kernel, or of another length, they are others.
         assert_eq!(r.look(4, &a, None), Sent::Plain);
-        assert_eq!(r.sent(&a[..3992]), Sent::Plain);
+        assert_eq!(r.given(&a[..3992]), Sent::Plain);
+    }
+
+    #[test]
+    fn short_ones_change_the_last_of_their_kernel_or_are_it_again() {
+        let mut r = Repeats::new(places()).unwrap();
+        let mut sent = |seed| r.look(3, &params(200, seed), Some(&mut Vec::new()));
+        assert_eq!(sent(0), Sent::Plain);
+        let Sent::Kept(place) = sent(0) else {
+            panic!("it has come twice")
+        };
+        let then = [sent(0), sent(1), sent(0), sent(0)];
+        let (again, changed) = (Sent::Again(place), Sent::Changed(place));
+        assert_eq!(then, [again, changed, changed, again]);
+        // To a worker that changes nothing they are sent each time.
+        assert_eq!(r.look(3, &params(200, 0), None), Sent::Plain);
+    }
+
+    #[test]
+    fn what_does_not_come_again_changes_the_last_of_its_kernel() {
+        let mut r = Repeats::new(places()).unwrap();
+        let mut sent = |of, seed| {
+            let mut changes = Vec::new();
+            let sent = r.look(of, &params(600, seed), Some(&mut changes));
+            (sent, changes.len())
+        };
+        assert_eq!(sent(3, 0), (Sent::Plain, 0));
+        let (Sent::Kept(last), 0) = sent(3, 1) else {
+            panic!("another one has come")
+        };
+        assert_eq!(sent(4, 2), (Sent::Plain, 0), "of another kernel");
+        // Half of an address.
+        assert_eq!(sent(3, 3), (Sent::Changed(last), CHANGE));
+        let (Sent::Kept(own), 0) = sent(3, 1) else {
+            panic!("it has come twice")
+        };
+        assert_ne!(own, last);
+        assert_eq!(sent(3, 1), (Sent::Again(own), 0));
+        assert_eq!(sent(3, 4), (Sent::Changed(last), CHANGE));
     }
 
     #[test]
     fn every_byte_counts_and_words_that_change_are_sent() {
         let mut r = Repeats::new(places()).unwrap();
         let float = |x: f32| x.to_le_bytes();
-        let mut a = params(4002, 1);
-        a[100..4002].fill(0);
-        for word in a[100..4000].chunks_exact_mut(4) {
+        let mut a = params(4005, 1);
+        a[100..].fill(0);
+        for word in a[100..4004].chunks_exact_mut(4) {
             word.copy_from_slice(&float(0.25));
         }
-        r.sent(&a);
-        let Sent::Kept(place) = r.sent(&a) else {
+        r.given(&a);
+        let Sent::Kept(place) = r.given(&a) else {
             panic!("it has come twice")
         };
         let mut worker = a.clone();
         let mut changes = Vec::new();
         for (from, to, sent) in [
             (100, 104, Sent::Changed(place)),
-            (3996, 4000, Sent::Changed(place)),
+            (3992, 4004, Sent::Changed(place)),
             (400, 1400, Sent::Changed(place)),
             // More than is worth it, and what is behind the last word.
             (400, 2400, Sent::Kept(place)),
-            (4000, 4002, Sent::Kept(place)),
+            (4004, 4005, Sent::Kept(place)),
         ] {
             for (i, byte) in a[from..to].iter_mut().enumerate() {
                 *byte ^= [1, 0, 0, 0][i % 4];
@@ -398,7 +484,7 @@ mod tests {
                 worker.copy_from_slice(&a);
             }
             assert!(worker == a, "{from} to {to}");
-            assert_eq!(r.sent(&a), Sent::Again(place));
+            assert_eq!(r.given(&a), Sent::Again(place));
         }
         // A worker that changes nothing is sent all of it.
         a[100] ^= 1;
@@ -429,7 +515,7 @@ mod tests {
         let mut r = Repeats::new(places()).unwrap();
         for n in [0, 8, LONG as usize - 1, KEPT_BYTES as usize + 1] {
             for _ in 0..4 {
-                assert_eq!(r.sent(&params(n, 3)), Sent::Plain, "{n} bytes");
+                assert_eq!(r.given(&params(n, 3)), Sent::Plain, "{n} bytes");
             }
         }
     }
@@ -438,16 +524,16 @@ mod tests {
     fn what_never_comes_again_does_not_push_out_what_does() {
         let mut r = Repeats::new(places()).unwrap();
         let a = params(600, 1);
-        r.sent(&a);
-        let kept = r.sent(&a);
+        r.given(&a);
+        let kept = r.given(&a);
         let Sent::Kept(place) = kept else {
             panic!("{kept:?}")
         };
         for seed in 0..3 * u64::from(EACH) {
             let once = params(600, 2 + seed);
-            assert_eq!(r.sent(&once), Sent::Plain);
+            assert_eq!(r.given(&once), Sent::Plain);
             if seed % 1000 == 0 {
-                assert_eq!(r.sent(&a), Sent::Again(place));
+                assert_eq!(r.given(&a), Sent::Again(place));
             }
         }
     }
@@ -460,8 +546,8 @@ mod tests {
         let a = params(1000, 5);
         let mut found = Vec::new();
         for r in &mut all {
-            r.sent(&a);
-            match r.sent(&a) {
+            r.given(&a);
+            match r.given(&a) {
                 Sent::Kept(place) if place < KEPT_PLACES => found.push(place),
                 other => panic!("{other:?}"),
             }
@@ -471,8 +557,8 @@ mod tests {
         // Who gets those of a thread that has ended knows nothing of what is kept there.
         drop(all.pop());
         let mut next = Repeats::new(of).unwrap();
-        assert_eq!(next.sent(&a), Sent::Plain);
-        assert!(matches!(next.sent(&a), Sent::Kept(_)));
+        assert_eq!(next.given(&a), Sent::Plain);
+        assert!(matches!(next.given(&a), Sent::Kept(_)));
     }
 
     #[test]
@@ -484,7 +570,7 @@ mod tests {
         for seed in 0..2 * u64::from(KEPT_MOST / KEPT_BYTES) {
             let one = params(n, seed);
             for _ in 0..2 {
-                kept += n * usize::from(matches!(r.sent(&one), Sent::Kept(_)));
+                kept += n * usize::from(matches!(r.given(&one), Sent::Kept(_)));
             }
         }
         assert_eq!(kept, of.kept.load(Ordering::Relaxed));
