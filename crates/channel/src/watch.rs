@@ -73,9 +73,9 @@ impl Cores {
         })
     }
 
-    /// Now. Whatever happened at 0 is long ago.
-    fn now_ms(&self) -> u64 {
-        self.epoch.elapsed().as_millis() as u64 + Self::LASTS_MS
+    /// A time. Whatever happened at 0 is long ago.
+    fn ms(&self, now: Instant) -> u64 {
+        now.duration_since(self.epoch).as_millis() as u64 + Self::LASTS_MS
     }
 
     fn running(&self, now: u64) -> u32 {
@@ -90,7 +90,7 @@ impl Cores {
     }
 
     fn spare(&self) -> bool {
-        let now = self.now_ms();
+        let now = self.ms(Instant::now());
         let hurry = now - self.hurried.load(Ordering::Relaxed).min(now) < Self::LASTS_MS;
         self.running(now) <= taken(self.all, hurry)
     }
@@ -182,15 +182,19 @@ impl Watch {
     /// Somebody begins to wait, or has what it waited for; or a long frame has gone by, behind
     /// which the next one is likely to be.
     pub(crate) fn hurry(&self) {
-        let cores = Cores::get();
-        cores.hurried.store(cores.now_ms(), Ordering::Relaxed);
-        self.touch();
+        let (cores, now) = (Cores::get(), Instant::now());
+        cores.hurried.store(cores.ms(now), Ordering::Relaxed);
+        self.touched(now);
     }
 
     /// Something happened.
     pub(crate) fn touch(&self) {
-        let now = self.now().as_nanos() as u64;
-        self.active.store(now, Ordering::Relaxed);
+        self.touched(Instant::now());
+    }
+
+    fn touched(&self, now: Instant) {
+        let since = now.duration_since(self.epoch).as_nanos() as u64;
+        self.active.store(since, Ordering::Relaxed);
     }
 
     /// Wakes the receiving thread if it sleeps. False where threads do not stay awake anyway.
