@@ -5,8 +5,10 @@ use crate::library::Library;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::ffi::c_void;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long all of it may take.
@@ -135,26 +137,46 @@ fn child(server: &str, library: &Path, to: Option<usize>) -> Result<(Vec<u8>, St
     Ok((out.stdout, log))
 }
 
-/// Runs a command that prints little; `None` if it does not end in that time.
+/// Runs a command, and hears what it prints; `None` if it does not end in that time.
 pub fn ended(c: &mut Command, most: Duration) -> Result<Option<Output>> {
     c.stdin(Stdio::null());
     let mut child = c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (out, err) = (hear(child.stdout.take()), hear(child.stderr.take()));
     let end = Instant::now() + most;
-    while child.try_wait()?.is_none() {
-        if Instant::now() > end {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break status,
+            None if Instant::now() > end => {
+                child.kill()?;
+                child.wait()?;
+                return Ok(None);
+            }
+            None => std::thread::sleep(Duration::from_millis(10)),
         }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Ok(Some(child.wait_with_output()?))
+    };
+    Ok(Some(Output {
+        status,
+        stdout: out.join().unwrap_or_default(),
+        stderr: err.join().unwrap_or_default(),
+    }))
 }
 
-/// What a command has said last of why it fails.
+/// Reads all of a pipe, whose writer would wait once it is full.
+fn hear(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut all = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut all);
+        }
+        all
+    })
+}
+
+/// What a command of ours has said last of why it fails; libraries may say things behind it.
 pub fn last_words(out: &Output) -> String {
     let said = String::from_utf8_lossy(&out.stderr);
-    let last = said.lines().rfind(|l| !l.trim().is_empty());
+    let ours = said.lines().rfind(|l| l.starts_with("busbar: "));
+    let last = ours.or_else(|| said.lines().rfind(|l| !l.trim().is_empty()));
     last.unwrap_or("nothing is said of why").to_string()
 }
 

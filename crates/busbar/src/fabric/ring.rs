@@ -29,6 +29,8 @@ const COLD: u32 = 3;
 const ROUNDS: u32 = 10_000;
 /// What the job says once its ranks are started; what fails before that was refused.
 const BEGUN: &str = "begun";
+/// What a line of a rank's begins with, as NCCL says things on the same output (NCCL_DEBUG).
+const MARK: &str = "ring: ";
 
 /// Flags of the processes that reduce bytes. Not for people.
 #[derive(clap::Args)]
@@ -136,7 +138,16 @@ fn job(config: &Config, servers: &[&str], gpus: usize, amount: Amount) -> Result
     let job = format!("fabric-check-{}", std::process::id());
     let gpus = gpus.to_string();
     let mut c = Command::new(&ourselves);
-    c.args(["run", "--spread", "--job", &job, "-n", &gpus, "--"]);
+    c.args([
+        "run",
+        "--nccl=on",
+        "--spread",
+        "--job",
+        &job,
+        "-n",
+        &gpus,
+        "--",
+    ]);
     c.arg(&ourselves).args(["ring", "--job", &job]);
     c.args(["--ranks", &gpus, "--bytes", &amount.bytes.to_string()]);
     c.args(["--ms", &amount.ms.to_string()]);
@@ -147,12 +158,17 @@ fn job(config: &Config, servers: &[&str], gpus: usize, amount: Amount) -> Result
         "LD_PRELOAD",
         "BUSBAR_LEASE",
         "BUSBAR_PARTS",
+        "BUSBAR_MEMORY",
+        "BUSBAR_SHARE",
     ] {
         c.env_remove(other);
     }
     let Some(out) = ended(&mut c, MOST)? else {
         bail!("it has no end: NCCL waits for a rank that it does not reach");
     };
+    if std::env::var_os("NCCL_DEBUG").is_some() {
+        std::io::stderr().write_all(&out.stderr)?;
+    }
     let said = String::from_utf8_lossy(&out.stdout);
     let (begun, rest) = said.split_once('\n').unwrap_or((&said, ""));
     let ring = match out.status.success() {
@@ -176,8 +192,8 @@ pub fn run(a: &Args) -> Result<()> {
 /// The ranks, as the process that has started them sees them.
 struct Ranks {
     all: Vec<Child>,
-    /// Lines that they say; an empty one at a rank's end.
-    says: Receiver<(usize, String)>,
+    /// Lines that they say; none at a rank's end.
+    says: Receiver<Option<String>>,
 }
 
 impl Ranks {
@@ -187,12 +203,15 @@ impl Ranks {
         for rank in 0..a.ranks {
             let mut child = command(a, rank)?.spawn()?;
             let out = child.stdout.take().context("a rank has no output")?;
-            let (say, number) = (say.clone(), rank as usize);
+            let say = say.clone();
             std::thread::spawn(move || {
-                let lines = BufReader::new(out).lines().map_while(Result::ok);
-                for line in lines.chain([String::new()]) {
-                    let _ = say.send((number, line));
+                for line in BufReader::new(out).lines().map_while(Result::ok) {
+                    match line.strip_prefix(MARK) {
+                        Some(line) => drop(say.send(Some(line.into()))),
+                        None => eprintln!("{line}"),
+                    }
                 }
+                let _ = say.send(None);
             });
             all.push(child);
         }
@@ -201,11 +220,9 @@ impl Ranks {
 
     /// The next line of any rank. None may end before it is told to.
     fn next(&self) -> Result<String> {
-        match self.says.recv()? {
-            // It has said why itself, on the stderr that all have, and nothing goes on without it.
-            (_, line) if line.is_empty() => std::process::exit(1),
-            (_, line) => Ok(line),
-        }
+        // It has said why itself, on the stderr that all have, and nothing goes on without it.
+        let ended = || std::process::exit(1);
+        Ok(self.says.recv()?.unwrap_or_else(ended))
     }
 
     fn hear(&mut self, line: &str) -> Result<()> {
@@ -377,7 +394,7 @@ fn rank(a: &Args, rank: u32) -> Result<()> {
         let mut name = Name([0; 128]);
         if rank == 0 {
             done("ncclGetUniqueId", name_of(&raw mut name))?;
-            println!("{}", name.shown());
+            println!("{MARK}{}", name.shown());
         } else {
             let mut line = String::new();
             std::io::stdin().read_line(&mut line)?;
@@ -413,7 +430,7 @@ fn rank(a: &Args, rank: u32) -> Result<()> {
         done("cuMemcpyDtoH", down(sums.as_mut_ptr().cast(), to, bytes))?;
         let wrong = sums.iter().filter(|s| **s != a.ranks as f32).count() as u64;
         let ns = time.as_nanos() as u64;
-        println!("{}", serde_json::to_string(&Ran { ns, wrong })?);
+        println!("{MARK}{}", serde_json::to_string(&Ran { ns, wrong })?);
         // Until everybody has been asked for.
         let _ = std::io::stdin().read_line(&mut String::new());
         done("ncclCommDestroy", leave(comm))
