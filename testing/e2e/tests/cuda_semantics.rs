@@ -1,10 +1,12 @@
 //! Mistakes, errors and what works after them: the same through a server as on the driver itself.
 
-use busbar_e2e::program::{finished, native, printed, remote, stats};
+use busbar_e2e::program::{Running, finished, native, printed, remote, remote_at, stats};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::over_verbs;
+use busbar_relay::{LinkSpec, Relay};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::time::Duration;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_semantics_program");
 
@@ -667,6 +669,28 @@ fn long_parameters_that_come_again_travel_once() {
         let all = of("LaunchKernel") + of("LaunchKept") + of("LaunchAgain") + rest;
         assert_eq!(all, 2 * 200 * 14);
     }
+}
+
+#[test]
+fn parameters_that_change_are_right_where_connections_are_lost_meanwhile() {
+    let server = Server::start();
+    let link = LinkSpec {
+        delay_ns: 300_000,
+        ..LinkSpec::default()
+    };
+    let options = busbar_relay::Options::new("127.0.0.1:0", &server.address, link);
+    let relay = Relay::start(options).expect("the relay starts");
+    let mut c = remote_at(&relay.address().to_string(), Path::new(PROGRAM));
+    let c = c.arg("repeats").env("BUSBAR_SHM", "0");
+    let program = Running::start(c.env("BUSBAR_RDMA", "off"));
+    server.wait_for_sessions(1);
+    // A cut finds records on their way, executed and not.
+    for _ in 0..8 {
+        std::thread::sleep(Duration::from_millis(120));
+        relay.cut(Duration::from_millis(10));
+    }
+    let (said, status) = program.finish();
+    assert!(status.success() && said.contains("wrong: [0, 0]"), "{said}");
 }
 
 #[test]
