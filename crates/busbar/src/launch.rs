@@ -89,15 +89,7 @@ fn stay(path: &Path, c: &mut Command, signals: Signals, reserved: Reserved) -> R
         at, conns, news, ..
     } = reserved;
     // The lease ends with this process, so the program is told when this process is killed.
-    // SAFETY: prctl is safe between fork and exec.
-    unsafe {
-        c.pre_exec(
-            || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
-                0 => Ok(()),
-                _ => Err(std::io::Error::last_os_error()),
-            },
-        );
-    }
+    program::told_of_our_end(c, libc::SIGTERM);
     let started = signals.start(c);
     let mut child = started.map_err(|e| program::not_started(path, &e))?;
     job::watch(&at, conns.clone(), news);

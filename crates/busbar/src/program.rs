@@ -5,13 +5,24 @@ use anyhow::Result;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 
 /// Exit status when a program cannot be run, and when there is none of that name, as a shell's.
 const UNFIT: i32 = 126;
 const NOT_FOUND: i32 = 127;
+
+/// Has a program get a signal when the thread that starts it ends, also if that is killed.
+pub fn told_of_our_end(c: &mut Command, signal: i32) {
+    // SAFETY: prctl is safe between fork and exec.
+    unsafe {
+        c.pre_exec(move || match libc::prctl(libc::PR_SET_PDEATHSIG, signal) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+}
 
 /// Why a program is not run, and the exit status that says so.
 #[derive(Debug)]

@@ -340,19 +340,21 @@ fn pair(p: &Measured, least: f64, notes: &mut Notes<'_>) {
         notes.add(true, what, &todo);
     }
     for (kind, rate) in [("writes", p.write_gbps), ("reads", p.read_gbps)] {
-        if let (Some(rate), Some(line)) = (rate, p.line_gbps)
-            && rate < line * least / 100.0
-        {
-            let what = format!(
-                "{kind} do {rate:.2} Gb/s, which is {:.0} % of {line} Gb/s, and {least} % are \
-                 expected",
-                100.0 * rate / line
-            );
+        if let Some(slow) = slow(rate, p.line_gbps, least) {
             let todo = "look for a slot with too few lanes of PCIe, for other traffic, and for a \
                         card on another socket than its memory";
-            notes.add(true, what, todo);
+            notes.add(true, format!("{kind} do {slow}"), todo);
         }
     }
+}
+
+/// A rate in words, if it is below so many hundredths of the line rate.
+fn slow(rate: Option<f64>, line: Option<f64>, least: f64) -> Option<String> {
+    let (rate, line) = rate.zip(line).filter(|(r, l)| *r < l * least / 100.0)?;
+    Some(format!(
+        "{rate:.2} Gb/s, which is {:.0} % of {line} Gb/s, and {least} % are expected",
+        100.0 * rate / line
+    ))
 }
 
 fn ring(r: &Ring, least: f64, notes: &mut Notes<'_>) {
@@ -372,23 +374,17 @@ fn ring(r: &Ring, least: f64, notes: &mut Notes<'_>) {
                     (`nvidia-smi -q` shows errors of memory and of NVLink)";
         notes.add(true, what, todo);
     }
-    let Some(line) = r.line_gbps else { return };
-    if r.network == "socket" {
+    if r.line_gbps.is_some() && r.network == "socket" {
         let todo = "see whether NCCL at the servers finds an adapter (NCCL_DEBUG=INFO, \
                     NCCL_IB_HCA), and whether NCCL_IB_DISABLE is set";
         let what = "gradients go over sockets, though there are RDMA devices";
         return notes.add(false, what.into(), todo);
     }
-    if let Some(rate) = r.bus_gbps.filter(|rate| 100.0 * rate < least * line) {
-        let percent = 100.0 * rate / line;
-        let what = format!(
-            "each rank sends {rate:.2} Gb/s, which is {percent:.0} % of {line} Gb/s, and {least} \
-             % are expected"
-        );
+    if let Some(slow) = slow(r.bus_gbps, r.line_gbps, least) {
         let todo = "if writes between two machines reach the line rate, look at the way from GPU \
                     to adapter: same PCIe switch, nvidia-peermem or dmabuf (NCCL_DEBUG=INFO says \
                     GDRDMA)";
-        notes.add(true, what, todo);
+        notes.add(true, format!("each rank sends {slow}"), todo);
     }
 }
 

@@ -7,6 +7,7 @@
 //! got from NCCL to the others.
 
 use crate::library::Library;
+use crate::program;
 use crate::servers::{self, told};
 use crate::trial::{ended, last_words};
 use anyhow::{Context, Result, bail};
@@ -15,7 +16,6 @@ use busbar_control::size;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, c_char, c_void};
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -257,13 +257,7 @@ fn command(a: &Args, rank: u32) -> Result<Command> {
     for name in ["WORLD_SIZE", "LOCAL_WORLD_SIZE"] {
         c.env(name, &ranks);
     }
-    // SAFETY: prctl is safe between fork and exec.
-    unsafe {
-        c.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            Ok(())
-        });
-    }
+    program::told_of_our_end(&mut c, libc::SIGKILL);
     c.stdin(Stdio::piped()).stdout(Stdio::piped());
     Ok(c)
 }

@@ -122,6 +122,21 @@ fn row(m: &Seen, d: &Device, p: &Port) -> Vec<String> {
     ]
 }
 
+/// A number that may not be known.
+fn or(n: Option<f64>, show: fn(f64) -> String) -> String {
+    n.map_or("-".into(), show)
+}
+
+fn rate(gbps: Option<f64>) -> String {
+    or(gbps, |n| format!("{n:.2}"))
+}
+
+/// Hundredths of the line rate.
+fn share(rate: Option<f64>, line: Option<f64>) -> String {
+    let of_line = rate.zip(line).map(|(r, l)| 100.0 * r / l);
+    or(of_line, |n| format!("{n:.0}"))
+}
+
 fn between(pairs: &[Measured]) -> String {
     let mut table = Table::new(&[
         Column::text("FROM"),
@@ -136,12 +151,6 @@ fn between(pairs: &[Measured]) -> String {
         Column::number("P99"),
     ]);
     for p in pairs {
-        let or = |n: Option<f64>, show: fn(f64) -> String| n.map_or("-".into(), show);
-        let share = |rate: Option<f64>| {
-            let of_line = rate.zip(p.line_gbps).map(|(r, l)| 100.0 * r / l);
-            or(of_line, |n| format!("{n:.0}"))
-        };
-        let rate = |n| or(n, |n| format!("{n:.2}"));
         let us: fn(f64) -> String = |n| format!("{n:.1} us");
         let row = [
             p.from.clone(),
@@ -149,9 +158,9 @@ fn between(pairs: &[Measured]) -> String {
             p.mtu.map_or("-".into(), |m| m.to_string()),
             or(p.line_gbps, |n| n.to_string()),
             rate(p.write_gbps),
-            share(p.write_gbps),
+            share(p.write_gbps, p.line_gbps),
             rate(p.read_gbps),
-            share(p.read_gbps),
+            share(p.read_gbps, p.line_gbps),
             or(p.latency_us, us),
             or(p.latency_p99_us, us),
         ];
@@ -177,21 +186,19 @@ fn around(rings: &[Ring]) -> String {
         Column::number("%"),
     ]);
     for r in rings {
-        let or = |n: Option<f64>, show: fn(f64) -> String| n.map_or("-".into(), show);
         let net = match r.network.as_str() {
             "" => "-",
             net => net,
         };
-        let of_line = r.bus_gbps.zip(r.line_gbps).map(|(r, l)| 100.0 * r / l);
         let row = [
             r.names(),
             r.servers.len().to_string(),
             net.into(),
             size::show(r.bytes),
             or(r.time_us, |us| format!("{us:.0} us")),
-            or(r.bus_gbps, |n| format!("{n:.2}")),
+            rate(r.bus_gbps),
             or(r.line_gbps, |n| n.to_string()),
-            or(of_line, |n| format!("{n:.0}")),
+            share(r.bus_gbps, r.line_gbps),
         ];
         let mood = match (&r.why_not, &r.refused) {
             (Some(_), _) => Mood::Bad,

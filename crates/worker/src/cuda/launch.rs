@@ -77,22 +77,29 @@ pub fn launch_kept(w: &mut Cuda, m: msg::LaunchKept<'_>) -> Result<(), Fail> {
     Ok(launch(w, &m, &mut Vec::new())?)
 }
 
+/// A launch with the parameters in a place, which are taken out for the length of the call.
+fn with_kept(
+    w: &mut Cuda,
+    place: u32,
+    launch: impl FnOnce(&mut Cuda, &mut [u8]) -> Result<(), Fail>,
+) -> Result<(), Fail> {
+    let mut params = w.kept_parameters.take(place)?;
+    let done = launch(w, &mut params);
+    w.kept_parameters.put_back(place, params);
+    done
+}
+
 pub fn launch_again(w: &mut Cuda, m: msg::LaunchAgain<'_>) -> Result<(), Fail> {
-    // Taken out for the length of the call.
-    let params = w.kept_parameters.take(m.place)?;
-    let again = as_launch!(m, &params);
-    let done = launch(w, &again, &mut Vec::new());
-    w.kept_parameters.put_back(m.place, params);
-    Ok(done?)
+    with_kept(w, m.place, |w, params| {
+        Ok(launch(w, &as_launch!(m, params), &mut Vec::new())?)
+    })
 }
 
 pub fn launch_changed(w: &mut Cuda, m: msg::LaunchChanged<'_>) -> Result<(), Fail> {
-    let mut params = w.kept_parameters.take(m.place)?;
-    let changed = repeats::change(&mut params, m.changes);
-    let again = as_launch!(m, &params);
-    let done = changed.map(|()| launch(w, &again, &mut Vec::new()));
-    w.kept_parameters.put_back(m.place, params);
-    Ok(done??)
+    with_kept(w, m.place, |w, params| {
+        repeats::change(params, m.changes)?;
+        Ok(launch(w, &as_launch!(m, params), &mut Vec::new())?)
+    })
 }
 
 pub fn launch_now(w: &mut Cuda, m: msg::LaunchNow<'_>) -> Result<msg::LaunchNowReply> {

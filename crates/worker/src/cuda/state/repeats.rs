@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 const PLACE: WireError = WireError::BadValue("place of what is kept");
 const BYTES: WireError = WireError::BadValue("bytes of what is kept");
-
 const CHANGES: WireError = WireError::BadValue("changes of what is kept");
 
 /// Parameters of launches.
