@@ -110,6 +110,14 @@ pub fn spare_core() -> bool {
     Cores::get().spare()
 }
 
+/// As [`spare_core`] for whoever looks for something that is a moment away and keeps a device, or a
+/// whole machine, from its work until it is seen; never on machines of few cores, nor where the user
+/// wants no looking.
+pub fn core_for_a_moment() -> bool {
+    let cores = Cores::get();
+    !patience().waiting.is_zero() && cores.running(cores.ms(Instant::now())) <= cores.all
+}
+
 /// How many threads of the machine run or would like to.
 fn running() -> Option<u32> {
     let load = std::fs::read_to_string("/proc/loadavg").ok()?;
@@ -117,11 +125,20 @@ fn running() -> Option<u32> {
 }
 
 /// Looks for something for up to `most`, politely. Returns whether `found` has.
-pub fn look(most: Duration, mut found: impl FnMut() -> bool) -> bool {
+pub fn look(most: Duration, found: impl FnMut() -> bool) -> bool {
+    look_while(most, spare_core, found)
+}
+
+/// As [`look`], for what [`core_for_a_moment`] is for.
+pub fn look_for_a_moment(most: Duration, found: impl FnMut() -> bool) -> bool {
+    look_while(most, core_for_a_moment, found)
+}
+
+fn look_while(most: Duration, may: fn() -> bool, mut found: impl FnMut() -> bool) -> bool {
     if found() {
         return true;
     }
-    if most.is_zero() || !spare_core() {
+    if most.is_zero() || !may() {
         return false;
     }
     let start = Instant::now();
@@ -134,7 +151,7 @@ pub fn look(most: Duration, mut found: impl FnMut() -> bool) -> bool {
         }
         // Nothing for whoever has a core to himself, and a way in for others.
         std::thread::yield_now();
-        if start.elapsed() >= most || !spare_core() {
+        if start.elapsed() >= most || !may() {
             return false;
         }
     }

@@ -64,6 +64,8 @@ pub enum Word {
     Free,
     /// Do not submit.
     Wait,
+    /// As `Wait`, but the turn that is being handed over is to be yours: look out for it.
+    Soon,
     /// Have the turn.
     Go,
     /// Have the turn no longer: submit nothing, and hand it over once all work is done.
@@ -101,6 +103,9 @@ const GRACE: Duration = Duration::from_millis(1);
 const DRAIN: Duration = Duration::from_millis(50);
 /// The same where work of an earlier turn is under way still.
 const DRAIN_AGAIN: Duration = Duration::from_millis(5);
+/// For so long the end of a turn is worth it that those whom it concerns look instead of sleeping:
+/// most have ended by then.
+const HASTE: Duration = Duration::from_millis(3);
 /// How often is looked while somebody waits.
 const LOOK: Duration = Duration::from_micros(500);
 /// The same while several have the turn together, and nobody waits.
@@ -278,6 +283,7 @@ impl Timeshare {
         let before: Vec<_> = self.members.iter().map(|(k, m)| (*k, m.said)).collect();
         if self.is_shared() {
             self.decide(now, &seen);
+            self.announce(now);
         } else {
             self.turn = None;
             self.members.values_mut().for_each(|m| m.said = Word::Free);
@@ -297,6 +303,13 @@ impl Timeshare {
             _ => None,
         };
         (changed.collect(), again)
+    }
+
+    /// Whether a turn is being handed over, and hardly for longer than it takes to wake from sleep:
+    /// whoever looks now, and goes on looking, loses nothing of the device's time.
+    pub fn hands_over(&self) -> bool {
+        let stopped = self.turn.as_ref().and_then(|t| t.stopped);
+        stopped.is_some_and(|from| self.at.saturating_sub(from) < HASTE)
     }
 
     /// Whether a session has the turn, alone or with others.
@@ -575,6 +588,19 @@ impl Timeshare {
                 t.stopped = Some(now);
             }
             self.tell_all(Word::Stop);
+        }
+    }
+
+    /// Whoever has the best right to the turn that is being handed over knows it, and nobody else.
+    fn announce(&mut self, now: Duration) {
+        let ends = self.turn.as_ref().is_some_and(|t| t.stopped.is_some());
+        let next = self.next(now).filter(|_| ends).map(|(k, _)| k);
+        for (k, m) in &mut self.members {
+            m.said = match m.said {
+                Word::Wait if next == Some(*k) => Word::Soon,
+                Word::Soon if next != Some(*k) => Word::Wait,
+                other => other,
+            };
         }
     }
 

@@ -20,6 +20,8 @@ pub const IDLE: u32 = 2;
 pub const BUSY: u32 = 3;
 /// As `BUSY`, but nothing more is to be submitted.
 pub const STOP: u32 = 4;
+/// As `NONE`, but the turn that is being handed over is to be this worker's.
+pub const SOON: u32 = 5;
 
 /// Devices of a board at most.
 pub const SLOTS: usize = 64;

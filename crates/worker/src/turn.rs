@@ -8,7 +8,8 @@
 #![forbid(unsafe_code)]
 
 use crate::prelude::*;
-use busbar_transport::baton::{self, BUSY, Board, FREE, IDLE, NONE, STOP, Slot};
+use busbar_channel::look_for_a_moment;
+use busbar_transport::baton::{self, BUSY, Board, FREE, IDLE, NONE, SOON, STOP, Slot};
 use std::os::fd::OwnedFd;
 
 /// Device time from one mark to the next.
@@ -28,6 +29,9 @@ const LAG: u64 = 200_000;
 const TAIL: u64 = 150_000;
 /// How often somebody who waits looks whether the session is over.
 const LOOK: Duration = Duration::from_millis(10);
+/// For so long it is worth it, where there are cores for that, to look instead of sleeping for the
+/// end of a turn, for the beginning of the next one, and for room in it.
+pub const HASTE: Duration = Duration::from_millis(3);
 
 /// Work for one device.
 struct Work {
@@ -115,6 +119,15 @@ impl Turn {
         slots.all(Slot::is_free)
     }
 
+    /// Whether a turn ends, and is handed over once what is under way is done.
+    pub fn ends(&self) -> bool {
+        let Some(s) = self.shared.get() else {
+            return false;
+        };
+        let mut slots = (0..s.work.len()).filter_map(|i| s.board.slot(i));
+        slots.any(|slot| slot.word() == STOP)
+    }
+
     /// Whether a device is no longer free, and what was submitted until now has no mark: whoever
     /// asks makes [`Turn::found`] ones for it.
     pub fn begins(&self) -> bool {
@@ -153,8 +166,17 @@ impl Turn {
                 BUSY if w.under_way < MARKS * w.every || w.stuck => break,
                 BUSY => {
                     w.stuck = full.elapsed() >= ROOM;
-                    let waited = s.room.wait_timeout(w, ROOM);
-                    w = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    // The device has half a millisecond of work left when there is room again.
+                    let done = slot.done.load(Ordering::Acquire);
+                    let changed =
+                        || slot.done.load(Ordering::Acquire) != done || slot.word() != BUSY;
+                    drop(w);
+                    look_for_a_moment(HASTE, changed);
+                    w = lock(work);
+                    if !changed() {
+                        let waited = s.room.wait_timeout(w, ROOM);
+                        w = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    }
                 }
                 word => {
                     drop(w);
@@ -162,7 +184,10 @@ impl Turn {
                         marks();
                     }
                     asks.get_or_insert_with(|| Wants::new(slot, &s.bell));
-                    slot.wait(word, LOOK);
+                    let other = || slot.word() != word;
+                    if word != SOON || !look_for_a_moment(HASTE, other) {
+                        slot.wait(word, LOOK);
+                    }
                     w = lock(work);
                 }
             }
@@ -338,6 +363,36 @@ mod tests {
         });
         assert!(marked && slot.word() == NONE);
         assert_eq!(slot.under_way.load(Ordering::Acquire), 0);
+    }
+
+    #[test]
+    fn a_turn_ends_from_the_word_until_it_is_handed_over() {
+        let (board, memory) = Board::new().expect("a board");
+        let bell = Bell::new().expect("a bell");
+        let rope = bell.rope().try_clone().expect("a rope");
+        let turn = Turn::default();
+        assert!(!turn.ends(), "it has no board");
+        turn.obey(Board::adopt(memory).expect("a board"), rope, 2);
+        let slot = board.slot(1).expect("a slot");
+        slot.set(IDLE);
+        turn.pass(1, || false, || ());
+        let mark = turn.mark(1);
+        assert!(!turn.ends());
+        slot.set(STOP);
+        assert!(turn.ends());
+        drop(mark);
+        assert!(!turn.ends() && slot.word() == NONE);
+        // Another one has it, and this one's comes next, and then is there.
+        slot.set(SOON);
+        std::thread::scope(|s| {
+            let passes = s.spawn(|| turn.pass(1, || false, || ()));
+            while slot.wants.load(Ordering::Acquire) == 0 {
+                std::thread::yield_now();
+            }
+            slot.set(IDLE);
+            assert!(passes.join().is_ok());
+        });
+        assert_eq!(slot.word(), BUSY);
     }
 
     /// Work whose marks were made at these times, the last of them done at `done`.

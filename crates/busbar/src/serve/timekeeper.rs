@@ -10,10 +10,13 @@
 //! alone for a while.
 
 use super::workers::Worker;
+use busbar_channel::core_for_a_moment;
 use busbar_control::attach::Order;
 use busbar_control::status::Time;
 use busbar_pool::timeshare::{Part, Seen, Timeshare, Use, WHOLE, Word};
-use busbar_transport::baton::{self, BUSY, Bell, Board, FREE, IDLE, NONE, Patience, STOP, Slot};
+use busbar_transport::baton::{
+    self, BUSY, Bell, Board, FREE, IDLE, NONE, Patience, SOON, STOP, Slot,
+};
 use busbar_transport::handover;
 use busbar_transport::lock::lock;
 use std::cell::Cell;
@@ -130,6 +133,8 @@ fn say(s: &Session, (i, slot): (usize, &Slot), word: Word) -> bool {
                 s.worker.tell(&Order::Shared);
             }
         }
+        // It waits: nothing else changes the word of one that has no turn.
+        Word::Soon => slot.set(SOON),
         Word::Go => {
             slot.since.store(baton::now(), Ordering::Release);
             slot.set(IDLE);
@@ -230,6 +235,11 @@ impl State {
         again
     }
 
+    /// Whether a turn of any device is being handed over.
+    fn hands_over(&self) -> bool {
+        self.devices.values().any(Timeshare::hands_over)
+    }
+
     /// The bells of those who have not rung too often, and whether these are all.
     fn audible(&mut self, now: Duration) -> (Vec<(u64, Arc<Bell>)>, bool) {
         let all = self.bells.len();
@@ -269,6 +279,9 @@ impl Timekeeper {
             loop {
                 let mut state = lock(&thread.state);
                 let mut again = state.look();
+                if state.hands_over() && core_for_a_moment() {
+                    again = Some(Duration::ZERO);
+                }
                 let (bells, all) = state.audible(now());
                 drop(state);
                 if !all {
@@ -403,7 +416,9 @@ impl Timekeeper {
         };
         let places = s.places.iter().enumerate();
         let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
-        let waits = |slot: &Slot| slot.word() == NONE && slot.wants.load(Ordering::Acquire) > 0;
+        let waits = |slot: &Slot| {
+            matches!(slot.word(), NONE | SOON) && slot.wants.load(Ordering::Acquire) > 0
+        };
         let of = |(i, place): (usize, &usize)| {
             let had = state.devices.get(place)?.had(s.party)?;
             Some(Time {

@@ -204,7 +204,7 @@ impl World {
                 Word::Stop => w.stop = true,
                 Word::End => w.ended = true,
                 Word::Wait => w.turn = Use::None,
-                Word::Free => {}
+                Word::Free | Word::Soon => {}
             }
         }
         let runs = self.runs();
@@ -510,6 +510,51 @@ fn priority_goes_first_at_the_next_border_and_promises_hold_against_it() {
 }
 
 #[test]
+fn whoever_has_the_next_turn_knows_it_while_one_is_handed_over_and_nobody_else() {
+    let mut share = Timeshare::new(None, true);
+    (1..=3).for_each(|id| share.join(id, Part::default()));
+    let (mut turn, mut under_way) = (BTreeMap::<u64, Use>::new(), None);
+    let mut announced = 0;
+    for i in 0..2000 {
+        let now = at(i * STEP);
+        let (words, _) = share.look(now, |id| Seen {
+            turn: turn.get(&id).copied().unwrap_or_default(),
+            present: true,
+            wants: !turn.contains_key(&id),
+            under_way: turn.contains_key(&id),
+            // It keeps the device busy.
+            behind: now,
+            ..Seen::default()
+        });
+        let soon = || (1..=3).filter(|id| share.said(*id) == Some(Word::Soon));
+        // It takes a while to hand over.
+        let handing = turn.keys().any(|id| share.said(*id) == Some(Word::Stop));
+        assert_eq!(soon().count(), usize::from(handing), "at {now:?}");
+        assert_eq!(share.hands_over(), handing);
+        for (id, word) in words {
+            match word {
+                Word::Go => {
+                    assert!(
+                        under_way.take().is_none_or(|told| told == id),
+                        "another was told"
+                    );
+                    turn.insert(id, Use::Busy);
+                }
+                Word::Soon => {
+                    announced += 1;
+                    under_way = Some(id);
+                }
+                _ => {}
+            }
+        }
+        if i % 7 == 0 {
+            turn.retain(|id, _| share.said(*id) != Some(Word::Stop));
+        }
+    }
+    assert!(announced > 5, "{announced}");
+}
+
+#[test]
 fn whoever_has_just_handed_its_turn_over_is_not_one_that_begins() {
     let mut share = Timeshare::new(None, true);
     (1..=2).for_each(|id| share.join(id, Part::default()));
@@ -527,13 +572,13 @@ fn whoever_has_just_handed_its_turn_over_is_not_one_that_begins() {
     let mut look = |ms: i64, seen: [Seen; 2]| share.look(at(ms * MS), |k| seen[k as usize - 1]).0;
     look(0, [waits, none]);
     // What begins waits for no gap.
-    assert_eq!(look(1, [busy, waits]), [(1, Word::Stop)]);
+    assert_eq!(look(1, [busy, waits]), [(1, Word::Stop), (2, Word::Soon)]);
     // It hands over with its last piece under way, and wants to go on a moment later.
     let over = [(1, Word::Wait), (2, Word::Go)];
     assert_eq!(look(2, [tail, waits]), over);
     look(3, [waits, busy]);
     assert_eq!(look(8, [waits, busy]), []);
-    assert_eq!(look(20, [waits, busy]), [(2, Word::Stop)]);
+    assert_eq!(look(20, [waits, busy]), [(1, Word::Soon), (2, Word::Stop)]);
 }
 
 #[test]

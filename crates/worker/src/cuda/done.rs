@@ -10,7 +10,8 @@ use crate::memory::Charge;
 use crate::outbox::Outbox;
 use crate::printed::Printed;
 use crate::staging::Lent;
-use busbar_channel::{patience, spare_core};
+use crate::turn::{HASTE, Turn};
+use busbar_channel::{core_for_a_moment, patience, spare_core};
 use std::any::Any;
 
 /// An event of the driver's, in a context. Handles are numbers here: they pass between threads.
@@ -88,6 +89,7 @@ pub struct Events {
     outbox: Outbox,
     blame: Blame,
     printed: Printed,
+    turn: Turn,
     /// Has the client told what devices have changed of the program's memory.
     tell: Box<dyn Fn() + Send + Sync>,
     /// Events that are free, by context.
@@ -114,6 +116,7 @@ impl Events {
         outbox: Outbox,
         blame: Blame,
         printed: Printed,
+        turn: Turn,
         tell: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         Self {
@@ -122,6 +125,7 @@ impl Events {
             outbox,
             blame,
             printed,
+            turn,
             tell: Box::new(tell),
             free: Mutex::default(),
             frees: Mutex::default(),
@@ -285,6 +289,9 @@ impl Probe for Events {
 
     fn pace(&self, since: Duration) -> Pace {
         match since {
+            // Others wait for the device, which is idle from the end of what is under way until
+            // that is seen.
+            s if s < HASTE && self.turn.ends() && core_for_a_moment() => Pace::Spin,
             s if s < patience().waiting && spare_core() => Pace::Spin,
             s if s > Duration::from_millis(5) => Pace::Nap(Duration::from_micros(50)),
             _ => Pace::Nap(Duration::from_micros(10)),

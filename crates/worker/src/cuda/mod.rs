@@ -102,7 +102,8 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
     let twins = state::twins::Twins::of(graphs.mirrors.image.clone());
     let (told, outbox) = (twins.clone(), setup.outbox.clone());
     let tell = move || _ = mover::tell(&told, &outbox, Heard::WithAnswers);
-    let events = Events::new(driver, setup.outbox.clone(), blame.clone(), printed, tell);
+    let (outbox, turn) = (setup.outbox.clone(), setup.turn.clone());
+    let events = Events::new(driver, outbox, blame.clone(), printed, turn, tell);
     let completer = Completer::start(events)
         .map_err(|e| Refusal::new("internal", format!("cannot start a thread: {e}")))?;
     let places = mover::Places::default();
