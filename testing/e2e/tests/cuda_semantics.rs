@@ -730,6 +730,10 @@ fn a_module_and_its_functions_cost_one_question() {
     let wanted = printed(native(Path::new(PROGRAM)).args(["loads", "20"]));
     let got = printed(remote(&server, Path::new(PROGRAM)).args(["loads", "20"]));
     assert_eq!(wanted, got);
-    // And one for a function that is not there, of which the client knows nothing.
-    waits_for_no_more("loads", &[("ModuleLoad", 100), ("ModuleFunction", 100)]);
+    let trips = trips_of(&server, "loads", 100);
+    assert_eq!(trips["ModuleLoad"], 100);
+    // And one for a function that is not there, of which the client knows nothing. A worker that is
+    // interrupted says nothing of some that are, either; with all three of each it would be 400.
+    let asked = trips["ModuleFunction"];
+    assert!((100..200).contains(&asked), "{asked}");
 }

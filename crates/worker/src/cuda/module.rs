@@ -43,7 +43,13 @@ pub fn describe(
 /// Of a module with more functions the client asks for those that it needs.
 const FEW: u32 = 32;
 
-/// The names of a module's functions, if they are few, and what the client wants to know of them.
+/// For so long a module's functions are looked at when it is loaded: what it costs to be asked for a
+/// few. A driver that loads lazily has a function's code go to the device when somebody looks at it,
+/// which takes long where that is much, and nobody may ever launch it.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// The names of a module's functions, if they are few, and what the client wants to know of them; of
+/// as many as there is time for.
 fn described(d: &Driver, module: CUmodule) -> (Vec<u8>, Vec<u32>) {
     let few = |n: *mut u32| {
         // SAFETY: a live module and a pointer to a live number.
@@ -55,16 +61,20 @@ fn described(d: &Driver, module: CUmodule) -> (Vec<u8>, Vec<u32>) {
     };
     // Of a driver that cannot list them the client hears of each by its name.
     let names = function_names(d, module, few).unwrap_or_default();
-    let mut all = Vec::new();
+    let (mut told, mut all, begin) = (Vec::new(), Vec::new(), Instant::now());
     for name in names.split_inclusive(|b| *b == 0) {
+        if begin.elapsed() > LOOK {
+            break;
+        }
         let found = CStr::from_bytes_with_nul(name).map_err(|_| CUDA_ERROR_NOT_FOUND);
         let Ok((_, params, attributes)) = found.and_then(|n| find(d, module, n)) else {
             return Default::default();
         };
+        told.extend_from_slice(name);
         all.push(params.len() as u32 / 2);
         all.extend(params.into_iter().chain(attributes));
     }
-    (names, all)
+    (told, all)
 }
 
 pub fn module_load(w: &mut Cuda, m: msg::ModuleLoad<'_>) -> Result<Always<Encoded>> {
