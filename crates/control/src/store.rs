@@ -11,6 +11,13 @@ pub struct Name {
     pub made: bool,
 }
 
+/// From the server, with a socket that a worker has the other end of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Comes {
+    /// Whose worker it is.
+    pub tenant: String,
+}
+
 /// From a worker; each is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -32,6 +39,13 @@ pub struct Answer {
     /// Why it could not be done.
     #[serde(default)]
     pub error: Option<String>,
+}
+
+impl Comes {
+    /// As it travels.
+    pub fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
 }
 
 impl Ask {

@@ -17,7 +17,7 @@ mod link;
 
 pub use link::Link;
 
-use busbar_control::store::{Answer, Ask, Name};
+use busbar_control::store::{Answer, Ask, Comes, Name};
 use busbar_transport::handover;
 use busbar_transport::lock::lock;
 use index::Index;
@@ -38,6 +38,25 @@ const MADE: &str = "made";
 const SUM: usize = 32;
 /// What a file takes of the disk beside its blocks: its name, and what the file system knows of it.
 const ENTRY: u64 = 1024;
+
+/// A piece of a tenant's. What was made of something has no proof in its name, so it lies where its
+/// own tenant finds it, and nobody else.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    name: Name,
+    place: Name,
+}
+
+impl Piece {
+    fn of(tenant: &str, name: Name) -> Self {
+        let mut place = name;
+        if name.made {
+            let mut h = blake3::Hasher::new_keyed(&name.hash);
+            place.hash = *h.update(tenant.as_bytes()).finalize().as_bytes();
+        }
+        Self { name, place }
+    }
+}
 
 /// The store in a folder. Only one process at a time keeps a folder's.
 pub struct Store {
@@ -86,29 +105,33 @@ impl Store {
 
     /// Serves whoever has the other end of what comes over `control`, until that is closed.
     pub fn serve(self: &Arc<Self>, control: &OwnedFd) {
-        while let Ok(Some((_, worker))) = handover::recv(control) {
-            let Some(worker) = worker else { continue };
+        while let Ok(Some((said, worker))) = handover::recv(control) {
+            let said = busbar_control::read::<Comes>("the server", &said);
+            let (Ok(Comes { tenant }), Some(worker)) = (said, worker) else {
+                continue;
+            };
             let me = self.clone();
             // Without a thread there is no store for that worker, which does without.
             let _ = std::thread::Builder::new()
                 .name("store".into())
                 .stack_size(256 << 10)
-                .spawn(move || me.attend(&worker));
+                .spawn(move || me.attend(&worker, &tenant));
         }
     }
 
-    /// Serves one worker until it is gone, or says what makes no sense.
-    pub fn attend(&self, worker: &OwnedFd) {
+    /// Serves one worker of a tenant's until it is gone, or says what makes no sense.
+    pub fn attend(&self, worker: &OwnedFd, tenant: &str) {
+        let of = |name| Piece::of(tenant, name);
         let mut trusted = true;
         while let Ok(Some((said, bytes))) = handover::recv(worker) {
             let Ok(ask) = busbar_control::read::<Ask>("a worker", &said) else {
                 return;
             };
             let done = match ask {
-                Ask::Get(name) => Ok(self.get(name)),
-                Ask::Damaged(name) => self.check(name).map(|()| None),
+                Ask::Get(name) => Ok(self.get(of(name))),
+                Ask::Damaged(name) => self.check(of(name)).map(|()| None),
                 Ask::Put(name) if name.made && !trusted => Ok(None),
-                Ask::Put(name) => self.put(name, bytes).map(|()| None),
+                Ask::Put(name) => self.put(of(name), bytes).map(|()| None),
                 Ask::Distrust => {
                     trusted = false;
                     Ok(None)
@@ -123,29 +146,29 @@ impl Store {
         }
     }
 
-    fn path(&self, name: Name) -> PathBuf {
-        let hex: String = name.hash.iter().map(|b| format!("{b:02x}")).collect();
+    fn path(&self, place: Name) -> PathBuf {
+        let hex: String = place.hash.iter().map(|b| format!("{b:02x}")).collect();
         let path = self.dir.join(&hex[..2]).join(hex);
-        if name.made {
+        if place.made {
             path.with_extension(MADE)
         } else {
             path
         }
     }
 
-    fn get(&self, name: Name) -> Option<OwnedFd> {
-        let file = open(&self.path(name)).ok()?;
+    fn get(&self, p: Piece) -> Option<OwnedFd> {
+        let file = open(&self.path(p.place)).ok()?;
         let m = file.metadata().ok().filter(Metadata::is_file)?;
         // Whoever keeps the folder after us goes by it.
         let _ = file.set_modified(SystemTime::now());
-        let goes = lock(&self.index).used(name, on_disk(&m));
+        let goes = lock(&self.index).used(p.place, on_disk(&m));
         self.remove(goes);
         Some(file.into())
     }
 
     /// Removes a file whose content is not what its name says.
-    fn check(&self, name: Name) -> io::Result<()> {
-        let path = self.path(name);
+    fn check(&self, Piece { name, place }: Piece) -> io::Result<()> {
+        let path = self.path(place);
         let mut file = open(&path)?;
         let mut sum = [0; SUM];
         if name.made {
@@ -159,12 +182,12 @@ impl Store {
         };
         if !good {
             std::fs::remove_file(&path)?;
-            lock(&self.index).forget(name);
+            lock(&self.index).forget(place);
         }
         Ok(())
     }
 
-    fn put(&self, name: Name, bytes: Option<OwnedFd>) -> io::Result<()> {
+    fn put(&self, p: Piece, bytes: Option<OwnedFd>) -> io::Result<()> {
         let mut bytes = File::from(bytes.ok_or(io::ErrorKind::InvalidInput)?);
         // What is no file in memory could keep its reader waiting.
         let m = bytes.metadata()?;
@@ -182,15 +205,15 @@ impl Store {
         drop(index);
         self.remove(goes);
         *count += 1;
-        let path = self.path(name);
+        let path = self.path(p.place);
         let folder = path.parent().unwrap_or(&self.dir);
         // Written aside and renamed, so that nobody ever reads half a file.
         let aside = folder.join(format!(".{}-{count}.part", std::process::id()));
         let written = std::fs::create_dir_all(folder)
-            .and_then(|()| write(&aside, name, &mut bytes, m.len()))
+            .and_then(|()| write(&aside, p.name, &mut bytes, m.len()))
             .and_then(|file| std::fs::rename(&aside, &path).and_then(|()| file.metadata()));
         let m = written.inspect_err(|_| drop(std::fs::remove_file(&aside)))?;
-        let goes = lock(&self.index).used(name, on_disk(&m));
+        let goes = lock(&self.index).used(p.place, on_disk(&m));
         self.remove(goes);
         Ok(())
     }

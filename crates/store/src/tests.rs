@@ -27,10 +27,20 @@ fn memory(bytes: &[u8]) -> OwnedFd {
     file.into()
 }
 
+/// As a worker of nobody in particular names it.
+fn piece(name: Name) -> Piece {
+    Piece::of("", name)
+}
+
 /// What the store gives for a name.
 fn got(store: &Store, name: Name) -> Option<Vec<u8>> {
+    got_of(store, "", name)
+}
+
+/// What it gives a tenant.
+fn got_of(store: &Store, tenant: &str, name: Name) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::from(store.get(name)?)
+    File::from(store.get(Piece::of(tenant, name))?)
         .read_to_end(&mut bytes)
         .unwrap();
     content(name, bytes)
@@ -41,8 +51,8 @@ fn what_is_put_is_there_for_the_next_store_too() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), 1 << 20).unwrap();
     let image = b"an image".as_slice();
-    store.put(named(image), Some(memory(image))).unwrap();
-    store.put(made(1), Some(memory(b"my code"))).unwrap();
+    store.put(piece(named(image)), Some(memory(image))).unwrap();
+    store.put(piece(made(1)), Some(memory(b"my code"))).unwrap();
     for store in [store, Store::open(dir.path(), 1 << 20).unwrap()] {
         assert_eq!(got(&store, named(image)).as_deref(), Some(image));
         assert_eq!(got(&store, made(1)).as_deref(), Some(&b"my code"[..]));
@@ -54,23 +64,28 @@ fn what_is_put_is_there_for_the_next_store_too() {
 fn nothing_is_kept_under_a_name_that_it_does_not_have() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), 1 << 20).unwrap();
-    assert!(store.put(named(b"one"), Some(memory(b"other"))).is_err());
-    assert!(store.put(named(b"one"), None).is_err());
+    assert!(
+        store
+            .put(piece(named(b"one")), Some(memory(b"other")))
+            .is_err()
+    );
+    assert!(store.put(piece(named(b"one")), None).is_err());
     let (pipe, _end) = io::pipe().unwrap();
-    assert!(store.put(named(b"one"), Some(pipe.into())).is_err());
+    assert!(store.put(piece(named(b"one")), Some(pipe.into())).is_err());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     let left = entries(&entries(dir.path()).next().unwrap().path()).count();
     assert_eq!(left, 0, "nothing is left of it");
     // What was made, copied or linked under another name.
-    store.put(made(1), Some(memory(b"my code"))).unwrap();
-    std::fs::create_dir_all(store.path(made(2)).parent().unwrap()).unwrap();
-    std::fs::copy(store.path(made(1)), store.path(made(2))).unwrap();
+    let at = |n| store.path(piece(made(n)).place);
+    store.put(piece(made(1)), Some(memory(b"my code"))).unwrap();
+    std::fs::create_dir_all(at(2).parent().unwrap()).unwrap();
+    std::fs::copy(at(1), at(2)).unwrap();
     assert_eq!(got(&store, made(2)), None);
-    store.check(made(2)).unwrap();
-    assert!(!store.path(made(2)).exists(), "it is of no use to anybody");
-    std::os::unix::fs::symlink(store.path(made(1)), store.path(made(2))).unwrap();
-    assert!(store.get(made(2)).is_none(), "no link is followed");
-    store.check(made(1)).unwrap();
+    store.check(piece(made(2))).unwrap();
+    assert!(!at(2).exists(), "it is of no use to anybody");
+    std::os::unix::fs::symlink(at(1), at(2)).unwrap();
+    assert!(store.get(piece(made(2))).is_none(), "no link is followed");
+    store.check(piece(made(1))).unwrap();
     assert!(got(&store, made(1)).is_some(), "a good one stays");
 }
 
@@ -80,7 +95,7 @@ fn blocks_and_entries_are_counted_and_not_lengths() {
     let limit = 64 << 10;
     let store = Store::open(dir.path(), limit).unwrap();
     for n in 0..200u8 {
-        store.put(made(n), Some(memory(&[n]))).unwrap();
+        store.put(piece(made(n)), Some(memory(&[n]))).unwrap();
     }
     let files = || -> Vec<_> {
         let folders = entries(dir.path()).flat_map(|f| entries(&f.path()));
@@ -93,7 +108,7 @@ fn blocks_and_entries_are_counted_and_not_lengths() {
     // What could never have room does not push out what is there.
     let before = files().len();
     let long = vec![1; limit as usize];
-    store.put(named(&long), Some(memory(&long))).unwrap();
+    store.put(piece(named(&long)), Some(memory(&long))).unwrap();
     assert_eq!(files().len(), before);
 }
 
@@ -131,7 +146,7 @@ fn a_worker_that_runs_its_clients_code_can_keep_only_what_its_name_proves() {
     let store = Arc::new(Store::open(dir.path(), 1 << 20).unwrap());
     let (ours, theirs) = handover::pair().unwrap();
     let served = store.clone();
-    let thread = std::thread::spawn(move || served.attend(&theirs));
+    let thread = std::thread::spawn(move || served.attend(&theirs, ""));
     let ask = |ask: Ask, bytes: Option<&[u8]>| {
         let bytes = bytes.map(memory);
         handover::send(&ours, &ask.to_json(), bytes.as_ref()).unwrap();
@@ -151,4 +166,45 @@ fn a_worker_that_runs_its_clients_code_can_keep_only_what_its_name_proves() {
     assert_eq!(got(&store, made(1)).as_deref(), Some(&b"mine"[..]));
     handover::send(&ours, b"nonsense", None).unwrap();
     thread.join().unwrap();
+}
+
+#[test]
+fn what_was_made_for_one_tenant_is_no_other_ones_and_content_is_everybodys() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(dir.path(), 1 << 20).unwrap());
+    let (control, theirs) = handover::pair().unwrap();
+    let served = store.clone();
+    let serves = std::thread::spawn(move || served.serve(&theirs));
+    let image = b"an image".as_slice();
+    for tenant in ["a", "b", ""] {
+        let (ours, worker) = handover::pair().unwrap();
+        let comes = Comes {
+            tenant: tenant.into(),
+        };
+        handover::send(&control, &comes.to_json(), Some(&worker)).unwrap();
+        drop(worker);
+        let ask = |ask: Ask, bytes: Option<&[u8]>| {
+            handover::send(&ours, &ask.to_json(), bytes.map(memory).as_ref()).unwrap();
+            let answered = handover::recv(&ours).unwrap().expect("an answer");
+            answered.1.is_some()
+        };
+        assert_eq!(ask(Ask::Get(named(image)), None), tenant != "a");
+        ask(Ask::Put(named(image)), Some(image));
+        assert!(!ask(Ask::Get(made(1)), None), "{tenant:?} finds another's");
+        ask(Ask::Put(made(1)), Some(tenant.as_bytes()));
+        assert!(ask(Ask::Get(made(1)), None));
+        // What a file gave is not what its name says: that removes nothing of anybody else's.
+        ask(Ask::Damaged(made(1)), None);
+    }
+    drop(control);
+    serves.join().unwrap();
+    for tenant in ["a", "b", ""] {
+        let found = got_of(&store, tenant, made(1));
+        assert_eq!(found.as_deref(), Some(tenant.as_bytes()));
+    }
+    // The next store knows whose what is.
+    drop(store);
+    let store = Store::open(dir.path(), 1 << 20).unwrap();
+    assert_eq!(got_of(&store, "b", made(1)).as_deref(), Some(&b"b"[..]));
+    assert_eq!(got_of(&store, "c", made(1)), None);
 }

@@ -1,7 +1,7 @@
 //! The process that keeps the store: started before the first worker, and again when it has ended.
 
 use super::config::Config;
-use busbar_control::store::Answer;
+use busbar_control::store::{Answer, Comes};
 use busbar_transport::handover;
 use busbar_transport::lock::lock;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -83,14 +83,20 @@ impl Keeper {
         (state.elsewhere, state.rest) = (false, None);
     }
 
-    /// A socket that leads a new worker to the store, if there is one.
-    pub(crate) fn connect(&self, command: impl Fn(i32) -> Command) -> Option<OwnedFd> {
+    /// A socket that leads a new worker of a tenant's to the store, if there is one.
+    pub(crate) fn connect(
+        &self,
+        tenant: &str,
+        command: impl Fn(i32) -> Command,
+    ) -> Option<OwnedFd> {
         self.args.as_ref()?;
+        let tenant = tenant.to_string();
+        let comes = Comes { tenant }.to_json();
         let (ours, theirs) = handover::pair().ok()?;
         let given = || {
             let mut state = lock(&self.state);
             let to = state.running.as_ref()?;
-            let sent = handover::send(&to.control, b"{}", Some(&ours));
+            let sent = handover::send(&to.control, &comes, Some(&ours));
             sent.inspect_err(|_| state.running = None).ok()
         };
         if given().is_none() {

@@ -462,7 +462,7 @@ impl Workers {
         let cell = self.cells.of(owner, &rdma_device).map_err(without)?;
         let limited = self.cells.limited()?;
         let (ours, theirs) = handover::pair().map_err(not_started)?;
-        let store = self.keeper.connect(|fd| self.store(fd));
+        let store = self.keeper.connect(&owner.tenant, |fd| self.store(fd));
         let door = Door::open().ok().map(Door::into_socket);
         let mut c = command();
         c.args(&self.args);
