@@ -1,8 +1,9 @@
 //! OpenCL on a real CPU device: the same program natively and through Busbar.
 
+use busbar_e2e::guarded::Guarded;
 use busbar_e2e::kills::{self, OpenCl};
 use busbar_e2e::opencl::{Server, compile, finish, native, remote, run, text};
-use busbar_e2e::program::{Running, stats};
+use busbar_e2e::program::{Running, printed, stats};
 use busbar_e2e::{cut, proc, until};
 use busbar_harness::rng::{Rng, seeds};
 use busbar_relay::{LinkSpec, Options, Relay};
@@ -208,6 +209,27 @@ fn a_built_program_is_kept_for_later_sessions() {
         std::fs::write(file, damaged).expect("a file");
         assert_eq!(remote(), expected);
         assert!(std::fs::metadata(file).expect("a file").len() > 1000);
+    }
+}
+
+#[test]
+fn what_one_tenant_has_built_is_no_other_ones() {
+    let program = compile("opencl_faults");
+    let g = Guarded::start_with(|o, folder| {
+        let cache = folder.join("cache").display().to_string();
+        o.arg("--api", "opencl").arg("--cache-dir", &cache)
+    });
+    let expected = text(&run(native(&program).arg("build")));
+    // Two of one tenant have the same, others their own.
+    let lab = |name| (name, "lab");
+    for ((name, tenant), files) in [lab("ann"), lab("ben"), ("cid", "fab")]
+        .into_iter()
+        .zip([1, 1, 2])
+    {
+        g.login(&g.line(name, &["--tenant", tenant]));
+        let program = program.display().to_string();
+        assert_eq!(printed(&mut g.run(&program, &["build"])), expected);
+        assert_eq!(kept(&g.path("cache")).len(), files, "after {name}'s");
     }
 }
 

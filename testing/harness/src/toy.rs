@@ -341,7 +341,7 @@ impl Pair {
 fn store(folder: PathBuf) -> std::os::fd::OwnedFd {
     let (ours, theirs) = busbar_transport::handover::pair().expect("a socket");
     let store = busbar_store::Store::open(&folder, 64 << 20).expect("a store");
-    std::thread::spawn(move || store.attend(&theirs));
+    std::thread::spawn(move || store.attend(&theirs, ""));
     ours
 }
 
