@@ -110,9 +110,8 @@ pub fn spare_core() -> bool {
     Cores::get().spare()
 }
 
-/// As [`spare_core`] for whoever looks for something that is a moment away and keeps a device, or a
-/// whole machine, from its work until it is seen; never on machines of few cores, nor where the user
-/// wants no looking.
+/// As [`spare_core`], for whoever looks for something that is a moment away and keeps a device from
+/// its work until it is seen; never on machines of few cores, nor where the user wants no looking.
 pub fn core_for_a_moment() -> bool {
     let cores = Cores::get();
     !patience().waiting.is_zero() && cores.running(cores.ms(Instant::now())) <= cores.all

@@ -125,6 +125,8 @@ pub struct Setup {
     pub devices: Option<Vec<u32>>,
     /// The vendor library to load instead of the system's.
     pub library: Option<String>,
+    /// Whether the folders in which libraries keep what they compile are this session's alone.
+    pub confined: bool,
 }
 
 /// What an API gets that is beside another in a session.

@@ -18,15 +18,12 @@ use crate::process::Process;
 use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
 use crate::turn::Turn;
-use crate::welcome::{Way, answer, attempt, greet, welcome};
+use crate::welcome::{Way, answer, attempt, first_welcome, greet, welcome};
 use crate::{Api, Beside, Offered, Setup, signals, sockets};
 use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Keeper};
 use busbar_control::attach::{Attach, Hidden, Order, Report};
-use busbar_control::hello::{
-    CHANGED_PARAMETERS, Intent, KEPT_PARAMETERS, NEWS, RDMA, Refusal, Road, SHARED_MEMORY,
-    SIDE_CONNECTION, Welcome,
-};
+use busbar_control::hello::{Intent, NEWS, RDMA, Refusal, Road, SHARED_MEMORY, Welcome};
 use busbar_transport::Connection;
 use busbar_transport::baton::Board;
 use busbar_transport::handover;
@@ -257,6 +254,7 @@ fn open(
         dense: options.withdraw.is_some(),
         devices: Some(attach.devices.clone()),
         library: library.clone(),
+        confined: options.confined,
     })?;
     let beside = Beside {
         outbox: outbox.clone(),
@@ -592,23 +590,6 @@ fn taken(fd: Option<OwnedFd>, keys: &Hidden) -> Option<Arc<Stream>> {
 fn shares(a: &Attach) -> bool {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     a.hello.features.iter().any(|f| f == SHARED_MEMORY) && a.hello.client.boot_id == boot.trim()
-}
-
-/// The welcome of a new session: what this end can do, and where a client of this host hands its
-/// memory over.
-fn first_welcome(attach: &Attach, conn: &dyn Connection, shared: Option<&Offers>) -> Welcome {
-    let mut welcome = welcome(attach, 0);
-    for able in [SIDE_CONNECTION, KEPT_PARAMETERS, CHANGED_PARAMETERS] {
-        if attach.hello.features.iter().any(|f| f == able) {
-            welcome.features.push(able.into());
-        }
-    }
-    if let (Some([_, peer]), Some(offers)) = (conn.ends(), shared) {
-        welcome.features.push(SHARED_MEMORY.into());
-        welcome.shared = offers.name().into();
-        welcome.peer = peer.to_string();
-    }
-    welcome
 }
 
 /// After a pause of this length between records, threads that they may need are woken ahead.

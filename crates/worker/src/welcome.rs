@@ -1,9 +1,12 @@
 //! What a client is told when its connection is taken on.
 
 use crate::prelude::*;
+use crate::shared::Offers;
 use busbar_channel::send_hello;
 use busbar_control::attach::{Attach, Report};
-use busbar_control::hello::{RDMA, Road, Welcome};
+use busbar_control::hello::{
+    CHANGED_PARAMETERS, KEPT_PARAMETERS, RDMA, Road, SHARED_MEMORY, SIDE_CONNECTION, Welcome,
+};
 use busbar_transport::rdma::{Outcome, Settings, Wish};
 use busbar_transport::{Connection, Path};
 use busbar_wire::frame::Kind;
@@ -20,6 +23,27 @@ pub(crate) fn welcome(a: &Attach, last_received: u64) -> Welcome {
         memory: a.memory.unwrap_or(0),
         ..Welcome::default()
     }
+}
+
+/// The welcome of a new session: what this end can do, and where a client of this host hands its
+/// memory over.
+pub(crate) fn first_welcome(
+    attach: &Attach,
+    conn: &dyn Connection,
+    shared: Option<&Offers>,
+) -> Welcome {
+    let mut welcome = welcome(attach, 0);
+    for able in [SIDE_CONNECTION, KEPT_PARAMETERS, CHANGED_PARAMETERS] {
+        if attach.hello.features.iter().any(|f| f == able) {
+            welcome.features.push(able.into());
+        }
+    }
+    if let (Some([_, peer]), Some(offers)) = (conn.ends(), shared) {
+        welcome.features.push(SHARED_MEMORY.into());
+        welcome.shared = offers.name().into();
+        welcome.peer = peer.to_string();
+    }
+    welcome
 }
 
 /// How connections of a session may move.

@@ -53,6 +53,26 @@ fn a_worker_loads_no_driver_of_an_api_that_its_server_does_not_offer() {
 }
 
 #[test]
+fn what_the_driver_has_compiled_is_there_for_the_tenants_next_session_and_for_no_other_ones() {
+    let g = Guarded::start_with(|o, folder| {
+        let cache = folder.join("cache").display().to_string();
+        o.arg("--isolation", "best").arg("--cache-dir", &cache)
+    });
+    let program = env!("CARGO_BIN_EXE_semantics_program");
+    let (compiled, found) = ("compiled\ncompiled\n", "found\nfound\n");
+    for (name, tenant, said) in [
+        ("ann", "lab", compiled),
+        ("ben", "lab", found),
+        ("cid", "fab", compiled),
+        ("dan", "fab", found),
+    ] {
+        g.login(&g.line(name, &["--tenant", tenant]));
+        assert_eq!(printed(&mut g.run(program, &["compiles"])), said, "{name}");
+        g.wait_for_sessions(0);
+    }
+}
+
+#[test]
 fn a_worker_has_given_up_what_it_does_not_need() {
     // A descriptor that the server inherits, as from a careless shell.
     let secret = tempfile::NamedTempFile::new().expect("a file");

@@ -74,6 +74,7 @@ fn open(api: &str, slabs: usize) -> (Vec<Box<dyn Api>>, Ends) {
         at_once: ends.at_once.clone(),
         peers: Default::default(),
         library: None,
+        confined: false,
     }));
     (apis, ends)
 }

@@ -343,15 +343,16 @@ impl Entry {
             }
         };
         // What a compiler for the processor keeps is run by whoever finds it.
-        let pocl = home.join("pocl");
-        fs::DirBuilder::new().mode(0o700).create(&pocl)?;
+        let (pocl, cuda) = (home.join("pocl"), home.join("cuda"));
+        for folder in [&pocl, &cuda] {
+            fs::DirBuilder::new().mode(0o700).create(folder)?;
+        }
         // SAFETY: there is no other thread yet.
         unsafe {
             std::env::set_var("HOME", &home);
             std::env::set_var("POCL_CACHE_DIR", pocl);
-            for name in ["XDG_CACHE_HOME", "CUDA_CACHE_PATH"] {
-                std::env::remove_var(name);
-            }
+            std::env::set_var("CUDA_CACHE_PATH", cuda);
+            std::env::remove_var("XDG_CACHE_HOME");
             if own {
                 std::env::remove_var("TMPDIR");
             }

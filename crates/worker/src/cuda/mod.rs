@@ -15,6 +15,7 @@ mod address;
 mod array;
 mod blame;
 mod compile;
+mod compiled;
 mod context;
 mod copy;
 mod copy_rows;
@@ -119,6 +120,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         record: Header::default(),
         blame,
         content: setup.content,
+        compiled: compiled::Compiled::new(setup.confined),
         promises,
         reads: promised::Reads::default(),
         ahead: setup.ahead,
@@ -217,6 +219,7 @@ impl Api for Cuda {
         if self.dense {
             self.finish();
         }
+        self.compiled.close(&self.content, self.driver);
         // The process ends with the session, and the driver frees with it all that it held.
     }
 }

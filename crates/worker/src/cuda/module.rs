@@ -43,13 +43,13 @@ pub fn describe(
 /// Of a module with more functions the client asks for those that it needs.
 const FEW: u32 = 32;
 
-/// For so long a module's functions are looked at when it is loaded: what it costs to be asked for a
-/// few. A driver that loads lazily has a function's code go to the device when somebody looks at it,
-/// which takes long where that is much, and nobody may ever launch it.
+/// For so long a module's functions are looked at when it is loaded: what it costs to be asked for
+/// a few. A driver that loads lazily has a function's code go to the device when somebody looks at
+/// it, which takes long where that is much, and nobody may ever launch it.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The names of a module's functions, if they are few, and what the client wants to know of them; of
-/// as many as there is time for.
+/// The names of a module's functions, if they are few, and what the client wants to know of them;
+/// of as many as there is time for.
 fn described(d: &Driver, module: CUmodule) -> (Vec<u8>, Vec<u32>) {
     let few = |n: *mut u32| {
         // SAFETY: a live module and a pointer to a live number.
@@ -83,6 +83,7 @@ pub fn module_load(w: &mut Cuda, m: msg::ModuleLoad<'_>) -> Result<Always<Encode
     let rc = attempt(|| {
         let image = w.content.get(&m.hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
         let image = super::image::checked(&image)?;
+        w.compiled.comes(&image, &w.content, w.driver);
         let charge = w.charge(Use::Module, w.current_device(), image.len() as u64)?;
         let mut module: CUmodule = std::ptr::null_mut();
         let (keys, values) = c.arrays();

@@ -1,5 +1,6 @@
 //! A session's CUDA side: the executor's state, and what a record's handler asks of it.
 
+use super::compiled::Compiled;
 use super::prelude::*;
 use super::state::handles::{Body, Handles};
 use super::state::repeats;
@@ -25,6 +26,7 @@ pub struct Cuda {
     pub record: Header,
     pub blame: blame::Blame,
     pub content: Content,
+    pub compiled: Compiled,
     pub promises: promised::Promises,
     /// What streams wait for that the client is still to send.
     pub reads: promised::Reads,

@@ -109,6 +109,7 @@ fn main() {
         "created" => created::created(&api),
         "mistakes" => mistakes::mistakes(&api),
         "loads" => corners::loads(&api),
+        "compiles" => corners::compiles(&api),
         "corners" => corners::corners(&api),
         "full" => full::full(&api),
         "copies" => full::copies(&api),

@@ -4,7 +4,7 @@ use crate::entry::api;
 use crate::ffi::*;
 use crate::state::image::Image;
 use crate::state::module::{LIBRARIES, Library, MODULES, Module};
-use crate::state::{capture, context, device};
+use crate::state::{capture, compiled, context, device};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
@@ -59,9 +59,11 @@ api! {
     }
 
     fn [cuModuleLoadDataEx] (
-        out: *mut CUmodule, image: *const c_void, _n: u32, _options: *mut i32, _values: *mut usize,
+        out: *mut CUmodule, image: *const c_void, n: u32, options: *mut i32, values: *mut usize,
     ) {
-        load(out, image)
+        load(out, image)?;
+        compiled::load(image.cast(), n, options, values);
+        Ok(())
     }
 
     fn [cuModuleLoadFatBinary] (out: *mut CUmodule, image: *const c_void) {

@@ -20,7 +20,7 @@ const MAX_BODY: u64 = 1 << 32;
 const MAX_GLOBAL: usize = 1 << 30;
 const WRAPPER_MAGIC: u32 = 0x4662_43b1;
 const FAT_MAGIC: u32 = 0xba55_ed50;
-const ELF_MAGIC: u32 = 0x464c_457f;
+pub const ELF_MAGIC: u32 = 0x464c_457f;
 const LTO_MAGIC: u32 = 0x7f4e_43ed;
 const LTO_HEADER: usize = 44;
 const KIND_PTX: u16 = 1;
@@ -234,7 +234,11 @@ fn size_of(param: &str) -> R<(usize, usize)> {
     }
 }
 
-unsafe fn c_bytes<'a>(p: *const u8) -> &'a [u8] {
+/// The bytes of a text, without the NUL that ends it.
+///
+/// # Safety
+/// `p` points to text that ends in NUL.
+pub unsafe fn c_bytes<'a>(p: *const u8) -> &'a [u8] {
     let mut n = 0;
     let there = |n: usize| {
         let address = p as u64 + n as u64;

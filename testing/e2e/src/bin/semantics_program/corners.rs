@@ -31,6 +31,28 @@ pub fn corners(api: &Api) {
     refused(api);
 }
 
+/// Loads code that the driver compiles, and says what the driver says of that.
+pub fn compiles(api: &Api) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    for i in 0..2 {
+        let text = format!("// {i}\n.version 8.0\n.target sm_90\n\0");
+        let mut log = [0u8; 64];
+        let (keys, mut values) = ([3i32, 4], [log.as_mut_ptr() as u64, log.len() as u64]);
+        let mut module = 0u64;
+        let image = text.as_ptr() as u64;
+        let all = [
+            at(&mut module),
+            image,
+            2,
+            keys.as_ptr() as u64,
+            values.as_mut_ptr() as u64,
+        ];
+        assert_eq!(api.call("cuModuleLoadDataEx", &all), 0);
+        let said = CStr::from_bytes_until_nul(&log).unwrap_or_default();
+        println!("{}", said.to_string_lossy());
+    }
+}
+
 /// Loads modules, asks for their functions and runs them, as compilers of a library do.
 pub fn loads(api: &Api) {
     let rounds: u64 = std::env::args()
