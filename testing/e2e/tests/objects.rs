@@ -132,6 +132,110 @@ fn a_token_that_is_not_taken_is_gone_at_once() {
     assert_eq!(gone(&w), [1, 2, 3, 4, 5]);
 }
 
+/// A graph that copies from or to memory of the worker's would find it gone, or another's, when it
+/// is launched.
+#[test]
+fn a_capture_takes_in_nothing_that_uses_memory_of_the_workers() {
+    const UNSUPPORTED: i32 = 900;
+    let server = Server::start();
+    let mut w = Raw::open(&server.address);
+    let va = contract::span(0).start;
+    let map = MemMapAt {
+        va,
+        size: 2 << 20,
+        device: 0,
+    };
+    assert_eq!(w.call(1, &map).0, 0);
+    let create = CuStreamCreate {
+        ph_stream: 1,
+        flags: 1,
+    };
+    assert_eq!(w.call(1, &create).0, 0);
+    let data = &[7; 4096][..];
+    // 8 bytes from or to device memory.
+    let shape = |kind: usize, address: usize| {
+        let mut shape = [0u8; 200];
+        for (at, value) in [(kind, 2), (176, 8), (184, 1), (192, 1)] {
+            shape[at] = value;
+        }
+        shape[address..address + 8].copy_from_slice(&va.to_le_bytes());
+        shape
+    };
+    let (from, to) = (shape(32, 48), shape(120, 136));
+    let (dst, stream, array) = (va, 1, 0);
+    let (place, pad, token, len) = (1, 0, 4, 8);
+    let all = |w: &mut Raw| {
+        let shape = &to;
+        let mut said = vec![
+            w.call(
+                1,
+                &CopyIn {
+                    dst,
+                    stream,
+                    pad,
+                    data,
+                },
+            )
+            .0,
+            w.call(
+                1,
+                &CopyInKept {
+                    dst,
+                    stream,
+                    place,
+                    data,
+                },
+            )
+            .0,
+            w.call(1, &CopyInAgain { dst, stream, place }).0,
+            w.call(
+                1,
+                &CopyOut {
+                    src: va,
+                    len,
+                    stream,
+                },
+            )
+            .0,
+        ];
+        let rows = CopyInRows {
+            shape,
+            array,
+            stream,
+            data: &data[..8],
+        };
+        said.push(w.call(1, &rows).0);
+        let rows = CopyOutRows {
+            shape: &from,
+            array,
+            len,
+            stream,
+        };
+        said.push(w.call(1, &rows).0);
+        said
+    };
+    let begin = CuStreamBeginCaptureV2 {
+        h_stream: 1,
+        mode: 2,
+    };
+    assert_eq!(all(&mut w), [0; 6]);
+    assert_eq!(w.call(1, &begin).0, 0);
+    assert_eq!(all(&mut w), [UNSUPPORTED; 6]);
+    let shape = &to;
+    let later = CopyInLater {
+        shape,
+        array,
+        stream,
+        token,
+    };
+    assert_eq!(w.call(1, &later).0, UNSUPPORTED);
+    assert_eq!(w.call(1, &StreamGate { stream, token: 5 }).0, UNSUPPORTED);
+    assert_eq!(gone(&w), [4, 5]);
+    assert_eq!(w.call(1, &CaptureEnd { stream, graph: 1 }).0, 0);
+    assert_eq!(nodes(&mut w, 1), Ok(vec![]), "nothing was captured");
+    assert_eq!(all(&mut w), [0; 6]);
+}
+
 #[test]
 fn a_graph_inside_a_node_dies_with_it() {
     let server = Server::start();

@@ -31,7 +31,7 @@ type Why = (CUresult, Came);
 fn read(w: &mut Cuda, m: &msg::LinkOut<'_>, mut c: CUDA_MEMCPY3D, len: usize) -> Result<Room, Why> {
     let room = room(w, len).ok_or((CUDA_SUCCESS, Came::NoRoom))?;
     let rc = attempt(|| {
-        let stream = w.stream(m.stream)? as CUstream;
+        let stream = w.running_stream(m.stream)? as CUstream;
         c.srcArray = array(w, m.array)?;
         check_source(w, &c)?;
         // No box so far out that its rows cannot be named.
@@ -122,7 +122,7 @@ pub fn link_land(w: &mut Cuda, m: msg::LinkLand<'_>) -> Result<(), Fail> {
     if room.len() != len {
         return Err(WireError::BadValue("length of a piece").into());
     }
-    let stream = w.stream(m.stream)? as CUstream;
+    let stream = w.running_stream(m.stream)? as CUstream;
     c.dstArray = array(w, m.array)?;
     check_destination(w, &c)?;
     // SAFETY: as many bytes as the box has, which are kept until the copy is done.

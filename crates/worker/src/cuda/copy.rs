@@ -43,7 +43,7 @@ pub fn register_one(driver: &'static Driver, context: u64, arena: &Arena) {
 pub fn copy_in(w: &mut Cuda, m: msg::CopyIn<'_>) -> Result {
     let (kept, p) = kept(w, m.data);
     let rc = attempt(|| {
-        let stream = w.stream(m.stream)? as CUstream;
+        let stream = w.running_stream(m.stream)? as CUstream;
         let dst = w.address(m.dst)?;
         let n = m.data.len();
         // SAFETY: the record's bytes, which live through the call; page-locked ones the driver may
@@ -56,7 +56,7 @@ pub fn copy_in(w: &mut Cuda, m: msg::CopyIn<'_>) -> Result {
 /// Copies bytes that are kept, and keeps them until that is done.
 fn copy_kept(w: &mut Cuda, (dst, stream): (u64, u32), (room, n): (Arc<Room>, usize)) -> Result {
     let here = w.here(stream);
-    w.stream(stream)?;
+    w.running_stream(stream)?;
     let dst = w.address(dst)?;
     // SAFETY: page-locked memory of at least that size, which nobody writes while it is kept.
     check(unsafe { w.cuMemcpyHtoDAsync_v2(dst, room.ptr as *const c_void, n, here.0) })?;
@@ -163,7 +163,7 @@ fn await_bytes(
 pub fn copy_in_later(w: &mut Cuda, m: msg::CopyInLater<'_>) -> Result<(), Fail> {
     let promised = w.promises.take(m.token, true);
     let (mut c, len) = shape(m.shape)?;
-    let stream = w.stream(m.stream)? as CUstream;
+    let stream = w.running_stream(m.stream)? as CUstream;
     c.dstArray = array(w, m.array)?;
     check_destination(w, &c)?;
     if len == 0 || len as u64 > MOST_READ {
@@ -181,7 +181,7 @@ pub fn copy_in_later(w: &mut Cuda, m: msg::CopyInLater<'_>) -> Result<(), Fail> 
 /// What no bytes come for: the word behind them is what the stream waits for.
 pub fn stream_gate(w: &mut Cuda, m: msg::StreamGate) -> Result<(), Fail> {
     let promised = w.promises.take(m.token, true);
-    w.stream(m.stream)?;
+    w.running_stream(m.stream)?;
     let here = w.here(m.stream);
     await_bytes(w, here, promised, size_of::<u32>()).map(drop)?;
     Ok(())
@@ -190,7 +190,7 @@ pub fn stream_gate(w: &mut Cuda, m: msg::StreamGate) -> Result<(), Fail> {
 pub fn copy_out(w: &mut Cuda, m: msg::CopyOut) -> Result<Answered> {
     let (stream, ctx) = w.here(m.stream);
     let rc = attempt(|| {
-        w.stream(m.stream)?;
+        w.running_stream(m.stream)?;
         w.address(m.src)?;
         m.src.checked_add(m.len).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let mut done = 0;

@@ -98,7 +98,7 @@ pub fn copy_in_rows(w: &mut Cuda, m: msg::CopyInRows<'_>) -> Result<(), Fail> {
     }
     let (kept, p) = kept(w, m.data);
     let rc = attempt(|| {
-        let stream = w.stream(m.stream)? as CUstream;
+        let stream = w.running_stream(m.stream)? as CUstream;
         c.dstArray = array(w, m.array)?;
         check_destination(w, &c)?;
         // SAFETY: the record's bytes are as many as the box has; page-locked ones the driver may go
@@ -112,7 +112,7 @@ pub fn copy_out_rows(w: &mut Cuda, m: msg::CopyOutRows<'_>) -> Result<Answered, 
     let (whole, bytes) = shape(m.shape)?;
     let (stream, ctx) = w.here(m.stream);
     let rc = attempt(|| {
-        w.stream(m.stream)?;
+        w.running_stream(m.stream)?;
         let src = array(w, m.array)?;
         check_source(
             w,

@@ -137,7 +137,7 @@ unsafe extern "C" fn upload(data: *mut c_void) {
 pub fn mirror_in(w: &mut Cuda, m: msg::MirrorIn<'_>) -> Result {
     let slab = w.slab.take();
     let mirror = w.graphs.mirrors.get(m.mirror)?;
-    let stream = w.stream(m.stream)? as CUstream;
+    let stream = w.running_stream(m.stream)? as CUstream;
     let idle = mirror.is_idle();
     // Bytes in a slab stay where they are until they are needed.
     let bytes = if slab.is_some() || idle {

@@ -58,7 +58,7 @@ pub fn copy_shared(w: &mut Cuda, m: msg::CopyShared) -> Result<Answered, Fail> {
     let (stream, ctx) = w.here(m.stream);
     let call = w.record.call;
     let rc = attempt(|| {
-        w.stream(m.stream)?;
+        w.running_stream(m.stream)?;
         let (d, n) = (w.driver, m.len as usize);
         // SAFETY: the side on the host lies in a segment, which stays mapped and, since records run
         // in order, outlives the copy; the other is no address of this process, as far as it goes
