@@ -26,11 +26,11 @@ impl Link {
 
     /// What is kept under a name.
     pub fn get(&self, name: Name) -> Option<Vec<u8>> {
-        let file = self.ask(Ask::Get(name), None).ok()??;
-        let mut bytes = Vec::new();
-        let read = File::from(file)
-            .take(2 * crate::LONGEST)
-            .read_to_end(&mut bytes);
+        let file = File::from(self.ask(Ask::Get(name), None).ok()??);
+        const MOST: u64 = 2 * crate::LONGEST;
+        let len = file.metadata().map_or(0, |m| m.len().min(MOST));
+        let mut bytes = Vec::with_capacity(len as usize);
+        let read = file.take(MOST).read_to_end(&mut bytes);
         let content = read.ok().and_then(|_| crate::content(name, bytes));
         if content.is_none() {
             let _ = self.ask(Ask::Damaged(name), None);

@@ -15,7 +15,7 @@ pub type Hash = [u8; 32];
 struct State {
     wanted: Option<Hash>,
     arriving: HashMap<Hash, Vec<u8>>,
-    here: HashMap<Hash, Option<Arc<[u8]>>>,
+    here: HashMap<Hash, Option<Vec<u8>>>,
 }
 
 struct Inner {
@@ -58,14 +58,14 @@ impl Content {
 
     /// The bytes with this hash, from disk or from the client; `None` when the client does not have
     /// them or is gone.
-    pub fn get(&self, hash: &Hash) -> Option<Arc<[u8]>> {
+    pub fn get(&self, hash: &Hash) -> Option<Vec<u8>> {
         let i = &*self.inner;
         let name = Name {
             hash: *hash,
             made: false,
         };
         if let Some(bytes) = i.store.get(name) {
-            return Some(bytes.into());
+            return Some(bytes);
         }
         lock(&i.state).wanted = Some(*hash);
         i.wanting.store(true, Ordering::Release);
@@ -142,7 +142,7 @@ impl Content {
         if v.len() as u64 == total {
             let v = s.arriving.remove(&hash).unwrap_or_default();
             let good = total > 0 && *blake3::hash(&v).as_bytes() == hash;
-            s.here.insert(hash, good.then(|| v.into()));
+            s.here.insert(hash, good.then_some(v));
             drop(s);
             self.inner.came.notify_all();
         }

@@ -192,13 +192,13 @@ unsafe fn fatbin(p: *const u8, arch: u32) -> Option<Image> {
 }
 
 fn select(header: &[u8], body: &[u8], arch: u32) -> Image {
-    let whole = || [header, body].concat();
+    let whole = || Image {
+        bytes: joined([header, body]),
+        native: false,
+    };
     let Some(entries) = entries(body) else {
         // A format we do not know: the driver may.
-        return Image {
-            bytes: whole().into(),
-            native: false,
-        };
+        return whole();
     };
     let fits = |e: &&Entry<'_>| e.kind == KIND_ELF && e.arch / 10 == arch / 10 && e.arch <= arch;
     let best = entries.iter().filter(fits).map(|e| e.arch).max();
@@ -211,25 +211,31 @@ fn select(header: &[u8], body: &[u8], arch: u32) -> Image {
         Some(a) => e.kind == KIND_ELF && e.arch == a,
         None => e.kind == KIND_PTX && Some(e.arch) == ptx,
     };
-    let kept: Vec<u8> = entries
-        .iter()
-        .filter(keep)
-        .flat_map(|e| e.bytes)
-        .copied()
-        .collect();
-    if kept.is_empty() {
-        return Image {
-            bytes: whole().into(),
-            native: false,
-        };
+    let kept = entries.iter().filter(keep).map(|e| e.bytes);
+    let len: usize = kept.clone().map(<[u8]>::len).sum();
+    if len == 0 {
+        return whole();
     }
-    let mut bytes = header.to_vec();
-    bytes[8..16].copy_from_slice(&(kept.len() as u64).to_le_bytes());
-    bytes.extend_from_slice(&kept);
+    let mut head = header.to_vec();
+    head[8..16].copy_from_slice(&(len as u64).to_le_bytes());
     Image {
-        bytes: bytes.into(),
+        bytes: joined(std::iter::once(&head[..]).chain(kept)),
         native: best.is_some(),
     }
+}
+
+/// Pieces behind each other, copied once: libraries have hundreds of megabytes of them.
+fn joined<'a>(pieces: impl IntoIterator<Item = &'a [u8], IntoIter: Clone>) -> Arc<[u8]> {
+    let pieces = pieces.into_iter();
+    let mut all = Arc::new_uninit_slice(pieces.clone().map(<[u8]>::len).sum());
+    let mut rest = Arc::get_mut(&mut all).unwrap_or_default();
+    for piece in pieces {
+        let (here, behind) = rest.split_at_mut(piece.len());
+        here.write_copy_of_slice(piece);
+        rest = behind;
+    }
+    // SAFETY: the pieces are as long together as there is room.
+    unsafe { all.assume_init() }
 }
 
 #[cfg(test)]
