@@ -67,6 +67,7 @@ fn open(api: &str, slabs: usize) -> (Vec<Box<dyn Api>>, Ends) {
         dense: false,
         devices: None,
         library: library(api),
+        confined: false,
     });
     let mut apis = vec![own.map_err(|r| r.message).expect("a device")];
     apis.extend((offered.beside)(Beside {
@@ -74,7 +75,6 @@ fn open(api: &str, slabs: usize) -> (Vec<Box<dyn Api>>, Ends) {
         at_once: ends.at_once.clone(),
         peers: Default::default(),
         library: None,
-        confined: false,
     }));
     (apis, ends)
 }
