@@ -18,8 +18,9 @@ use std::time::SystemTime;
 
 /// Part of the key: files that are packed otherwise get another number.
 const LAYOUT: &str = "busbar compiled by cuda 1";
-/// The most that goes into the store of one folder: what was used last.
-const MOST: u64 = 128 << 20;
+/// The most that goes into the store of one folder, of what was written last: who needs one file of
+/// it waits for all.
+const MOST: u64 = 32 << 20;
 /// Folders in folders of a folder.
 const DEPTH: usize = 4;
 
