@@ -7,6 +7,7 @@
 
 use crate::folder;
 use anyhow::{Context, Result, bail};
+use busbar_control::text::to_hex;
 use busbar_transport::lock::lock;
 use clap::Subcommand;
 use ring::digest::{SHA256, digest};
@@ -66,7 +67,7 @@ impl End {
     /// The hash of a line that is to follow.
     fn hash_of(&self, text: &str) -> String {
         let hash = digest(&SHA256, [&self.hash, text].concat().as_bytes());
-        hash.as_ref().iter().map(|b| format!("{b:02x}")).collect()
+        to_hex(hash.as_ref())
     }
 
     fn follow(&mut self, hash: String) {

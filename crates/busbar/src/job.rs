@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::ranks::{self, Spot};
 use busbar_control::lease::Word;
+use busbar_control::text::to_hex;
 use busbar_transport::Connection;
 use busbar_wire::generated::cuda::contract::DEVICES;
 use std::collections::BTreeSet;
@@ -71,7 +72,7 @@ impl Flags {
             return None;
         };
         let name = blake3::derive_key(CONTEXT, job.as_bytes());
-        Some(name[..16].iter().map(|b| format!("{b:02x}")).collect())
+        Some(to_hex(&name[..16]))
     }
 
     /// Whether another machine reserves the devices.

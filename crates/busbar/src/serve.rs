@@ -49,6 +49,7 @@ mod turns;
 mod voices;
 mod workers;
 
+use busbar_control::text::host_name;
 pub use config::Args;
 
 use crate::audit::Audit;
@@ -131,10 +132,7 @@ fn reached_at(local: SocketAddr) -> String {
     let ours = from("192.0.2.1:9", "0.0.0.0:0").or_else(|_| from("[2001:db8::1]:9", "[::]:0"));
     match ours {
         Ok(a) if !a.ip().is_unspecified() => SocketAddr::new(a.ip(), local.port()).to_string(),
-        _ => {
-            let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-            format!("{}:{}", name.trim(), local.port())
-        }
+        _ => format!("{}:{}", host_name(), local.port()),
     }
 }
 

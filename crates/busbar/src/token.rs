@@ -5,6 +5,7 @@ use crate::vault::{Token, Vault, now};
 use anyhow::{Result, anyhow, bail};
 use busbar_client::servers::Server;
 use busbar_control::hello::with_port;
+use busbar_control::text::host_name;
 use busbar_control::time;
 use busbar_transport::tls;
 use clap::Subcommand;
@@ -89,8 +90,7 @@ pub fn run(a: Args) -> Result<()> {
                 Some(place) => place,
                 None => {
                     let own = tls::Server::new(vault.own()?, None);
-                    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")?;
-                    (with_port(host.trim()), own.map_err(|e| anyhow!(e))?.key())
+                    (with_port(&host_name()), own.map_err(|e| anyhow!(e))?.key())
                 }
             };
             let until = expires.map(|t| now().saturating_add(t.as_secs()));

@@ -5,6 +5,7 @@
 
 use crate::folder::{Folder, Version};
 use anyhow::{Context, Result, bail};
+use busbar_control::text::to_hex;
 use busbar_transport::tls::{Fingerprint, Own};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
@@ -95,9 +96,7 @@ pub fn default_folder() -> Option<PathBuf> {
 pub fn random(bytes: usize) -> Result<Zeroizing<String>> {
     let mut bytes = Zeroizing::new(vec![0; bytes]);
     getrandom::fill(&mut bytes[..]).context("there are no random numbers")?;
-    Ok(Zeroizing::new(
-        bytes.iter().map(|b| format!("{b:02x}")).collect(),
-    ))
+    Ok(Zeroizing::new(to_hex(&bytes)))
 }
 
 /// Whether a text does for a token's name, or a tenant's.

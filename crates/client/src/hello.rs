@@ -9,6 +9,7 @@ use busbar_control::hello::{
     ClientInfo, Hello, Intent, Job, NEWS, PATIENCE, PROTOCOL_MAX, PROTOCOL_MIN, Refusal, Welcome,
 };
 use busbar_control::status::Status;
+use busbar_control::text::host_name;
 use busbar_transport::tcp::Address;
 use busbar_transport::{Connection, Dialer};
 use busbar_wire::frame::Kind;
@@ -180,7 +181,7 @@ pub fn whoami() -> ClientInfo {
     let program: String = args.trim().chars().take(120).collect();
     let stat = read("/proc/self/stat");
     ClientInfo {
-        host: read("/proc/sys/kernel/hostname").trim().into(),
+        host: host_name(),
         user: user(),
         program,
         pid: std::process::id() as i32,

@@ -211,18 +211,6 @@ pub struct Said {
     pub bytes: Vec<String>,
 }
 
-/// Bytes as hexadecimal digits.
-pub fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-/// Bytes of hexadecimal digits.
-pub fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |b: u8| char::from(b).to_digit(16);
-    let byte = |p: &[u8]| Some((digit(p[0])? << 4 | digit(*p.get(1)?)?) as u8);
-    text.as_bytes().chunks(2).map(byte).collect()
-}
-
 /// How one GPU reaches another, as NVML numbers it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -1,4 +1,5 @@
-//! Texts that came from somebody else, made fit to be shown.
+//! Texts that came from somebody else, made fit to be shown; bytes as digits; what this machine is
+//! called.
 
 /// Whether a character is shown as itself, where it stands: not one that a terminal obeys, that
 /// nobody sees, that ends a line, or that turns the direction of what is around it.
@@ -40,6 +41,24 @@ pub fn one_line(text: &str, most: usize) -> String {
 pub fn tidy(text: &mut String, most: usize) {
     text.truncate(text.floor_char_boundary(most));
     *text = text.replace(|c| !is_plain(c), "?");
+}
+
+/// Bytes as hexadecimal digits.
+pub fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Bytes of hexadecimal digits.
+pub fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |b: u8| char::from(b).to_digit(16);
+    let byte = |p: &[u8]| Some((digit(p[0])? << 4 | digit(*p.get(1)?)?) as u8);
+    text.as_bytes().chunks(2).map(byte).collect()
+}
+
+/// What this machine is called; nothing where nobody says.
+pub fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().into()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 mod index;
 mod link;
 
+use busbar_control::text::to_hex;
 pub use link::Link;
 
 use busbar_control::store::{Answer, Ask, Comes, Name};
@@ -147,7 +148,7 @@ impl Store {
     }
 
     fn path(&self, place: Name) -> PathBuf {
-        let hex: String = place.hash.iter().map(|b| format!("{b:02x}")).collect();
+        let hex = to_hex(&place.hash);
         let path = self.dir.join(&hex[..2]).join(hex);
         if place.made {
             path.with_extension(MADE)

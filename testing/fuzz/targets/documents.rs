@@ -68,8 +68,8 @@ fn words(which: u8, words: &str) {
                 let _ = share::show(n);
             }
             let _ = gpu::plain_uuid(words);
-            if let Some(b) = gpu::from_hex(words) {
-                assert_eq!(gpu::from_hex(&gpu::to_hex(&b)), Some(b));
+            if let Some(b) = text::from_hex(words) {
+                assert_eq!(text::from_hex(&text::to_hex(&b)), Some(b));
             }
         }
         _ => {

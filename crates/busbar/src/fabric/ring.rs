@@ -13,6 +13,7 @@ use crate::trial::{ended, last_words};
 use anyhow::{Context, Result, bail};
 use busbar_client::config::Config;
 use busbar_control::size;
+use busbar_control::text::to_hex;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, c_char, c_void};
 use std::io::{BufRead, BufReader, Write};
@@ -315,7 +316,7 @@ struct Name([u8; 128]);
 
 impl Name {
     fn shown(&self) -> String {
-        self.0.iter().map(|b| format!("{b:02x}")).collect()
+        to_hex(&self.0)
     }
 
     fn read(text: &str) -> Option<Self> {

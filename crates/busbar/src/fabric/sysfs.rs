@@ -1,6 +1,7 @@
 //! What a machine's kernel tells of its RDMA devices. What it does not tell is absent.
 
 use busbar_control::fabric::{Device, Gid, Machine, Net, Port};
+use busbar_control::text::host_name;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,10 +57,9 @@ impl Sources {
 
     /// Everything; `rdma` is whether the server moves sessions.
     pub fn machine(&self, rdma: String) -> Machine {
-        let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let all = inside(&self.sys.join("class/infiniband"));
         Machine {
-            host: name.trim().into(),
+            host: host_name(),
             rdma,
             devices: all.into_iter().map(|(n, p)| self.device(n, &p)).collect(),
         }

@@ -8,6 +8,7 @@ use super::state::Server;
 use anyhow::{Context, Result};
 use busbar_control::hello::{Change, HOLDINGS, Hello, Intent, Refusal};
 use busbar_control::share::WHOLE;
+use busbar_control::text::host_name;
 use busbar_pool::Asker;
 use busbar_pool::quota::Quota;
 use busbar_transport::lock::lock;
@@ -161,12 +162,11 @@ impl View for Caller {
         hello.features = vec![HOLDINGS.into()];
         let status = report::status(server, &hello, &self.who);
         let (quotas, rows, all) = self.counted();
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let isolation = server.workers.isolation().line(server.config.isolation);
         Overview {
             status,
             quotas: quotas.into_iter().map(shown).collect(),
-            host: host.trim().into(),
+            host: host_name(),
             address: server.address.to_string(),
             started: self.started,
             draining: server.drains(),

@@ -7,6 +7,7 @@ use super::groups::Group;
 use super::state::Server;
 use busbar_control::attach::Order;
 use busbar_control::talk::{Talk, Waits};
+use busbar_control::text::host_name;
 use busbar_control::text::one_line;
 use busbar_transport::lock::lock;
 use serde_json::json;
@@ -201,6 +202,5 @@ pub(super) fn spread(server: &Server, group: &Group, text: &str) {
 
 /// What the server is called where people read of several.
 fn name(server: &Server) -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{}:{}", host.trim(), server.address.port())
+    format!("{}:{}", host_name(), server.address.port())
 }

@@ -3,7 +3,8 @@
 
 use super::machine::{self, Gpu};
 use busbar_abi::nvml::*;
-use busbar_control::gpu::{self, Question, from_hex, to_hex};
+use busbar_control::gpu::{self, Question};
+use busbar_control::text::{from_hex, to_hex};
 
 /// The most bytes of one argument.
 const MOST: usize = 32 << 10;

@@ -4,6 +4,7 @@ use super::driver::{load, name_of};
 use super::prelude::*;
 use crate::answer;
 use busbar_control::device::Device;
+use busbar_control::text::to_hex;
 use busbar_wire::Writer;
 use std::ffi::{CStr, c_char};
 
@@ -60,7 +61,7 @@ pub fn probe(library: Option<&str>) -> Result<Vec<Device>, String> {
     let mut n = 0;
     // SAFETY: a pointer to a live number.
     check(unsafe { d.cuDeviceGetCount(&mut n) }).map_err(name_of)?;
-    let hex = |u: [u8; 16]| u.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let hex = |u: [u8; 16]| to_hex(&u);
     let v = version(d);
     let attribute = |dev: i32, a| attribute(d, dev, a).map(|v| v as u32);
     let pci = |dev| {

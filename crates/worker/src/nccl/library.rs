@@ -1,6 +1,7 @@
 //! The library: where it is found, and with which variables it starts.
 
 use busbar_abi::nccl::*;
+use busbar_control::text::host_name;
 use std::ffi::{CStr, c_char, c_void};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -208,8 +209,7 @@ fn lacking(why: impl std::fmt::Display) -> String {
 
 /// What to call this machine: of several servers it has to be said which one lacks something.
 fn here() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match host.trim() {
+    match host_name().as_str() {
         "" => "the server".into(),
         host => format!("the server {host}"),
     }

@@ -6,9 +6,8 @@
 
 mod generated;
 
-use busbar_control::gpu::{
-    Arg, Gpu, Gpus, Link, Number, Question, Said, from_hex, plain_uuid, to_hex,
-};
+use busbar_control::gpu::{Arg, Gpu, Gpus, Link, Number, Question, Said, plain_uuid};
+use busbar_control::text::{from_hex, to_hex};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::io::{BufRead, Write};

@@ -32,6 +32,7 @@ use busbar_abi::opencl::ext::*;
 use busbar_abi::opencl::*;
 use busbar_control::device::Device;
 use busbar_control::hello::Refusal;
+use busbar_control::text::to_hex;
 use busbar_wire::WireError;
 use busbar_wire::record::Header;
 use cl::Cl;
@@ -100,11 +101,7 @@ pub fn probe(path: Option<&str>) -> Result<Vec<Device>, String> {
                     .ok()
                     .and_then(|v| Some(u64::from_ne_bytes(*v.first_chunk()?)))
                     .unwrap_or(0),
-                uuid: uuid
-                    .unwrap_or_default()
-                    .iter()
-                    .map(|b| format!("{b:02x}"))
-                    .collect(),
+                uuid: to_hex(&uuid.unwrap_or_default()),
                 driver: format!("{driver}, {platform}"),
                 ..Device::default()
             });

@@ -4,6 +4,7 @@ use super::prelude::*;
 use crate::plan::Seen;
 use crate::ranks::Spot;
 use crate::servers::domain;
+use busbar_control::text::to_hex;
 use busbar_wire::generated::cuda::contract::DEVICES;
 use busbar_wire::{Reader, WireError};
 
@@ -215,7 +216,7 @@ fn by_uuid<'a>(all: &'a [Device], word: &str) -> Option<&'a Device> {
     if wanted.is_empty() {
         return None;
     }
-    let hex = |d: &Device| -> String { d.uuid.iter().map(|b| format!("{b:02x}")).collect() };
+    let hex = |d: &Device| to_hex(&d.uuid);
     let mut matching = all.iter().filter(|d| hex(d).starts_with(&wanted));
     let one = matching.next();
     one.filter(|_| matching.next().is_none())

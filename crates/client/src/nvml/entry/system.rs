@@ -5,6 +5,7 @@ use crate::nvml::machine::{self, Gpu};
 use crate::nvml::place;
 use busbar_abi::nvml::*;
 use busbar_control::gpu::plain_uuid;
+use busbar_control::text::to_hex;
 use std::ffi::{CStr, c_char, c_void};
 
 /// `nvmlInitWithFlags`' flag that a machine without GPUs is fine.
@@ -128,7 +129,7 @@ pub unsafe fn nvmlDeviceGetHandleByUUIDV(cx: Cx, uuid: *const nvmlUUID_t) -> Res
             let text = text.and_then(|t| t.to_str().ok());
             text.and_then(plain_uuid).ok_or(NVML_ERROR_NOT_FOUND)?
         }
-        2 => u.value[..16].iter().map(|b| format!("{b:02x}")).collect(),
+        2 => to_hex(&u.value[..16]),
         _ => return Err(NVML_ERROR_INVALID_ARGUMENT),
     };
     find(cx, |g| g.facts.uuid == wanted)
