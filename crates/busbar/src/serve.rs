@@ -49,7 +49,6 @@ mod turns;
 mod voices;
 mod workers;
 
-use busbar_control::text::host_name;
 pub use config::Args;
 
 use crate::audit::Audit;
@@ -58,6 +57,7 @@ use crate::vault::Vault;
 use anyhow::{Result, anyhow, bail};
 use busbar_client::servers;
 use busbar_control::device::{Device, Found};
+use busbar_control::text::host_name;
 use busbar_pool::Pool;
 use busbar_transport::lock::lock;
 use busbar_transport::tls::Fingerprint;

@@ -15,10 +15,10 @@
 mod index;
 mod link;
 
-use busbar_control::text::to_hex;
 pub use link::Link;
 
 use busbar_control::store::{Answer, Ask, Comes, Name};
+use busbar_control::text::to_hex;
 use busbar_transport::handover;
 use busbar_transport::lock::lock;
 use index::Index;

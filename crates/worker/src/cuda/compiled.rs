@@ -130,18 +130,21 @@ fn lengths(files: &[Found]) -> BTreeMap<PathBuf, u64> {
     files.iter().map(|(p, n, _)| (p.clone(), *n)).collect()
 }
 
-/// All files with their paths, or as many of them as there is room for.
+/// All files with their paths, or of those that were written last as many as there is room for. The
+/// oldest is the first, so that it is the oldest again where they are unpacked.
 fn pack(folder: &Path, mut files: Vec<Found>) -> Vec<u8> {
     files.sort_by_key(|f| std::cmp::Reverse(f.2));
+    let mut left = MOST;
+    files.retain(|(path, len, _)| {
+        let rest = left.checked_sub(len + path.as_os_str().len() as u64);
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    });
     let mut packed = Vec::new();
-    for (path, len, _) in files {
-        let name = path.as_os_str().as_encoded_bytes();
-        if packed.len() as u64 + len + name.len() as u64 > MOST {
-            continue;
-        }
-        if let Ok(bytes) = fs::read(folder.join(&path)) {
+    for (path, ..) in files.iter().rev() {
+        if let Ok(bytes) = fs::read(folder.join(path)) {
             let mut w = Writer::new(&mut packed);
-            w.bytes(name);
+            w.bytes(path.as_os_str().as_encoded_bytes());
             w.bytes(&bytes);
         }
     }
@@ -219,18 +222,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_last_is_kept_where_there_is_no_room_for_all() {
+    fn what_was_written_last_is_kept_where_there_is_no_room_for_all() {
         let dir = tempfile::tempdir().unwrap();
         let at = |s| SystemTime::UNIX_EPOCH + Duration::from_secs(s);
         fs::write(dir.path().join("old"), [1; 64]).unwrap();
         fs::write(dir.path().join("new"), [2; 64]).unwrap();
         let found = |name: &str, len, s| (PathBuf::from(name), len, at(s));
         let of = |new| pack(dir.path(), vec![found("old", 64, 1), found("new", new, 2)]);
-        let has = |packed: &[u8], byte| packed.windows(64).any(|w| w == [byte; 64]);
+        let place = |packed: &[u8], byte| packed.windows(64).position(|w| w == [byte; 64]);
         let both = of(64);
-        assert!(has(&both, 1) && has(&both, 2));
+        let (old, new) = (place(&both, 1), place(&both, 2));
+        assert!(old.is_some() && old < new, "the oldest is made again first");
         let large = of(MOST);
-        assert!(has(&large, 1) && !has(&large, 2));
+        assert!(place(&large, 1).is_some() && place(&large, 2).is_none());
     }
 
     #[test]

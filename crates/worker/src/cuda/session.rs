@@ -200,16 +200,6 @@ impl Cuda {
     }
 
     /// A launch was refused: the log hears of it.
-    /// The same for work that uses memory of ours until it is done. What a stream that captures
-    /// takes in is done when its graph is launched, each time, which nothing here would wait for;
-    /// so it is refused. Copies of the program's memory are captured by records of their own.
-    pub fn running_stream(&mut self, id: u32) -> Result<u64> {
-        let raw = self.stream(id)?;
-        let captured = !self.captures.is_empty() && is_capturing(self.driver, raw as CUstream);
-        refuse_if(captured, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
-        Ok(raw)
-    }
-
     #[cold]
     pub fn refuse(&mut self, why: &submit::Refusal) {
         if self.may_complain() {
@@ -256,6 +246,16 @@ impl Cuda {
             self.take_turn(raw);
         }
         self.settled.before_use(self.driver, self.current, id, raw);
+        Ok(raw)
+    }
+
+    /// The same for work that uses memory of ours until it is done. What a stream that captures
+    /// takes in is done when its graph is launched, each time, which nothing here would wait for;
+    /// so it is refused. Copies of the program's memory are captured by records of their own.
+    pub fn running_stream(&mut self, id: u32) -> Result<u64> {
+        let raw = self.stream(id)?;
+        let captured = !self.captures.is_empty() && is_capturing(self.driver, raw as CUstream);
+        refuse_if(captured, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
         Ok(raw)
     }
 
