@@ -22,6 +22,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from startup import line_of
+
 IMAGES = 12
 CASES = [("elf", 1, "module"), ("fat", 1, "module"), ("fat", 10, "module"), ("fat", 40, "library")]
 
@@ -88,10 +90,7 @@ def main():
             command = [str(dist / "bin/busbar"), "serve", "--api", "cuda"]
             command += ["--cuda-library", str(dist / "lib/fakedev/libcuda.so.1")]
             command += ["--listen", "127.0.0.1:0", "--cache-dir", f"{folder}/cache{i}"]
-            server = subprocess.Popen(
-                command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-            )
-            servers.append((dist, server, server.stdout.readline().split()[-1]))
+            servers.append((dist, *line_of(command, env, "listening on")))
         try:
             print("| code | loaded as | " + " | ".join(str(d) for d, _, _ in servers) + " |")
             print("|---|---|" + "---|" * len(servers))

@@ -89,9 +89,9 @@ impl Cores {
         running
     }
 
-    fn spare(&self) -> bool {
+    fn spare(&self, hurry: bool) -> bool {
         let now = self.ms(Instant::now());
-        let hurry = now - self.hurried.load(Ordering::Relaxed).min(now) < Self::LASTS_MS;
+        let hurry = hurry || now - self.hurried.load(Ordering::Relaxed).min(now) < Self::LASTS_MS;
         self.running(now) <= taken(self.all, hurry)
     }
 }
@@ -107,14 +107,13 @@ fn taken(cores: u32, hurry: bool) -> u32 {
 
 /// Whether a core is free at the moment: looking for work must take it from nobody.
 pub fn spare_core() -> bool {
-    Cores::get().spare()
+    Cores::get().spare(false)
 }
 
 /// As [`spare_core`], for whoever looks for something that is a moment away and keeps a device from
 /// its work until it is seen; never on machines of few cores, nor where the user wants no looking.
 pub fn core_for_a_moment() -> bool {
-    let cores = Cores::get();
-    !patience().waiting.is_zero() && cores.running(cores.ms(Instant::now())) <= cores.all
+    !patience().waiting.is_zero() && Cores::get().spare(true)
 }
 
 /// How many threads of the machine run or would like to.

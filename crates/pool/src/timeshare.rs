@@ -103,9 +103,6 @@ const GRACE: Duration = Duration::from_millis(1);
 const DRAIN: Duration = Duration::from_millis(50);
 /// The same where work of an earlier turn is under way still.
 const DRAIN_AGAIN: Duration = Duration::from_millis(5);
-/// For so long the end of a turn is worth it that those whom it concerns look instead of sleeping:
-/// most have ended by then.
-const HASTE: Duration = Duration::from_millis(3);
 /// How often is looked while somebody waits.
 const LOOK: Duration = Duration::from_micros(500);
 /// The same while several have the turn together, and nobody waits.
@@ -305,11 +302,10 @@ impl Timeshare {
         (changed.collect(), again)
     }
 
-    /// Whether a turn is being handed over, and hardly for longer than it takes to wake from sleep:
-    /// whoever looks now, and goes on looking, loses nothing of the device's time.
-    pub fn hands_over(&self) -> bool {
-        let stopped = self.turn.as_ref().and_then(|t| t.stopped);
-        stopped.is_some_and(|from| self.at.saturating_sub(from) < HASTE)
+    /// How long a turn had been on its way to the next one at the last look, if one is.
+    pub fn hands_over(&self) -> Option<Duration> {
+        let stopped = self.turn.as_ref()?.stopped?;
+        Some(self.at.saturating_sub(stopped))
     }
 
     /// Whether a session has the turn, alone or with others.

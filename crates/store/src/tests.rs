@@ -46,6 +46,14 @@ fn got_of(store: &Store, tenant: &str, name: Name) -> Option<Vec<u8>> {
     content(name, bytes)
 }
 
+/// What a worker is answered: an error, and whether a file came.
+fn asked(store: &OwnedFd, ask: Ask, bytes: Option<&[u8]>) -> (Option<String>, bool) {
+    handover::send(store, &ask.to_json(), bytes.map(memory).as_ref()).unwrap();
+    let (said, file) = handover::recv(store).unwrap().expect("an answer");
+    let answer: Answer = busbar_control::read("the answer", &said).unwrap();
+    (answer.error, file.is_some())
+}
+
 #[test]
 fn what_is_put_is_there_for_the_next_store_too() {
     let dir = tempfile::tempdir().unwrap();
@@ -147,13 +155,7 @@ fn a_worker_that_runs_its_clients_code_can_keep_only_what_its_name_proves() {
     let (ours, theirs) = handover::pair().unwrap();
     let served = store.clone();
     let thread = std::thread::spawn(move || served.attend(&theirs, ""));
-    let ask = |ask: Ask, bytes: Option<&[u8]>| {
-        let bytes = bytes.map(memory);
-        handover::send(&ours, &ask.to_json(), bytes.as_ref()).unwrap();
-        let (said, fd) = handover::recv(&ours).unwrap().expect("an answer");
-        let answer: Answer = busbar_control::read("the answer", &said).unwrap();
-        (answer.error, fd.is_some())
-    };
+    let ask = |ask, bytes| asked(&ours, ask, bytes);
     assert_eq!(ask(Ask::Put(made(1)), Some(b"mine")), (None, false));
     assert_eq!(ask(Ask::Distrust, None), (None, false));
     ask(Ask::Put(made(1)), Some(b"forged"));
@@ -183,10 +185,10 @@ fn what_was_made_for_one_tenant_is_no_other_ones_and_content_is_everybodys() {
         };
         handover::send(&control, &comes.to_json(), Some(&worker)).unwrap();
         drop(worker);
-        let ask = |ask: Ask, bytes: Option<&[u8]>| {
-            handover::send(&ours, &ask.to_json(), bytes.map(memory).as_ref()).unwrap();
-            let answered = handover::recv(&ours).unwrap().expect("an answer");
-            answered.1.is_some()
+        let ask = |ask, bytes| {
+            let (error, found) = asked(&ours, ask, bytes);
+            assert_eq!(error, None);
+            found
         };
         assert_eq!(ask(Ask::Get(named(image)), None), tenant != "a");
         ask(Ask::Put(named(image)), Some(image));

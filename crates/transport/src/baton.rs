@@ -23,6 +23,10 @@ pub const STOP: u32 = 4;
 /// As `NONE`, but the turn that is being handed over is to be this worker's.
 pub const SOON: u32 = 5;
 
+/// For so long it is worth it, where there are cores for that, to look instead of sleeping for the
+/// end of a turn, for the beginning of the next one, and for room in it.
+pub const HASTE: Duration = Duration::from_millis(3);
+
 /// Devices of a board at most.
 pub const SLOTS: usize = 64;
 

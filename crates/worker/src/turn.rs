@@ -9,7 +9,7 @@
 
 use crate::prelude::*;
 use busbar_channel::look_for_a_moment;
-use busbar_transport::baton::{self, BUSY, Board, FREE, IDLE, NONE, SOON, STOP, Slot};
+use busbar_transport::baton::{self, BUSY, Board, FREE, HASTE, IDLE, NONE, SOON, STOP, Slot};
 use std::os::fd::OwnedFd;
 
 /// Device time from one mark to the next.
@@ -29,9 +29,6 @@ const LAG: u64 = 200_000;
 const TAIL: u64 = 150_000;
 /// How often somebody who waits looks whether the session is over.
 const LOOK: Duration = Duration::from_millis(10);
-/// For so long it is worth it, where there are cores for that, to look instead of sleeping for the
-/// end of a turn, for the beginning of the next one, and for room in it.
-pub const HASTE: Duration = Duration::from_millis(3);
 
 /// Work for one device.
 struct Work {
@@ -342,13 +339,19 @@ mod tests {
     use super::*;
     use busbar_transport::baton::Bell;
 
-    #[test]
-    fn whoever_waits_for_a_turn_has_nothing_under_way_without_a_mark() {
+    /// A session's turns on so many devices, and the server's side of them.
+    fn obeying(devices: usize) -> (Turn, Board, Bell) {
         let (board, memory) = Board::new().expect("a board");
         let bell = Bell::new().expect("a bell");
         let rope = bell.rope().try_clone().expect("a rope");
         let turn = Turn::default();
-        turn.obey(Board::adopt(memory).expect("a board"), rope, 1);
+        turn.obey(Board::adopt(memory).expect("a board"), rope, devices);
+        (turn, board, bell)
+    }
+
+    #[test]
+    fn whoever_waits_for_a_turn_has_nothing_under_way_without_a_mark() {
+        let (turn, board, _bell) = obeying(1);
         let slot = board.slot(0).expect("a slot");
         slot.set(IDLE);
         turn.pass(0, || false, || panic!("it has the turn"));
@@ -367,12 +370,8 @@ mod tests {
 
     #[test]
     fn a_turn_ends_from_the_word_until_it_is_handed_over() {
-        let (board, memory) = Board::new().expect("a board");
-        let bell = Bell::new().expect("a bell");
-        let rope = bell.rope().try_clone().expect("a rope");
-        let turn = Turn::default();
-        assert!(!turn.ends(), "it has no board");
-        turn.obey(Board::adopt(memory).expect("a board"), rope, 2);
+        assert!(!Turn::default().ends(), "it has no board");
+        let (turn, board, _bell) = obeying(2);
         let slot = board.slot(1).expect("a slot");
         slot.set(IDLE);
         turn.pass(1, || false, || ());

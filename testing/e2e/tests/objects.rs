@@ -96,6 +96,20 @@ fn what_a_node_needs_lives_as_long_as_the_graph_that_it_is_in() {
     assert_eq!(gone(&w), [7, 8], "the client hears of every token");
 }
 
+/// Where a `CUDA_MEMCPY3D` has the kind of its source, and of its destination.
+const FROM: usize = 32;
+const TO: usize = 120;
+
+/// A copy of 8 by 1 by 1 bytes from or to device memory at an address.
+fn shape(end: usize, address: u64) -> [u8; 200] {
+    let mut shape = [0u8; 200];
+    for (at, value) in [(end, 2), (176, 8), (184, 1), (192, 1)] {
+        shape[at] = value;
+    }
+    shape[end + 16..end + 24].copy_from_slice(&address.to_le_bytes());
+    shape
+}
+
 #[test]
 fn a_token_that_is_not_taken_is_gone_at_once() {
     let server = Server::start();
@@ -110,11 +124,7 @@ fn a_token_that_is_not_taken_is_gone_at_once() {
         w.queue(1, &m);
     }
     // No such place.
-    let mut shape = [0u8; 200];
-    // To device memory at address 1; 8 by 1 by 1 bytes.
-    for (at, value) in [(120, 2), (136, 1), (176, 8), (184, 1), (192, 1)] {
-        shape[at] = value;
-    }
+    let shape = shape(TO, 1);
     let later = CopyInLater {
         shape: &shape,
         array: 0,
@@ -152,16 +162,7 @@ fn a_capture_takes_in_nothing_that_uses_memory_of_the_workers() {
     };
     assert_eq!(w.call(1, &create).0, 0);
     let data = &[7; 4096][..];
-    // 8 bytes from or to device memory.
-    let shape = |kind: usize, address: usize| {
-        let mut shape = [0u8; 200];
-        for (at, value) in [(kind, 2), (176, 8), (184, 1), (192, 1)] {
-            shape[at] = value;
-        }
-        shape[address..address + 8].copy_from_slice(&va.to_le_bytes());
-        shape
-    };
-    let (from, to) = (shape(32, 48), shape(120, 136));
+    let (from, to) = (shape(FROM, va), shape(TO, va));
     let (dst, stream, array) = (va, 1, 0);
     let (place, pad, token, len) = (1, 0, 4, 8);
     let all = |w: &mut Raw| {

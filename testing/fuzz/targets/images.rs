@@ -7,7 +7,7 @@ use busbar_fuzz::worker;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(init: worker::warm("cuda"), |data: &[u8]| {
-    if let Ok(image) = busbar_worker::cuda::image::checked(data) {
-        worker::load(&image);
+    if let Ok(image) = busbar_worker::cuda::image::checked(data.to_vec()) {
+        worker::load(&image.bytes);
     }
 });

@@ -15,7 +15,7 @@ use busbar_control::attach::Order;
 use busbar_control::status::Time;
 use busbar_pool::timeshare::{Part, Seen, Timeshare, Use, WHOLE, Word};
 use busbar_transport::baton::{
-    self, BUSY, Bell, Board, FREE, IDLE, NONE, Patience, SOON, STOP, Slot,
+    self, BUSY, Bell, Board, FREE, HASTE, IDLE, NONE, Patience, SOON, STOP, Slot,
 };
 use busbar_transport::handover;
 use busbar_transport::lock::lock;
@@ -235,9 +235,10 @@ impl State {
         again
     }
 
-    /// Whether a turn of any device is being handed over.
-    fn hands_over(&self) -> bool {
-        self.devices.values().any(Timeshare::hands_over)
+    /// Whether a turn of any device is being handed over, and has not been for long.
+    fn hastens(&self) -> bool {
+        let mut all = self.devices.values().filter_map(Timeshare::hands_over);
+        all.any(|since| since < HASTE)
     }
 
     /// The bells of those who have not rung too often, and whether these are all.
@@ -279,7 +280,7 @@ impl Timekeeper {
             loop {
                 let mut state = lock(&thread.state);
                 let mut again = state.look();
-                if state.hands_over() && core_for_a_moment() {
+                if state.hastens() && core_for_a_moment() {
                     again = Some(Duration::ZERO);
                 }
                 let (bells, all) = state.audible(now());

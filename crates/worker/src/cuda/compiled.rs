@@ -24,12 +24,7 @@ const MOST: u64 = 32 << 20;
 /// Folders in folders of a folder.
 const DEPTH: usize = 4;
 
-const FATBIN: u32 = 0xba55_ed50;
-const ELF: u32 = 0x464c_457f;
-const PTX: u16 = 1;
-
 /// The folder of a session.
-#[derive(Default)]
 pub struct Compiled {
     folder: Option<PathBuf>,
     /// The files that were there in the beginning, and how long they are, once they are there.
@@ -46,14 +41,11 @@ impl Compiled {
         }
     }
 
-    /// An image is about to be loaded or linked.
-    pub fn comes(&mut self, image: &[u8], content: &Content, d: &Driver) {
+    /// The driver is about to compile something.
+    pub fn begins(&mut self, content: &Content, d: &Driver) {
         let Some(folder) = self.folder.as_ref().filter(|_| self.before.is_none()) else {
             return;
         };
-        if !is_text(image) {
-            return;
-        }
         if let Some(kept) = content.kept(&key(d)) {
             // Whatever cannot be written is compiled again.
             let _ = unpack(&kept, folder);
@@ -81,28 +73,6 @@ fn key(d: &Driver) -> Hash {
     let mut h = blake3::Hasher::new();
     h.update(LAYOUT.as_bytes()).update(&version.to_le_bytes());
     *h.finalize().as_bytes()
-}
-
-/// Whether an image that was checked has code that is compiled when it is loaded.
-fn is_text(image: &[u8]) -> bool {
-    let number = |at: usize, n: usize| {
-        let bytes = image.get(at..at + n).unwrap_or_default();
-        bytes.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b))
-    };
-    match number(0, 4) as u32 {
-        ELF => false,
-        FATBIN => {
-            let mut at = number(6, 2) as usize;
-            while at + 32 <= image.len() {
-                if number(at, 2) as u16 == PTX {
-                    return true;
-                }
-                at += (number(at + 4, 4) + number(at + 8, 8)) as usize;
-            }
-            false
-        }
-        _ => true,
-    }
 }
 
 /// A file of a folder: its path there, its length, and when it was last written to.
@@ -235,23 +205,5 @@ mod tests {
         assert!(old.is_some() && old < new, "the oldest is made again first");
         let large = of(MOST);
         assert!(place(&large, 1).is_some() && place(&large, 2).is_none());
-    }
-
-    #[test]
-    fn text_is_compiled_and_machine_code_is_not() {
-        let fat = |kinds: &[u16]| {
-            let mut image = [&FATBIN.to_le_bytes()[..], &[1, 0, 16, 0], &[0; 8]].concat();
-            for kind in kinds {
-                let mut entry = vec![0; 40];
-                entry[..2].copy_from_slice(&kind.to_le_bytes());
-                entry[4] = 32;
-                entry[8] = 8;
-                image.extend(entry);
-            }
-            image
-        };
-        assert!(is_text(b".version 8.0\n\0"));
-        assert!(!is_text(b"\x7fELF and more"));
-        assert!(is_text(&fat(&[2, 1])) && !is_text(&fat(&[2, 2])) && !is_text(&fat(&[])));
     }
 }

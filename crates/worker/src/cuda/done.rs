@@ -10,8 +10,9 @@ use crate::memory::Charge;
 use crate::outbox::Outbox;
 use crate::printed::Printed;
 use crate::staging::Lent;
-use crate::turn::{HASTE, Turn};
+use crate::turn::Turn;
 use busbar_channel::{core_for_a_moment, patience, spare_core};
+use busbar_transport::baton::HASTE;
 use std::any::Any;
 
 /// An event of the driver's, in a context. Handles are numbers here: they pass between threads.

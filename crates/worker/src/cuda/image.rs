@@ -6,7 +6,6 @@
 //! given an end, and wrappers are refused: a client sends what lies behind them.
 
 use busbar_abi::cuda::{CUDA_ERROR_INVALID_IMAGE, Result};
-use std::borrow::Cow;
 
 const WRAPPER: u32 = 0x4662_43b1;
 const FATBIN: u32 = 0xba55_ed50;
@@ -14,27 +13,31 @@ const ELF: u32 = 0x464c_457f;
 /// The driver may look at as many bytes to tell what an image is.
 const LEAST: usize = 64;
 
-/// The image as it may go to the driver.
-pub fn checked(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
-    let whole = match number(bytes, 0, 4).map(|n| n as u32) {
-        Some(FATBIN) => fatbin(bytes),
-        Some(ELF) => elf(bytes),
+/// An image as it may go to the driver.
+#[derive(Debug)]
+pub struct Checked {
+    /// Its bytes; those of text end in zeros.
+    pub bytes: Vec<u8>,
+    /// Whether it has code that the driver compiles when it is loaded.
+    pub compiles: bool,
+}
+
+/// Checks an image.
+pub fn checked(mut bytes: Vec<u8>) -> Result<Checked> {
+    let compiles = match number(&bytes, 0, 4).map(|n| n as u32) {
+        Some(FATBIN) => fatbin(&bytes),
+        Some(ELF) => elf(&bytes).map(|()| false),
         Some(WRAPPER) | None => None,
         Some(_) => {
             // Text, or what the driver will not know.
-            let ends = bytes.len() >= LEAST && bytes.contains(&0);
-            return Ok(if ends {
-                Cow::Borrowed(bytes)
-            } else {
-                let mut b = bytes.to_vec();
-                b.resize(bytes.len() + LEAST, 0);
-                Cow::Owned(b)
-            });
+            if bytes.len() < LEAST || !bytes.contains(&0) {
+                bytes.resize(bytes.len() + LEAST, 0);
+            }
+            Some(true)
         }
     };
-    whole
-        .map(|()| Cow::Borrowed(bytes))
-        .ok_or(CUDA_ERROR_INVALID_IMAGE)
+    let compiles = compiles.ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+    Ok(Checked { bytes, compiles })
 }
 
 /// The little-endian number of `n` bytes at `at`.
@@ -48,13 +51,16 @@ fn inside(bytes: &[u8], at: u64, n: u64) -> Option<()> {
     (at.checked_add(n)? <= bytes.len() as u64).then_some(())
 }
 
-fn fatbin(bytes: &[u8]) -> Option<()> {
+/// Whether one of the entries is text.
+fn fatbin(bytes: &[u8]) -> Option<bool> {
+    const PTX: u64 = 1;
     let (header, body) = (number(bytes, 6, 2)?, number(bytes, 8, 8)?);
     inside(bytes, header, body)?;
     if header < 16 {
         return None;
     }
     let mut left = &bytes[header as usize..(header + body) as usize];
+    let mut text = false;
     // Entries: u16 kind, u16, u32 header's size, u64 payload's size, and more.
     while left.len() >= 32 {
         let (header, payload) = (number(left, 4, 4)?, number(left, 8, 8)?);
@@ -62,9 +68,10 @@ fn fatbin(bytes: &[u8]) -> Option<()> {
         if header < 32 {
             return None;
         }
+        text |= number(left, 0, 2)? == PTX;
         left = &left[(header + payload) as usize..];
     }
-    Some(())
+    Some(text)
 }
 
 fn elf(bytes: &[u8]) -> Option<()> {
@@ -131,9 +138,13 @@ mod tests {
     #[test]
     fn whole_images_pass_and_cut_ones_do_not() {
         for image in [elf_image(), fat_image()] {
-            assert_eq!(checked(&image).unwrap(), image);
+            assert_eq!(checked(image.clone()).unwrap().bytes, image);
             for n in 4..image.len() {
-                assert!(checked(&image[..n]).is_err(), "{n} of {}", image.len());
+                assert!(
+                    checked(image[..n].to_vec()).is_err(),
+                    "{n} of {}",
+                    image.len()
+                );
             }
         }
     }
@@ -145,12 +156,12 @@ mod tests {
             for at in [32, 40, 64 + 24, 64 + 32, 128 + 8, 128 + 32] {
                 let mut b = elf_image();
                 put(&mut b, at, 8, lie);
-                assert!(checked(&b).is_err(), "{lie} at {at}");
+                assert!(checked(b).is_err(), "{lie} at {at}");
             }
             for at in [8, 16 + 8] {
                 let mut b = fat_image();
                 put(&mut b, at, 8, lie);
-                assert!(checked(&b).is_err(), "{lie} at {at}");
+                assert!(checked(b).is_err(), "{lie} at {at}");
             }
         }
     }
@@ -160,12 +171,32 @@ mod tests {
         let mut wrapper = vec![0; 64];
         put(&mut wrapper, 0, 4, WRAPPER.into());
         put(&mut wrapper, 8, 8, 0x1000);
-        assert!(checked(&wrapper).is_err());
-        assert!(checked(b"").is_err());
-        assert!(checked(b"abc").is_err());
-        let text = checked(b".version 8.0 without an end").unwrap();
+        assert!(checked(wrapper).is_err());
+        assert!(checked(vec![]).is_err());
+        assert!(checked(b"abc".to_vec()).is_err());
+        let text = checked(b".version 8.0 without an end".to_vec())
+            .unwrap()
+            .bytes;
         assert!(text.len() >= LEAST && text.ends_with(&[0]));
         let long = [&[b' '; 80][..], &[0]].concat();
-        assert_eq!(checked(&long).unwrap(), long);
+        assert_eq!(checked(long.clone()).unwrap().bytes, long);
+    }
+
+    #[test]
+    fn text_is_compiled_and_machine_code_is_not() {
+        let compiles = |image: Vec<u8>| checked(image).unwrap().compiles;
+        let fat = |kind| {
+            let mut b = fat_image();
+            put(&mut b, 16, 2, kind);
+            b
+        };
+        assert!(compiles(b".version 8.0\n\0".to_vec()));
+        assert!(!compiles(elf_image()));
+        assert!(compiles(fat(1)) && !compiles(fat(2)));
+        // One of each.
+        let mut both = fat(1);
+        both.extend_from_slice(&fat(2)[16..]);
+        put(&mut both, 8, 8, 144);
+        assert!(compiles(both));
     }
 }

@@ -9,9 +9,7 @@ use crate::answer::text;
 use crate::objects::Creates;
 
 fn load(w: &mut Cuda, (m, hash): (&impl Creates<Kind>, &[u8; 32]), c: &mut Compile) -> Result {
-    let image = w.content.get(hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
-    let image = super::image::checked(&image)?;
-    w.compiled.comes(&image, &w.content, w.driver);
+    let image = w.image(hash)?;
     // It is on each device that it is used on.
     let charge = w.charge(Use::Module, None, image.len() as u64)?;
     let mut library: CUlibrary = std::ptr::null_mut();

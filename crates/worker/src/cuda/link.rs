@@ -36,9 +36,7 @@ pub fn link_add(w: &mut Cuda, m: msg::LinkAdd<'_>) -> Result<Always<Encoded>, Wi
     let name = CStr::from_bytes_with_nul(m.name).map_err(|_| WireError::BadText)?;
     let rc = attempt(|| {
         let state = state(w, m.link)?;
-        let piece = w.content.get(&m.hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
-        let piece = super::image::checked(&piece)?;
-        w.compiled.comes(&piece, &w.content, w.driver);
+        let piece = w.image(&m.hash)?;
         let mut options = Compile::without_logs(m.options)?;
         let (keys, values) = options.arrays();
         // SAFETY: a live link; the piece is as long as said, and the options' arrays are of that

@@ -2,6 +2,7 @@
 
 use super::compiled::Compiled;
 use super::driver::is_capturing;
+use super::image::{Checked, checked};
 use super::prelude::*;
 use super::state::handles::{Body, Handles};
 use super::state::repeats;
@@ -10,7 +11,7 @@ use super::{blame, done, mover, promised, submit, turns};
 use crate::across::Links;
 use crate::ahead::Ahead;
 use crate::answer::Outcome;
-use crate::content::Content;
+use crate::content::{Content, Hash};
 use crate::memory::{Charge, Full, Gate};
 use crate::objects::{Creates, Dead, Key};
 use crate::outbox::Outbox;
@@ -305,6 +306,16 @@ impl Cuda {
             .and_then(|i| self.devices.get(i).copied())
             .filter(|d| *d >= 0)
             .ok_or(CUDA_ERROR_INVALID_DEVICE)
+    }
+
+    /// An image that the client has named, as it may go to the driver.
+    pub fn image(&mut self, hash: &Hash) -> Result<Vec<u8>> {
+        let bytes = self.content.get(hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+        let Checked { bytes, compiles } = checked(bytes)?;
+        if compiles {
+            self.compiled.begins(&self.content, self.driver);
+        }
+        Ok(bytes)
     }
 
     /// What a call makes is there: the spec says what it is, and whose child.

@@ -1,5 +1,6 @@
 //! What is compiled is kept as NVIDIA's driver keeps it: in the folder that `CUDA_CACHE_PATH` says.
 
+use super::image::{c_bytes, is_ptx};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
@@ -29,14 +30,9 @@ fn compile(text: &[u8]) -> bool {
 /// # Safety
 /// `image` is an image that has been read; `keys` and `values` point at `n` options each.
 pub unsafe fn load(image: *const u8, n: u32, keys: *const i32, values: *const usize) {
-    // SAFETY: an image has at least four bytes.
-    let magic = unsafe { image.cast::<u32>().read_unaligned() };
-    if magic.to_le_bytes().iter().any(|b| !b.is_ascii()) || magic == super::image::ELF_MAGIC {
-        return;
-    }
-    // SAFETY: text ends in NUL.
-    let text = unsafe { super::image::c_bytes(image) };
-    if !text.windows(8).any(|w| w == b".version") {
+    // SAFETY: text ends in NUL; of another image it takes what is before one.
+    let text = unsafe { c_bytes(image) };
+    if !std::str::from_utf8(text).is_ok_and(is_ptx) {
         return;
     }
     let said = match compile(text) {

@@ -20,7 +20,7 @@ const MAX_BODY: u64 = 1 << 32;
 const MAX_GLOBAL: usize = 1 << 30;
 const WRAPPER_MAGIC: u32 = 0x4662_43b1;
 const FAT_MAGIC: u32 = 0xba55_ed50;
-pub const ELF_MAGIC: u32 = 0x464c_457f;
+const ELF_MAGIC: u32 = 0x464c_457f;
 const LTO_MAGIC: u32 = 0x7f4e_43ed;
 const LTO_HEADER: usize = 44;
 const KIND_PTX: u16 = 1;
@@ -155,10 +155,7 @@ impl Image {
         let text = std::str::from_utf8(&bytes[..end]).map_err(|_| INVALID_IMAGE)?;
         let mut lines = text.lines().map(str::trim);
         if lines.next() != Some(FIRST_LINE) {
-            let ptx = text
-                .lines()
-                .any(|line| line.trim_start().starts_with(".version"));
-            return if ptx {
+            return if is_ptx(text) {
                 Ok(Image::default())
             } else {
                 Err(INVALID_IMAGE)
@@ -232,6 +229,12 @@ fn size_of(param: &str) -> R<(usize, usize)> {
             ))
         }
     }
+}
+
+/// Whether a text is what compilers write.
+pub fn is_ptx(text: &str) -> bool {
+    let mut lines = text.lines();
+    lines.any(|line| line.trim_start().starts_with(".version"))
 }
 
 /// The bytes of a text, without the NUL that ends it.
