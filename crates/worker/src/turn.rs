@@ -18,6 +18,9 @@ const MARK: u64 = 500_000;
 const MARKS: u32 = 2;
 /// Submissions from one mark to the next, at most.
 const MOST: u32 = 1 << 12;
+/// How long a submission takes is told from as many as take so long together. Marks are seen to be
+/// done late, and then several at once: of the last one alone it would seem that it took no time.
+const SAMPLE: u64 = 250_000;
 /// How long room for more work is waited for. Work that does not end by then may wait for what is
 /// to be submitted next.
 const ROOM: Duration = Duration::from_millis(20);
@@ -38,6 +41,8 @@ struct Work {
     unmarked: u32,
     /// Submissions from one mark to the next.
     every: u32,
+    /// Submissions that were done since `every` was fitted, and how long they took.
+    sample: (u32, u64),
     /// When the last mark was done.
     done: u64,
     /// Since when each mark has been under way, the oldest first.
@@ -79,6 +84,7 @@ impl Turn {
             under_way: 0,
             unmarked: 0,
             every: 1,
+            sample: (0, 0),
             done: 0,
             marks: VecDeque::new(),
             stuck: false,
@@ -255,17 +261,14 @@ impl Drop for Mark {
         };
         let now = baton::now();
         let mut w = lock(work);
-        let long = now.saturating_sub(self.since.max(w.done)).max(1);
+        let long = now.saturating_sub(self.since.max(w.done));
+        w.learn(self.submitted, long);
         w.caught_up(slot, now);
-        if self.submitted > 0 {
-            let fit = (u64::from(self.submitted) * MARK / long).clamp(1, MOST.into()) as u32;
-            w.every = (w.every + fit).div_ceil(2);
-        }
         w.under_way = w.under_way.saturating_sub(self.submitted);
         w.stuck = false;
         slot.under_way.store(w.under_way, Ordering::Release);
         slot.done.fetch_add(1, Ordering::AcqRel);
-        if w.under_way == 0 || w.left(self.submitted, long) <= TAIL && slot.word() == STOP {
+        if w.under_way == 0 || w.left() <= TAIL && slot.word() == STOP {
             rest(slot, &s.bell, now);
         }
         drop(w);
@@ -274,11 +277,23 @@ impl Drop for Mark {
 }
 
 impl Work {
-    /// What the device has left to do, if so many pieces took so long.
-    fn left(&self, pieces: u32, long: u64) -> u64 {
-        match pieces {
-            0 => u64::MAX,
-            n => long.saturating_mul(self.under_way.into()) / u64::from(n),
+    /// So many pieces took so long, by what was seen.
+    fn learn(&mut self, pieces: u32, long: u64) {
+        let (n, t) = &mut self.sample;
+        *n = n.saturating_add(pieces);
+        *t = t.saturating_add(long);
+        if *n > 0 && *t >= SAMPLE {
+            let fit = (u64::from(*n) * MARK / *t).clamp(1, MOST.into()) as u32;
+            self.every = (self.every + fit).div_ceil(2);
+            self.sample = (0, 0);
+        }
+    }
+
+    /// What the device has left to do, as far as it is known of pieces that are short.
+    fn left(&self) -> u64 {
+        match self.every {
+            1 => u64::MAX,
+            n => u64::from(self.under_way) * MARK / u64::from(n),
         }
     }
 
@@ -400,6 +415,7 @@ mod tests {
             under_way: 0,
             unmarked: 0,
             every: 1,
+            sample: (0, 0),
             done,
             marks: marks.iter().copied().collect(),
             stuck: false,
@@ -408,16 +424,35 @@ mod tests {
 
     #[test]
     fn a_turn_that_ends_waits_for_all_but_its_last_few_short_pieces() {
-        let left = |under_way, pieces, long| {
+        let left = |under_way, every| {
             let mut w = work(&[], 0);
-            w.under_way = under_way;
-            w.left(pieces, long) <= TAIL
+            (w.under_way, w.every) = (under_way, every);
+            w.left() <= TAIL
         };
-        // A mark of 100 pieces of 5 us each, and two of 200 us.
-        assert!(left(30, 100, 500_000) && !left(31, 100, 500_000));
-        assert!(!left(1, 2, 400_000));
-        // Of work that was under way before anybody counted nothing is known.
-        assert!(!left(1, 0, 1));
+        // Pieces of 5 us each, and of 200 us.
+        assert!(left(30, 100) && !left(31, 100));
+        assert!(!left(1, 2));
+        // Nothing is known of it, or it is long.
+        assert!(!left(1, 1));
+    }
+
+    #[test]
+    fn marks_that_are_seen_at_once_are_not_taken_for_work_that_takes_no_time() {
+        let mut w = work(&[], 0);
+        // Pieces of 200 us, of which two are seen each time, 300 and 500 us after those before.
+        for _ in 0..20 {
+            for long in [300_000, 500_000] {
+                w.learn(1, long);
+                w.learn(1, 1000);
+            }
+        }
+        assert!((2..=4).contains(&w.every), "{}", w.every);
+        // Short ones, each of which takes longer to be seen than to be done, until there are more.
+        let mut w = work(&[], 0);
+        for _ in 0..40 {
+            w.learn(w.every, 5_000 * u64::from(w.every) + 30_000);
+        }
+        assert!((80..=100).contains(&w.every), "{}", w.every);
     }
 
     #[test]
