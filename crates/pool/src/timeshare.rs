@@ -144,6 +144,8 @@ struct Member {
     /// How long it had the turn alone since it last showed whether it leaves the device idle, and
     /// how long the device was behind then.
     proof: (Duration, Duration),
+    /// How much of its turns alone the device was behind, of late, in thousandths.
+    usual: Share,
     /// When it last showed that it leaves the device idle, if it did so the last time.
     sparse: Option<Duration>,
     busy: Duration,
@@ -219,6 +221,7 @@ impl Timeshare {
             rested: false,
             idle: Some(Duration::ZERO),
             proof: Default::default(),
+            usual: WHOLE,
             sparse: None,
             busy: Duration::ZERO,
             behind: Duration::ZERO,
@@ -306,6 +309,12 @@ impl Timeshare {
     pub fn hands_over(&self) -> Option<Duration> {
         let stopped = self.turn.as_ref()?.stopped?;
         Some(self.at.saturating_sub(stopped))
+    }
+
+    /// How many have the turn, if a session is among them.
+    pub fn holders(&self, of: u64) -> usize {
+        let turn = self.turn.as_ref().filter(|t| t.of.contains(&of));
+        turn.map_or(0, |t| t.of.len())
     }
 
     /// Whether a session has the turn, alone or with others.
@@ -448,7 +457,11 @@ impl Timeshare {
             m.proof.1 += s.behind.saturating_sub(m.behind).min(past);
             if m.proof.0 >= PROOF {
                 let (whole, behind) = std::mem::take(&mut m.proof);
-                m.sparse = (behind < whole / 2).then_some(now);
+                let now_behind = (ns(behind) * i64::from(WHOLE) / ns(whole)) as Share;
+                m.usual = (3 * m.usual + now_behind) / 4;
+                // A program may leave the device idle in a part of each of its steps: that is no
+                // proof.
+                m.sparse = (m.usual.max(now_behind) < WHOLE / 2).then_some(now);
             }
         }
     }

@@ -51,6 +51,8 @@ pub struct Slot {
     pub behind: AtomicU64,
     /// From when on it is behind by what is under way, by [`now`]; 0 for nothing.
     pub behind_from: AtomicU64,
+    /// How many have this turn together; the server writes it.
+    pub holders: AtomicU32,
 }
 
 /// The memory.

@@ -16,6 +16,8 @@ use std::os::fd::OwnedFd;
 const MARK: u64 = 500_000;
 /// Marks under way at most.
 const MARKS: u32 = 2;
+/// Of so many who have a turn together, at most, each has the more under way.
+const TOGETHER: u32 = 16;
 /// Submissions from one mark to the next, at most.
 const MOST: u32 = 1 << 12;
 /// How long a submission takes is told from as many as take so long together. Marks are seen to be
@@ -166,7 +168,7 @@ impl Turn {
                         break;
                     }
                 }
-                BUSY if w.under_way < MARKS * w.every || w.stuck => break,
+                BUSY if w.under_way < w.most(slot) || w.stuck => break,
                 BUSY => {
                     w.stuck = full.elapsed() >= ROOM;
                     // The device has half a millisecond of work left when there is room again.
@@ -277,6 +279,13 @@ impl Drop for Mark {
 }
 
 impl Work {
+    /// What may be under way. Of those who have the turn together each waits for the others' work,
+    /// too: by its own pieces it seems that they take longer.
+    fn most(&self, slot: &Slot) -> u32 {
+        let holders = slot.holders.load(Ordering::Relaxed).clamp(1, TOGETHER);
+        MARKS * self.every * holders
+    }
+
     /// So many pieces took so long, by what was seen.
     fn learn(&mut self, pieces: u32, long: u64) {
         let (n, t) = &mut self.sample;

@@ -221,6 +221,12 @@ impl State {
                 };
                 let see = |party| together(of(party).map(|(_, slot)| seen(slot.1)));
                 let (words, next) = share.look(now(), see);
+                for s in sessions.values() {
+                    if let Some((_, slot)) = s.slot(*place) {
+                        let holders = share.holders(s.party) as u32;
+                        slot.holders.store(holders, Ordering::Relaxed);
+                    }
+                }
                 let said = words
                     .into_iter()
                     .flat_map(|(n, word)| of(n).map(move |to| (to, word)));
