@@ -8,23 +8,14 @@
 //! session that has a device to itself has a free pass, and nothing here is asked; so have all
 //! sessions of a device of which nobody was promised a share, and nobody goes first.
 
+mod part;
+mod past;
+
+pub use part::{Part, Share, WHOLE};
+use past::Past;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-/// Thousandths of a device's time.
-pub type Share = u32;
-/// All of it.
-pub const WHOLE: Share = 1000;
-
-/// What a session is to have of a device.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Part {
-    /// What is promised; `None` for as much of the rest as others who have no promise.
-    pub share: Option<Share>,
-    /// Who goes first, the higher.
-    pub priority: i32,
-}
 
 /// What a worker does with a turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -122,10 +113,6 @@ const LONG: Duration = Duration::from_secs(1);
 /// From one such turn to the next, at least: that is what all others lose by them.
 const APART: Duration = Duration::from_millis(100);
 
-/// Use is remembered in steps of this.
-const STEP: Duration = Duration::from_millis(100);
-const STEPS: usize = 600;
-
 #[derive(Debug)]
 struct Member {
     part: Part,
@@ -157,8 +144,7 @@ struct Member {
     waited: Duration,
     /// Since when it has wanted a turn, and had none.
     hungry: Option<Duration>,
-    /// Device time in each of the last steps, by number.
-    steps: Vec<u32>,
+    past: Past,
 }
 
 #[derive(Debug)]
@@ -191,10 +177,6 @@ pub struct Timeshare {
 
 fn ns(d: Duration) -> i64 {
     i64::try_from(d.as_nanos()).unwrap_or(i64::MAX)
-}
-
-fn step(now: Duration) -> usize {
-    (now.as_nanos() / STEP.as_nanos()) as usize
 }
 
 impl Timeshare {
@@ -230,7 +212,7 @@ impl Timeshare {
             used: Duration::ZERO,
             waited: Duration::ZERO,
             hungry: None,
-            steps: Vec::new(),
+            past: Past::default(),
         };
         self.members.insert(of, m);
     }
@@ -371,7 +353,7 @@ impl Timeshare {
             if let Some(m) = self.members.get_mut(&k) {
                 m.balance -= ns(t);
                 m.used += t;
-                m.remember(now, t);
+                m.past.remember(now, t);
             }
         }
         let count = self.members.len() as i64;
@@ -741,62 +723,12 @@ impl Timeshare {
     /// for then nobody counts.
     pub fn had(&self, of: u64) -> Option<Had> {
         let m = self.members.get(&of).filter(|m| m.said != Word::Free)?;
-        let last = step(self.at);
-        // The step that goes on is not whole.
-        let sum = |n: usize| {
-            let from = last.saturating_sub(n);
-            let all = (from..last).filter_map(|i| m.at_step(i, last));
-            let time: u64 = all.map(u64::from).sum();
-            let whole = STEP.as_nanos() as u64 * n as u64;
-            (time * u64::from(WHOLE) + whole / 2) / whole
-        };
         Some(Had {
-            second: sum(10) as Share,
-            minute: sum(STEPS - 1) as Share,
+            second: m.past.share(self.at, past::SECOND),
+            minute: m.past.share(self.at, past::MINUTE),
             used: m.used,
             waited: m.waited,
         })
-    }
-}
-
-impl Member {
-    /// Notes device time that was used up to now.
-    fn remember(&mut self, now: Duration, used: Duration) {
-        let last = step(now);
-        // The first word is the number of the newest step.
-        if self.steps.is_empty() {
-            self.steps = vec![0; STEPS + 1];
-            self.steps[0] = last as u32;
-        }
-        let newest = self.steps[0] as usize;
-        for i in newest + 1..=last.min(newest + STEPS) {
-            self.steps[1 + i % STEPS] = 0;
-        }
-        self.steps[0] = newest.max(last) as u32;
-        // A long piece belongs to the steps before, too.
-        let (mut left, mut at) = (used.as_nanos() as u64, now.as_nanos() as u64);
-        let long = STEP.as_nanos() as u64;
-        for _ in 0..STEPS {
-            if left == 0 {
-                break;
-            }
-            let i = at.saturating_sub(1) / long;
-            let part = left.min(at - i * long);
-            if let Some(s) = self.steps.get_mut(1 + i as usize % STEPS) {
-                *s = s.saturating_add(part as u32);
-            }
-            (left, at) = (left - part, at - part);
-            if at == 0 {
-                break;
-            }
-        }
-    }
-
-    /// The time of a step, if it is remembered.
-    fn at_step(&self, i: usize, last: usize) -> Option<u32> {
-        let newest = *self.steps.first()? as usize;
-        let there = i <= newest && i + STEPS > newest.max(last);
-        there.then(|| self.steps[1 + i % STEPS])
     }
 }
 

@@ -7,22 +7,23 @@
 
 #![forbid(unsafe_code)]
 
+mod costs;
+
 use crate::prelude::*;
 use busbar_channel::look_for_a_moment;
 use busbar_transport::baton::{self, BUSY, Board, FREE, HASTE, IDLE, NONE, SOON, STOP, Slot};
+pub use costs::WorkKind;
+use costs::{Costs, Pieces};
 use std::os::fd::OwnedFd;
 
 /// Device time from one mark to the next.
 const MARK: u64 = 500_000;
-/// Marks under way at most.
+/// What is under way at most: so many times that, or so many pieces.
 const MARKS: u32 = 2;
 /// Of so many who have a turn together, at most, each has the more under way.
 const TOGETHER: u32 = 16;
 /// Submissions from one mark to the next, at most.
 const MOST: u32 = 1 << 12;
-/// How long a submission takes is told from as many as take so long together. Marks are seen to be
-/// done late, and then several at once: of the last one alone it would seem that it took no time.
-const SAMPLE: u64 = 250_000;
 /// How long room for more work is waited for. Work that does not end by then may wait for what is
 /// to be submitted next.
 const ROOM: Duration = Duration::from_millis(20);
@@ -36,15 +37,16 @@ const TAIL: u64 = 150_000;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Work for one device.
+#[derive(Default)]
 struct Work {
     /// Submissions that are not known to be done.
     under_way: u32,
+    /// What they are thought to take.
+    ahead: u64,
     /// Of those, the ones behind the last mark.
-    unmarked: u32,
-    /// Submissions from one mark to the next.
-    every: u32,
-    /// Submissions that were done since `every` was fitted, and how long they took.
-    sample: (u32, u64),
+    unmarked: Pieces,
+    /// What work takes.
+    costs: Costs,
     /// When the last mark was done.
     done: u64,
     /// Since when each mark has been under way, the oldest first.
@@ -75,26 +77,17 @@ pub struct Turn {
 pub struct Mark {
     turn: Turn,
     device: usize,
-    submitted: u32,
+    of: Pieces,
     since: u64,
 }
 
 impl Turn {
     /// From now on the server says whose turn it is of so many devices.
     pub fn obey(&self, board: Board, bell: OwnedFd, devices: usize) {
-        let work = || Work {
-            under_way: 0,
-            unmarked: 0,
-            every: 1,
-            sample: (0, 0),
-            done: 0,
-            marks: VecDeque::new(),
-            stuck: false,
-        };
         let _ = self.shared.set(Shared {
             board,
             bell,
-            work: (0..devices).map(|_| Mutex::new(work())).collect(),
+            work: (0..devices).map(|_| Mutex::default()).collect(),
             room: Condvar::new(),
             marked: AtomicBool::new(false),
         });
@@ -147,11 +140,16 @@ impl Turn {
         !free
     }
 
-    /// Waits until something may be submitted for a device, or the session is over. What is
-    /// submitted then needs a [`Turn::mark`]. Before it waits for a turn, `marks` is to mark what
-    /// was submitted in an earlier one: without a mark that would be under way all the while, and
-    /// the end of the turn would wait for it.
-    pub fn pass(&self, device: usize, over: impl Fn() -> bool, marks: impl FnOnce()) {
+    /// Waits until a piece of work of some kind may be submitted to a device, or the session is
+    /// over. The work needs a [`Turn::mark`] then. Before it waits for a turn, `marks` is to mark
+    /// what was submitted in an earlier one: without a mark that would be under way all the while,
+    /// and the end of the turn would wait for it.
+    pub fn pass(
+        &self,
+        (device, kind): (usize, WorkKind),
+        over: impl Fn() -> bool,
+        marks: impl FnOnce(),
+    ) {
         let Some((s, slot, work)) = self.slot(device) else {
             return;
         };
@@ -168,7 +166,7 @@ impl Turn {
                         break;
                     }
                 }
-                BUSY if w.under_way < w.most(slot) || w.stuck => break,
+                BUSY if w.has_room(slot) => break,
                 BUSY => {
                     w.stuck = full.elapsed() >= ROOM;
                     // The device has half a millisecond of work left when there is room again.
@@ -200,8 +198,9 @@ impl Turn {
                 return;
             }
         }
-        w.under_way += 1;
-        w.unmarked += 1;
+        let time = w.costs.of(kind);
+        w.submit(1, time);
+        w.unmarked.add(kind, time);
         slot.under_way.store(w.under_way, Ordering::Release);
     }
 
@@ -211,34 +210,36 @@ impl Turn {
             return false;
         };
         let w = lock(work);
-        w.unmarked > 0 && (leisure || w.unmarked >= w.every)
+        let Pieces { count, time, .. } = w.unmarked;
+        count > 0 && (leisure || time >= MARK || count >= MOST)
     }
 
     /// A mark for what was submitted since the last one.
     pub fn mark(&self, device: usize) -> Option<Mark> {
         let (_, slot, work) = self.slot(device)?;
         let mut w = lock(work);
-        let submitted = std::mem::take(&mut w.unmarked);
-        Some(self.mark_of(device, submitted, (slot, &mut w)))
+        let of = std::mem::take(&mut w.unmarked);
+        Some(self.mark_of(device, of, (slot, &mut w)))
     }
 
     /// A mark for what was submitted while nobody asked.
     pub fn found(&self, device: usize) -> Option<Mark> {
         let (_, slot, work) = self.slot(device)?;
         let mut w = lock(work);
-        w.under_way += 1;
+        let of = Pieces::unknown();
+        w.submit(of.count, of.time);
         slot.under_way.store(w.under_way, Ordering::Release);
-        Some(self.mark_of(device, 1, (slot, &mut w)))
+        Some(self.mark_of(device, of, (slot, &mut w)))
     }
 
-    fn mark_of(&self, device: usize, submitted: u32, (slot, w): (&Slot, &mut Work)) -> Mark {
+    fn mark_of(&self, device: usize, of: Pieces, (slot, w): (&Slot, &mut Work)) -> Mark {
         let since = baton::now();
         w.marks.push_back(since);
         w.show_behind(slot);
         Mark {
             turn: self.clone(),
             device,
-            submitted,
+            of,
             since,
         }
     }
@@ -264,13 +265,14 @@ impl Drop for Mark {
         let now = baton::now();
         let mut w = lock(work);
         let long = now.saturating_sub(self.since.max(w.done));
-        w.learn(self.submitted, long);
+        w.costs.learn(&self.of, long);
         w.caught_up(slot, now);
-        w.under_way = w.under_way.saturating_sub(self.submitted);
+        w.under_way = w.under_way.saturating_sub(self.of.count);
+        w.ahead = w.ahead.saturating_sub(self.of.time);
         w.stuck = false;
         slot.under_way.store(w.under_way, Ordering::Release);
         slot.done.fetch_add(1, Ordering::AcqRel);
-        if w.under_way == 0 || w.left() <= TAIL && slot.word() == STOP {
+        if w.under_way == 0 || w.ahead <= TAIL && slot.word() == STOP {
             rest(slot, &s.bell, now);
         }
         drop(w);
@@ -279,31 +281,18 @@ impl Drop for Mark {
 }
 
 impl Work {
-    /// What may be under way. Of those who have the turn together each waits for the others' work,
-    /// too: by its own pieces it seems that they take longer.
-    fn most(&self, slot: &Slot) -> u32 {
+    fn submit(&mut self, count: u32, time: u64) {
+        self.under_way += count;
+        self.ahead += time;
+    }
+
+    /// Whether more may be submitted. Of those who have the turn together each waits for others'
+    /// work, too: by its own pieces it seems that they take longer.
+    fn has_room(&self, slot: &Slot) -> bool {
         let holders = slot.holders.load(Ordering::Relaxed).clamp(1, TOGETHER);
-        MARKS * self.every * holders
-    }
-
-    /// So many pieces took so long, by what was seen.
-    fn learn(&mut self, pieces: u32, long: u64) {
-        let (n, t) = &mut self.sample;
-        *n = n.saturating_add(pieces);
-        *t = t.saturating_add(long);
-        if *n > 0 && *t >= SAMPLE {
-            let fit = (u64::from(*n) * MARK / *t).clamp(1, MOST.into()) as u32;
-            self.every = (self.every + fit).div_ceil(2);
-            self.sample = (0, 0);
-        }
-    }
-
-    /// What the device has left to do, as far as it is known of pieces that are short.
-    fn left(&self) -> u64 {
-        match self.every {
-            1 => u64::MAX,
-            n => u64::from(self.under_way) * MARK / u64::from(n),
-        }
+        let most = MARK * u64::from(MARKS * holders);
+        // Of long pieces the next one is there when one is done.
+        self.ahead < most || self.under_way < MARKS || self.stuck
     }
 
     /// From when on the device is behind: what is done by then has kept up with what is submitted.
@@ -378,12 +367,12 @@ mod tests {
         let (turn, board, _bell) = obeying(1);
         let slot = board.slot(0).expect("a slot");
         slot.set(IDLE);
-        turn.pass(0, || false, || panic!("it has the turn"));
+        turn.pass((0, 1), || false, || panic!("it has the turn"));
         assert!(turn.is_due(0, true), "it is submitted and has no mark");
         slot.set(STOP);
         let mut marked = false;
         let over = || slot.word() == NONE;
-        turn.pass(0, over, || {
+        turn.pass((0, 1), over, || {
             // Its work is done at once, and with it the turn.
             drop(turn.mark(0));
             marked = true;
@@ -398,7 +387,7 @@ mod tests {
         let (turn, board, _bell) = obeying(2);
         let slot = board.slot(1).expect("a slot");
         slot.set(IDLE);
-        turn.pass(1, || false, || ());
+        turn.pass((1, 1), || false, || ());
         let mark = turn.mark(1);
         assert!(!turn.ends());
         slot.set(STOP);
@@ -408,7 +397,7 @@ mod tests {
         // Another one has it, and this one's comes next, and then is there.
         slot.set(SOON);
         std::thread::scope(|s| {
-            let passes = s.spawn(|| turn.pass(1, || false, || ()));
+            let passes = s.spawn(|| turn.pass((1, 1), || false, || ()));
             while slot.wants.load(Ordering::Acquire) == 0 {
                 std::thread::yield_now();
             }
@@ -421,47 +410,56 @@ mod tests {
     /// Work whose marks were made at these times, the last of them done at `done`.
     fn work(marks: &[u64], done: u64) -> Work {
         Work {
-            under_way: 0,
-            unmarked: 0,
-            every: 1,
-            sample: (0, 0),
             done,
             marks: marks.iter().copied().collect(),
-            stuck: false,
+            ..Work::default()
         }
     }
 
     #[test]
     fn a_turn_that_ends_waits_for_all_but_its_last_few_short_pieces() {
-        let left = |under_way, every| {
-            let mut w = work(&[], 0);
-            (w.under_way, w.every) = (under_way, every);
-            w.left() <= TAIL
+        let (turn, board, _bell) = obeying(1);
+        let slot = board.slot(0).expect("a slot");
+        let (_, _, work) = turn.slot(0).expect("the same");
+        // Pieces of some time each, as it is known of them; one mark for those that are done first.
+        let ends_with = |left: u32, takes: u64| {
+            *lock(work) = Work::default();
+            let mut seen = Pieces::default();
+            (0..20).for_each(|_| seen.add(1, takes));
+            lock(work).costs.learn(&seen, 20 * takes);
+            slot.set(IDLE);
+            turn.pass((0, 1), || false, || ());
+            let first = turn.mark(0);
+            for _ in 0..left {
+                turn.pass((0, 1), || false, || ());
+            }
+            let last = turn.mark(0);
+            slot.set(STOP);
+            drop(first);
+            let handed_over = slot.word() == NONE;
+            drop(last);
+            assert_eq!((slot.word(), lock(work).ahead), (NONE, 0));
+            handed_over
         };
-        // Pieces of 5 us each, and of 200 us.
-        assert!(left(30, 100) && !left(31, 100));
-        assert!(!left(1, 2));
-        // Nothing is known of it, or it is long.
-        assert!(!left(1, 1));
+        assert!(ends_with(7, 20_000) && !ends_with(8, 20_000));
+        assert!(!ends_with(1, 200_000));
     }
 
     #[test]
-    fn marks_that_are_seen_at_once_are_not_taken_for_work_that_takes_no_time() {
-        let mut w = work(&[], 0);
-        // Pieces of 200 us, of which two are seen each time, 300 and 500 us after those before.
-        for _ in 0..20 {
-            for long in [300_000, 500_000] {
-                w.learn(1, long);
-                w.learn(1, 1000);
-            }
-        }
-        assert!((2..=4).contains(&w.every), "{}", w.every);
-        // Short ones, each of which takes longer to be seen than to be done, until there are more.
-        let mut w = work(&[], 0);
-        for _ in 0..40 {
-            w.learn(w.every, 5_000 * u64::from(w.every) + 30_000);
-        }
-        assert!((80..=100).contains(&w.every), "{}", w.every);
+    fn what_is_under_way_is_bounded_by_what_it_takes_or_by_how_many_pieces_it_is() {
+        let (board, _memory) = Board::new().expect("a board");
+        let slot = board.slot(0).expect("a slot");
+        let room = |pieces, each, holders| {
+            slot.holders.store(holders, Ordering::Relaxed);
+            let mut w = work(&[], 0);
+            (0..pieces).for_each(|_| w.submit(1, each));
+            w.has_room(slot)
+        };
+        assert!(room(99, 10_000, 1) && !room(100, 10_000, 1));
+        // Of long ones there are two, so that the device has the next one when one is done.
+        assert!(room(1, 50_000_000, 1) && !room(2, 50_000_000, 1));
+        assert!(room(399, 10_000, 4) && !room(400, 10_000, 4));
+        assert!(!room(100, 10_000, 0), "nobody has said how many");
     }
 
     #[test]

@@ -408,6 +408,7 @@ pub fn graph_exec_lists(w: &mut Cuda, m: msg::GraphExecLists) -> Result<msg::Gra
 pub fn cu_graph_launch(w: &mut Cuda, m: msg::CuGraphLaunch) -> Result {
     let rc = attempt(|| {
         let exec = w.handle(Kind::GraphExec, m.h_graph)? as CUgraphExec;
+        w.turns.about(m.h_graph);
         let stream = w.stream(m.h_stream)? as CUstream;
         // SAFETY: live handles.
         check(unsafe { w.cuGraphLaunch(exec, stream) })

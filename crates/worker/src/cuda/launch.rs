@@ -17,6 +17,7 @@ fn launch(w: &mut Cuda, m: &msg::LaunchKernel<'_>, attrs: &mut Vec<CUlaunchAttri
     // What is captured is a graph's, whose nodes have an order.
     let may = is_queued(&w.record) && w.turns.are_free() && w.captures.is_empty();
     let lane = w.submitters.lane(w.current, m.stream, may);
+    w.turns.about((m.function, m.grid, m.block));
     let stream = w.stream(m.stream)? as CUstream;
     if !m.attrs.is_empty() || m.flags != 0 {
         *attrs = attributes(w, m.attrs)?;

@@ -4,8 +4,9 @@
 use super::done::{Completer, Then};
 use super::driver::has_no_capture;
 use super::prelude::*;
-use crate::turn::{Mark, Turn};
+use crate::turn::{Mark, Turn, WorkKind};
 use busbar_wire::generated::cuda::op;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
 /// A stream of a context.
 type Place = (u64, u64);
@@ -19,6 +20,8 @@ pub struct Turns {
     unmarked: Vec<(usize, Place)>,
     /// The stream that the record in progress has a turn for.
     passed: Option<Place>,
+    /// What its work is, where the record's name says too little.
+    kind: Option<WorkKind>,
 }
 
 /// Whether a record leaves nothing to do for the device: it may name a stream at any time.
@@ -77,6 +80,16 @@ impl Turns {
             devices,
             unmarked: Vec::new(),
             passed: None,
+            kind: None,
+        }
+    }
+
+    /// What the record in progress has the device do: work that is alike takes about as long.
+    #[inline]
+    pub fn about(&mut self, work: impl Hash) {
+        if !self.are_free() {
+            let hasher = BuildHasherDefault::<DefaultHasher>::default();
+            self.kind = Some(hasher.hash_one(work));
         }
     }
 
@@ -125,7 +138,8 @@ impl Turns {
         }
         let Some(device) = self.device(d) else { return };
         let (turn, unmarked) = (&self.turn, &mut self.unmarked);
-        turn.pass(device, over, || {
+        let kind = self.kind.unwrap_or(op.into());
+        turn.pass((device, kind), over, || {
             if !unmarked.is_empty() {
                 mark(turn, self.devices.len(), unmarked, d, completer);
                 // SAFETY: the context that was current, whose stream is about to be used.
@@ -141,7 +155,7 @@ impl Turns {
     /// Whether [`Turns::mark`] has anything to do, before a record.
     #[inline]
     pub fn before(&mut self, op: u16) -> bool {
-        self.passed = None;
+        (self.passed, self.kind) = (None, None);
         !self.unmarked.is_empty() && ends(op)
     }
 

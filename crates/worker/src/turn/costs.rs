@@ -1,0 +1,198 @@
+//! What work takes on a device, by what work of its kind has taken.
+//!
+//! Seen is how long several pieces took together. Where a kind is new among them, what those of
+//! known kinds do not account for is its own; otherwise all of them took longer or shorter than was
+//! thought by the same part. Work is cut at other places each time, so each kind comes near to what
+//! it takes.
+
+use crate::prelude::*;
+
+/// What a piece of work is: those of one kind take about as long.
+pub type WorkKind = u64;
+
+/// What a piece of an unknown kind is thought to take: one of them is seen by itself.
+pub const UNKNOWN: u64 = 500_000;
+/// Marks are seen to be done late, and then several at once: of the last one alone it would seem
+/// that it took no time. So pieces are looked at that took so long together.
+const SAMPLE: u64 = 250_000;
+/// The least and the most that a piece is thought to take.
+const LEAST: u64 = 500;
+const MOST: u64 = 1_000_000_000;
+/// How much of what a sample says is believed of a kind that is known: one in so many parts.
+const PARTS: u64 = 4;
+/// Kinds that are known at most, and kinds of a sample.
+const KINDS: usize = 4096;
+
+/// Some work.
+#[derive(Debug, Default)]
+pub struct Pieces {
+    /// How many pieces.
+    pub count: u32,
+    /// What they are thought to take.
+    pub time: u64,
+    kinds: Vec<(WorkKind, u32)>,
+}
+
+/// What is known of kinds.
+#[derive(Debug, Default)]
+pub struct Costs {
+    known: HashMap<WorkKind, u64>,
+    /// What was seen to be done since something was learned, and how long it took.
+    sample: Vec<(WorkKind, u32)>,
+    took: u64,
+}
+
+impl Pieces {
+    /// Work of which nothing else is known.
+    pub fn unknown() -> Self {
+        Self {
+            count: 1,
+            time: UNKNOWN,
+            ..Self::default()
+        }
+    }
+
+    /// One more.
+    pub fn add(&mut self, kind: WorkKind, time: u64) {
+        self.count += 1;
+        self.time += time;
+        match self.kinds.last_mut() {
+            Some((last, n)) if *last == kind => *n += 1,
+            _ => self.kinds.push((kind, 1)),
+        }
+    }
+}
+
+impl Costs {
+    /// What a piece is thought to take.
+    pub fn of(&self, kind: WorkKind) -> u64 {
+        self.known.get(&kind).copied().unwrap_or(UNKNOWN)
+    }
+
+    /// These took so long together.
+    pub fn learn(&mut self, pieces: &Pieces, took: u64) {
+        if pieces.kinds.is_empty() {
+            return;
+        }
+        self.sample.extend(&pieces.kinds);
+        self.took = self.took.saturating_add(took);
+        if self.took < SAMPLE && self.sample.len() < KINDS {
+            return;
+        }
+        let (mut sample, took) = (std::mem::take(&mut self.sample), self.took);
+        self.took = 0;
+        sample.sort_unstable();
+        sample.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            kept.1 += if same { next.1 } else { 0 };
+            same
+        });
+        if self.known.len() + sample.len() > KINDS {
+            self.known.clear();
+        }
+        let (mut thought, mut new) = (0u64, 0u64);
+        for (kind, n) in &sample {
+            match self.known.get(kind) {
+                Some(each) => thought = thought.saturating_add(each * u64::from(*n)),
+                None => new += u64::from(*n),
+            }
+        }
+        for (kind, n) in sample {
+            let each = match self.known.get(&kind) {
+                _ if n == 0 => continue,
+                None => took.saturating_sub(thought) / new.max(1),
+                Some(each) if new > 0 => *each,
+                Some(each) => {
+                    let seen = u128::from(*each) * u128::from(took) / u128::from(thought.max(1));
+                    let seen = u64::try_from(seen).unwrap_or(MOST).min(MOST);
+                    (each * (PARTS - 1) + seen) / PARTS
+                }
+            };
+            self.known.insert(kind, each.clamp(LEAST, MOST));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs steps of these (kind, ns), cut where half a millisecond is thought to be full; returns
+    /// how long the last step's cuts took in truth.
+    fn run(costs: &mut Costs, step: &[(WorkKind, u64)], steps: usize) -> Vec<u64> {
+        let (mut pieces, mut truth) = (Pieces::default(), 0);
+        let mut cuts = Vec::new();
+        for i in 0..steps {
+            if i + 1 == steps {
+                cuts.clear();
+            }
+            for (kind, takes) in step {
+                pieces.add(*kind, costs.of(*kind));
+                truth += takes;
+                if pieces.time >= UNKNOWN {
+                    costs.learn(&pieces, truth);
+                    cuts.push(truth);
+                    (pieces, truth) = Default::default();
+                }
+            }
+        }
+        cuts
+    }
+
+    #[test]
+    fn long_and_short_kinds_are_told_apart_by_how_long_several_took_together() {
+        // Convolutions between short ones, and a phase of nothing but short ones, as training has.
+        let mut step = Vec::new();
+        for layer in 0..20 {
+            step.extend([
+                (layer, 200_000 + layer * 10_000),
+                (100, 20_000),
+                (101, 8_000),
+            ]);
+        }
+        step.extend((0..300).map(|i| (200 + i % 3, 4_000)));
+        let mut costs = Costs::default();
+        let cuts = run(&mut costs, &step, 30);
+        // Kinds that always come together are told apart slowly, and need not be.
+        let near = |cut: &u64| (UNKNOWN / 2..UNKNOWN * 2).contains(cut);
+        assert!(cuts.iter().all(near), "{cuts:?}");
+        let of = |kind| costs.of(kind);
+        assert!(of(5) > 2 * of(100) && of(100) > 2 * of(200), "{costs:?}");
+    }
+
+    #[test]
+    fn marks_that_are_seen_at_once_are_not_taken_for_work_that_takes_no_time() {
+        let mut costs = Costs::default();
+        let mut two = Pieces::default();
+        two.add(1, 0);
+        // Pieces of 200 us, of which two are seen each time, 300 and 500 us after those before.
+        for _ in 0..20 {
+            for long in [300_000, 1_000, 500_000, 1_000] {
+                costs.learn(&two, long);
+            }
+        }
+        assert!((150_000..300_000).contains(&costs.of(1)), "{}", costs.of(1));
+    }
+
+    #[test]
+    fn whatever_is_new_each_time_does_not_fill_memory_and_extremes_are_bounded() {
+        let mut costs = Costs::default();
+        let of = |kind| {
+            let mut p = Pieces::default();
+            p.add(kind, UNKNOWN);
+            p
+        };
+        for kind in 0..3 * KINDS as u64 {
+            costs.learn(&of(kind), SAMPLE);
+        }
+        assert!(costs.known.len() <= KINDS);
+        for _ in 0..100 {
+            costs.learn(&of(7), u64::MAX);
+        }
+        assert!(costs.of(7) <= MOST && costs.of(7) > MOST / 2);
+        for _ in 0..2 * KINDS {
+            costs.learn(&of(9), 0);
+        }
+        assert_eq!((costs.of(9), costs.took), (LEAST, 0));
+    }
+}
