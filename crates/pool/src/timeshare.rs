@@ -103,6 +103,8 @@ const LOOK_TOGETHER: Duration = Duration::from_millis(20);
 const PAUSE: Duration = Duration::from_millis(20);
 /// How much of a session's own turn shows whether it leaves the device idle.
 const PROOF: Duration = Duration::from_millis(3);
+/// Of so many such times, about, it must have done so on the whole.
+const PROOFS: Share = 16;
 /// For how long that is believed.
 const BELIEVED: Duration = Duration::from_secs(2);
 /// The weight of who has no promise where all is promised, in thousandths: not quite nothing.
@@ -440,7 +442,7 @@ impl Timeshare {
             if m.proof.0 >= PROOF {
                 let (whole, behind) = std::mem::take(&mut m.proof);
                 let now_behind = (ns(behind) * i64::from(WHOLE) / ns(whole)) as Share;
-                m.usual = (3 * m.usual + now_behind) / 4;
+                m.usual = ((PROOFS - 1) * m.usual + now_behind) / PROOFS;
                 // A program may leave the device idle in a part of each of its steps: that is no
                 // proof.
                 m.sparse = (m.usual.max(now_behind) < WHOLE / 2).then_some(now);

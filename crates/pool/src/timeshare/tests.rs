@@ -624,6 +624,24 @@ fn whoever_no_longer_leaves_the_device_idle_takes_turns() {
 }
 
 #[test]
+fn who_leaves_the_device_idle_in_a_part_of_each_step_has_its_turns_alone() {
+    let mut w = World::new(24);
+    (0..2).for_each(|id| w.join(id, Some(500), 0, SATURATING));
+    let mut together = 0;
+    for _ in 0..10_000 {
+        for worker in &mut w.workers {
+            // 24 ms of a training step, and 2 ms of its optimizer.
+            let long = worker.had.iter().sum::<i64>() / MS % 26 < 24;
+            worker.program = if long { SATURATING } else { LAUNCH_BOUND };
+            worker.ready = worker.ready.min(w.now + worker.program.call);
+        }
+        w.run(1);
+        together += usize::from(w.share.holders(0) == 2);
+    }
+    assert!(together < 200, "{together} ms of 10 s");
+}
+
+#[test]
 fn whoever_has_rested_and_had_less_than_its_part_does_not_wait_for_its_turn() {
     let gemm = Program {
         shortest: 2 * STEP,
