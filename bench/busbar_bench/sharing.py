@@ -67,6 +67,8 @@ class Part:
     late: float = 0.0
     # Its kernels run beside those of others that are dense, too.
     dense: bool = False
+    # Steps that it starts ahead of the last that is done; None: many.
+    ahead: int | None = None
 
     @property
     def asks(self):
@@ -124,7 +126,9 @@ SCENES = (
     Scene("idle time lent", (Part(GEMM, 0.25),), (Bar("sum", 0.99),)),
     Scene(
         "neighbour comes back",
-        (Part(GEMM, 0.75), Part(GEMM, 0.25, late=0.5)),
+        # To ask for a step is a call behind those started since: of few it is known soon when the
+        # first was done.
+        (Part(GEMM, 0.75), Part(GEMM, 0.25, late=0.5, ahead=2)),
         (Bar("back", 0.9), Bar("back, work")),
     ),
     Scene(
@@ -378,9 +382,9 @@ class Steady:
             raise Failed(f"{self.spec}: ended: {last[0][:300]}")
         return json.loads(line)
 
-    def order(self, begin, end, every):
+    def order(self, begin, end, part):
         """Tells it when to work."""
-        line = json.dumps({"begin": begin, "end": end, "every": every})
+        line = json.dumps({"begin": begin, "end": end, "every": part.every, "ahead": part.ahead})
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
@@ -414,7 +418,7 @@ def run_parts(parts, seconds, args):
         end = begin + seconds
         for part, each in zip(parts, running):
             starts = begin + part.late * seconds if part.late else begin - LEAD
-            each.order(starts, end + LEAD, part.every)
+            each.order(starts, end + LEAD, part)
         answers = [each.answer(seconds + args.timeout) for each in running]
     return begin, end, answers, said, watch
 

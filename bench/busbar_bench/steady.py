@@ -3,10 +3,10 @@
 One process that runs one workload for as long as it is told to, and says when each step was done.
 It prints a JSON object when it is ready, then reads orders, one JSON object a line:
 
-    {"begin": T, "end": T, "every": S or null}
+    {"begin": T, "end": T, "every": S or null, "ahead": N or null}
 
 Times are the machine's monotonic clock, which all processes share. Without ``every`` it starts as
-many steps as the device takes; with it, one step each S seconds, and it waits for that step. It
+many steps as the device takes, N of them ahead of the last that is done; with it, one step each S seconds, and it waits for that step. It
 answers with the times at which steps were done, and with how long each was waited for; or, of some
 of as many as the device takes, how long they took by the device's clock, from the end of the step
 before to their own. The end of its input ends it.
@@ -64,13 +64,13 @@ class Ahead:
         return [(step, mark.since(before)) for step, before, mark in self.timed]
 
 
-def saturate(workload, begin, end, clock=time.monotonic):
+def saturate(workload, begin, end, most=AHEAD, clock=time.monotonic):
     """Starts steps until the end; returns when they were done, and how long some took."""
     wait_until(begin, clock)
     ahead = Ahead(workload, clock)
     while clock() < end:
         ahead.start()
-        while len(ahead.steps) > AHEAD or len(ahead.steps) > 1 and ahead.age() > OLD:
+        while len(ahead.steps) > most or len(ahead.steps) > 1 and ahead.age() > OLD:
             ahead.finish()
     while ahead.steps:
         ahead.finish()
@@ -103,7 +103,8 @@ def obey(workload, order):
     if order.get("every"):
         done, waited = pace(workload, order["begin"], order["end"], order["every"])
     else:
-        done, took = saturate(workload, order["begin"], order["end"])
+        most = order.get("ahead") or AHEAD
+        done, took = saturate(workload, order["begin"], order["end"], most)
     return {
         "done": [round(t, 6) for t in done],
         "waited": [round(t, 6) for t in waited],
