@@ -6,10 +6,10 @@ It prints a JSON object when it is ready, then reads orders, one JSON object a l
     {"begin": T, "end": T, "every": S or null, "ahead": N or null}
 
 Times are the machine's monotonic clock, which all processes share. Without ``every`` it starts as
-many steps as the device takes, N of them ahead of the last that is done; with it, one step each S seconds, and it waits for that step. It
-answers with the times at which steps were done, and with how long each was waited for; or, of some
-of as many as the device takes, how long they took by the device's clock, from the end of the step
-before to their own. The end of its input ends it.
+many steps as the device takes, N of them ahead of the last that is done; with it, one step each S
+seconds, and it waits for that step. It answers with the times at which steps were done, and with
+how long each was waited for; or, of some of as many as the device takes, how long they took by the
+device's clock, from the end of the step before to their own. The end of its input ends it.
 """
 
 import argparse
