@@ -18,7 +18,8 @@ const SAMPLE: u64 = 250_000;
 /// The least and the most that a piece is thought to take.
 const LEAST: u64 = 500;
 const MOST: u64 = 1_000_000_000;
-/// How much of what a sample says is believed of a kind that is known: one in so many parts.
+/// How much of what a sample says is believed of a kind that is known: one in so many parts, of
+/// what is so many times more or less at most.
 const PARTS: u64 = 4;
 /// Kinds that are known at most, and kinds of a sample.
 const KINDS: usize = 4096;
@@ -104,7 +105,9 @@ impl Costs {
                 Some(each) if new > 0 => *each,
                 Some(each) => {
                     let seen = u128::from(*each) * u128::from(took) / u128::from(thought.max(1));
-                    let seen = u64::try_from(seen).unwrap_or(MOST).min(MOST);
+                    let seen = u64::try_from(seen).unwrap_or(MOST);
+                    // What waited for a host or a peer says little of the device.
+                    let seen = seen.clamp(each / PARTS, each * PARTS);
                     (each * (PARTS - 1) + seen) / PARTS
                 }
             };
@@ -190,9 +193,26 @@ mod tests {
             costs.learn(&of(7), u64::MAX);
         }
         assert!(costs.of(7) <= MOST && costs.of(7) > MOST / 2);
-        for _ in 0..2 * KINDS {
-            costs.learn(&of(9), 0);
+        let mut many = Pieces::default();
+        (0..1000).for_each(|_| many.add(9, UNKNOWN));
+        for _ in 0..100 {
+            costs.learn(&many, SAMPLE);
         }
-        assert_eq!((costs.of(9), costs.took), (LEAST, 0));
+        assert_eq!(costs.of(9), LEAST);
+        // Of what takes no time there is not ever more to remember.
+        for kind in 0..3 * KINDS as u64 {
+            costs.learn(&of(kind), 0);
+        }
+        assert!(costs.sample.len() < KINDS);
+    }
+
+    #[test]
+    fn one_wait_for_a_host_does_not_make_kinds_long() {
+        let mut costs = Costs::default();
+        let mut some = Pieces::default();
+        (0..50).for_each(|i| some.add(i % 5, UNKNOWN));
+        (0..10).for_each(|_| costs.learn(&some, 500_000));
+        costs.learn(&some, 1_000_000_000);
+        assert!(costs.of(3) < 20_000, "{}", costs.of(3));
     }
 }
