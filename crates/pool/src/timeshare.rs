@@ -278,8 +278,7 @@ impl Timeshare {
             let is = self.members.get(&k)?.said;
             (is != was).then_some((k, is))
         });
-        let late = |(k, m): (&u64, &Member)| m.under_way && !self.has(*k);
-        let late = self.members.iter().any(late);
+        let late = self.beside().next().is_some();
         let together = self.turn.as_ref().is_some_and(|t| t.of.len() > 1);
         let again = match self.is_shared() {
             true if self.waited || late => Some(LOOK),
@@ -295,10 +294,42 @@ impl Timeshare {
         Some(self.at.saturating_sub(stopped))
     }
 
+    /// Who has the turn, whether it ends, and of each session what it was told, what it is owed and
+    /// what it does: for a log, on one line.
+    pub fn line(&self) -> String {
+        let turn = self.turn.as_ref();
+        let of: Vec<_> = turn
+            .iter()
+            .flat_map(|t| &t.of)
+            .map(u64::to_string)
+            .collect();
+        let ends = if self.hands_over().is_some() {
+            " ends"
+        } else {
+            ""
+        };
+        let mut line = format!("turn={}{ends}", of.join("+"));
+        for (k, m) in self.members.iter().filter(|(_, m)| m.present) {
+            let owed = m.balance / 1000;
+            line += &format!("; {k} {:?} owed_us={owed} behind={}", m.said, m.usual);
+            for (is, word) in [(m.wants, " wants"), (m.under_way, " under_way")] {
+                line += if is { word } else { "" };
+            }
+        }
+        line.to_lowercase()
+    }
+
     /// How many have the turn, if a session is among them.
     pub fn holders(&self, of: u64) -> usize {
         let turn = self.turn.as_ref().filter(|t| t.of.contains(&of));
         turn.map_or(0, |t| t.of.len())
+    }
+
+    /// Whose work is under way although the turn is not theirs.
+    pub fn beside(&self) -> impl Iterator<Item = u64> {
+        let all = self.members.iter();
+        all.filter(|(k, m)| m.under_way && !self.has(**k))
+            .map(|(k, _)| *k)
     }
 
     /// Whether a session has the turn, alone or with others.

@@ -94,6 +94,28 @@ fn shares_are_promised_once_and_kept() {
 }
 
 #[test]
+fn a_server_that_is_asked_writes_down_whose_turn_it_is() {
+    let server = Options::default().env("BUSBAR_LOG", "trace").start();
+    let a = turning(&server, &["-p", "0.75"]);
+    let b = turning(&server, &["-p", "0.25"]);
+    both_have_turns(&server, &a, &b);
+    ends(a);
+    ends(b);
+    let said = server.log();
+    assert!(said.contains("turn=") && said.contains(" ends; "), "{said}");
+    let log = server.path("turns.log");
+    fs::write(&log, said).expect("a log");
+    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/../turns.py");
+    let table = printed(Command::new("python3").arg(tool).arg(&log));
+    let two = table
+        .lines()
+        .map(|l| l.split_whitespace().collect::<Vec<_>>());
+    let two: Vec<_> = two.filter(|l| l.get(1) == Some(&"2")).collect();
+    let turns = |line: &Vec<&str>| line[3].parse::<u32>().expect("a number");
+    assert!(two.iter().any(|line| turns(line) > 1), "{table}");
+}
+
+#[test]
 fn a_running_session_is_changed() {
     let server = Server::start();
     let (a, b) = (turning(&server, &[]), turning(&server, &[]));

@@ -640,11 +640,13 @@ fn http_at(at: String, encrypts: bool, wanted: bool, token: bool) -> Result<(Str
 }
 
 /// Starts the structured log on stderr. A line that cannot be written (a full disk, a reader that
-/// is gone) is left out: the sessions matter more. `BUSBAR_LOG=debug` says more, as of a program.
+/// is gone) is left out: the sessions matter more. `BUSBAR_LOG=debug` says more, as of a program,
+/// and `trace` each word about whose turn a device is.
 pub(crate) fn start_log(json: bool) {
     let level = std::env::var("BUSBAR_LOG").unwrap_or_default();
     let level = match level.as_str() {
         "debug" => tracing::Level::DEBUG,
+        "trace" => tracing::Level::TRACE,
         _ => tracing::Level::INFO,
     };
     let b = tracing_subscriber::fmt()

@@ -51,6 +51,8 @@ struct State {
     numbers: HashMap<String, u64>,
     last: u64,
     bells: BTreeMap<u64, Ringer>,
+    /// Whose work went on beside another one's turn when a device was last written down.
+    beside: BTreeMap<usize, Vec<u64>>,
 }
 
 /// A worker's bell, and how often it is heard.
@@ -221,6 +223,14 @@ impl State {
                 };
                 let see = |party| together(of(party).map(|(_, slot)| seen(slot.1)));
                 let (words, next) = share.look(now(), see);
+                if tracing::enabled!(tracing::Level::TRACE) {
+                    let beside: Vec<_> = share.beside().collect();
+                    if !words.is_empty() || self.beside.get(place) != Some(&beside) {
+                        let us = now().as_micros();
+                        tracing::trace!(device = *place, us, "{}", share.line());
+                        self.beside.insert(*place, beside);
+                    }
+                }
                 for s in sessions.values() {
                     if let Some((_, slot)) = s.slot(*place) {
                         let holders = share.holders(s.party) as u32;
