@@ -12,8 +12,8 @@ mod costs;
 use crate::prelude::*;
 use busbar_channel::look_for_a_moment;
 use busbar_transport::baton::{self, BUSY, Board, FREE, HASTE, IDLE, NONE, SOON, STOP, Slot};
-pub use costs::WorkKind;
 use costs::{Costs, Pieces};
+pub use costs::{WorkKind, kind};
 use std::os::fd::OwnedFd;
 
 /// Device time from one mark to the next.

@@ -4,9 +4,9 @@
 use super::done::{Completer, Then};
 use super::driver::has_no_capture;
 use super::prelude::*;
-use crate::turn::{Mark, Turn, WorkKind};
+use crate::turn::{Mark, Turn, WorkKind, kind};
 use busbar_wire::generated::cuda::op;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+use std::hash::Hash;
 
 /// A stream of a context.
 type Place = (u64, u64);
@@ -88,8 +88,7 @@ impl Turns {
     #[inline]
     pub fn about(&mut self, work: impl Hash) {
         if !self.are_free() {
-            let hasher = BuildHasherDefault::<DefaultHasher>::default();
-            self.kind = Some(hasher.hash_one(work));
+            self.kind = Some(kind(work));
         }
     }
 

@@ -3,6 +3,7 @@
 use super::done::{Answer, Events, Held};
 use super::enqueue::packed;
 use super::prelude::*;
+use crate::turn::kind;
 use busbar_wire::codec::Message;
 use busbar_wire::pieces::Piece;
 
@@ -105,6 +106,9 @@ impl OpenCl {
             self.content.clients_code_runs();
         }
         let (offset, global, local) = (sizes(&m.offset), sizes(&m.global), sizes(&m.local));
+        if !self.turn.is_free() {
+            self.work = Some(kind((m.kernel, global, local)));
+        }
         let chosen = if m.dims & 4 != 0 {
             null()
         } else {

@@ -34,8 +34,10 @@ impl OpenCl {
         if counts {
             // What is enqueued must run for there to be room for more.
             self.objects.flush(self.cl, &mut self.dirty);
-            // Each command has a mark of its own: what kind of work it is matters little.
-            self.turn.pass((device, 0), || self.outbox.closed(), || ());
+            // Each command has a mark of its own.
+            let kind = self.work.unwrap_or(self.record.op.into());
+            let over = || self.outbox.closed();
+            self.turn.pass((device, kind), over, || ());
         }
         let mut list = std::mem::take(&mut self.handles);
         list.clear();

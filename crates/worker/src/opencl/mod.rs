@@ -159,6 +159,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
     Ok(Box::new(OpenCl {
         cl,
         record: Header::default(),
+        work: None,
         outbox: setup.outbox,
         content: setup.content,
         native,
@@ -188,7 +189,7 @@ impl Api for OpenCl {
         hold: &mut Hold<'_>,
     ) -> Result<(), WireError> {
         self.slab = hold.take();
-        self.record = *h;
+        (self.record, self.work) = (*h, None);
         let done = generated::dispatch(self, payload);
         // Still there when no command reads it.
         self.slab = None;

@@ -6,9 +6,15 @@
 //! it takes.
 
 use crate::prelude::*;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
 /// What a piece of work is: those of one kind take about as long.
 pub type WorkKind = u64;
+
+/// The kind of work that can be told apart so.
+pub fn kind(work: impl Hash) -> WorkKind {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(work)
+}
 
 /// What a piece of an unknown kind is thought to take: one of them is seen by itself.
 pub const UNKNOWN: u64 = 500_000;
