@@ -347,10 +347,12 @@ def finish(args, result):
 def sharing_command(args):
     """``run sharing``."""
     settle(args)
-    if args.remote_prefix.split()[-1:] != ["--"]:
-        raise Usage("sharing needs a --remote-prefix that ends with --; shares are asked before it")
-    if args.link_binary or args.peer:
-        raise Usage("sharing takes no link and no peer: all programs talk to one server")
+    for name, prefix in [("--remote-prefix", args.remote_prefix), *args.peer.items()]:
+        if prefix.split()[-1:] != ["--"]:
+            needs = name if name == "--remote-prefix" else f"--peer {name}"
+            raise Usage(f"sharing needs a {needs} that ends with --; shares are asked before it")
+    if args.link_binary:
+        raise Usage("sharing takes no link: all programs of a side talk to one server")
     if not sharing.scenes_of(args):
         raise Usage(f"no scene is left; there are {', '.join(s.name for s in sharing.SCENES)}")
     return finish(args, sharing.measure(args))

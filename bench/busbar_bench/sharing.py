@@ -8,6 +8,7 @@ time among unlike programs, for a device that is held back by its power does mor
 it also does the other.
 """
 
+import argparse
 import bisect
 import contextlib
 import dataclasses
@@ -488,36 +489,64 @@ def scenes_of(args):
     return [scene for scene in SCENES if scene.smoke or not args.smoke]
 
 
+def sides_of(args):
+    """Name and arguments of each side: Busbar, which has no name, and its peers."""
+    yield "", args
+    for name, prefix in args.peer.items():
+        server = args.peer_server.get(name, args.server)
+        yield name, argparse.Namespace(**{**vars(args), "remote_prefix": prefix, "server": server})
+
+
+@dataclasses.dataclass(frozen=True)
+class Sitting:
+    """A scene of one side. Its bars are held against Busbar alone."""
+
+    scene: Scene
+    side: str
+    args: argparse.Namespace
+
+    @property
+    def name(self):
+        return f"{self.scene.name}, {self.side}" if self.side else self.scene.name
+
+    @property
+    def bars(self):
+        return [[bar.measure, None if self.side else bar.limit] for bar in self.scene.bars]
+
+
 def measure(args):
-    """Runs every scene; returns the result that goes into the JSON file."""
-    scenes = scenes_of(args)
+    """Runs every scene of each side, in turn; returns the result that goes into the JSON file."""
+    sides = list(sides_of(args))
+    scenes = [Sitting(scene, *side) for scene in scenes_of(args) for side in sides]
     seconds = args.seconds or (SMOKE_SECONDS if args.smoke else SECONDS)
     started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     rounds = {scene.name: [] for scene in scenes}
     errors = {scene.name: [] for scene in scenes}
     alones = []
     for index in range(args.rounds):
-        alone = {}
-        for scene in scenes:
-            say(f"round {index + 1}: {scene.name}")
+        alones.append([])
+        by_side = {name: {} for name, _ in sides}
+        for sitting in scenes:
+            scene, alone = sitting.scene, by_side[sitting.side]
+            say(f"round {index + 1}: {sitting.name}")
             try:
                 for part in scene.parts:
                     key = part.spec, part.every
                     if key not in alone:
-                        alone[key] = run_alone(*key, max(seconds / 3, 2.0), args)
+                        alone[key] = run_alone(*key, max(seconds / 3, 2.0), sitting.args)
+                        of = {"spec": part.spec, "every": part.every, "side": sitting.side}
+                        alones[-1].append({**of, **alone[key]})
                 alone.pop(FOUR, None)
                 if any(bar.measure == "crowd" for bar in scene.bars):
-                    alone[FOUR] = run_four(scene, alone, max(seconds / 3, 2.0), args)
-                found = run_scene(scene, alone, seconds, args)
-                rounds[scene.name].append(found)
+                    alone[FOUR] = run_four(scene, alone, max(seconds / 3, 2.0), sitting.args)
+                found = run_scene(scene, alone, seconds, sitting.args)
+                rounds[sitting.name].append(found)
                 # As they come: a run that is cut short has told what it saw.
                 for name, value in found["values"].items():
-                    say(f"{scene.name}: {MEASURES[name].name}: {MEASURES[name].text(value)}")
+                    say(f"{sitting.name}: {MEASURES[name].name}: {MEASURES[name].text(value)}")
             except Failed as error:
-                say(f"round {index + 1}: {scene.name} failed")
-                errors[scene.name].append(f"round {index + 1}: {error}")
-        alone.pop(FOUR, None)
-        alones.append([{"spec": spec, "every": every, **of} for (spec, every), of in alone.items()])
+                say(f"round {index + 1}: {sitting.name} failed")
+                errors[sitting.name].append(f"round {index + 1}: {error}")
     return {
         "format": FORMAT,
         "table": "sharing",
@@ -529,11 +558,10 @@ def measure(args):
                      "link": None, "point_s": POINT},
         "alone": alones,
         "scenes": [
-            {"name": scene.name, "parts": [str(part) for part in scene.parts],
-             "shares": [part.share for part in scene.parts],
-             "bars": [[bar.measure, bar.limit] for bar in scene.bars],
-             "rounds": rounds[scene.name], "errors": errors[scene.name]}
-            for scene in scenes
+            {"name": sitting.name, "parts": [str(part) for part in sitting.scene.parts],
+             "shares": [part.share for part in sitting.scene.parts], "bars": sitting.bars,
+             "rounds": rounds[sitting.name], "errors": errors[sitting.name]}
+            for sitting in scenes
         ],
     }  # fmt: skip
 
@@ -612,7 +640,8 @@ def result_text(result):
         for of in alone:
             pace = of.get("pace") and f", {number(of['pace'] * 1e3)} ms a step"
             about = f"{number(of['rate'])} steps/s{pace or ''}{device_text(of.get('device'))}"
-            parts.append(f"  {of['spec']}: {about}")
+            side = f", {of['side']}" if of.get("side") else ""
+            parts.append(f"  {of['spec']}{side}: {about}")
     return "\n".join(parts)
 
 

@@ -226,6 +226,23 @@ def test_scenes_run_from_start_to_end(prefix, tmp_path, capsys, monkeypatch):
     assert "missed" not in sharing.markdown(result)
 
 
+def test_a_peer_has_each_scene_in_turn_and_no_bar(prefix, tmp_path, monkeypatch):
+    bars = (sharing.Bar("sum", 9.0),)
+    scenes = (sharing.Scene("one", (Part("nothing", 0.5),), bars),)
+    monkeypatch.setattr(sharing, "SCENES", scenes)
+    argv = ["run", "sharing", "--remote-prefix", prefix, "--rounds", "1", "--seconds", "1"]
+    argv += ["--peer", f"before={prefix}", "--server", "a:1", "--peer-server", "before=b:1"]
+    assert cli.main([*argv, "--out", str(tmp_path)]) == 1
+    (result,) = cli.load_any([str(tmp_path / "sharing.json")])
+    rows = [(row[0], row[-1]) for row in sharing.judge(result)]
+    assert rows == [("one", "fail"), ("one, before", "shown")]
+    assert [of["side"] for of in result["alone"][0]] == ["", "before"]
+    assert "nothing, before: " in sharing.result_text(result)
+    args = cli.parser().parse_args(argv)
+    args.peer, args.peer_server = dict(args.peer), dict(args.peer_server)
+    assert [side.server for _, side in sharing.sides_of(args)] == ["a:1", "b:1"]
+
+
 def test_what_does_not_go_together_is_said(prefix, capsys):
     assert cli.main(["run", "sharing"]) == 2
     assert "ends with --" in capsys.readouterr().err
