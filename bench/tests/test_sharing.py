@@ -132,6 +132,13 @@ def test_the_wait_beside_a_trainer_is_what_is_beyond_alone_and_a_kernel():
     assert found == pytest.approx(0.005 - 0.001 - 0.0002)
 
 
+def test_a_rate_alone_does_not_depend_on_how_many_steps_fit():
+    for begin in (0.001, 0.014, 0.026):
+        steps = [begin + i * 0.027 for i in range(int((2 - begin) / 0.027) + 1)]
+        assert sharing.rate_of(steps, 2.0) == pytest.approx(1 / 0.027)
+    assert sharing.rate_of([0.5], 2.0) == 0.5
+
+
 def test_the_most_uneven_of_many_counts():
     logs = [log(0.25, (0, 4, rate)) for rate in (250, 250, 250, 200)]
     assert sharing.uneven(seen(logs, 0, 4)) == pytest.approx(1 - 200 / 237.5, abs=1e-2)
