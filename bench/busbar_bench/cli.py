@@ -349,8 +349,7 @@ def sharing_command(args):
     settle(args)
     for name, prefix in [("--remote-prefix", args.remote_prefix), *args.peer.items()]:
         if prefix.split()[-1:] != ["--"]:
-            needs = name if name == "--remote-prefix" else f"--peer {name}"
-            raise Usage(f"sharing needs a {needs} that ends with --; shares are asked before it")
+            raise Usage(f"sharing needs a {name} that ends with --; shares are asked before it")
     if args.link_binary:
         raise Usage("sharing takes no link: all programs of a side talk to one server")
     if not sharing.scenes_of(args):

@@ -26,7 +26,7 @@ import time
 
 from busbar_bench import FORMAT, account, machine, process
 from busbar_bench.report import judged_cell, number, table_text
-from busbar_bench.runner import say
+from busbar_bench.runner import say, server_of
 from busbar_bench.stats import median, quantile
 
 GEMM = "gemm:4096:bf16"
@@ -501,8 +501,8 @@ def sides_of(args):
     """Name and arguments of each side: Busbar, which has no name, and its peers."""
     yield "", args
     for name, prefix in args.peer.items():
-        server = args.peer_server.get(name, args.server)
-        yield name, argparse.Namespace(**{**vars(args), "remote_prefix": prefix, "server": server})
+        own = {"remote_prefix": prefix, "server": server_of(name, args)}
+        yield name, argparse.Namespace(**{**vars(args), **own})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -64,7 +64,7 @@ class Ahead:
         return [(step, mark.since(before)) for step, before, mark in self.timed]
 
 
-def saturate(workload, begin, end, most=AHEAD, clock=time.monotonic):
+def saturate(workload, begin, end, most, clock=time.monotonic):
     """Starts steps until the end; returns when they were done, and how long some took."""
     wait_until(begin, clock)
     ahead = Ahead(workload, clock)

@@ -199,9 +199,8 @@ impl Turn {
             }
         }
         let time = w.costs.of(kind);
-        w.submit(1, time);
+        w.submit(slot, 1, time);
         w.unmarked.add(kind, time);
-        slot.under_way.store(w.under_way, Ordering::Release);
     }
 
     /// Whether it is time for a mark: somebody has `leisure`, or much was submitted.
@@ -227,8 +226,7 @@ impl Turn {
         let (_, slot, work) = self.slot(device)?;
         let mut w = lock(work);
         let of = Pieces::unknown();
-        w.submit(of.count, of.time);
-        slot.under_way.store(w.under_way, Ordering::Release);
+        w.submit(slot, of.count, of.time);
         Some(self.mark_of(device, of, (slot, &mut w)))
     }
 
@@ -281,9 +279,10 @@ impl Drop for Mark {
 }
 
 impl Work {
-    fn submit(&mut self, count: u32, time: u64) {
+    fn submit(&mut self, slot: &Slot, count: u32, time: u64) {
         self.under_way += count;
         self.ahead += time;
+        slot.under_way.store(self.under_way, Ordering::Release);
     }
 
     /// Whether more may be submitted. Of those who have the turn together each waits for others'
@@ -452,7 +451,7 @@ mod tests {
         let room = |pieces, each, holders| {
             slot.holders.store(holders, Ordering::Relaxed);
             let mut w = work(&[], 0);
-            (0..pieces).for_each(|_| w.submit(1, each));
+            (0..pieces).for_each(|_| w.submit(slot, 1, each));
             w.has_room(slot)
         };
         assert!(room(99, 10_000, 1) && !room(100, 10_000, 1));

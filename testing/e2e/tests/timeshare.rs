@@ -103,10 +103,8 @@ fn a_server_that_is_asked_writes_down_whose_turn_it_is() {
     ends(b);
     let said = server.log();
     assert!(said.contains("turn=") && said.contains(" ends; "), "{said}");
-    let log = server.path("turns.log");
-    fs::write(&log, said).expect("a log");
     let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/../turns.py");
-    let table = printed(Command::new("python3").arg(tool).arg(&log));
+    let table = printed(Command::new("python3").arg(tool).arg(server.path("log")));
     let two = table
         .lines()
         .map(|l| l.split_whitespace().collect::<Vec<_>>());

@@ -100,17 +100,16 @@ impl Costs {
         let (mut thought, mut new) = (0u64, 0u64);
         for (kind, n) in &sample {
             match self.known.get(kind) {
-                Some(each) => thought = thought.saturating_add(each * u64::from(*n)),
+                Some(each) => thought += each * u64::from(*n),
                 None => new += u64::from(*n),
             }
         }
-        for (kind, n) in sample {
+        for (kind, _) in sample {
             let each = match self.known.get(&kind) {
-                _ if n == 0 => continue,
-                None => took.saturating_sub(thought) / new.max(1),
-                Some(each) if new > 0 => *each,
+                None => took.saturating_sub(thought) / new,
+                Some(_) if new > 0 => continue,
                 Some(each) => {
-                    let seen = u128::from(*each) * u128::from(took) / u128::from(thought.max(1));
+                    let seen = u128::from(*each) * u128::from(took) / u128::from(thought);
                     let seen = u64::try_from(seen).unwrap_or(MOST);
                     // What waited for a host or a peer says little of the device.
                     let seen = seen.clamp(each / PARTS, each * PARTS);
