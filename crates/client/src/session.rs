@@ -11,9 +11,10 @@ use crate::shared::{Neighbour, Sharing};
 use crate::side;
 use crate::socket;
 use crate::stats::{ARRIVAL, Stats};
-use busbar_channel::gate::LongWait;
+use busbar_channel::gate::{Gate, LongWait, Wait};
 use busbar_channel::switches::Switch;
 use busbar_channel::{Bulk, Channel, Closed, Counters, Keeper, Lost, Mark, PEEK, Sink, Verdict};
+use busbar_channel::{look, patience};
 use busbar_control::hello::{
     BUSY, CHANGED_PARAMETERS, Hello, Intent, KEPT_PARAMETERS, SHARED_MEMORY, SIDE_CONNECTION,
     Welcome,
@@ -356,6 +357,20 @@ impl Session {
             s.waited(op as u16, start.elapsed());
         }
         answer.ok_or_else(|| self.over_why())
+    }
+
+    /// Waits at a gate for what the worker tells by itself, having sent what is queued: no question
+    /// of an `op` is asked.
+    pub fn await_word(&self, op: u16, gate: &Gate, told: impl Fn() -> bool) {
+        let start = Instant::now();
+        self.channel.flush();
+        let expecting = self.channel.expect();
+        look(patience().waiting, &told);
+        gate.wait(&Wait::due((self.op_name)(op)), &told);
+        drop(expecting);
+        if let Some(s) = &self.stats {
+            s.heard(op, start.elapsed());
+        }
     }
 
     /// Sends bytes for the device's memory, ahead of what is queued.

@@ -96,14 +96,25 @@ impl Stats {
 
     /// A thread has waited for the answer to a call.
     pub fn waited(&self, op: u16, time: Duration) {
+        self.waited_for(op, time, 1);
+    }
+
+    /// A thread has waited for what the worker tells by itself, in the place of a call: no round
+    /// trip.
+    pub fn heard(&self, op: u16, time: Duration) {
+        self.waited_for(op, time, 0);
+    }
+
+    fn waited_for(&self, op: u16, time: Duration, trips: u64) {
+        let nanos = time.as_nanos() as u64;
         if let Some(r) = self.rows.get(op as usize) {
-            r.waits.fetch_add(1, Relaxed);
-            r.nanos.fetch_add(time.as_nanos() as u64, Relaxed);
+            r.waits.fetch_add(trips, Relaxed);
+            r.nanos.fetch_add(nanos, Relaxed);
         }
         let mut waits = lock(&self.waits);
         let w = waits.entry((who(), op)).or_default();
-        w.count += 1;
-        w.nanos += time.as_nanos() as u64;
+        w.count += trips;
+        w.nanos += nanos;
     }
 
     /// Who has waited for what, most round trips first: a table of the first few for people, and

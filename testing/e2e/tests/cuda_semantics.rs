@@ -470,6 +470,12 @@ fn what_the_device_prints_and_asserts_reaches_the_program() {
 }
 
 #[test]
+fn what_the_device_prints_is_there_when_an_event_behind_it_is() {
+    let text = same(&Server::start(), "1", &["prints_last"]);
+    assert_eq!(text.matches("device line 2 of 3").count(), 5, "{text}");
+}
+
+#[test]
 fn events_are_known_without_asking() {
     let text = same_both_ways("events");
     assert_eq!(text.matches("asked 200 times: [600]").count(), 20, "{text}");
@@ -480,6 +486,19 @@ fn events_are_known_without_asking() {
     let trips = v["round_trips"].as_u64().expect("a counter");
     // It asks more than 4,000 times.
     assert!(trips < 300, "{v}");
+}
+
+#[test]
+fn an_event_is_waited_for_and_not_what_was_queued_behind_it() {
+    let text = same(&Server::start(), "1", &["ahead", "200"]);
+    assert_eq!(
+        text.matches("0 too early, of steps: 200\n").count(),
+        2,
+        "{text}"
+    );
+    assert!(text.ends_with("cuEventSynchronize: 719\n"), "{text}");
+    // Nothing is asked: a question would stand behind what was queued.
+    waits_for_no_more("ahead", &[]);
 }
 
 #[test]

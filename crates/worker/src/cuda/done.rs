@@ -134,6 +134,11 @@ impl Events {
         }
     }
 
+    /// Passes on what a call that waits has had the driver say.
+    pub fn pass_on(&self) {
+        self.printed.flush();
+    }
+
     fn give_back(&self, e: Event) {
         soon_free(self).entry(e.context).or_default().push(e.event);
     }
@@ -284,7 +289,7 @@ impl Probe for Events {
                 Job::Frees => return self.unmap(done),
             }
         };
-        self.printed.flush();
+        self.pass_on();
         done.now(rc, reply(call));
     }
 

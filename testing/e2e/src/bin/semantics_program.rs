@@ -103,6 +103,7 @@ fn main() {
         "capture" => capture(&api),
         "calls_in_captures" => captures::calls(&api),
         "prints" => prints(&api),
+        "prints_last" => prints_last(&api),
         "refused" => refused(&api),
         "descriptors" => descriptors(&api),
         "words" => words(&api),
@@ -117,6 +118,7 @@ fn main() {
         "library" => full::library(&api),
         "events" => events::events(&api),
         "times" => events::times(&api),
+        "ahead" => events::ahead(&api, rounds()),
         "rows" => copies::rows(&api),
         "own_streams" => threads::own_streams(&api),
         "small_stacks" => threads::small_stacks(&api),
@@ -667,6 +669,29 @@ fn prints(api: &Api) {
     assert_eq!(api.launch(assert, stream, &[0]), 0);
     assert_eq!(api.call("cuStreamSynchronize", &[stream]), 710);
     eprintln!("after the error");
+}
+
+/// What kernels print is there when an event behind them is waited for, though more is queued
+/// behind that: the program ends at once then.
+fn prints_last(api: &Api) -> ! {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let stream = api.made("cuStreamCreate", &[1]);
+    let (event, p) = (
+        api.made("cuEventCreate", &[2]),
+        api.made("cuMemAlloc_v2", &[64]),
+    );
+    let say = api.kernel("say");
+    for _ in 0..5 {
+        assert_eq!(api.launch(say, stream, &[3]), 0);
+        assert_eq!(api.call("cuEventRecord", &[event, stream]), 0);
+        assert_eq!(api.call("cuMemsetD8Async", &[p, 0, 64, stream]), 0);
+        assert_eq!(api.call("cuEventSynchronize", &[event]), 0);
+    }
+    // SAFETY: plain calls.
+    unsafe {
+        libc::fflush(std::ptr::null_mut());
+        libc::_exit(0)
+    }
 }
 
 /// What the driver refuses, it refuses at the call, and nothing is wrong later.

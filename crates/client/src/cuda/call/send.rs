@@ -9,6 +9,7 @@ use crate::cuda::state::order::{ALL_STREAMS, is_fill, is_work};
 use crate::cuda::state::recycled::Outcome;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
+use busbar_channel::gate::Gate;
 use busbar_channel::switches::Switch;
 use busbar_wire::codec::{Asks, Request};
 use busbar_wire::generated::cuda::{self as msg, op};
@@ -225,6 +226,12 @@ impl Cx {
             return call();
         }
         Ok(answer)
+    }
+
+    /// Waits at a gate for what the worker tells by itself, in the place of a call that waits.
+    pub fn await_word(self, op: u16, gate: &Gate, told: impl Fn() -> bool) {
+        self.recycle_before_waiting(op);
+        self.client.session.await_word(op, gate, told);
     }
 
     /// Makes a call whose answer is always the same, once; later the client answers.

@@ -7,6 +7,7 @@ use super::prelude::*;
 use crate::cuda::engine::stream;
 use crate::cuda::state::events::{Behind, Known};
 use busbar_channel::switches::Switch;
+use busbar_wire::generated::cuda::op;
 
 /// Records an event, by `send`. The worker tells of all that is before it: whoever has waited for
 /// the event itself, with another stream perhaps, has that word.
@@ -18,6 +19,7 @@ pub fn record(cx: Cx, id: u32, on: u32, send: impl FnOnce() -> Result<()>) -> Re
     if state.events.times_are_asked() && is_watchable(cx) {
         measure(cx, id, on)?;
     }
+    state.events.queued(id, || cx.queued());
     // A capture makes nodes of records, which happen when its graph runs.
     if state.shadows.active() && !state.captures.any() {
         let (scope, stream) = (stream::context_of(cx, on)?, on);
@@ -68,10 +70,15 @@ fn measure(cx: Cx, stop: u32, on: u32) -> Result<()> {
     asked.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
 }
 
-/// The time between two events, if the worker has told it.
+/// The time between two events, if the worker has told it, or tells it at once.
 pub fn time_between(cx: Cx, start: u32, stop: u32) -> Option<f32> {
     let state = cx.state();
-    let time = state.events.time(start, stop);
+    let time = || state.events.time(start, stop);
+    if time().is_none() && have_happened(cx, [start, stop]) {
+        let gate = state.events.gate();
+        cx.await_word(op::CU_EVENT_ELAPSED_TIME, gate, || time().is_some());
+    }
+    let time = time().flatten();
     // A failure is for the worker to tell.
     time.filter(|_| is_watchable(cx) && !state.contexts.has_deferred(cx.scope))
 }
@@ -92,7 +99,7 @@ fn queue(cx: Cx, id: u32, on: u32, send: impl FnOnce() -> Result<()>) -> Result<
         } else {
             Known::Unknown
         };
-        state.events.heard(id, number, known);
+        state.events.told(id, number, known);
     };
     let m = msg::Reached { stream: on };
     // SAFETY: no bytes come with that answer.
@@ -101,7 +108,7 @@ fn queue(cx: Cx, id: u32, on: u32, send: impl FnOnce() -> Result<()>) -> Result<
         Ok(()) => send(),
         Err(_) => Err(CUDA_ERROR_DEVICE_UNAVAILABLE),
     };
-    recorded.inspect_err(|_| state.events.heard(id, number, Known::Unknown))
+    recorded.inspect_err(|_| state.events.told(id, number, Known::Unknown))
 }
 
 /// What is known here of an event's latest record, which the program wants to know.
@@ -113,4 +120,37 @@ pub fn known(cx: Cx, id: u32) -> (Known, u64) {
     let sends = state.shadows.active() && state.shadows.streams_wait();
     let ask = told || sends || !Switch::Idle.on();
     (if ask { Known::Unknown } else { known }, record)
+}
+
+/// Waits for an event of which the worker tells by itself, and not behind what has been queued
+/// since its record. False where the worker must be asked.
+pub fn wait(cx: Cx, id: u32) -> bool {
+    let state = cx.state();
+    // What kernels have printed comes with a call that waits.
+    if state.output.expected() || !state.events.is_waited_for(id, cx.queued()) {
+        return false;
+    }
+    let before = state.events.is_behind(id);
+    let happened = match known(cx, id) {
+        (Known::Unknown, _) => false,
+        (Known::Happened, _) => true,
+        (Known::Awaited, record) => {
+            let happened = || state.events.has_happened(id, record);
+            let told = || happened().is_some();
+            cx.await_word(op::CU_EVENT_SYNCHRONIZE, state.events.gate(), told);
+            happened() == Some(true)
+        }
+    };
+    // What went wrong meanwhile is for the worker to tell.
+    let happened = happened && !state.contexts.has_deferred(cx.scope);
+    if happened {
+        self::happened(cx, id, before);
+    }
+    happened
+}
+
+/// Whether the program may know of all of these that they have happened.
+pub fn have_happened(cx: Cx, ids: [u32; 2]) -> bool {
+    let happened = |id| known(cx, id).0 == Known::Happened;
+    ids.into_iter().all(happened)
 }

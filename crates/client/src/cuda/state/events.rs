@@ -3,9 +3,12 @@
 //! Frameworks ask about events all the time (is this memory free again?), and must not wait for the
 //! answer: a question in the one queue would stand behind megabytes of what another thread has
 //! queued. So once a program asks at all, the worker tells by itself when a recorded event has
-//! happened, and until then the answer is known here.
+//! happened, and until then the answer is known here. The same where a program waits for an event
+//! behind which it has queued more: that may stand still until its session has a turn of the
+//! device.
 
 use super::prelude::*;
+use busbar_channel::gate::Gate;
 
 /// What is known of an event's latest record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +26,11 @@ struct Event {
     /// back when its event has died, and a word about that one may still be on its way.
     record: u64,
     known: Known,
+    /// How much had been queued when it was recorded, if somebody counted.
+    queued: Option<u64>,
+    /// The records of which the worker is yet to tell, and the last one that it says has failed.
+    awaited: Vec<u64>,
+    failed: u64,
     /// Records for which the worker's word is worth having: many events are never asked about.
     worth: u8,
     /// It can say when it happened.
@@ -37,8 +45,8 @@ struct Since {
     start: (u32, u64),
     /// Which record of this one.
     stop: u64,
-    /// What the worker has told.
-    ms: Option<f32>,
+    /// What the worker has told: none where it could not.
+    told: Option<Option<f32>>,
 }
 
 /// Work that is over once an event has happened.
@@ -60,7 +68,6 @@ const TIMES_WORTH: u32 = 256;
 const MOST_STREAMS: usize = 256;
 
 /// The events that only the program's own calls record: not those between processes.
-#[derive(Default)]
 pub struct Events {
     all: Mutex<HashMap<u32, Event>>,
     /// The number of the last record.
@@ -71,6 +78,10 @@ pub struct Events {
     depended: AtomicBool,
     /// Whether the program asks about events.
     asks: AtomicBool,
+    /// Whether the program waits for events.
+    waits: AtomicBool,
+    /// Opened when the worker has told of a record.
+    told: Gate,
     /// How often it has asked too early.
     asked: AtomicU32,
     /// Whether something else records events unseen: a graph, a launch.
@@ -83,12 +94,34 @@ pub struct Events {
     last: Mutex<HashMap<(u32, u32), (u32, u64)>>,
 }
 
+impl Default for Events {
+    fn default() -> Self {
+        Self {
+            all: Mutex::default(),
+            records: AtomicU64::default(),
+            behind: Mutex::default(),
+            depended: AtomicBool::default(),
+            asks: AtomicBool::default(),
+            waits: AtomicBool::default(),
+            told: Gate::new("an event"),
+            asked: AtomicU32::default(),
+            unseen: AtomicBool::default(),
+            times: AtomicBool::default(),
+            times_worth: AtomicU32::default(),
+            last: Mutex::default(),
+        }
+    }
+}
+
 impl Events {
     /// An event was made, which is `timed` or says only that it has happened.
     pub fn add(&self, id: u32, timed: bool) {
         let new = Event {
             record: self.number(),
             known: Known::Unknown,
+            queued: None,
+            awaited: Vec::new(),
+            failed: 0,
             worth: WORTH,
             timed,
             since: None,
@@ -103,6 +136,7 @@ impl Events {
     /// An event is gone.
     pub fn forget(&self, id: u32) {
         lock(&self.all).remove(&id);
+        self.told.open();
         self.leaves(id);
     }
 
@@ -135,6 +169,7 @@ impl Events {
             for e in lock(&self.all).values_mut() {
                 e.known = Known::Unknown;
             }
+            self.told.open();
         }
     }
 
@@ -144,7 +179,8 @@ impl Events {
 
     /// Whether it matters which record of an event is the latest.
     fn counts(&self) -> bool {
-        self.asks.load(Ordering::Acquire) || self.times_are_asked()
+        let asked = self.asks.load(Ordering::Acquire) || self.times_are_asked();
+        asked || self.waits.load(Ordering::Acquire)
     }
 
     /// Begins a record. Gives its number if the worker is to tell when it has happened, which it
@@ -156,13 +192,24 @@ impl Events {
         let mut all = lock(&self.all);
         let e = all.get_mut(&id)?;
         e.record = self.number();
+        e.queued = None;
         if !self.asks.load(Ordering::Acquire) || e.worth == 0 || self.is_unseen() || !watchable() {
             e.known = Known::Unknown;
             return None;
         }
         e.worth -= 1;
         e.known = Known::Awaited;
+        e.awaited.push(e.record);
         Some(e.record)
+    }
+
+    /// So much has been queued up to an event's record.
+    pub fn queued(&self, id: u32, queued: impl FnOnce() -> u64) {
+        if self.waits.load(Ordering::Acquire)
+            && let Some(e) = lock(&self.all).get_mut(&id)
+        {
+            e.queued = Some(queued());
+        }
     }
 
     /// A record is sent of which the worker does not tell. An answer to who has asked meanwhile may
@@ -173,6 +220,7 @@ impl Events {
         {
             e.record = self.number();
             e.known = Known::Unknown;
+            e.queued = None;
         }
     }
 
@@ -184,6 +232,41 @@ impl Events {
         {
             e.known = known;
         }
+    }
+
+    /// The worker has told of a record, or will not.
+    pub fn told(&self, id: u32, record: u64, known: Known) {
+        if let Some(e) = lock(&self.all).get_mut(&id) {
+            e.awaited.retain(|r| *r != record);
+            if known != Known::Happened {
+                e.failed = record;
+            }
+        }
+        self.heard(id, record, known);
+        self.told.open();
+    }
+
+    /// The program waits for an event, having queued so much: whether there was more after the
+    /// event's record. A question would stand behind that.
+    pub fn is_waited_for(&self, id: u32, queued: u64) -> bool {
+        self.waits.store(true, Ordering::Release);
+        let all = lock(&self.all);
+        let then = all.get(&id).and_then(|e| e.queued);
+        then.is_some_and(|then| then < queued)
+    }
+
+    /// Where it is heard that the worker has told of a record.
+    pub fn gate(&self) -> &Gate {
+        &self.told
+    }
+
+    /// Whether a record of an event has happened; `None` while the worker is yet to tell.
+    pub fn has_happened(&self, id: u32, record: u64) -> Option<bool> {
+        let all = lock(&self.all);
+        let Some(e) = all.get(&id).filter(|_| !self.is_unseen()) else {
+            return Some(false);
+        };
+        (!e.awaited.contains(&record)).then_some(e.failed != record)
     }
 
     /// What is known of an event's latest record, which the program wants to know; and which record
@@ -230,7 +313,7 @@ impl Events {
         let since = Since {
             start: (start, before),
             stop: record,
-            ms: None,
+            told: None,
         };
         all.get_mut(&id)?.since = Some(since);
         Some((start, record))
@@ -241,20 +324,26 @@ impl Events {
         if let Some(e) = lock(&self.all).get_mut(&id)
             && let Some(since) = e.since.as_mut().filter(|s| s.stop == record)
         {
-            since.ms = ms;
+            since.told = Some(ms);
         }
+        self.told.open();
     }
 
-    /// The time between the latest records of two events, as far as it is known, for a program
-    /// that asks.
-    pub fn time(&self, start: u32, stop: u32) -> Option<f32> {
+    /// The time between the latest records of two events, for a program that asks: none while the
+    /// worker is yet to tell, and a time that is not known where it does not tell, or could not.
+    pub fn time(&self, start: u32, stop: u32) -> Option<Option<f32>> {
         self.times.store(true, Ordering::Release);
         self.times_worth.store(TIMES_WORTH, Ordering::Release);
         let all = lock(&self.all);
-        let [from, to] = [all.get(&start)?, all.get(&stop)?];
-        let since = to.since.as_ref()?;
-        let same = (since.start, since.stop) == ((start, from.record), to.record);
-        since.ms.filter(|_| same && !self.is_unseen())
+        let (from, to) = (all.get(&start), all.get(&stop));
+        let (Some(from), Some(to)) = (from, to.filter(|_| !self.is_unseen())) else {
+            return Some(None);
+        };
+        let same = |s: &&Since| (s.start, s.stop) == ((start, from.record), to.record);
+        to.since
+            .as_ref()
+            .filter(same)
+            .map_or(Some(None), |s| s.told)
     }
 
     /// The program was told that an event has not happened yet. True once in a while: then it asks
@@ -335,6 +424,50 @@ mod tests {
     }
 
     #[test]
+    fn whoever_waits_for_a_record_does_not_wait_for_a_later_one_of_that_event() {
+        let e = Events::default();
+        e.add(1, false);
+        e.asked(1);
+        let [first, next] = [0; 2].map(|_| e.recording(1, || true).unwrap());
+        assert_eq!(e.has_happened(1, first), None);
+        // Of two streams the later one may come first.
+        e.told(1, next, Known::Happened);
+        assert_eq!(
+            (e.has_happened(1, first), e.has_happened(1, next)),
+            (None, Some(true))
+        );
+        e.told(1, first, Known::Unknown);
+        assert_eq!(
+            (e.has_happened(1, first), e.asked(1).0),
+            (Some(false), Known::Happened)
+        );
+        let last = e.recording(1, || true).unwrap();
+        e.forget(1);
+        assert_eq!(e.has_happened(1, last), Some(false), "gone");
+    }
+
+    #[test]
+    fn a_wait_is_worth_a_word_where_more_was_queued_behind_the_record() {
+        let e = Events::default();
+        e.add(1, false);
+        let record = |queued| {
+            let told = e.recording(1, || true).is_some();
+            e.recorded(1);
+            e.queued(1, || queued);
+            told
+        };
+        record(5);
+        assert!(!e.is_waited_for(1, 9), "nobody counted");
+        assert!(
+            !record(10) && !e.is_waited_for(1, 10),
+            "nothing is behind it"
+        );
+        assert!(!record(11) && e.is_waited_for(1, 12));
+        e.recording(1, || true);
+        assert!(!e.is_waited_for(1, 12), "it is being recorded again");
+    }
+
+    #[test]
     fn one_that_nobody_asks_about_is_soon_watched_no_more() {
         let e = Events::default();
         e.add(1, false);
@@ -378,24 +511,24 @@ mod tests {
             e.recorded(id);
             e.measures(id, of)
         };
-        assert_eq!((e.times_are_asked(), e.time(1, 2)), (false, None));
+        assert_eq!((e.times_are_asked(), e.time(1, 2)), (false, Some(None)));
         assert!(e.times_are_asked());
         assert_eq!(record(1, stream), None, "nothing was there before");
         assert_eq!(record(3, stream), None, "it has no time");
         let (start, number) = record(2, stream).unwrap();
         assert_eq!((start, e.time(1, 2)), (1, None));
         e.measured(2, number - 1, Some(9.0));
-        assert_eq!(e.time(1, 2), None, "of an earlier record");
+        assert_eq!(e.time(1, 2), None, "what was told was of an earlier record");
         e.measured(2, number, Some(0.5));
-        assert_eq!((e.time(1, 2), e.time(2, 1)), (Some(0.5), None));
+        assert_eq!((e.time(1, 2), e.time(2, 1)), (Some(Some(0.5)), Some(None)));
         assert_eq!(record(1, (1, 6)), None, "elsewhere");
-        assert_eq!(e.time(1, 2), None, "recorded again");
+        assert_eq!(e.time(1, 2), Some(None), "recorded again");
         let (start, number) = record(1, stream).unwrap();
         assert_eq!(start, 2);
         e.measured(1, number, Some(0.25));
-        assert_eq!((e.time(2, 1), e.time(1, 2)), (Some(0.25), None));
+        assert_eq!((e.time(2, 1), e.time(1, 2)), (Some(Some(0.25)), Some(None)));
         e.recorded(1);
-        assert_eq!(e.time(2, 1), None, "recorded again, unmeasured");
+        assert_eq!(e.time(2, 1), Some(None), "recorded again, unmeasured");
         let (_, number) = record(2, (1, 6)).unwrap_or((0, 0));
         assert_eq!(number, 0, "what was there last has another record");
     }

@@ -1,6 +1,7 @@
 //! Asking whether events have happened.
 
 use super::api::{Api, at};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Whether the program lets its streams go on.
@@ -93,6 +94,73 @@ pub fn events(api: &Api) {
     println!("launch: {}", api.launch(api.kernel("trap"), stream, &[]));
     api.tell("cuStreamSynchronize", &[stream]);
     ask(third, 2);
+}
+
+/// Waits for events behind which more is queued already: as a loop does that is some steps ahead,
+/// and of streams that stand still. A call returns when its event has happened, and not before.
+pub fn ahead(api: &Api, rounds: u32) {
+    static STEPS: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn step(_: *mut std::ffi::c_void) {
+        STEPS.fetch_add(1, SeqCst);
+    }
+    const AHEAD: u32 = 3;
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let [stream, other] = [1u64; 2].map(|flags| api.made("cuStreamCreate", &[flags]));
+    let p = api.made("cuMemAlloc_v2", &[4096]);
+    let call = |name: &str, args: &[u64]| assert_eq!(api.call(name, args), 0, "{name}");
+    let run = |f: unsafe extern "C" fn(*mut std::ffi::c_void)| {
+        call("cuLaunchHostFunc", &[stream, f as *const () as u64, 0]);
+    };
+    let copy = |stream| call("cuMemcpyHtoDAsync_v2", &[p, p, 0, stream]);
+    // One event for each step, and few events that are recorded again and again.
+    for new in [true, false] {
+        STEPS.store(0, SeqCst);
+        let make = || api.made("cuEventCreate", &[2]);
+        let mut events: Vec<u64> = (0..=AHEAD).map(|_| make()).collect();
+        let mut early = 0;
+        for n in 0..rounds {
+            run(step);
+            call("cuEventRecord", &[events[AHEAD as usize], stream]);
+            copy(stream);
+            events.rotate_left(1);
+            if n >= AHEAD {
+                call("cuEventSynchronize", &[events[0]]);
+                early += u32::from(STEPS.load(SeqCst) < n - AHEAD + 1);
+            }
+            if new {
+                call(
+                    "cuEventDestroy_v2",
+                    &[std::mem::replace(&mut events[0], make())],
+                );
+            }
+        }
+        call("cuCtxSynchronize", &[]);
+        println!("{early} too early, of steps: {}", STEPS.load(SeqCst));
+    }
+    // A stream that stands still, with more behind the record there and elsewhere.
+    let event = api.made("cuEventCreate", &[0]);
+    for _ in 0..4 {
+        open(false);
+        run(gate);
+        call("cuEventRecord", &[event, stream]);
+        copy(stream);
+        copy(other);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                std::thread::sleep(std::time::Duration::from_millis(2));
+                open(true);
+            });
+            call("cuEventSynchronize", &[event]);
+        });
+        let mut ms = -1f32;
+        let rc = api.call("cuEventElapsedTime", &[at(&mut ms), event, event]);
+        println!("time to itself: {rc} {ms}");
+    }
+    // An error is told instead.
+    assert_eq!(api.launch(api.kernel("trap"), stream, &[]), 0);
+    call("cuEventRecord", &[event, stream]);
+    api.call("cuMemcpyHtoDAsync_v2", &[p, p, 0, stream]);
+    api.tell("cuEventSynchronize", &[event]);
 }
 
 /// Takes longer than any record of an event.
