@@ -179,6 +179,25 @@ impl Session {
     }
 }
 
+/// Those who have some use for a device, party by party, each with its slot.
+struct Here<'a>(Vec<(&'a Session, (usize, &'a Slot))>);
+
+impl<'a> Here<'a> {
+    fn new(sessions: &'a BTreeMap<u64, Session>, place: usize) -> Self {
+        let slot = |s: &'a Session| Some((s, s.slot(place)?));
+        let mut all: Vec<_> = sessions.values().filter_map(slot).collect();
+        all.sort_by_key(|(s, _)| s.party);
+        Self(all)
+    }
+
+    /// A party's sessions.
+    fn of(&self, party: u64) -> &[(&'a Session, (usize, &'a Slot))] {
+        let begin = self.0.partition_point(|(s, _)| s.party < party);
+        let len = self.0[begin..].partition_point(|(s, _)| s.party == party);
+        &self.0[begin..][..len]
+    }
+}
+
 impl State {
     /// What a party is to have of a device: all that its sessions are.
     fn part(&self, party: u64, place: usize) -> Option<Part> {
@@ -214,14 +233,10 @@ impl State {
     fn look(&mut self) -> Option<Duration> {
         let mut again: Option<Duration> = None;
         for (place, share) in &mut self.devices {
+            let here = Here::new(&self.sessions, *place);
             // What is taken from one is given to another at once.
             for _ in 0..4 {
-                let sessions = &self.sessions;
-                let of = |party: u64| {
-                    let theirs = sessions.values().filter(move |s| s.party == party);
-                    theirs.filter_map(|s| Some((s, s.slot(*place)?)))
-                };
-                let see = |party| together(of(party).map(|(_, slot)| seen(slot.1)));
+                let see = |party| together(here.of(party).iter().map(|(_, slot)| seen(slot.1)));
                 let (words, next) = share.look(now(), see);
                 if tracing::enabled!(tracing::Level::TRACE) {
                     let beside: Vec<_> = share.beside().collect();
@@ -231,16 +246,14 @@ impl State {
                         self.beside.insert(*place, beside);
                     }
                 }
-                for s in sessions.values() {
-                    if let Some((_, slot)) = s.slot(*place) {
-                        let holders = share.holders(s.party) as u32;
-                        slot.holders.store(holders, Ordering::Relaxed);
-                    }
+                for (s, (_, slot)) in &here.0 {
+                    let holders = share.holders(s.party) as u32;
+                    slot.holders.store(holders, Ordering::Relaxed);
                 }
                 let said = words
                     .into_iter()
-                    .flat_map(|(n, word)| of(n).map(move |to| (to, word)));
-                let changed = said.fold(false, |any, ((s, slot), word)| say(s, slot, word) | any);
+                    .flat_map(|(n, word)| here.of(n).iter().map(move |to| (to, word)));
+                let changed = said.fold(false, |any, ((s, slot), word)| say(s, *slot, word) | any);
                 if !changed {
                     again = again.into_iter().chain(next).min();
                     break;

@@ -1,334 +1,7 @@
-//! Workers on a virtual clock. Every test prints its seed.
+//! Programs on the virtual clock: what each has, and how long it waits.
 
+use super::world::*;
 use super::*;
-
-const MS: i64 = 1_000_000;
-
-/// Random numbers of a seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: i64) -> i64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % n.max(1) as u64) as i64
-    }
-}
-
-/// What a program does: it has a kernel ready so long after the one before, of random length.
-#[derive(Clone, Copy)]
-struct Program {
-    shortest: i64,
-    longest: i64,
-    /// From one kernel's end to the next one's call; 0 for a program that is always ahead.
-    pause: i64,
-    /// From one call to the next, for a program that would be ahead.
-    call: i64,
-}
-
-const SATURATING: Program = Program {
-    shortest: 10_000,
-    longest: 3 * MS,
-    pause: 0,
-    call: 0,
-};
-
-/// It leaves the device idle for three quarters of the time.
-const LAUNCH_BOUND: Program = Program {
-    shortest: STEP,
-    longest: STEP + 1,
-    pause: 0,
-    call: 4 * STEP,
-};
-
-/// A millisecond of work, twenty times a second.
-const SELDOM: Program = Program {
-    shortest: MS,
-    longest: MS + 1,
-    pause: 49 * MS,
-    call: 0,
-};
-
-/// A worker with its program, as the page shows it.
-struct Worker {
-    id: u64,
-    program: Program,
-    turn: Use,
-    stop: bool,
-    free: bool,
-    ended: bool,
-    /// When the next kernel is there to be submitted.
-    ready: i64,
-    /// What is left of kernels that are under way.
-    queue: Vec<i64>,
-    busy: i64,
-    behind: i64,
-    /// How long something has been under way.
-    full: i64,
-    /// Since when it waits, and the longest wait.
-    waits: Option<i64>,
-    longest: i64,
-    called: i64,
-    /// Of a program that pauses: the longest time from a call to the end of its kernel.
-    slowest: i64,
-    done: u32,
-    /// Device time that it had, in ms of the clock.
-    had: Vec<i64>,
-}
-
-/// Kernels that are under way at most.
-const DEPTH: usize = 2;
-/// What a worker takes to hear a word.
-const STEP: i64 = 100_000;
-/// After so long the driver lets another context have the device, if that has work.
-const SLICE: i64 = 2 * MS;
-/// What it takes to see that work is done.
-const LAG: i64 = 2 * STEP;
-
-struct World {
-    share: Timeshare,
-    workers: Vec<Worker>,
-    now: i64,
-    /// When to look, if no bell rings.
-    look: i64,
-    /// Whose work the device runs, and how much longer while others have some.
-    slice: (u64, i64),
-    /// What each showed when it last had reason to ring: that it wants a turn, that it has none,
-    /// and that nothing is under way.
-    shown: BTreeMap<u64, [bool; 3]>,
-    dice: Dice,
-    words: usize,
-}
-
-fn at(ns: i64) -> Duration {
-    Duration::from_nanos(ns as u64)
-}
-
-impl World {
-    fn new(seed: u64) -> Self {
-        eprintln!("seed {seed}");
-        Self {
-            share: Timeshare::new(Some(Duration::from_secs(30)), true),
-            workers: Vec::new(),
-            now: 0,
-            look: 0,
-            slice: (0, 0),
-            shown: BTreeMap::new(),
-            dice: Dice(seed),
-            words: 0,
-        }
-    }
-
-    fn join(&mut self, id: u64, share: Option<Share>, priority: i32, program: Program) {
-        self.share.join(id, Part { share, priority });
-        self.workers.push(Worker {
-            id,
-            program,
-            turn: Use::None,
-            stop: false,
-            free: true,
-            ended: false,
-            ready: self.now,
-            queue: Vec::new(),
-            busy: 0,
-            behind: 0,
-            full: 0,
-            waits: None,
-            longest: 0,
-            called: 0,
-            slowest: 0,
-            done: 0,
-            had: vec![0; (self.now / MS) as usize],
-        });
-    }
-
-    fn leave(&mut self, id: u64) {
-        self.share.leave(id);
-        self.workers.retain(|w| w.id != id);
-    }
-
-    fn of(&mut self, id: u64) -> &mut Worker {
-        let found = self.workers.iter_mut().find(|w| w.id == id);
-        found.expect("a worker")
-    }
-
-    /// A program that was seldom there always is.
-    fn turns_saturating(&mut self, id: u64) {
-        let now = self.now;
-        let w = self.of(id);
-        (w.program, w.ready) = (SATURATING, now);
-    }
-
-    /// One step of the clock.
-    fn step(&mut self) {
-        let now = at(self.now);
-        let wants = |w: &Worker| w.ready <= ns(now) && w.turn == Use::None && !w.free && !w.ended;
-        let shows = |w: &Worker| (w.id, [wants(w), w.turn == Use::None, w.queue.is_empty()]);
-        let shown: BTreeMap<_, _> = self.workers.iter().map(shows).collect();
-        let rings = |(id, is): (&u64, &[bool; 3])| {
-            let was = self.shown.get(id);
-            was.is_none_or(|was| is[0] && !was[0] || is[1] && (!was[1] || is[2] && !was[2]))
-        };
-        let rung = shown.iter().any(rings) || shown.len() != self.shown.len();
-        self.shown = shown;
-        let words = if rung || self.now >= self.look {
-            let workers = &self.workers;
-            let (words, again) = self.share.look(now, |id| {
-                let w = workers.iter().find(|w| w.id == id).expect("a worker");
-                Seen {
-                    turn: w.turn,
-                    present: true,
-                    wants: wants(w),
-                    under_way: !w.queue.is_empty(),
-                    busy: at(w.busy),
-                    behind: at(w.behind),
-                    done: w.done,
-                }
-            });
-            self.look = again.map_or(i64::MAX, |d| self.now + ns(d));
-            words
-        } else {
-            Vec::new()
-        };
-        for (id, word) in words {
-            self.words += 1;
-            let w = self.of(id);
-            if w.free || word == Word::Free {
-                w.turn = Use::None;
-            }
-            w.free = word == Word::Free;
-            match word {
-                Word::Go => (w.turn, w.stop) = (Use::Idle(now), false),
-                Word::Stop => w.stop = true,
-                Word::End => w.ended = true,
-                Word::Wait => w.turn = Use::None,
-                Word::Free | Word::Soon => {}
-            }
-        }
-        let runs = self.runs();
-        for w in &mut self.workers {
-            let may = w.free || w.turn != Use::None && !w.stop;
-            let depth = DEPTH.max((MS / w.program.longest) as usize);
-            while may && w.ready <= self.now && w.queue.len() < depth {
-                let p = w.program;
-                w.queue
-                    .push(p.shortest + self.dice.below(p.longest - p.shortest));
-                w.ready = if p.pause > 0 {
-                    i64::MAX
-                } else {
-                    self.now + p.call
-                };
-                w.called = w.waits.unwrap_or(self.now);
-                if let Some(from) = w.waits.take() {
-                    w.longest = w.longest.max(self.now - from);
-                }
-            }
-            if !may && w.ready <= self.now && w.waits.is_none() {
-                w.waits = Some(self.now);
-            }
-            w.full = if w.queue.is_empty() { 0 } else { w.full + STEP };
-            w.behind += if w.full > LAG { STEP } else { 0 };
-            let mut left = if runs == Some(w.id) { STEP } else { 0 };
-            let before = left;
-            while left > 0
-                && let Some(k) = w.queue.first_mut()
-            {
-                let part = left.min(*k);
-                (*k, left) = (*k - part, left - part);
-                if *k == 0 {
-                    w.queue.remove(0);
-                    w.done += 1;
-                    if w.program.pause > 0 {
-                        w.ready = self.now + w.program.pause;
-                        w.slowest = w.slowest.max(self.now + STEP - w.called);
-                    }
-                }
-            }
-            w.had.resize((self.now / MS) as usize + 1, 0);
-            *w.had.last_mut().expect("a place") += before - left;
-            w.busy += before - left;
-            if w.turn != Use::None {
-                w.turn = match (w.queue.is_empty(), w.stop, w.turn) {
-                    (true, true, _) => Use::None,
-                    (true, false, Use::Busy) => Use::Idle(at(self.now)),
-                    (true, false, other) => other,
-                    (false, ..) => Use::Busy,
-                };
-            }
-            if w.ended {
-                w.queue.clear();
-                w.turn = Use::None;
-            }
-        }
-        self.now += STEP;
-    }
-
-    /// Whose work runs in this step. The driver gives the contexts that have work slices in turn,
-    /// and takes a part of each to change from one to the next: two have 0.95 of what one has.
-    fn runs(&mut self) -> Option<u64> {
-        let (of, left) = self.slice;
-        let ready: Vec<u64> = self
-            .workers
-            .iter()
-            .filter(|w| !w.queue.is_empty())
-            .map(|w| w.id)
-            .collect();
-        if ready.contains(&of) && (left > 0 || ready.len() == 1) {
-            self.slice.1 = left.max(STEP) - STEP;
-            return Some(of);
-        }
-        let next = ready.iter().find(|k| **k > of).or(ready.first()).copied()?;
-        self.slice = (next, SLICE - STEP);
-        // It finds the device idle.
-        (!ready.contains(&of)).then_some(next)
-    }
-
-    fn run(&mut self, ms: i64) {
-        let until = self.now + ms * MS;
-        while self.now < until {
-            self.step();
-        }
-    }
-
-    /// What part of all device time each had from `from` on for `ms`, in points.
-    fn points(&self, from: i64, ms: i64) -> Vec<f64> {
-        let of = |w: &Worker| {
-            w.had
-                .iter()
-                .skip(from as usize)
-                .take(ms as usize)
-                .sum::<i64>()
-        };
-        let had: Vec<_> = self.workers.iter().map(of).collect();
-        let all = had.iter().sum::<i64>().max(1);
-        had.iter().map(|h| 100.0 * *h as f64 / all as f64).collect()
-    }
-
-    /// Checks what each had in every window.
-    fn kept(&self, (from, to): (i64, i64), window: i64, wanted: &[f64], points: f64) {
-        for start in (from..=to - window).step_by(7) {
-            for (had, wanted) in self.points(start, window).iter().zip(wanted) {
-                assert!(
-                    (had - wanted).abs() <= points,
-                    "{had:.2} points of {wanted} in the {window} ms from {start} on"
-                );
-            }
-        }
-    }
-
-    fn sum(&self, from: i64, ms: i64) -> f64 {
-        let of = |w: &Worker| {
-            w.had
-                .iter()
-                .skip(from as usize)
-                .take(ms as usize)
-                .sum::<i64>()
-        };
-        self.workers.iter().map(of).sum::<i64>() as f64 / (ms * MS) as f64
-    }
-}
 
 #[test]
 fn a_session_alone_is_never_told_anything() {
@@ -489,6 +162,31 @@ fn what_one_had_while_it_was_alone_is_not_owed_to_whoever_comes_back() {
     let from = w.now / MS + 20;
     w.run(4000);
     w.kept((from, from + 3900), 1000, &[75.0, 25.0], 2.0);
+}
+
+#[test]
+fn whoever_comes_back_has_its_share_from_twenty_milliseconds_on() {
+    let mut w = World::new(34);
+    let gemm = Program {
+        shortest: MS,
+        longest: MS + 1,
+        pause: 0,
+        call: 0,
+    };
+    let asleep = Program {
+        pause: i64::MAX / 2,
+        ..gemm
+    };
+    w.join(1, Some(750), 0, gemm);
+    w.join(2, Some(250), 0, asleep);
+    w.run(4000);
+    let from = w.now / MS;
+    let now = w.now;
+    (w.of(2).program, w.of(2).ready) = (gemm, now);
+    w.run(600);
+    let had = |ms| w.of_all(from, ms)[1] / 0.25;
+    let least = (20..500).map(had).fold(1.0, f64::min);
+    assert!(least > 0.93, "{least} of its share");
 }
 
 #[test]
