@@ -67,7 +67,10 @@ fn measure(cx: Cx, stop: u32, on: u32) -> Result<()> {
     };
     // SAFETY: no bytes come with that answer.
     let asked = unsafe { cx.client.session.call_async(cx.scope, &m, None, told) };
-    asked.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
+    asked.map_err(|_| {
+        events.measured(stop, record, None);
+        CUDA_ERROR_DEVICE_UNAVAILABLE
+    })
 }
 
 /// The time between two events, if the worker has told it, or tells it at once.
