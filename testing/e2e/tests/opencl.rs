@@ -89,6 +89,24 @@ fn switches_change_what_waits_and_nothing_else() {
 }
 
 #[test]
+fn an_event_is_waited_for_and_not_what_was_queued_behind_it() {
+    let program = compile("opencl_ahead");
+    let server = Server::start();
+    let trips = |steps: &str| {
+        let wanted = text(&run(native(&program).arg(steps)));
+        assert!(wanted.starts_with("too early: 0, "), "{wanted}");
+        assert_eq!(wanted.matches("held: 1\n").count(), 4, "{wanted}");
+        let mut c = server.command(&program);
+        let out = run(c.arg(steps).env("BUSBAR_STATS", "1"));
+        assert_eq!(text(&out), wanted);
+        stats(&out)["round_trips"].as_u64().expect("a counter")
+    };
+    // Nothing is asked: a question would stand behind what was queued.
+    let (few, many) = (trips("50"), trips("450"));
+    assert!(many <= few + 4, "{few} and {many} round trips");
+}
+
+#[test]
 fn clinfo_differs_only_where_memory_and_host_cannot_be_shared() {
     let server = Server::start();
     let lines = |c: &mut std::process::Command| -> Vec<String> {

@@ -2,6 +2,7 @@
 //! wants sent here.
 
 use super::state::builds::Given;
+use super::state::event::Told;
 use super::state::ids::Ids;
 use super::state::object::{Body, Death, Owner};
 use super::state::svm::Allocations;
@@ -168,6 +169,8 @@ pub struct Server {
     pub borrowed: AtomicBool,
     /// Whether the program has asked for the times of an event.
     pub profiles: AtomicBool,
+    /// Of which events the worker tells by itself.
+    pub told: Told,
     /// Whether this process is the child of a fork: the session stayed with the parent.
     forked: &'static AtomicBool,
     table: &'static [Function],
@@ -229,6 +232,7 @@ impl Server {
             ring: OnceLock::new(),
             borrowed: AtomicBool::new(false),
             profiles: AtomicBool::new(false),
+            told: Told::default(),
             forked,
             table,
         }

@@ -1,6 +1,7 @@
 //! Commands on their way into a queue: what they wait for, their events, and waiting for them.
 
 use super::prelude::*;
+use crate::calls::Answer;
 use crate::opencl::arguments::{Events, Handles, Slot};
 use crate::opencl::call::{Context, Event, Ref, decode};
 use crate::opencl::state::event::Mark;
@@ -35,7 +36,7 @@ impl<'q> Out<'q> {
             context: q.context.clone(),
             queue: Some(q.keep()),
             command,
-            mark: Mark::new(CL_QUEUED),
+            mark: Arc::new(Mark::new(CL_QUEUED)),
         };
         Self {
             queue: q,
@@ -76,6 +77,9 @@ impl<'q> Out<'q> {
         let Some(e) = self.event.take() else { return };
         if !std::mem::replace(&mut self.unseen, true) {
             e.mark.numbered(self.queue.order.note());
+            if e.server.told.counts() {
+                ask_for_word(&e);
+            }
         }
         if self.queue.profiling() && self.queue.server.profiles.load(Ordering::Relaxed) {
             self.queue.expect_times(&e);
@@ -211,6 +215,60 @@ pub fn wait(q: &Object<Queue>) -> Result<()> {
     Ok(())
 }
 
+/// A command with an event is queued, of a program that waits for events: has the worker tell when
+/// it has ended, if that is worth it.
+#[cold]
+fn ask_for_word(e: &Object<Event>) {
+    let server = e.server;
+    if Switch::Idle.on() && !server.profiles.load(Ordering::Relaxed) && server.told.ask() {
+        e.mark.await_word(true);
+        let mark = e.mark.clone();
+        let told = move |a: Option<Answer>| {
+            // What went wrong the worker tells whoever waits.
+            if a.is_some_and(|a| a.status == CL_SUCCESS) {
+                mark.told(CL_COMPLETE);
+            }
+            mark.await_word(false);
+            server.told.gate.open();
+        };
+        let m = wire::WaitForEvents {
+            events: vec![e.id],
+            profile: Vec::new(),
+        };
+        // SAFETY: no bytes come with that answer.
+        if unsafe { server.session.call_async(0, &m, None, told) }.is_err() {
+            e.mark.await_word(false);
+        }
+    }
+    e.mark.queued(server.session.records());
+}
+
+/// Waits for events of which the worker tells by itself. To ask would be to wait behind all that
+/// was queued since.
+pub fn hear_of(server: &Server, open: &[Ref<Event>]) {
+    let queued = server.session.records();
+    server
+        .told
+        .waited(open.iter().any(|e| e.mark.is_behind(queued)));
+    let awaited = || open.iter().any(|e| e.mark.awaits_word());
+    if awaited() {
+        let op = <wire::WaitForEvents as Request<'_>>::OP;
+        server
+            .session
+            .await_word(op, &server.told.gate, || !awaited());
+    }
+    for e in open.iter().filter(|e| e.mark.state() == CL_COMPLETE) {
+        has_ended(e);
+    }
+}
+
+/// It is known that a command has ended, and what its queue has before it.
+fn has_ended(e: &Event) {
+    if let Some(q) = e.queue.as_ref().filter(|q| q.in_order()) {
+        q.order.reached(e.mark.number());
+    }
+}
+
 /// Waits until events have come to their end.
 pub fn wait_for(server: &Server, open: &[Ref<Event>]) -> Result<()> {
     let profile = match server.profiles.load(Ordering::Relaxed) {
@@ -224,9 +282,7 @@ pub fn wait_for(server: &Server, open: &[Ref<Event>]) -> Result<()> {
     for e in open {
         // Complete user events too: they were set, or the wait would go on.
         e.mark.told(CL_COMPLETE);
-        if let Some(q) = e.queue.as_ref().filter(|q| q.in_order()) {
-            q.order.reached(e.mark.number());
-        }
+        has_ended(e);
     }
     take_times(open, &body)
 }

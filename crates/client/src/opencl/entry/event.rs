@@ -1,7 +1,7 @@
 //! Events: waiting, states, times and callbacks.
 
 use super::prelude::*;
-use crate::opencl::engine::command::wait_for;
+use crate::opencl::engine::command::{hear_of, wait_for};
 use crate::opencl::state::event::Mark;
 
 /// `clWaitForEvents`.
@@ -12,9 +12,13 @@ pub fn clWaitForEvents(_: &Client, list: Handles<'_>) -> Result<()> {
         return Err(CL_INVALID_CONTEXT);
     }
     let open = |e: &&&Object<Event>| !e.mark.ended() && !e.mark.is_believed();
-    let open: Vec<_> = events.iter().filter(open).map(|e| e.keep()).collect();
+    let mut open: Vec<_> = events.iter().filter(open).map(|e| e.keep()).collect();
     if !open.iter().all(|e| e.mark.is_unseen()) {
-        wait_for(first.server, &open)?;
+        hear_of(first.server, &open);
+        open.retain(|e| !e.mark.ended());
+        if !open.is_empty() {
+            wait_for(first.server, &open)?;
+        }
     } else if !open.is_empty() {
         first.server.wait_for_borrowed()?;
         first.server.session.flush();
@@ -97,7 +101,7 @@ pub fn clCreateUserEvent(c: &Object<Context>) -> Result<Handle> {
         context: c.keep(),
         queue: None,
         command: CL_COMMAND_USER,
-        mark: Mark::new(CL_SUBMITTED),
+        mark: Arc::new(Mark::new(CL_SUBMITTED)),
     };
     Ok(Object::new(c.server, id, event).give())
 }

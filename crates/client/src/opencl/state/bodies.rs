@@ -303,7 +303,7 @@ pub struct Event<S: Owner> {
     /// `CL_COMMAND_*`.
     pub command: u32,
     /// What is known of it.
-    pub mark: Mark,
+    pub mark: Arc<Mark>,
 }
 
 impl<S: Owner> Body for Event<S> {
@@ -610,7 +610,7 @@ mod tests {
             context: w.context.clone(),
             queue: Some(w.queue(5)),
             command: CL_COMMAND_MARKER,
-            mark: Mark::new(CL_QUEUED),
+            mark: Arc::new(Mark::new(CL_QUEUED)),
         };
         let event = Object::new(w.server, 6, event);
         drop(buffer);
@@ -705,7 +705,7 @@ mod tests {
                 context: w.context.clone(),
                 queue: None,
                 command: CL_COMMAND_MARKER,
-                mark: Mark::new(CL_QUEUED),
+                mark: Arc::new(Mark::new(CL_QUEUED)),
             };
             Object::new(w.server, id, event)
         };

@@ -3,6 +3,7 @@
 
 use super::prelude::*;
 use busbar_abi::opencl::CL_COMPLETE;
+use busbar_channel::gate::Gate;
 
 /// How far an event has come, and what the program was told.
 #[derive(Default)]
@@ -17,6 +18,57 @@ pub struct Mark {
     unseen: AtomicBool,
     /// The program was told that it is complete, which is not known.
     believed: AtomicBool,
+    /// How much had been queued with its command, if somebody counted.
+    queued: AtomicU64,
+    /// The worker is yet to tell of it.
+    awaited: AtomicBool,
+}
+
+/// Of how many events the worker tells by itself since the program has last waited for one with
+/// more queued behind it.
+const WORTH: u32 = 256;
+
+/// Of which events the worker tells by itself: to ask for one would be to wait behind all that was
+/// queued since.
+pub struct Told {
+    /// Opened when it has told of one.
+    pub gate: Gate,
+    /// Whether the program waits for events.
+    counts: AtomicBool,
+    worth: AtomicU32,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self {
+            gate: Gate::new("an event"),
+            counts: AtomicBool::default(),
+            worth: AtomicU32::default(),
+        }
+    }
+}
+
+impl Told {
+    /// Whether it matters how much is queued with a command.
+    #[inline]
+    pub fn counts(&self) -> bool {
+        self.counts.load(Ordering::Acquire)
+    }
+
+    /// The program waits for an event, with more queued behind it or not.
+    pub fn waited(&self, behind: bool) {
+        self.counts.store(true, Ordering::Release);
+        if behind {
+            self.worth.store(WORTH, Ordering::Release);
+        }
+    }
+
+    /// Whether the worker is to tell of one more.
+    pub fn ask(&self) -> bool {
+        let one_less = |n: u32| n.checked_sub(1);
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
+        self.worth.fetch_update(set, fetch, one_less).is_ok()
+    }
 }
 
 impl Mark {
@@ -63,6 +115,27 @@ impl Mark {
     /// Its queue numbered its command.
     pub fn numbered(&self, number: u64) {
         self.number.store(number, Ordering::Release);
+    }
+
+    /// So much has been queued, its command among it.
+    pub fn queued(&self, queued: u64) {
+        self.queued.store(queued, Ordering::Release);
+    }
+
+    /// Whether more has been queued behind its command, if so much is queued by now.
+    pub fn is_behind(&self, queued: u64) -> bool {
+        let then = self.queued.load(Ordering::Acquire);
+        then != 0 && then < queued
+    }
+
+    /// The worker is to tell of it; or has, or will not.
+    pub fn await_word(&self, yes: bool) {
+        self.awaited.store(yes, Ordering::Release);
+    }
+
+    /// Whether the worker is yet to tell of it.
+    pub fn awaits_word(&self) -> bool {
+        self.awaited.load(Ordering::Acquire)
     }
 
     /// Nothing but the event can tell when its command runs; the program may have waited for it.
@@ -119,6 +192,18 @@ mod tests {
         let m = Mark::new(CL_SUBMITTED);
         assert!(m.set(-7) && !m.set(CL_COMPLETE));
         assert_eq!(m.state(), -7);
+    }
+
+    #[test]
+    fn the_worker_tells_while_the_program_waits_for_what_has_more_behind_it() {
+        let (m, told) = (Mark::new(CL_QUEUED), Told::default());
+        assert!(!told.counts() && !m.is_behind(9), "nobody counts");
+        told.waited(false);
+        m.queued(7);
+        assert!(told.counts() && !told.ask() && !m.is_behind(7));
+        assert!(m.is_behind(8));
+        told.waited(true);
+        assert_eq!((0..1000).filter(|_| told.ask()).count(), WORTH as usize);
     }
 
     #[test]
