@@ -1,6 +1,6 @@
-// Is some steps ahead of the device, and waits for the event of an earlier step each time: of a read
-// whose bytes must be there then, though more is queued behind it. Then for an event that stands
-// still until another thread lets it go, and for one that fails.
+// Is some steps ahead of the device, and waits for the event of an earlier step each time: of a
+// read whose bytes must be there then, though more is queued behind it. Then for an event that
+// stands still until another thread lets it go, and for one that fails.
 #include <CL/cl.h>
 #include <pthread.h>
 #include <stdio.h>

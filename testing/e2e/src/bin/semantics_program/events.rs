@@ -99,22 +99,24 @@ pub fn events(api: &Api) {
 /// Waits for events behind which more is queued already: as a loop does that is some steps ahead,
 /// and of streams that stand still. A call returns when its event has happened, and not before.
 pub fn ahead(api: &Api, rounds: u32) {
-    static STEPS: AtomicU32 = AtomicU32::new(0);
-    unsafe extern "C" fn step(_: *mut std::ffi::c_void) {
-        STEPS.fetch_add(1, SeqCst);
+    unsafe extern "C" fn step(steps: *mut std::ffi::c_void) {
+        // SAFETY: the counter below, which outlives all streams' work.
+        unsafe { &*steps.cast::<AtomicU32>() }.fetch_add(1, SeqCst);
     }
+    let steps = AtomicU32::new(0);
     const AHEAD: u32 = 3;
     api.made("cuCtxCreate_v2", &[0, 0]);
     let [stream, other] = [1u64; 2].map(|flags| api.made("cuStreamCreate", &[flags]));
     let p = api.made("cuMemAlloc_v2", &[4096]);
     let call = |name: &str, args: &[u64]| assert_eq!(api.call(name, args), 0, "{name}");
     let run = |f: unsafe extern "C" fn(*mut std::ffi::c_void)| {
-        call("cuLaunchHostFunc", &[stream, f as *const () as u64, 0]);
+        let data = &raw const steps as u64;
+        call("cuLaunchHostFunc", &[stream, f as *const () as u64, data]);
     };
     let copy = |stream| call("cuMemcpyHtoDAsync_v2", &[p, p, 0, stream]);
     // One event for each step, and few events that are recorded again and again.
     for new in [true, false] {
-        STEPS.store(0, SeqCst);
+        steps.store(0, SeqCst);
         let make = || api.made("cuEventCreate", &[2]);
         let mut events: Vec<u64> = (0..=AHEAD).map(|_| make()).collect();
         let mut early = 0;
@@ -125,7 +127,7 @@ pub fn ahead(api: &Api, rounds: u32) {
             events.rotate_left(1);
             if n >= AHEAD {
                 call("cuEventSynchronize", &[events[0]]);
-                early += u32::from(STEPS.load(SeqCst) < n - AHEAD + 1);
+                early += u32::from(steps.load(SeqCst) < n - AHEAD + 1);
             }
             if new {
                 call(
@@ -135,7 +137,7 @@ pub fn ahead(api: &Api, rounds: u32) {
             }
         }
         call("cuCtxSynchronize", &[]);
-        println!("{early} too early, of steps: {}", STEPS.load(SeqCst));
+        println!("{early} too early, of steps: {}", steps.load(SeqCst));
     }
     // A stream that stands still, with more behind the record there and elsewhere.
     let event = api.made("cuEventCreate", &[0]);
