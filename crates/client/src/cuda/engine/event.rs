@@ -77,7 +77,7 @@ fn measure(cx: Cx, stop: u32, on: u32) -> Result<()> {
 pub fn time_between(cx: Cx, start: u32, stop: u32) -> Option<f32> {
     let state = cx.state();
     let time = || state.events.time(start, stop);
-    if time().is_none() && have_happened(cx, [start, stop]) {
+    if time().is_none() && state.events.have_happened([start, stop]) {
         let gate = state.events.gate();
         cx.await_word(op::CU_EVENT_ELAPSED_TIME, gate, || time().is_some());
     }
@@ -150,10 +150,4 @@ pub fn wait(cx: Cx, id: u32) -> bool {
         self::happened(cx, id, before);
     }
     happened
-}
-
-/// Whether the program may know of all of these that they have happened.
-pub fn have_happened(cx: Cx, ids: [u32; 2]) -> bool {
-    let happened = |id| known(cx, id).0 == Known::Happened;
-    ids.into_iter().all(happened)
 }

@@ -97,9 +97,10 @@ pub fn cuEventElapsedTime(cx: Cx, h_start: u32, h_end: u32) -> Result<f32> {
     let question = msg::CuEventElapsedTime { h_start, h_end };
     let mut time = cx.reply_to(&question);
     if let Err(CUDA_ERROR_NOT_READY) = time
-        && event::have_happened(cx, [h_start, h_end])
+        && cx.state().events.have_happened([h_start, h_end])
     {
-        // The worker tells of what is before a record: that itself follows within microseconds.
+        // The program knows of both. The worker tells of what is before a record: that itself
+        // follows within microseconds.
         for h_event in [h_start, h_end] {
             cx.call(&msg::CuEventSynchronize { h_event })?;
         }

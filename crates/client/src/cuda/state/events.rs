@@ -28,7 +28,7 @@ struct Event {
     known: Known,
     /// How much had been queued when it was recorded, if somebody counted.
     queued: Option<u64>,
-    /// The records of which the worker is yet to tell, and the last one that it says has failed.
+    /// The records of which the worker is yet to tell, and the first one that it says has failed.
     awaited: Vec<u64>,
     failed: u64,
     /// Records for which the worker's word is worth having: many events are never asked about.
@@ -121,7 +121,7 @@ impl Events {
             known: Known::Unknown,
             queued: None,
             awaited: Vec::new(),
-            failed: 0,
+            failed: u64::MAX,
             worth: WORTH,
             timed,
             since: None,
@@ -239,7 +239,7 @@ impl Events {
         if let Some(e) = lock(&self.all).get_mut(&id) {
             e.awaited.retain(|r| *r != record);
             if known != Known::Happened {
-                e.failed = record;
+                e.failed = e.failed.min(record);
             }
         }
         self.heard(id, record, known);
@@ -260,13 +260,14 @@ impl Events {
         &self.told
     }
 
-    /// Whether a record of an event has happened; `None` while the worker is yet to tell.
+    /// Whether a record of an event has happened; `None` while the worker is yet to tell. Behind one
+    /// that has failed the worker must be asked.
     pub fn has_happened(&self, id: u32, record: u64) -> Option<bool> {
         let all = lock(&self.all);
         let Some(e) = all.get(&id).filter(|_| !self.is_unseen()) else {
             return Some(false);
         };
-        (!e.awaited.contains(&record)).then_some(e.failed != record)
+        (!e.awaited.contains(&record)).then_some(record < e.failed)
     }
 
     /// What is known of an event's latest record, which the program wants to know; and which record
@@ -279,6 +280,13 @@ impl Events {
         };
         e.worth = WORTH;
         (e.known, e.record)
+    }
+
+    /// Whether all of these are known to have happened.
+    pub fn have_happened(&self, ids: [u32; 2]) -> bool {
+        let all = lock(&self.all);
+        let happened = |id| all.get(id).is_some_and(|e| e.known == Known::Happened);
+        ids.iter().all(happened)
     }
 
     /// Whether the program asks for times between events.
