@@ -229,7 +229,7 @@ impl Cx {
     }
 
     /// Waits at a gate for what the worker tells by itself, in the place of a call that waits.
-    pub fn await_word(self, op: u16, gate: &Gate, told: impl Fn() -> bool) {
+    pub fn await_word(self, op: u16, (gate, told): (&Gate, impl Fn() -> bool)) {
         self.recycle_before_waiting(op);
         self.client.session.await_word(op, gate, told);
     }

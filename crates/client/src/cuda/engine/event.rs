@@ -78,8 +78,8 @@ pub fn time_between(cx: Cx, start: u32, stop: u32) -> Option<f32> {
     let state = cx.state();
     let time = || state.events.time(start, stop);
     if time().is_none() && state.events.have_happened([start, stop]) {
-        let gate = state.events.gate();
-        cx.await_word(op::CU_EVENT_ELAPSED_TIME, gate, || time().is_some());
+        let hearing = state.events.hearing(|| time().is_some());
+        cx.await_word(op::CU_EVENT_ELAPSED_TIME, hearing);
     }
     let time = time().flatten();
     // A failure is for the worker to tell.
@@ -139,8 +139,8 @@ pub fn wait(cx: Cx, id: u32) -> bool {
         (Known::Happened, _) => true,
         (Known::Awaited, record) => {
             let happened = || state.events.has_happened(id, record);
-            let told = || happened().is_some();
-            cx.await_word(op::CU_EVENT_SYNCHRONIZE, state.events.gate(), told);
+            let hearing = state.events.hearing(|| happened().is_some());
+            cx.await_word(op::CU_EVENT_SYNCHRONIZE, hearing);
             happened() == Some(true)
         }
     };

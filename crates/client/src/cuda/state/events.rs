@@ -9,6 +9,7 @@
 
 use super::prelude::*;
 use busbar_channel::gate::Gate;
+use std::cell::Cell;
 
 /// What is known of an event's latest record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,8 +81,9 @@ pub struct Events {
     asks: AtomicBool,
     /// Whether the program waits for events.
     waits: AtomicBool,
-    /// Opened when the worker has told of a record.
+    /// Opened when the worker has told of a record, and how often it was.
     told: Gate,
+    words: AtomicU64,
     /// How often it has asked too early.
     asked: AtomicU32,
     /// Whether something else records events unseen: a graph, a launch.
@@ -104,6 +106,7 @@ impl Default for Events {
             asks: AtomicBool::default(),
             waits: AtomicBool::default(),
             told: Gate::new("an event"),
+            words: AtomicU64::default(),
             asked: AtomicU32::default(),
             unseen: AtomicBool::default(),
             times: AtomicBool::default(),
@@ -136,7 +139,7 @@ impl Events {
     /// An event is gone.
     pub fn forget(&self, id: u32) {
         lock(&self.all).remove(&id);
-        self.told.open();
+        self.has_told();
         self.leaves(id);
     }
 
@@ -169,7 +172,7 @@ impl Events {
             for e in lock(&self.all).values_mut() {
                 e.known = Known::Unknown;
             }
-            self.told.open();
+            self.has_told();
         }
     }
 
@@ -243,7 +246,7 @@ impl Events {
             }
         }
         self.heard(id, record, known);
-        self.told.open();
+        self.has_told();
     }
 
     /// The program waits for an event, having queued so much: whether there was more after the
@@ -255,13 +258,28 @@ impl Events {
         then.is_some_and(|then| then < queued)
     }
 
-    /// Where it is heard that the worker has told of a record.
-    pub fn gate(&self) -> &Gate {
-        &self.told
+    /// What whoever waits for a word waits for has changed.
+    fn has_told(&self) {
+        self.words.fetch_add(1, Ordering::Release);
+        self.told.open();
     }
 
-    /// Whether a record of an event has happened; `None` while the worker is yet to tell. Behind one
-    /// that has failed the worker must be asked.
+    /// Where it is heard that the worker has told of a record, and whether `heard` what was waited
+    /// for: who looks at that all the time does not keep others from recording events.
+    pub fn hearing<'a>(&'a self, heard: impl Fn() -> bool + 'a) -> (&'a Gate, impl Fn() -> bool) {
+        let (last, done) = (Cell::new(u64::MAX), Cell::new(false));
+        let look = move || {
+            let words = self.words.load(Ordering::Acquire);
+            if last.replace(words) != words {
+                done.set(heard());
+            }
+            done.get()
+        };
+        (&self.told, look)
+    }
+
+    /// Whether a record of an event has happened; `None` while the worker is yet to tell. Behind
+    /// one that has failed the worker must be asked.
     pub fn has_happened(&self, id: u32, record: u64) -> Option<bool> {
         let all = lock(&self.all);
         let Some(e) = all.get(&id).filter(|_| !self.is_unseen()) else {
@@ -334,7 +352,7 @@ impl Events {
         {
             since.told = Some(ms);
         }
-        self.told.open();
+        self.has_told();
     }
 
     /// The time between the latest records of two events, for a program that asks: none while the
@@ -452,6 +470,25 @@ mod tests {
         let last = e.recording(1, || true).unwrap();
         e.forget(1);
         assert_eq!(e.has_happened(1, last), Some(false), "gone");
+    }
+
+    #[test]
+    fn whoever_waits_looks_once_for_each_word() {
+        let (e, looks) = (Events::default(), Cell::new(0));
+        e.add(1, false);
+        e.asked(1);
+        let record = e.recording(1, || true).unwrap();
+        let (_, heard) = e.hearing(|| {
+            looks.set(looks.get() + 1);
+            e.has_happened(1, record).is_some()
+        });
+        assert!(!heard() && !heard() && !heard());
+        e.told(1, record + 1, Known::Happened);
+        assert!(!heard() && !heard());
+        assert_eq!(looks.get(), 2);
+        e.told(1, record, Known::Happened);
+        assert!(heard() && heard(), "it stays so");
+        assert_eq!(looks.get(), 3);
     }
 
     #[test]
