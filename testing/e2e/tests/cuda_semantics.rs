@@ -490,12 +490,11 @@ fn events_are_known_without_asking() {
 
 #[test]
 fn an_event_is_waited_for_and_not_what_was_queued_behind_it() {
-    let text = same(&Server::start(), "1", &["ahead", "200"]);
-    assert_eq!(
-        text.matches("0 too early, of steps: 200\n").count(),
-        2,
-        "{text}"
-    );
+    let text = same(&Server::start(), "1", &["ahead_timed", "200"]);
+    let steps = "0 too early, of steps: 200\n";
+    assert_eq!(text.matches(steps).count(), 2, "{text}");
+    let held = "let go: true\ntime to itself: 0 0\n";
+    assert_eq!(text.matches(held).count(), 4, "{text}");
     assert!(text.ends_with("cuEventSynchronize: 719\n"), "{text}");
     // Nothing is asked: a question would stand behind what was queued.
     waits_for_no_more("ahead", &[]);

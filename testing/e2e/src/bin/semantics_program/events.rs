@@ -98,7 +98,7 @@ pub fn events(api: &Api) {
 
 /// Waits for events behind which more is queued already: as a loop does that is some steps ahead,
 /// and of streams that stand still. A call returns when its event has happened, and not before.
-pub fn ahead(api: &Api, rounds: u32) {
+pub fn ahead(api: &Api, rounds: u32, timed: bool) {
     unsafe extern "C" fn step(steps: *mut std::ffi::c_void) {
         // SAFETY: the counter below, which outlives all streams' work.
         unsafe { &*steps.cast::<AtomicU32>() }.fetch_add(1, SeqCst);
@@ -113,7 +113,7 @@ pub fn ahead(api: &Api, rounds: u32) {
         let data = &raw const steps as u64;
         call("cuLaunchHostFunc", &[stream, f as *const () as u64, data]);
     };
-    let copy = |stream| call("cuMemcpyHtoDAsync_v2", &[p, p, 0, stream]);
+    let fill = |stream| call("cuMemsetD8Async", &[p, 0, 16, stream]);
     // One event for each step, and few events that are recorded again and again.
     for new in [true, false] {
         steps.store(0, SeqCst);
@@ -123,7 +123,7 @@ pub fn ahead(api: &Api, rounds: u32) {
         for n in 0..rounds {
             run(step);
             call("cuEventRecord", &[events[AHEAD as usize], stream]);
-            copy(stream);
+            fill(stream);
             events.rotate_left(1);
             if n >= AHEAD {
                 call("cuEventSynchronize", &[events[0]]);
@@ -145,8 +145,8 @@ pub fn ahead(api: &Api, rounds: u32) {
         open(false);
         run(gate);
         call("cuEventRecord", &[event, stream]);
-        copy(stream);
-        copy(other);
+        fill(stream);
+        fill(other);
         std::thread::scope(|s| {
             s.spawn(|| {
                 std::thread::sleep(std::time::Duration::from_millis(2));
@@ -154,15 +154,25 @@ pub fn ahead(api: &Api, rounds: u32) {
             });
             call("cuEventSynchronize", &[event]);
         });
-        let mut ms = -1f32;
-        let rc = api.call("cuEventElapsedTime", &[at(&mut ms), event, event]);
-        println!("time to itself: {rc} {ms}");
+        println!(
+            "let go: {}",
+            *OPEN.0.lock().unwrap_or_else(PoisonError::into_inner)
+        );
+        if timed {
+            // It is known as soon as the event is.
+            let mut ms = -1f32;
+            let rc = api.call("cuEventElapsedTime", &[at(&mut ms), event, event]);
+            println!("time to itself: {rc} {ms}");
+        }
+    }
+    if !timed {
+        return;
     }
     // An error is told instead.
     assert_eq!(api.launch(api.kernel("trap"), stream, &[]), 0);
     // These may hear of it, or not.
     api.call("cuEventRecord", &[event, stream]);
-    api.call("cuMemcpyHtoDAsync_v2", &[p, p, 0, stream]);
+    api.call("cuMemsetD8Async", &[p, 0, 16, stream]);
     api.tell("cuEventSynchronize", &[event]);
 }
 
