@@ -8,6 +8,7 @@
 import argparse
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -44,9 +45,9 @@ COVERED = [
         for what in ("level=4", "inline-8bit-counters", "pc-table", "trace-compares")
     ),
 ]
-# Inputs that one process of `cuda_records` executes at most: functions that the driver never runs
-# keep what they were given, descriptors among it.
-MOST_RUNS = 50_000
+# Inputs that one process of `cuda_records` executes at most, and for each descriptor that it may
+# have: functions that the driver never runs keep what they were given, a descriptor in two inputs.
+MOST_RUNS, FOR_DESCRIPTOR = 50_000, 1
 # One target's time ends after so many findings: what comes then is most often the same.
 MOST_FINDINGS = 5
 
@@ -115,7 +116,8 @@ def options(target):
         # To say which inputs are rare costs a fifth of all time where each runs so much code.
         yield "-entropic=0"
     if target == "cuda_records":
-        yield f"-runs={MOST_RUNS}"
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        yield f"-runs={min(MOST_RUNS, FOR_DESCRIPTOR * descriptors)}"
 
 
 class Run:
