@@ -23,7 +23,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_driver_program");
 const KEPT: [(&str, u64); 7] = [
     ("contexts", 1),
     ("streams", 1),
-    ("events", 8),
+    // One for each word that was under way at once.
+    ("events", 16),
     ("host_ranges", 12),
     // Addresses and memory that the next allocation gets.
     ("reserved", 8),
@@ -33,8 +34,10 @@ const KEPT: [(&str, u64); 7] = [
 
 /// What a worker's own inventory has at a session's end, at most: the context that the program
 /// retains, and bytes of memory that the next allocation gets, or that became empty with the last
-/// answer: the next call that frees gives those back.
-const LEFT: [(&str, u64); 5] = [
+/// answer: the next call that frees gives those back. What a stream gave back last, a pool keeps
+/// until somebody waits.
+const LEFT: [(&str, u64); 6] = [
+    ("kept", 64 << 10),
     ("Context", 1),
     ("context", 512 << 20),
     ("linear", 4 << 20),

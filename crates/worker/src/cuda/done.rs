@@ -91,6 +91,8 @@ pub struct Events {
     blame: Blame,
     printed: Printed,
     turn: Turn,
+    /// A call has waited for work: pools may have given back what nobody uses.
+    waited: AtomicBool,
     /// Has the client told what devices have changed of the program's memory.
     tell: Box<dyn Fn() + Send + Sync>,
     /// Events that are free, by context.
@@ -127,6 +129,7 @@ impl Events {
             blame,
             printed,
             turn,
+            waited: AtomicBool::new(false),
             tell: Box::new(tell),
             free: Mutex::default(),
             frees: Mutex::default(),
@@ -137,6 +140,11 @@ impl Events {
     /// Passes on what a call that waits has had the driver say.
     pub fn pass_on(&self) {
         self.printed.flush();
+    }
+
+    /// Whether a call has waited for work since this was last asked.
+    pub fn has_waited(&self) -> bool {
+        self.waited.load(Ordering::Relaxed) && self.waited.swap(false, Ordering::AcqRel)
     }
 
     fn give_back(&self, e: Event) {
@@ -289,6 +297,7 @@ impl Probe for Events {
                 Job::Frees => return self.unmap(done),
             }
         };
+        self.waited.store(true, Ordering::Release);
         self.pass_on();
         done.now(rc, reply(call));
     }

@@ -184,6 +184,9 @@ impl Api for Cuda {
         if self.turns.before(h.op) {
             self.mark();
         }
+        if !self.kept.is_empty() && self.completer.probe().has_waited() {
+            self.count_kept();
+        }
         let done = generated::dispatch(self, payload);
         // Still there when no copy out of it is under way.
         self.slab = None;
@@ -215,6 +218,7 @@ impl Api for Cuda {
     fn close(&mut self) {
         self.come_after();
         self.completer.close();
+        self.count_kept();
         self.logs.close();
         if self.dense {
             self.finish();

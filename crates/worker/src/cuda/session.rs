@@ -390,8 +390,8 @@ impl Cuda {
     }
 
     /// Counts what a pool keeps beyond what is allocated from it, as the driver says. That grows
-    /// when something is allocated or freed, and shrinks when it is told to: so it is if the
-    /// session would have more than its part otherwise.
+    /// when something is allocated or freed, and shrinks when it is told to, which it is if the
+    /// session would have more than its part otherwise, or when somebody waits for work.
     pub fn count_pool(&mut self, pool: CUmemoryPool) {
         self.kept.remove(&(pool as u64));
         let kept = kept(self.driver, pool);
@@ -401,6 +401,13 @@ impl Cuda {
         match self.gate.left(self.pool_is_on(pool)) {
             Some(left) if left < kept => self.trim_pool(pool),
             _ => drop(self.note_kept(pool, kept)),
+        }
+    }
+
+    /// Counts again what pools keep of which something is known.
+    pub fn count_kept(&mut self) {
+        for pool in self.kept.keys().copied().collect::<Vec<_>>() {
+            self.count_pool(pool as CUmemoryPool);
         }
     }
 
