@@ -45,9 +45,10 @@ COVERED = [
         for what in ("level=4", "inline-8bit-counters", "pc-table", "trace-compares")
     ),
 ]
-# Inputs that one process of `cuda_records` executes at most, and for each descriptor that it may
-# have: functions that the driver never runs keep what they were given, a descriptor in two inputs.
-MOST_RUNS, FOR_DESCRIPTOR = 50_000, 1
+# Inputs that one process of `cuda_records` executes at most, and no more than it may have
+# descriptors: functions that the driver never runs keep what they were given, a descriptor in two
+# inputs.
+MOST_RUNS = 50_000
 # One target's time ends after so many findings: what comes then is most often the same.
 MOST_FINDINGS = 5
 
@@ -117,7 +118,7 @@ def options(target):
         yield "-entropic=0"
     if target == "cuda_records":
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        yield f"-runs={min(MOST_RUNS, FOR_DESCRIPTOR * descriptors)}"
+        yield f"-runs={min(MOST_RUNS, descriptors)}"
 
 
 class Run:

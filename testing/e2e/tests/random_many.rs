@@ -37,7 +37,7 @@ const KEPT: [(&str, u64); 7] = [
 /// answer: the next call that frees gives those back. What a stream gave back last, a pool keeps
 /// until somebody waits.
 const LEFT: [(&str, u64); 6] = [
-    ("kept", 64 << 10),
+    ("kept", 256),
     ("Context", 1),
     ("context", 512 << 20),
     ("linear", 4 << 20),

@@ -137,8 +137,9 @@ impl Events {
         }
     }
 
-    /// Passes on what a call that waits has had the driver say.
-    pub fn pass_on(&self) {
+    /// A call has waited for work: passes on what it has had the driver say.
+    pub fn waited(&self) {
+        self.waited.store(true, Ordering::Release);
         self.printed.flush();
     }
 
@@ -297,8 +298,7 @@ impl Probe for Events {
                 Job::Frees => return self.unmap(done),
             }
         };
-        self.waited.store(true, Ordering::Release);
-        self.pass_on();
+        self.waited();
         done.now(rc, reply(call));
     }
 

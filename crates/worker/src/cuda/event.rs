@@ -36,7 +36,7 @@ pub fn cu_event_synchronize(w: &mut Cuda, m: msg::CuEventSynchronize) -> Result<
                 unsafe { w.cuEventSynchronize(event as CUevent) };
             }
             let probe = w.completer.probe();
-            probe.pass_on();
+            probe.waited();
             probe.times.at(event);
             w.completer.now(rc, reply(call));
         }

@@ -229,10 +229,13 @@ impl Events {
 
     /// Something was heard of a record, which may not be the latest any more.
     pub fn heard(&self, id: u32, record: u64, known: Known) {
-        if let Some(e) = lock(&self.all).get_mut(&id)
-            && e.record == record
-            && !self.is_unseen()
-        {
+        if let Some(e) = lock(&self.all).get_mut(&id) {
+            self.learn(e, record, known);
+        }
+    }
+
+    fn learn(&self, e: &mut Event, record: u64, known: Known) {
+        if e.record == record && !self.is_unseen() {
             e.known = known;
         }
     }
@@ -244,8 +247,8 @@ impl Events {
             if known != Known::Happened {
                 e.failed = e.failed.min(record);
             }
+            self.learn(e, record, known);
         }
-        self.heard(id, record, known);
         self.has_told();
     }
 
