@@ -153,9 +153,15 @@ impl Queue {
         self.changed.notify_all();
     }
 
+    /// Whether something is queued, or the end is.
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
     /// The next frame, without waiting. `used` is the buffer of an earlier one, which is taken.
     pub(crate) fn next(&self, used: &mut Vec<u8>) -> Next {
-        if !self.ready.load(Ordering::Acquire) {
+        if !self.is_ready() {
             return Next::Empty;
         }
         let mut s = lock(&self.state);

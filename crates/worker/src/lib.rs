@@ -80,9 +80,9 @@ pub trait Api: std::any::Any {
         Err(WireError::BadValue("API of a record"))
     }
 
-    /// The queue is empty, or some records have been executed: a chance to look after copies in
-    /// progress. Returns whether it wants to be called again soon.
-    fn poll(&mut self) -> bool {
+    /// Some records have been executed: a chance to look after what is in progress. With `leisure`
+    /// the queue is empty. Returns whether it wants to be called again soon.
+    fn poll(&mut self, _leisure: bool) -> bool {
         false
     }
 

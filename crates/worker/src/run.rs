@@ -431,7 +431,7 @@ pub fn serve_alone(
             Next::Empty if next() => {}
             Next::Empty => break "nothing more is said".into(),
         }
-        poll(apis);
+        poll(apis, true);
     };
     outbox.goodbye(&why);
     channel.close(&why, Duration::ZERO);
@@ -618,10 +618,10 @@ fn dispatch(
 }
 
 /// Has every API look after what is in progress; whether one wants to be asked again soon.
-fn poll(apis: &mut Apis<'_>) -> bool {
+fn poll(apis: &mut Apis<'_>, leisure: bool) -> bool {
     let mut busy = false;
     for api in apis {
-        busy |= api.poll();
+        busy |= api.poll(leisure);
     }
     busy
 }
@@ -637,7 +637,7 @@ fn execute(apis: &mut Apis<'_>, queue: &Queue, channel: &Channel, tally: &Tally)
             Next::Frame(f) => f,
             Next::Closed(why) => return why,
             Next::Empty => {
-                let busy = poll(apis);
+                let busy = poll(apis, true);
                 let since = idle.get_or_insert_with(Instant::now).elapsed();
                 // Not by how long we have been idle: the client goes on when it is answered, which
                 // may be long after the last record, whatever the answer has to wait for.
@@ -668,7 +668,10 @@ fn execute(apis: &mut Apis<'_>, queue: &Queue, channel: &Channel, tally: &Tally)
         if let Err(e) = frame(apis, (queue, channel, tally), next, &mut used) {
             return broken(&e);
         }
-        poll(apis);
+        // With nothing more to do it is asked at leisure.
+        if queue.is_ready() {
+            poll(apis, false);
+        }
     }
 }
 
@@ -746,7 +749,7 @@ mod tests {
             Err(WireError::BadValue(self.0))
         }
 
-        fn poll(&mut self) -> bool {
+        fn poll(&mut self, _leisure: bool) -> bool {
             self.0 == "busy"
         }
 
@@ -775,7 +778,7 @@ mod tests {
             let wrong = WireError::BadValue("API of a record");
             assert_eq!(said(&mut apis, none), wrong.to_string());
         }
-        assert!(poll(&mut apis), "one is busy");
-        assert!(!poll(&mut apis[..1]));
+        assert!(poll(&mut apis, true), "one is busy");
+        assert!(!poll(&mut apis[..1], true));
     }
 }

@@ -78,7 +78,6 @@ pub struct Mark {
     turn: Turn,
     device: usize,
     of: Pieces,
-    since: u64,
 }
 
 impl Turn {
@@ -200,17 +199,19 @@ impl Turn {
         }
         let time = w.costs.of(kind);
         w.submit(slot, 1, time);
+        if w.unmarked.count == 0 {
+            w.unmarked.since = baton::now();
+        }
         w.unmarked.add(kind, time);
     }
 
-    /// Whether it is time for a mark: somebody has `leisure`, or much was submitted.
-    pub fn is_due(&self, device: usize, leisure: bool) -> bool {
+    /// Whether it is time for a mark: much was submitted since the last one.
+    pub fn is_due(&self, device: usize) -> bool {
         let Some((_, _, work)) = self.slot(device) else {
             return false;
         };
-        let w = lock(work);
-        let Pieces { count, time, .. } = w.unmarked;
-        count > 0 && (leisure || time >= MARK || count >= MOST)
+        let Pieces { count, time, .. } = lock(work).unmarked;
+        time >= MARK || count >= MOST
     }
 
     /// A mark for what was submitted since the last one.
@@ -231,14 +232,12 @@ impl Turn {
     }
 
     fn mark_of(&self, device: usize, of: Pieces, (slot, w): (&Slot, &mut Work)) -> Mark {
-        let since = baton::now();
-        w.marks.push_back(since);
+        w.marks.push_back(baton::now());
         w.show_behind(slot);
         Mark {
             turn: self.clone(),
             device,
             of,
-            since,
         }
     }
 
@@ -262,8 +261,9 @@ impl Drop for Mark {
         };
         let now = baton::now();
         let mut w = lock(work);
-        let long = now.saturating_sub(self.since.max(w.done));
-        w.costs.learn(&self.of, long);
+        let long = now.saturating_sub(self.of.since.max(w.done));
+        let holders = slot.holders.load(Ordering::Relaxed);
+        w.costs.learn(&self.of, long, holders);
         w.caught_up(slot, now);
         w.under_way = w.under_way.saturating_sub(self.of.count);
         w.ahead = w.ahead.saturating_sub(self.of.time);
@@ -367,7 +367,7 @@ mod tests {
         let slot = board.slot(0).expect("a slot");
         slot.set(IDLE);
         turn.pass((0, 1), || false, || panic!("it has the turn"));
-        assert!(turn.is_due(0, true), "it is submitted and has no mark");
+        assert_eq!(lock(&turn.slot(0).expect("it").2).unmarked.count, 1);
         slot.set(STOP);
         let mut marked = false;
         let over = || slot.word() == NONE;
@@ -406,6 +406,23 @@ mod tests {
         assert_eq!(slot.word(), BUSY);
     }
 
+    #[test]
+    fn what_takes_long_is_known_however_late_it_is_marked() {
+        let (turn, board, _bell) = obeying(1);
+        board.slot(0).expect("a slot").set(IDLE);
+        let step = || {
+            for _ in 0..10 {
+                turn.pass((0, 1), || false, || ());
+            }
+            // All of it is done by the time of the mark.
+            std::thread::sleep(Duration::from_millis(2));
+            drop(turn.mark(0));
+        };
+        (0..20).for_each(|_| step());
+        let (_, _, work) = turn.slot(0).expect("the same");
+        assert!(lock(work).costs.of(1) >= 200_000);
+    }
+
     /// Work whose marks were made at these times, the last of them done at `done`.
     fn work(marks: &[u64], done: u64) -> Work {
         Work {
@@ -425,7 +442,7 @@ mod tests {
             *lock(work) = Work::default();
             let mut seen = Pieces::default();
             (0..20).for_each(|_| seen.add(1, takes));
-            lock(work).costs.learn(&seen, 20 * takes);
+            lock(work).costs.learn(&seen, 20 * takes, 1);
             slot.set(IDLE);
             turn.pass((0, 1), || false, || ());
             let first = turn.mark(0);

@@ -196,7 +196,7 @@ impl Api for Cuda {
         done
     }
 
-    fn poll(&mut self) -> bool {
+    fn poll(&mut self, leisure: bool) -> bool {
         if self.submitters.have_failed() {
             self.tell_refused();
         }
@@ -204,11 +204,11 @@ impl Api for Cuda {
             self.come_after();
             self.mark_all();
         }
-        if self.turns.after(true) {
+        if self.turns.after(leisure) {
             self.mark();
         }
         let lanes = self.submitters.are_busy() && !self.submitters.rest();
-        self.completer.glance() | lanes
+        self.completer.glance() | lanes | self.turns.are_unmarked()
     }
 
     fn wake(&mut self) {

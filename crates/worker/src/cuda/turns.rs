@@ -5,6 +5,7 @@ use super::done::{Completer, Then};
 use super::driver::has_no_capture;
 use super::prelude::*;
 use crate::turn::{Mark, Turn, WorkKind, kind};
+use busbar_transport::baton;
 use busbar_wire::generated::cuda::op;
 use std::hash::Hash;
 
@@ -22,7 +23,14 @@ pub struct Turns {
     passed: Option<Place>,
     /// What its work is, where the record's name says too little.
     kind: Option<WorkKind>,
+    /// When the last work was submitted.
+    last: u64,
 }
+
+/// Whoever submits nothing for so long has paused: what it has submitted is marked then. A program
+/// that is launched more slowly than it runs would have a mark behind each launch otherwise, which
+/// costs more than the launch.
+const PAUSE: u64 = 50_000;
 
 /// Whether a record leaves nothing to do for the device: it may name a stream at any time.
 fn asks(op: u16) -> bool {
@@ -81,6 +89,7 @@ impl Turns {
             unmarked: Vec::new(),
             passed: None,
             kind: None,
+            last: 0,
         }
     }
 
@@ -146,6 +155,7 @@ impl Turns {
             }
         });
         self.passed = Some(place);
+        self.last = baton::now();
         if !self.unmarked.contains(&(device, place)) {
             self.unmarked.push((device, place));
         }
@@ -161,8 +171,15 @@ impl Turns {
     /// As [`Turns::before`], behind a record, or with `leisure`.
     #[inline]
     pub fn after(&self, leisure: bool) -> bool {
+        let paused = || self.turn.ends() || baton::now().saturating_sub(self.last) >= PAUSE;
+        self.are_unmarked()
+            && (leisure && paused() || (0..self.devices.len()).any(|i| self.turn.is_due(i)))
+    }
+
+    /// Whether anything that was submitted has no mark yet.
+    #[inline]
+    pub fn are_unmarked(&self) -> bool {
         !self.unmarked.is_empty()
-            && (leisure || (0..self.devices.len()).any(|i| self.turn.is_due(i, false)))
     }
 
     /// Has the completion engine say when what was submitted is done. Another context may be

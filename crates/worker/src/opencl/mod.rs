@@ -196,7 +196,7 @@ impl Api for OpenCl {
         done
     }
 
-    fn poll(&mut self) -> bool {
+    fn poll(&mut self, _leisure: bool) -> bool {
         self.objects.flush(self.cl, &mut self.dirty);
         false
     }

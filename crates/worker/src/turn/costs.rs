@@ -37,6 +37,8 @@ pub struct Pieces {
     pub count: u32,
     /// What they are thought to take.
     pub time: u64,
+    /// When the first of them was submitted, by the board's clock; 0 if nothing is known of that.
+    pub since: u64,
     kinds: Vec<(WorkKind, u32)>,
 }
 
@@ -47,6 +49,8 @@ pub struct Costs {
     /// What was seen to be done since something was learned, and how long it took.
     sample: Vec<(WorkKind, u32)>,
     took: u64,
+    /// Others had a part of that time.
+    shared: bool,
 }
 
 impl Pieces {
@@ -76,18 +80,22 @@ impl Costs {
         self.known.get(&kind).copied().unwrap_or(UNKNOWN)
     }
 
-    /// These took so long together.
-    pub fn learn(&mut self, pieces: &Pieces, took: u64) {
+    /// These took so long together, of time that so many had: each its part of that. Others' work
+    /// makes nothing longer. Of who believed that it does, less would be under way, so that it
+    /// would have its turn with less, and what it has would seem to take longer still.
+    pub fn learn(&mut self, pieces: &Pieces, took: u64, holders: u32) {
         if pieces.kinds.is_empty() {
             return;
         }
         self.sample.extend(&pieces.kinds);
-        self.took = self.took.saturating_add(took);
+        self.took = self.took.saturating_add(took / u64::from(holders.max(1)));
+        self.shared |= holders > 1;
         if self.took < SAMPLE && self.sample.len() < KINDS {
             return;
         }
         let (mut sample, took) = (std::mem::take(&mut self.sample), self.took);
         self.took = 0;
+        let alone = !std::mem::take(&mut self.shared);
         sample.sort_unstable();
         sample.dedup_by(|next, kept| {
             let same = next.0 == kept.0;
@@ -112,7 +120,8 @@ impl Costs {
                     let seen = u128::from(*each) * u128::from(took) / u128::from(thought);
                     let seen = u64::try_from(seen).unwrap_or(MOST);
                     // What waited for a host or a peer says little of the device.
-                    let seen = seen.clamp(each / PARTS, each * PARTS);
+                    let most = if alone { each * PARTS } else { *each };
+                    let seen = seen.clamp(each / PARTS, most);
                     (each * (PARTS - 1) + seen) / PARTS
                 }
             };
@@ -138,7 +147,7 @@ mod tests {
                 pieces.add(*kind, costs.of(*kind));
                 truth += takes;
                 if pieces.time >= UNKNOWN {
-                    costs.learn(&pieces, truth);
+                    costs.learn(&pieces, truth, 1);
                     cuts.push(truth);
                     (pieces, truth) = Default::default();
                 }
@@ -176,7 +185,7 @@ mod tests {
         // Pieces of 200 us, of which two are seen each time, 300 and 500 us after those before.
         for _ in 0..20 {
             for long in [300_000, 1_000, 500_000, 1_000] {
-                costs.learn(&two, long);
+                costs.learn(&two, long, 1);
             }
         }
         assert!((150_000..300_000).contains(&costs.of(1)), "{}", costs.of(1));
@@ -191,22 +200,22 @@ mod tests {
             p
         };
         for kind in 0..3 * KINDS as u64 {
-            costs.learn(&of(kind), SAMPLE);
+            costs.learn(&of(kind), SAMPLE, 1);
         }
         assert!(costs.known.len() <= KINDS);
         for _ in 0..100 {
-            costs.learn(&of(7), u64::MAX);
+            costs.learn(&of(7), u64::MAX, 1);
         }
         assert!(costs.of(7) <= MOST && costs.of(7) > MOST / 2);
         let mut many = Pieces::default();
         (0..1000).for_each(|_| many.add(9, UNKNOWN));
         for _ in 0..100 {
-            costs.learn(&many, SAMPLE);
+            costs.learn(&many, SAMPLE, 1);
         }
         assert_eq!(costs.of(9), LEAST);
         // Of what takes no time there is not ever more to remember.
         for kind in 0..3 * KINDS as u64 {
-            costs.learn(&of(kind), 0);
+            costs.learn(&of(kind), 0, 1);
         }
         assert!(costs.sample.len() < KINDS);
     }
@@ -216,8 +225,35 @@ mod tests {
         let mut costs = Costs::default();
         let mut some = Pieces::default();
         (0..50).for_each(|i| some.add(i % 5, UNKNOWN));
-        (0..10).for_each(|_| costs.learn(&some, 500_000));
-        costs.learn(&some, 1_000_000_000);
+        (0..10).for_each(|_| costs.learn(&some, 500_000, 1));
+        costs.learn(&some, 1_000_000_000, 1);
         assert!(costs.of(3) < 20_000, "{}", costs.of(3));
+    }
+
+    #[test]
+    fn what_others_have_of_the_time_makes_nothing_long() {
+        // Four have the device by turns of 2 ms, and pieces take 5 us. As much is under way as
+        // there is room for.
+        let together = |costs: &mut Costs, kind| {
+            for _ in 0..200 {
+                let mut some = Pieces::default();
+                while some.time < 4 * 1_000_000 {
+                    some.add(kind, costs.of(kind));
+                }
+                let took = 3 * 2_000_000 + u64::from(some.count) * 5_000;
+                costs.learn(&some, took, 4);
+            }
+        };
+        let mut costs = Costs::default();
+        let mut some = Pieces::default();
+        (0..50).for_each(|_| some.add(1, UNKNOWN));
+        (0..20).for_each(|_| costs.learn(&some, 250_000, 1));
+        let near = |time: u64| (1_500..=6_000).contains(&time);
+        assert!(near(costs.of(1)), "{}", costs.of(1));
+        together(&mut costs, 1);
+        assert!(near(costs.of(1)), "{}", costs.of(1));
+        // What was never seen alone.
+        together(&mut costs, 2);
+        assert!(near(costs.of(2)), "{}", costs.of(2));
     }
 }
