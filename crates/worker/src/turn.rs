@@ -367,7 +367,7 @@ mod tests {
         let slot = board.slot(0).expect("a slot");
         slot.set(IDLE);
         turn.pass((0, 1), || false, || panic!("it has the turn"));
-        assert_eq!(lock(&turn.slot(0).expect("it").2).unmarked.count, 1);
+        assert_eq!(lock(turn.slot(0).expect("it").2).unmarked.count, 1);
         slot.set(STOP);
         let mut marked = false;
         let over = || slot.word() == NONE;

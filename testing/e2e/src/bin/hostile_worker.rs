@@ -76,7 +76,7 @@ impl Fed {
         self.left = self.left.saturating_sub(1);
         let r = self.inner.execute(h, payload, hold);
         self.understood += u64::from(r.is_ok());
-        self.inner.poll();
+        self.inner.poll(self.left.is_multiple_of(2));
         r
     }
 
@@ -187,8 +187,8 @@ impl Api for Fed {
         Ok(())
     }
 
-    fn poll(&mut self) -> bool {
-        self.inner.poll()
+    fn poll(&mut self, leisure: bool) -> bool {
+        self.inner.poll(leisure)
     }
 
     fn close(&mut self) {
