@@ -1,6 +1,6 @@
 """The GPU lane: runs every program natively and through Busbar on one machine, and compares.
 
-    python3 testing/gpu/lane.py --dist dist [--only NAME ...] [--jobs 4] [--json FILE]
+    python3 testing/gpu/lane.py --dist dist [--only NAME ...] [--jobs 4] [--turns] [--json FILE]
 
 The server runs as it is; a client runs in a mount namespace in which the driver's files are gone,
 so that nothing can reach the GPU but Busbar. A program passes when both runs exit with the same
@@ -127,6 +127,7 @@ def main():
     p.add_argument("--timeout-scale", type=float, default=1.0)
     p.add_argument("--tls", action="store_true", help="encrypt, as for clients elsewhere")
     p.add_argument("--link", help="over an emulated network (`busbar link --help` lists them)")
+    p.add_argument("--turns", action="store_true", help="have the device in turns, as with shares")
     p.add_argument("--minutes", type=float, help="no program begins after this time")
     a = p.parse_args()
     began = time.monotonic()
@@ -183,7 +184,9 @@ def main():
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     gpu = subprocess.run(query, capture_output=True, text=True).stdout.strip()
     chosen = [e for e in PROGRAMS if not a.only or any(re.fullmatch(o, e[0]) for o in a.only)]
-    with Remote(dist, a.port, work, logs / "serve.log", tls=a.tls, link=a.link) as server:
+    options = ["--turns", "always"] if a.turns else []
+    at = (dist, a.port, work, logs / "serve.log", options)
+    with Remote(*at, tls=a.tls, link=a.link) as server:
         with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
             # As they come: a run that is cut short has told what it saw.
             print(

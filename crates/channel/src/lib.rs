@@ -32,7 +32,8 @@ pub use keeper::{Ending, Keeper, Lost, Verdict};
 pub use lanes::soon;
 pub use recv::{PEEK, Sink};
 pub use send::Mark;
-pub use watch::{Patience, core_for_a_moment, look, look_for_a_moment, patience, spare_core};
+pub use watch::{Patience, core_for_a_moment, is_crowded, know_sessions, look, look_for_a_moment};
+pub use watch::{nap, patience, spare_core};
 
 use busbar_transport::lock::lock;
 use busbar_transport::{Connection, Kept, Path};

@@ -18,6 +18,27 @@ const MANY_CORES: usize = 8;
 /// Cores from which on they may look for work at all.
 const SOME_CORES: usize = 5;
 
+/// How many sessions there are on this machine, for who is told that.
+static SESSIONS: OnceLock<Box<dyn Fn() -> u32 + Send + Sync>> = OnceLock::new();
+
+/// From now on this process knows how many sessions share the machine's cores with its own.
+pub fn know_sessions(count: impl Fn() -> u32 + Send + Sync + 'static) {
+    let _ = SESSIONS.set(Box::new(count));
+}
+
+/// Whether there are too many sessions on this machine for all of them to look for work: each has
+/// several threads that would. Together they would keep all cores busy while a device is the only
+/// thing that they wait for.
+pub fn is_crowded() -> bool {
+    let sessions = SESSIONS.get().map_or(0, |count| count());
+    sessions > Cores::get().all / 2
+}
+
+/// How long to sleep, in a crowd, before the next look for what has not come for so long.
+pub fn nap(since: Duration) -> Duration {
+    (since / 16).clamp(Duration::from_micros(50), Duration::from_millis(2))
+}
+
 /// How long to look.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
@@ -27,23 +48,26 @@ pub struct Patience {
     pub waiting: Duration,
 }
 
-/// What suits this machine and its user.
+/// What suits this machine, its user, and how many sessions it has.
 pub fn patience() -> Patience {
-    static PATIENCE: OnceLock<Patience> = OnceLock::new();
-    *PATIENCE.get_or_init(|| {
+    static PATIENCE: OnceLock<[Patience; 2]> = OnceLock::new();
+    let both = PATIENCE.get_or_init(|| {
         let off = !Switch::Poll.on();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let (after, waiting) = match cores {
-            _ if off => (0, 0),
-            MANY_CORES.. => (2_000, 200_000),
-            SOME_CORES.. => (50, 200),
-            _ => (0, 0),
-        };
-        Patience {
-            after: Duration::from_micros(after),
-            waiting: Duration::from_micros(waiting),
-        }
-    })
+        [false, true].map(|crowded| {
+            let (after, waiting) = match cores {
+                _ if off => (0, 0),
+                MANY_CORES.. if !crowded => (2_000, 200_000),
+                SOME_CORES.. => (50, 200),
+                _ => (0, 0),
+            };
+            Patience {
+                after: Duration::from_micros(after),
+                waiting: Duration::from_micros(waiting),
+            }
+        })
+    });
+    both[usize::from(is_crowded())]
 }
 
 /// What is known of the machine's cores.
@@ -332,6 +356,24 @@ mod tests {
         for (cores, at_ease, hurry) in rows {
             assert_eq!((taken(cores, false), taken(cores, true)), (at_ease, hurry));
         }
+    }
+
+    #[test]
+    fn in_a_crowd_nobody_looks_for_long_and_all_sleep_longer_the_longer_they_wait() {
+        // Whatever else is tested here, it has no patience of seconds.
+        let sessions = std::sync::Arc::new(AtomicU32::new(0));
+        let told = sessions.clone();
+        know_sessions(move || told.load(Ordering::Relaxed));
+        let alone = patience();
+        assert!(!is_crowded());
+        sessions.store(Cores::get().all / 2 + 1, Ordering::Relaxed);
+        assert!(is_crowded());
+        let crowded = patience();
+        sessions.store(0, Ordering::Relaxed);
+        assert!(crowded.waiting <= alone.waiting && crowded.after <= alone.after);
+        assert!(crowded.waiting <= Duration::from_micros(200));
+        let naps = [10, 1_600, 16_000, 1_000_000].map(|us| nap(Duration::from_micros(us)));
+        assert_eq!(naps.map(|d| d.as_micros()), [50, 100, 1_000, 2_000]);
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub struct Slot {
     pub behind_from: AtomicU64,
     /// How many have this turn together; the server writes it.
     pub holders: AtomicU32,
+    /// How many sessions the server has; the server writes it, to the first slot alone.
+    pub sessions: AtomicU32,
 }
 
 /// The memory.

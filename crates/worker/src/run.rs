@@ -21,7 +21,7 @@ use crate::turn::Turn;
 use crate::welcome::{Way, answer, attempt, first_welcome, greet, welcome};
 use crate::{Api, Beside, Offered, Setup, signals, sockets};
 use busbar_channel::switches::{self, Switch};
-use busbar_channel::{Channel, Keeper};
+use busbar_channel::{Channel, Keeper, is_crowded, nap};
 use busbar_control::attach::{Attach, Hidden, Order, Report};
 use busbar_control::hello::{Intent, NEWS, RDMA, Refusal, Road, SHARED_MEMORY, Welcome};
 use busbar_transport::Connection;
@@ -110,6 +110,8 @@ pub fn run(
     if let (Some(board), Some(bell)) = (board, bell) {
         let board = Board::adopt(board).map_err(|e| format!("the board of turns: {e}"))?;
         turn.obey(board, bell, attach.devices.len());
+        let told = turn.clone();
+        busbar_channel::know_sessions(move || told.sessions());
     }
     if fds.is_empty() {
         return Err("the server sent no connection".into());
@@ -647,11 +649,11 @@ fn execute(apis: &mut Apis<'_>, queue: &Queue, channel: &Channel, tally: &Tally)
                     }
                     std::thread::yield_now();
                 } else if busy {
-                    queue.wait(Duration::from_micros(if since.as_millis() < 1 {
-                        10
-                    } else {
-                        50
-                    }));
+                    queue.wait(match since.as_millis() {
+                        0 => Duration::from_micros(10),
+                        _ if is_crowded() => nap(since),
+                        _ => Duration::from_micros(50),
+                    });
                 } else {
                     queue.wait(Duration::from_secs(3600));
                     // Whatever woke us, more is likely to come.

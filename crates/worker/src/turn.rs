@@ -92,6 +92,12 @@ impl Turn {
         });
     }
 
+    /// How many sessions the server has.
+    pub fn sessions(&self) -> u32 {
+        let slot = self.shared.get().and_then(|s| s.board.slot(0));
+        slot.map_or(0, |slot| slot.sessions.load(Ordering::Relaxed))
+    }
+
     fn slot(&self, device: usize) -> Option<(&Shared, &Slot, &Mutex<Work>)> {
         let s = self.shared.get()?;
         Some((s, s.board.slot(device)?, s.work.get(device)?))

@@ -229,6 +229,14 @@ impl State {
         self.devices.retain(|_, share| !share.is_empty());
     }
 
+    /// Tells each worker how many sessions there are: how long its threads may look for work.
+    fn count(&self) {
+        let count = self.sessions.len() as u32;
+        for slot in self.sessions.values().filter_map(|s| s.board.slot(0)) {
+            slot.sessions.store(count, Ordering::Relaxed);
+        }
+    }
+
     /// Looks at all devices; when to look again.
     fn look(&mut self) -> Option<Duration> {
         let mut again: Option<Duration> = None;
@@ -379,6 +387,7 @@ impl Timekeeper {
             }
         }
         state.sessions.insert(number, s);
+        state.count();
         state.settle(party);
         state.numbers.insert(session.into(), number);
         let patience = Patience::new(now());
@@ -395,6 +404,7 @@ impl Timekeeper {
             return;
         };
         let gone = state.sessions.remove(&number);
+        state.count();
         state.bells.remove(&number);
         if let Some(gone) = gone {
             state.settle(gone.party);

@@ -11,7 +11,7 @@ use crate::outbox::Outbox;
 use crate::printed::Printed;
 use crate::staging::Lent;
 use crate::turn::Turn;
-use busbar_channel::{core_for_a_moment, patience, spare_core};
+use busbar_channel::{core_for_a_moment, is_crowded, nap, patience, spare_core};
 use busbar_transport::baton::HASTE;
 use std::any::Any;
 
@@ -278,6 +278,13 @@ impl Probe for Events {
             // destroy them meanwhile is the API's own demand.
             unsafe { d.cuCtxSetCurrent(context as CUcontext) };
         };
+        // A driver that waits looks for the end all the time. In a crowd that is left to the end.
+        let calm = |ready: &dyn Fn() -> CUresult| {
+            let from = Instant::now();
+            while is_crowded() && ready() == CUDA_ERROR_NOT_READY {
+                std::thread::sleep(nap(from.elapsed()));
+            }
+        };
         // SAFETY: as above.
         let (rc, call) = unsafe {
             match job {
@@ -287,10 +294,12 @@ impl Probe for Events {
                 }
                 Job::Stream(context, stream, call) => {
                     enter(context);
+                    calm(&|| d.cuStreamQuery(stream as CUstream));
                     (d.cuStreamSynchronize(stream as CUstream), call)
                 }
                 Job::Event(context, event, call) => {
                     enter(context);
+                    calm(&|| d.cuEventQuery(event as CUevent));
                     let rc = d.cuEventSynchronize(event as CUevent);
                     self.times.at(event);
                     (rc, call)
@@ -308,6 +317,7 @@ impl Probe for Events {
             // that is seen.
             s if s < HASTE && self.turn.ends() && core_for_a_moment() => Pace::Spin,
             s if s < patience().waiting && spare_core() => Pace::Spin,
+            s if is_crowded() => Pace::Nap(nap(s)),
             s if s > Duration::from_millis(5) => Pace::Nap(Duration::from_micros(50)),
             _ => Pace::Nap(Duration::from_micros(10)),
         }
