@@ -31,7 +31,12 @@ pub fn know_sessions(count: impl Fn() -> u32 + Send + Sync + 'static) {
 /// thing that they wait for.
 pub fn is_crowded() -> bool {
     let sessions = SESSIONS.get().map_or(0, |count| count());
-    sessions > Cores::get().all / 2
+    sessions > crowd(Cores::get().all)
+}
+
+/// How many sessions are none yet, on a machine of so many cores.
+fn crowd(cores: u32) -> u32 {
+    cores.max(MANY_CORES as u32) / 2
 }
 
 /// How long to sleep, in a crowd, before the next look for what has not come for so long.
@@ -366,12 +371,13 @@ mod tests {
         know_sessions(move || told.load(Ordering::Relaxed));
         let alone = patience();
         assert!(!is_crowded());
-        sessions.store(Cores::get().all / 2 + 1, Ordering::Relaxed);
+        sessions.store(crowd(Cores::get().all) + 1, Ordering::Relaxed);
         assert!(is_crowded());
         let crowded = patience();
         sessions.store(0, Ordering::Relaxed);
         assert!(crowded.waiting <= alone.waiting && crowded.after <= alone.after);
         assert!(crowded.waiting <= Duration::from_micros(200));
+        assert_eq!([1, 8, 16].map(crowd), [4, 4, 8]);
         let naps = [10, 1_600, 16_000, 1_000_000].map(|us| nap(Duration::from_micros(us)));
         assert_eq!(naps.map(|d| d.as_micros()), [50, 100, 1_000, 2_000]);
     }

@@ -171,9 +171,9 @@ impl Turns {
     /// As [`Turns::before`], behind a record, or with `leisure`.
     #[inline]
     pub fn after(&self, leisure: bool) -> bool {
-        let paused = || self.turn.ends() || baton::now().saturating_sub(self.last) >= PAUSE;
-        self.are_unmarked()
-            && (leisure && paused() || (0..self.devices.len()).any(|i| self.turn.is_due(i)))
+        let due = || (0..self.devices.len()).any(|i| self.turn.is_due(i));
+        let paused = || leisure && baton::now().saturating_sub(self.last) >= PAUSE;
+        self.are_unmarked() && (self.turn.ends() || due() || paused())
     }
 
     /// Whether anything that was submitted has no mark yet.
