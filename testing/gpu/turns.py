@@ -64,7 +64,7 @@ class Spins:
     """Kernels that write down when they ran."""
 
     def __init__(self, most, us):
-        self.gpu, self.count, self.us = Gpu(), 0, us
+        self.gpu, self.count = Gpu(), 0
         module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
         self.gpu.call("cuModuleLoadData", ctypes.byref(module), PTX)
         self.gpu.call("cuModuleGetFunction", ctypes.byref(self.function), module, b"spin")
