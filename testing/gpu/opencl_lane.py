@@ -18,6 +18,7 @@ time, some more.
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -142,6 +143,24 @@ def rates(folder, base, prefix, native_prefix):
     return {"native": native, "busbar": remote}
 
 
+def in_turns(dist, folder, base, flags):
+    """What two programs reach in turns, of what one of them does alone in turns with nobody."""
+    def run_all(count, prefix):
+        command = [*prefix, str(folder / "opencl_rates"), "steady"]
+        start = lambda _: sides.run(command, 60, base)["out"].split()
+        with concurrent.futures.ThreadPoolExecutor(count) as pool:
+            return [float(out[1]) for out in pool.map(start, range(count)) if len(out) == 2]
+
+    with sides.Server(dist, base, "opencl", [*flags, "--turns", "always"]) as server:
+        one, two = (run_all(count, server.prefix()) for count in (1, 2))
+    if len(one) + len(two) < 3:
+        sides.say("    in turns           a program failed")
+        return {}
+    sides.say(f"    kernels/s          alone {one[0]:.0f}, two in turns {two[0]:.0f} and {two[1]:.0f}: "
+              f"{sum(two) / one[0]:.3f} of one")
+    return {"alone": one[0], "two": two}
+
+
 def outcomes(report):
     """Each test's outcome, from what `pytest -rA` prints."""
     line = r"^(PASSED|FAILED|ERROR|XFAIL|XPASS) (\S+::\S+)"
@@ -220,6 +239,7 @@ def one_platform(args, name, library, folder, base, told, carry):
             rows.append(row)
         if wanted("rates") and (folder / "opencl_rates").exists():
             measured = rates(folder, base, prefix, native_prefix)
+            measured["turns"] = in_turns(args.dist, folder, base, flags)
         tests = args.tests or (carry and carry / "pyopencl-tests")
         if args.suite and tests and tests.exists() and has(args.python, "pytest"):
             rows.append(test_suite(

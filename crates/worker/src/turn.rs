@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod costs;
+mod unmarked;
 
 use crate::prelude::*;
 use busbar_channel::look_for_a_moment;
@@ -15,6 +16,7 @@ use busbar_transport::baton::{self, BUSY, Board, FREE, HASTE, IDLE, NONE, SOON, 
 use costs::{Costs, Pieces};
 pub use costs::{WorkKind, kind};
 use std::os::fd::OwnedFd;
+pub use unmarked::Unmarked;
 
 /// Device time from one mark to the next.
 const MARK: u64 = 500_000;
@@ -358,7 +360,7 @@ mod tests {
     use busbar_transport::baton::Bell;
 
     /// A session's turns on so many devices, and the server's side of them.
-    fn obeying(devices: usize) -> (Turn, Board, Bell) {
+    pub(super) fn obeying(devices: usize) -> (Turn, Board, Bell) {
         let (board, memory) = Board::new().expect("a board");
         let bell = Bell::new().expect("a bell");
         let rope = bell.rope().try_clone().expect("a rope");

@@ -1,4 +1,6 @@
 // Rates on the first OpenCL device; one `NAME VALUE` a line. Arguments: what to measure, or "all".
+// "steady" is none of all: short kernels for six seconds, of which the middle counts, so that
+// several that are started together can be measured beside each other.
 #include "opencl_first.h"
 #include <string.h>
 #include <time.h>
@@ -8,12 +10,61 @@
 #define CHAIN 1000
 
 static const char *SOURCE = "kernel void empty(global int *x) {}\n"
-                            "kernel void next(global int *x) { x[0]++; }\n";
+                            "kernel void next(global int *x) { x[0]++; }\n"
+                            "kernel void turn(global int *x, int times) {\n"
+                            "    int v = get_global_id(0);\n"
+                            "    for (int i = 0; i < times; i++) v = v * 1664525 + 1013904223;\n"
+                            "    if (v == 1) x[0] = v;\n"
+                            "}\n";
 
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+// A step of kernels; returns its end.
+#define STEP 100
+static cl_event step(cl_kernel k) {
+    size_t many = 64 << 10, each = 64;
+    cl_event end;
+    for (int i = 0; i < STEP; i++) {
+        cl_event *last = i == STEP - 1 ? &end : NULL;
+        cl_int e = clEnqueueNDRangeKernel(queue, k, 1, NULL, &many, &each, 0, NULL, last);
+        check(e, "clEnqueueNDRangeKernel");
+    }
+    check(clFlush(queue), "clFlush");
+    return end;
+}
+
+static void done(cl_event end) {
+    check(clWaitForEvents(1, &end), "clWaitForEvents");
+    check(clReleaseEvent(end), "clReleaseEvent");
+}
+
+// Kernels of some 50 us, two steps ahead of what is done.
+static void steady(cl_kernel k) {
+    for (cl_int times = 256;; times *= 2) {
+        check(clSetKernelArg(k, 1, sizeof times, &times), "clSetKernelArg");
+        done(step(k));
+        double start = now();
+        done(step(k));
+        if (now() - start > STEP * 50e-6 || times > 1 << 24) break;
+    }
+    double start = now(), first = 0, last = 0;
+    int steps = 0;
+    for (cl_event before = step(k); now() - start < 6;) {
+        cl_event next = step(k);
+        done(before);
+        before = next;
+        double at = now() - start;
+        if (at < 2 || at > 5) continue;
+        if (!first) first = at;
+        else steps++;
+        last = at;
+    }
+    check(clFinish(queue), "clFinish");
+    printf("steady_per_s %.0f\n", STEP * steps / (last - first));
 }
 
 int main(int argc, char **argv) {
@@ -36,6 +87,12 @@ int main(int argc, char **argv) {
     }
     check(clFinish(queue), "clFinish");
 
+    if (!strcmp(what, "steady")) {
+        cl_kernel turn = kernel("turn");
+        check(clSetKernelArg(turn, 0, sizeof x, &x), "clSetKernelArg");
+        steady(turn);
+        return 0;
+    }
     if (all || !strcmp(what, "empty")) {
         double start = now();
         for (int i = 0; i < EMPTY; i++) {

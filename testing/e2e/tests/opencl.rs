@@ -107,6 +107,30 @@ fn an_event_is_waited_for_and_not_what_was_queued_behind_it() {
 }
 
 #[test]
+fn programs_have_a_device_in_turns() {
+    let program = compile("opencl_ahead");
+    let steps = "20000";
+    let wanted = text(&run(native(&program).arg(steps)));
+    let server = Server::start_with(|c| {
+        c.args(["--turns", "always"]);
+    });
+    let begin = || {
+        let mut c = server.command(&program);
+        c.arg(steps).stdout(Stdio::piped()).spawn().expect("starts")
+    };
+    let both = [begin(), begin()];
+    until("both to have used the device", || {
+        let all = server.sessions();
+        let used = all.iter().filter_map(|s| s["time"][0]["used_ms"].as_u64());
+        (used.filter(|ms| *ms > 0).count() == 2).then_some(())
+    });
+    for child in both {
+        let out = child.wait_with_output().expect("it ends");
+        assert_eq!(text(&out), wanted);
+    }
+}
+
+#[test]
 fn clinfo_differs_only_where_memory_and_host_cannot_be_shared() {
     let server = Server::start();
     let lines = |c: &mut std::process::Command| -> Vec<String> {

@@ -37,6 +37,29 @@ fn a_loader_that_cannot_be_told_of_busbar_is_replaced() {
     assert_eq!(text(&twice), expected);
 }
 
+#[test]
+fn drivers_that_a_variable_names_do_not_come_before_busbars() {
+    let server = Server::start();
+    let mut c = launcher(&server.address);
+    c.args([
+        "sh",
+        "-c",
+        "echo \"$OCL_ICD_VENDORS ${OCL_ICD_FILENAMES-none}\"",
+    ]);
+    let said = text(&run(c.env("OCL_ICD_FILENAMES", "libpocl.so.2")));
+    assert!(said.ends_with("/vendors/ none\n"), "{said}");
+    let program = compile("opencl_features");
+    let expected = text(&run(&mut native(&program)));
+    let mut c = launcher(&server.address);
+    let out = run(c
+        .arg(&program)
+        .env("OCL_ICD_FILENAMES", "libpocl.so.2")
+        .env("BUSBAR_STATS", "1"));
+    assert_eq!(text(&out), expected);
+    let stats = busbar_e2e::program::stats(&out);
+    assert!(stats["calls"].as_u64().is_some_and(|n| n > 100), "{stats}");
+}
+
 /// The shared libraries that a program or library needs, but no loader of OpenCL.
 fn needed(file: &Path) -> Vec<PathBuf> {
     let said = text(&run(Command::new("ldd").arg(file)));

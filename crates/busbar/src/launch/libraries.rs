@@ -82,6 +82,9 @@ pub(crate) fn show(c: &mut Command, nccl: Option<bool>, ranks: bool) -> Result<(
     let mut dirs = other_folders();
     if let Some(driver) = &shims.opencl {
         c.env("OCL_ICD_VENDORS", opencl::vendors(driver)?);
+        // Loaders take the drivers that this names beside those of the folder, and before them: a
+        // program that takes the first platform would run on this machine's processor.
+        c.env_remove("OCL_ICD_FILENAMES");
         if !matches!(Loader::find(&dirs), Loader::Machine(_)) {
             dirs.insert(0, opencl::loader(driver)?);
         }

@@ -4,8 +4,7 @@
 use super::done::{Completer, Then};
 use super::driver::has_no_capture;
 use super::prelude::*;
-use crate::turn::{Mark, Turn, WorkKind, kind};
-use busbar_transport::baton;
+use crate::turn::{Mark, Turn, Unmarked, WorkKind, kind};
 use busbar_wire::generated::cuda::op;
 use std::hash::Hash;
 
@@ -17,20 +16,13 @@ pub struct Turns {
     turn: Turn,
     /// Physical ordinals of the session's devices, in the server's order.
     devices: Vec<i32>,
-    /// Streams that work was submitted to since the last mark, by device.
-    unmarked: Vec<(usize, Place)>,
+    /// Streams that work was submitted to since the last mark.
+    unmarked: Unmarked<Place>,
     /// The stream that the record in progress has a turn for.
     passed: Option<Place>,
     /// What its work is, where the record's name says too little.
     kind: Option<WorkKind>,
-    /// When the last work was submitted.
-    last: u64,
 }
-
-/// Whoever submits nothing for so long has paused: what it has submitted is marked then. A program
-/// that is launched more slowly than it runs would have a mark behind each launch otherwise, which
-/// costs more than the launch.
-const PAUSE: u64 = 50_000;
 
 /// Whether a record leaves nothing to do for the device: it may name a stream at any time.
 fn asks(op: u16) -> bool {
@@ -86,10 +78,9 @@ impl Turns {
         Self {
             turn,
             devices,
-            unmarked: Vec::new(),
+            unmarked: Unmarked::default(),
             passed: None,
             kind: None,
-            last: 0,
         }
     }
 
@@ -149,16 +140,13 @@ impl Turns {
         let kind = self.kind.unwrap_or(op.into());
         turn.pass((device, kind), over, || {
             if !unmarked.is_empty() {
-                mark(turn, self.devices.len(), unmarked, d, completer);
+                mark(turn, unmarked, d, completer);
                 // SAFETY: the context that was current, whose stream is about to be used.
                 unsafe { d.cuCtxSetCurrent(place.0 as CUcontext) };
             }
         });
         self.passed = Some(place);
-        self.last = baton::now();
-        if !self.unmarked.contains(&(device, place)) {
-            self.unmarked.push((device, place));
-        }
+        self.unmarked.add(device, place);
     }
 
     /// Whether [`Turns::mark`] has anything to do, before a record.
@@ -171,9 +159,7 @@ impl Turns {
     /// As [`Turns::before`], behind a record, or with `leisure`.
     #[inline]
     pub fn after(&self, leisure: bool) -> bool {
-        let due = || (0..self.devices.len()).any(|i| self.turn.is_due(i));
-        let paused = || leisure && baton::now().saturating_sub(self.last) >= PAUSE;
-        self.are_unmarked() && (self.turn.ends() || due() || paused())
+        self.unmarked.is_due(&self.turn, leisure)
     }
 
     /// Whether anything that was submitted has no mark yet.
@@ -185,8 +171,7 @@ impl Turns {
     /// Has the completion engine say when what was submitted is done. Another context may be
     /// current then.
     pub fn mark(&mut self, d: &Driver, completer: &Completer) {
-        let unmarked = &mut self.unmarked;
-        mark(&self.turn, self.devices.len(), unmarked, d, completer);
+        mark(&self.turn, &mut self.unmarked, d, completer);
     }
 
     /// Whether what was submitted until now, while nobody asked, is to be marked.
@@ -217,36 +202,23 @@ impl Turns {
             };
             let own = streams.iter().filter(|(c, _)| *c == context).copied();
             let all = std::iter::once((context, 0)).chain(own);
-            put(d, completer, all, self.turn.found(device));
+            put(d, completer, all.collect(), self.turn.found(device));
         }
     }
 
     /// A context is gone, with its streams.
     pub fn forget(&mut self, context: u64) {
-        self.unmarked.retain(|(_, (c, _))| *c != context);
+        self.unmarked.retain(|(c, _)| *c != context);
     }
 }
 
-/// Marks what was submitted to these streams, by device: they are marked then.
-fn mark(
-    turn: &Turn,
-    devices: usize,
-    unmarked: &mut Vec<(usize, Place)>,
-    d: &Driver,
-    completer: &Completer,
-) {
-    let unmarked = std::mem::take(unmarked);
-    for device in 0..devices {
-        let here = unmarked.iter().filter(|(i, _)| *i == device);
-        let mut here = here.map(|(_, place)| *place).peekable();
-        if here.peek().is_some() {
-            put(d, completer, here, turn.mark(device));
-        }
-    }
+/// Marks what was submitted.
+fn mark(turn: &Turn, unmarked: &mut Unmarked<Place>, d: &Driver, completer: &Completer) {
+    unmarked.mark(turn, |places, mark| put(d, completer, places, mark));
 }
 
 /// Has a mark live until all of these streams have come so far.
-fn put(d: &Driver, completer: &Completer, places: impl Iterator<Item = Place>, mark: Option<Mark>) {
+fn put(d: &Driver, completer: &Completer, places: Vec<Place>, mark: Option<Mark>) {
     let Some(mark) = mark.map(Arc::new) else {
         return;
     };

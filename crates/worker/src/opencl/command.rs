@@ -253,18 +253,20 @@ impl OpenCl {
     }
 
     pub fn marker(&mut self, m: wire::Marker) -> Result<(), Fail> {
-        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
-            let f = match m.barrier {
-                0 => this.cl.clEnqueueMarkerWithWaitList,
-                _ => this.cl.clEnqueueBarrierWithWaitList,
-            };
-            // SAFETY: objects of ours.
-            Ok(unsafe { f(q, n, list, e) })
-        })
+        let done =
+            self.enqueue_at_once(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+                let f = match m.barrier {
+                    0 => this.cl.clEnqueueMarkerWithWaitList,
+                    _ => this.cl.clEnqueueBarrierWithWaitList,
+                };
+                // SAFETY: objects of ours.
+                Ok(unsafe { f(q, n, list, e) })
+            });
+        done.map(drop)
     }
 
     pub fn finish(&mut self, m: wire::Finish) -> Result<Answered, Fail> {
-        let e = self.enqueue(m.queue, 0, &[], true, |this, q, n, list, e| {
+        let e = self.enqueue_at_once(m.queue, 0, &[], true, |this, q, n, list, e| {
             // SAFETY: objects of ours.
             Ok(unsafe { (this.cl.clEnqueueMarkerWithWaitList)(q, n, list, e) })
         })?;

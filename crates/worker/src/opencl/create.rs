@@ -96,6 +96,9 @@ impl OpenCl {
     }
 
     pub fn release(&mut self, m: wire::Release) -> Result<(), Fail> {
+        if let Object::Queue(_) = self.objects.get(m.object) {
+            self.mark();
+        }
         let object = self.objects.take(m.object);
         if let Object::Queue(q) = &object
             && q.dirty

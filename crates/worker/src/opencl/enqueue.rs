@@ -13,9 +13,10 @@ use busbar_wire::pieces::{Piece, pieces};
 const MOST_SLABS: usize = 24;
 
 impl OpenCl {
-    /// Runs one enqueue. `f` gets the queue, the wait list and the place for the event, which is
-    /// null when neither the client (`event`) nor the caller (`want`) needs one. Returns the event
-    /// with a reference of the caller's, if wanted. When it fails, the client's event fails too.
+    /// Runs the enqueue of a command that the device works for, in the session's turn. `f` gets the
+    /// queue, the wait list and the place for the event, which is null when neither the client
+    /// (`event`) nor the caller (`want`) needs one. Returns the event with a reference of the
+    /// caller's, if wanted. When it fails, the client's event fails too.
     pub fn enqueue(
         &mut self,
         queue: u32,
@@ -24,21 +25,25 @@ impl OpenCl {
         want: bool,
         f: impl FnOnce(&Self, Handle, u32, *const Handle, *mut Handle) -> Result<i32, i32>,
     ) -> Result<Handle, Fail> {
-        let Queue {
-            raw: q,
-            context,
-            place: device,
-            ..
-        } = self.objects.queue(queue)?;
-        let counts = !self.turn.is_free();
-        if counts {
-            // What is enqueued must run for there to be room for more.
-            self.objects.flush(self.cl, &mut self.dirty);
-            // Each command has a mark of its own.
-            let kind = self.work.unwrap_or(self.record.op.into());
-            let over = || self.outbox.closed();
-            self.turn.pass((device, kind), over, || ());
+        if !self.turn.is_free() {
+            self.pass(queue)?;
         }
+        self.enqueue_at_once(queue, event, waits, want, f)
+    }
+
+    /// As [`OpenCl::enqueue`], of what leaves the device nothing to do: nobody waits behind what
+    /// waits for a turn for something that was done before.
+    pub fn enqueue_at_once(
+        &mut self,
+        queue: u32,
+        event: u32,
+        waits: &[u32],
+        want: bool,
+        f: impl FnOnce(&Self, Handle, u32, *const Handle, *mut Handle) -> Result<i32, i32>,
+    ) -> Result<Handle, Fail> {
+        let Queue {
+            raw: q, context, ..
+        } = self.objects.queue(queue)?;
         let mut list = std::mem::take(&mut self.handles);
         list.clear();
         let run = || -> Result<Handle, i32> {
@@ -46,7 +51,7 @@ impl OpenCl {
                 list.push(self.objects.event(*id)?);
             }
             let mut e = null_mut();
-            let place = match event != 0 || want || counts {
+            let place = match event != 0 || want {
                 true => &raw mut e,
                 false => null_mut(),
             };
@@ -60,7 +65,6 @@ impl OpenCl {
         };
         let done = run();
         self.handles = list;
-        let mark = counts.then(|| self.turn.mark(device)).flatten();
         let e = match done {
             Ok(e) => e,
             Err(code) => {
@@ -80,14 +84,6 @@ impl OpenCl {
                 unsafe { (self.cl.clRetainEvent)(e) };
             }
             self.put_event(event, e)?;
-        }
-        if mark.is_some() {
-            if event != 0 || want {
-                // SAFETY: as above.
-                unsafe { (self.cl.clRetainEvent)(e) };
-            }
-            let then = Then::Run(Box::new(move |_| drop(mark)));
-            self.completer.after(Events::one(e), then);
         }
         Ok(e)
     }

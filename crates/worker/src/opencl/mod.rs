@@ -3,7 +3,7 @@
 //! [`cl`] loads the library, [`describe`] tells the client what there is, [`objects`] keeps what
 //! the session has made, [`done`] is what the completion engine asks of events. The messages are
 //! read by `generated/` and executed there, if they are one call of the library, else by `create`,
-//! `program`, `command` and `svm`; `enqueue` is how commands go to the library.
+//! `program`, `command` and `svm`; `enqueue` is how commands go to the library, and `turns` when.
 
 mod built;
 mod cache;
@@ -23,10 +23,12 @@ mod program;
 mod session;
 mod shared;
 mod svm;
+mod turns;
 
 use crate::prelude::*;
 use crate::printed::Printed;
 use crate::staging::Hold;
+use crate::turn::Unmarked;
 use crate::{Api, Setup};
 use busbar_abi::opencl::ext::*;
 use busbar_abi::opencl::*;
@@ -168,6 +170,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         objects,
         platforms,
         dirty: Vec::new(),
+        unmarked: Unmarked::default(),
         blobs: HashMap::new(),
         svm: HashMap::new(),
         gate: setup.inventory.gate.clone(),
@@ -193,12 +196,17 @@ impl Api for OpenCl {
         let done = generated::dispatch(self, payload);
         // Still there when no command reads it.
         self.slab = None;
+        self.mark_if_due(false);
         done
     }
 
-    fn poll(&mut self, _leisure: bool) -> bool {
+    fn poll(&mut self, leisure: bool) -> bool {
+        if self.turn.begins() {
+            self.mark_found();
+        }
+        self.mark_if_due(leisure);
         self.objects.flush(self.cl, &mut self.dirty);
-        false
+        !self.unmarked.is_empty()
     }
 
     fn close(&mut self) {

@@ -158,6 +158,15 @@ impl Objects {
         event: Handle = Object::Event(h) => *h, CL_INVALID_EVENT;
     }
 
+    /// All queues with their ids.
+    pub fn queues(&self) -> impl Iterator<Item = (u32, Queue)> {
+        let all = self.table.of(());
+        all.filter_map(|(id, o)| match o {
+            Object::Queue(q) => Some((id, *q)),
+            _ => None,
+        })
+    }
+
     /// Devices with their ids.
     pub fn devices(&self, ids: &[u32]) -> Result<Devices, i32> {
         ids.iter().map(|id| Ok((*id, self.device(*id)?))).collect()

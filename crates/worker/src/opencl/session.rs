@@ -12,7 +12,7 @@ use crate::memory::{Charge, Full, Gate, Use};
 use crate::outbox::Outbox;
 use crate::printed::Printed;
 use crate::staging::Lent;
-use crate::turn::{Turn, WorkKind};
+use crate::turn::{Turn, Unmarked, WorkKind};
 use busbar_wire::record::Header;
 
 /// A session's state.
@@ -38,6 +38,8 @@ pub struct OpenCl {
     pub shared: Shared,
     /// What commands wait for.
     pub turn: Turn,
+    /// Queues that have commands without a mark.
+    pub unmarked: Unmarked<u32>,
     /// What the record being executed has a device do, where its name says too little.
     pub work: Option<WorkKind>,
     /// The memory that the record being executed came in.
