@@ -67,7 +67,7 @@ pub(crate) struct Inner {
     pub(crate) signals: Signals,
     pub(crate) watch: Watch,
     pub(crate) closed: Mutex<Option<Closed>>,
-    pub(crate) on_fast: OnceLock<OnFast>,
+    pub(crate) on_fast: OnceLock<(usize, OnFast)>,
     /// See [`Channel::ask_if_owed`].
     pub(crate) owed: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
     /// This end is about to close, so that a peer which closes first is not a loss.
@@ -226,7 +226,7 @@ impl Inner {
         out.session.attach(epoch, peer_last, |frame, _, scarce| {
             spent.add(frame, scarce)
         })?;
-        out.drop_side();
+        out.drop_sides();
         conn.attend(&self.kept);
         out.conn = Some(conn.clone());
         self.made_room(out);
@@ -254,11 +254,12 @@ impl Inner {
         drop(surplus);
     }
 
-    /// The side connection that a frame on connection `epoch` has a part on.
-    pub(crate) fn side_expected(&self, epoch: u64) -> Result<Arc<Side>, Stop> {
+    /// The side connections that a frame on connection `epoch` has parts on.
+    pub(crate) fn sides_expected(&self, epoch: u64, sides: usize) -> Result<Vec<Arc<Side>>, Stop> {
         let mut out = lock(&self.outgoing);
-        out.session.side_expected(epoch)?;
-        out.side.clone().ok_or(Stop::Stale)
+        out.session.sides_expected(epoch, sides)?;
+        let all = out.sides.get(..sides).ok_or(Stop::Stale)?;
+        Ok(all.to_vec())
     }
 
     /// See [`Channel::offer_side`].
@@ -281,7 +282,7 @@ impl Inner {
         let mut out = lock(&self.outgoing);
         let open = out.session.open_side(epoch, number);
         open.map_err(|_| ErrorKind::NotConnected)?;
-        self.start_side(&mut out, Some(conn), epoch)?;
+        self.start_side(&mut out, Some(conn), (epoch, number))?;
         drop(out);
         self.notify();
         Ok(())
@@ -293,7 +294,8 @@ impl Inner {
         if out.session.side_named(epoch, number) == Ok(Named::Take) {
             let offered = out.offered.take_if(|(n, _)| *n == number);
             // Without one the peer is not told of any.
-            let _ = self.start_side(&mut out, offered.map(|(_, conn)| conn), epoch);
+            let conn = offered.map(|(_, conn)| conn);
+            let _ = self.start_side(&mut out, conn, (epoch, number));
         }
     }
 
@@ -301,21 +303,21 @@ impl Inner {
         self: &Arc<Self>,
         out: &mut Outgoing,
         conn: Option<Arc<dyn Connection>>,
-        epoch: u64,
+        (epoch, number): (u64, u64),
     ) -> io::Result<()> {
         let me = Arc::downgrade(self);
         let lost = move || {
             me.upgrade()
-                .is_some_and(|i| lock(&i.outgoing).session.side_lost(epoch))
+                .is_some_and(|i| lock(&i.outgoing).session.side_lost(epoch, number))
         };
         let started = match (conn, &out.conn) {
             (Some(conn), Some(main)) => Side::start(conn, main.clone(), Box::new(lost)),
             _ => Err(ErrorKind::NotConnected.into()),
         };
         if started.is_err() {
-            out.session.side_lost(epoch);
+            out.session.side_lost(epoch, number);
         }
-        out.side = Some(started?);
+        out.sides.push(started?);
         Ok(())
     }
 }

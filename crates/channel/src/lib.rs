@@ -193,9 +193,7 @@ impl Channel {
         if let Some(c) = &out.conn {
             c.shutdown();
         }
-        if let Some(side) = &out.side {
-            side.shut();
-        }
+        out.sides.iter().for_each(|side| side.shut());
     }
 
     /// What the present connection's bytes pass.
@@ -218,7 +216,7 @@ impl Channel {
 
     /// Long frames may go over `conn`, too, which the peer has as the `number`th that it was
     /// offered, for as long as connection `main` lasts. An error if that is not the present one,
-    /// or has a side connection.
+    /// or may have no more.
     pub fn attach_side(
         &self,
         conn: Arc<dyn Connection>,
@@ -228,10 +226,21 @@ impl Channel {
         self.inner.attach_side(conn, number, main)
     }
 
-    /// `f` is called when the network has turned out to be fast, on the receiving thread; once for
-    /// each connection.
-    pub fn on_fast(&self, f: impl Fn(&Self) + Send + Sync + 'static) {
-        let _ = self.inner.on_fast.set(Box::new(f));
+    /// `f` is called, on the receiving thread, when the network turns out to be faster than the
+    /// present connection, with its side connections, can use: up to `most` times for each.
+    pub fn on_fast(&self, most: usize, f: impl Fn(&Self) + Send + Sync + 'static) {
+        let _ = self.inner.on_fast.set((most, Box::new(f)));
+    }
+
+    /// How many side connections the present connection has, if it may have another one now.
+    pub fn sides(&self) -> Option<usize> {
+        lock(&self.inner.outgoing).session.sides()
+    }
+
+    /// How many side connections suit this machine: a connection keeps a thread at each end busy.
+    pub fn most_sides() -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        (cores / 4).clamp(2, 1 + usize::from(frame::SIDES)) - 1
     }
 }
 

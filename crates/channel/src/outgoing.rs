@@ -14,7 +14,7 @@ pub(crate) struct Outgoing {
     pub(crate) session: session::Sender<Arc<Frame>>,
     /// The present connection, if it has not failed, and what goes with it.
     pub(crate) conn: Option<Arc<dyn Connection>>,
-    pub(crate) side: Option<Arc<Side>>,
+    pub(crate) sides: Vec<Arc<Side>>,
     /// A connection that the peer has opened as a side connection, and has not named yet.
     pub(crate) offered: Option<(u64, Arc<dyn Connection>)>,
     /// Records with bulk bytes, which have never been in a lane.
@@ -31,7 +31,7 @@ impl Outgoing {
         Self {
             session,
             conn: Some(conn),
-            side: None,
+            sides: Vec::new(),
             offered: None,
             bulky: 0,
             buf: Vec::new(),
@@ -67,12 +67,10 @@ impl Outgoing {
     pub(crate) fn detach(&mut self) {
         self.session.detach(self.session.epoch());
         self.conn = None;
-        self.drop_side();
+        self.drop_sides();
     }
 
-    pub(crate) fn drop_side(&mut self) {
-        if let Some(side) = self.side.take() {
-            side.shut();
-        }
+    pub(crate) fn drop_sides(&mut self) {
+        self.sides.drain(..).for_each(|side| side.shut());
     }
 }

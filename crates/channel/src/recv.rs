@@ -8,7 +8,7 @@ use crate::keeper::{Ending, Keeper, Lost, Verdict};
 use crate::watch::patience;
 use busbar_transport::Path;
 use busbar_wire::frame::{self, Header};
-use busbar_wire::session::{self, Arriving, Execution};
+use busbar_wire::session::{self, Arriving, Aside, Execution};
 use std::io;
 
 /// How many of a frame's first bytes a [`Sink`] sees before it says where the rest goes: a record's
@@ -18,8 +18,10 @@ pub const PEEK: usize = 24;
 /// A frame from this size on is read without reading ahead of it.
 const LARGE: usize = 256 << 10;
 
-/// A network is fast if one stream has carried this many bytes a second ...
+/// A network is fast if one stream has carried this many bytes a second, or several this many each,
+/// so that cores are what they wait for ...
 const FAST: f64 = 1.5e9;
+const FAST_EACH: f64 = 1.2e9;
 /// ... for as many bytes of long frames as this, many times what may have gathered in buffers on
 /// the way, ...
 const ENOUGH: usize = 64 << 20;
@@ -181,8 +183,8 @@ pub(crate) struct Reader {
     /// When the present run of long frames began, and how many bytes they were.
     long_since: Instant,
     long: usize,
-    /// The network has been found to be fast.
-    told: bool,
+    /// How often the network has been found to be fast.
+    told: usize,
 }
 
 impl Reader {
@@ -192,7 +194,7 @@ impl Reader {
             body: Vec::new(),
             long_since: Instant::now(),
             long: 0,
-            told: false,
+            told: 0,
         }
     }
 
@@ -277,7 +279,7 @@ impl Reader {
     /// Long frames have gone through. When many have in a short time, whoever asked is told.
     fn speed(&mut self, inner: &Arc<Inner>, bytes: usize) {
         inner.watch.hurry();
-        let Some(tell) = inner.on_fast.get().filter(|_| !self.told) else {
+        let Some((_, tell)) = inner.on_fast.get().filter(|(most, _)| self.told < *most) else {
             return;
         };
         // With few cores the streams would take them from each other.
@@ -291,11 +293,22 @@ impl Reader {
         }
         self.long += bytes;
         let seconds = now.duration_since(self.long_since).as_secs_f64();
-        if self.long >= ENOUGH && self.long as f64 >= FAST * seconds {
-            self.told = true;
-            if lock(&inner.outgoing).session.has_side() {
-                return;
-            }
+        if self.long < ENOUGH {
+            return;
+        }
+        let rate = self.long as f64 / seconds;
+        (self.long_since, self.long) = (now, 0);
+        // One that is on its way counts when it is there.
+        let sides = lock(&inner.outgoing).session.sides();
+        let Some(sides) = sides.filter(|n| *n >= self.told) else {
+            return;
+        };
+        let fast = match sides {
+            0 => FAST,
+            n => FAST_EACH * (n + 1) as f64,
+        };
+        if rate >= fast {
+            self.told = sides + 1;
             tell(&Channel {
                 inner: inner.clone(),
             });
@@ -309,11 +322,11 @@ impl Reader {
         input: &mut Input<'_>,
         len: usize,
         new: bool,
-        aside: usize,
+        aside: Aside,
     ) -> Result<(), Stop> {
-        let side = match aside {
-            0 => None,
-            _ => Some(input.inner.side_expected(input.epoch)?),
+        let sides = match aside.sides {
+            0 => Vec::new(),
+            n => input.inner.sides_expected(input.epoch, n)?,
         };
         let peek = len.min(PEEK);
         self.body.clear();
@@ -335,21 +348,24 @@ impl Reader {
             }
         };
         // SAFETY: `Sink::place` vouches for `n` writable bytes, or they are the body's. A frame
-        // that has a part on the side is far longer than that part and its head.
-        let (rest, end) = unsafe {
-            let main = n - aside;
+        // that has parts aside is longer than those by one more and its head.
+        let (rest, parts) = unsafe {
+            let main = n - aside.bytes();
             (std::slice::from_raw_parts_mut(p, main), p.add(main))
         };
-        let Some(side) = side else {
-            return input.read_exact(rest);
-        };
-        side.expect(end, aside);
+        for (i, side) in sides.iter().enumerate() {
+            side.expect(parts.wrapping_add(i * aside.each), aside.each);
+        }
         let main = input.read_exact(rest);
         if main.is_err() {
-            side.shut();
+            sides.iter().for_each(|side| side.shut());
         }
-        // Before this nothing else may touch the memory.
-        let landed = side.landed(input.session.tick(), input.session.ticks());
+        // Before each has said so nothing else may touch the memory.
+        let (tick, ticks) = (input.session.tick(), input.session.ticks());
+        let mut landed = Ok(());
+        for side in &sides {
+            landed = landed.and(side.landed(tick, ticks));
+        }
         main?;
         Ok(landed?)
     }
@@ -370,13 +386,14 @@ pub(crate) fn run(
     let (mut conn, mut epoch) = (first, 0);
     let why = loop {
         let present = conn;
-        // A second connection would add nothing to a queue pair.
-        reader.told = present.path() == Path::Rdma;
+        // Others beside it would add nothing to a queue pair.
+        let rdma = present.path() == Path::Rdma;
+        reader.told = if rdma { usize::MAX } else { 0 };
         let stop = reader.frames(&mut Input {
             inner,
             conn: &*present,
             epoch,
-            rdma: reader.told,
+            rdma,
             session: &mut session,
             spent: Spent::default(),
             buf: &mut buf,

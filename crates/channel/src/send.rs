@@ -11,6 +11,7 @@ use crate::switches::Switch;
 use crate::watch::{look, patience};
 use busbar_transport::Path;
 use busbar_wire::frame::HEADER;
+use busbar_wire::session::Aside;
 use busbar_wire::{limits, record};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -36,7 +37,7 @@ struct Batch {
     conn: Arc<dyn Connection>,
     epoch: u64,
     /// What the ends of some frames go over.
-    side: Option<Arc<Side>>,
+    sides: Vec<Arc<Side>>,
     parts: Vec<Part>,
 }
 
@@ -44,7 +45,7 @@ struct Batch {
 struct Part {
     header: [u8; HEADER],
     frame: Option<Arc<Frame>>,
-    aside: usize,
+    aside: Aside,
 }
 
 /// Writes the header of a record of `len` bytes into the place that was left for it.
@@ -387,7 +388,7 @@ impl Inner {
         while parts.len() < most
             && let Some(t) = out.session.poll()
         {
-            split |= t.aside > 0;
+            split |= t.aside.sides > 0;
             parts.push(Part {
                 header: t.header.to_bytes(),
                 frame: t.frame.cloned(),
@@ -397,12 +398,12 @@ impl Inner {
         Some(Batch {
             conn,
             epoch: out.session.epoch(),
-            side: out.side.clone().filter(|_| split),
+            sides: if split { out.sides.clone() } else { Vec::new() },
             parts,
         })
     }
 
-    /// Sends a batch in one system call, and the ends of some frames over the side connection.
+    /// Sends a batch in one system call, and the ends of some frames over side connections.
     fn send_batch(&self, batch: &Batch) -> io::Result<()> {
         let mut slices = Vec::with_capacity(3 * batch.parts.len());
         let mut total = 0;
@@ -413,18 +414,20 @@ impl Inner {
             total += f.len();
             slices.push(IoSlice::new(&f.body));
             let Some((p, n)) = f.borrowed else { continue };
-            if part.aside > 0 {
-                let Some(side) = &batch.side else {
-                    return Err(io::ErrorKind::NotConnected.into());
-                };
-                side.part(f, p.wrapping_add(n), part.aside);
-                let aside = part.aside as u64;
+            let main = n - part.aside.bytes();
+            if part.aside.sides > 0 {
+                let sides = batch.sides.get(..part.aside.sides);
+                let sides = sides.ok_or(io::ErrorKind::NotConnected)?;
+                for (i, side) in sides.iter().enumerate() {
+                    let begin = main + i * part.aside.each;
+                    side.part(f, p.wrapping_add(begin), part.aside.each);
+                }
+                let aside = part.aside.bytes() as u64;
                 self.counters.aside.fetch_add(aside, Ordering::Relaxed);
             }
             // SAFETY: `Bulk::Borrow` keeps these bytes readable until the frame is acknowledged,
-            // and we hold the frame. What takes the side connection is less than what a frame
-            // borrows.
-            let main = unsafe { std::slice::from_raw_parts(p, n - part.aside) };
+            // and we hold the frame. What takes side connections is less than what a frame borrows.
+            let main = unsafe { std::slice::from_raw_parts(p, main) };
             slices.push(IoSlice::new(main));
         }
         batch.conn.send(&mut slices)?;

@@ -1,15 +1,15 @@
-//! A session's second connection, which carries half of each long frame where the network is fast.
+//! A session's side connections, which carry parts of each long frame where the network is fast.
 //!
-//! One TCP stream moves what one core at each end can copy. With a second stream two cores copy at
-//! a time. A frame that is sent so says it in its header; the last half of its bytes come
-//! over the side connection, everything else over the main one. Both are read in order, and a
-//! frame has arrived when both parts have, so nothing else changes: not the order, not what is
+//! One TCP stream moves what one core at each end can copy, or encrypt. With more streams more cores
+//! do at a time. A frame that is sent so says it in its header; the last parts of its bytes come
+//! over side connections, one over each, everything else over the main one. All are read in order,
+//! and a frame has arrived when all parts have, so nothing else changes: not the order, not what is
 //! acknowledged, not what is sent again.
 //!
-//! A side connection belongs to one main connection, and the two ends must agree on which: a part
-//! that is read into another frame would be wrong bytes in a program's memory. `wire::session`
-//! pairs them, and says whether a main connection is lost with its side connection. Here are the
-//! threads that move the bytes.
+//! A side connection belongs to one main connection, and the two ends must agree on which, and on
+//! their order: a part that is read into another frame, or place, would be wrong bytes in a
+//! program's memory. `wire::session` pairs them, and says whether a main connection is lost with a
+//! side connection. Here are the threads that move the bytes.
 
 use super::prelude::*;
 use crate::frames::Frame;
@@ -106,8 +106,8 @@ unsafe impl Send for Place {}
 pub(crate) struct Side {
     conn: Arc<dyn Connection>,
     main: Arc<dyn Connection>,
-    /// Tells the session that it has no side connection any more. Whether the main one is lost
-    /// with it.
+    /// Tells the session that it does not have this one any more. Whether the main one is lost with
+    /// it.
     lost: Box<dyn Fn() -> bool + Send + Sync>,
     over: AtomicBool,
     /// Bytes received.
@@ -141,10 +141,10 @@ impl Side {
         Ok(side)
     }
 
-    /// Sends the last `len` bytes of what a frame borrows, which end at `end`.
-    pub(crate) fn part(&self, frame: &Arc<Frame>, end: *const u8, len: usize) {
+    /// Sends `len` bytes at `ptr` of what a frame borrows.
+    pub(crate) fn part(&self, frame: &Arc<Frame>, ptr: *const u8, len: usize) {
         let sent = self.out.put(Piece {
-            ptr: end.wrapping_sub(len),
+            ptr,
             len,
             _frame: frame.clone(),
         });

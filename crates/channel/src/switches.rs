@@ -31,7 +31,7 @@ pub enum Switch {
     Content,
     /// The worker's staging memory is page-locked. Off: the driver copies once more.
     Staging,
-    /// Half of each long frame takes a second connection where the network is fast. Off: none.
+    /// Parts of long frames take side connections where the network is fast. Off: none.
     Side,
     /// A worker process is started ahead of need. Off: when the session begins.
     Spare,

@@ -17,7 +17,7 @@ use busbar_channel::{Bulk, Channel, Closed, Counters, Keeper, Lost, Mark, PEEK, 
 use busbar_channel::{look, patience};
 use busbar_control::hello::{
     BUSY, CHANGED_PARAMETERS, Hello, Intent, KEPT_PARAMETERS, SHARED_MEMORY, SIDE_CONNECTION,
-    Welcome,
+    SIDE_CONNECTIONS, Welcome,
 };
 use busbar_transport::Memory;
 use busbar_transport::{Connection, Dialer};
@@ -127,7 +127,8 @@ impl Session {
             hello.features.push(SHARED_MEMORY.into());
         }
         if Switch::Side.on() {
-            hello.features.push(SIDE_CONNECTION.into());
+            let both = [SIDE_CONNECTION, SIDE_CONNECTIONS];
+            hello.features.extend(both.map(Into::into));
         }
         if Switch::Repeat.on() {
             let both = [KEPT_PARAMETERS, CHANGED_PARAMETERS];
@@ -142,7 +143,8 @@ impl Session {
         let dialer: Arc<dyn Dialer> = Arc::new(route);
         let (conn, welcome) = hello::connect(&*dialer, &hello, config.connect_timeout)?;
         let conn = way.first(conn, &welcome).map_err(Failure::Unreachable)?;
-        let side_at_once = config.side_at_once && !rdma::is_on(&*conn);
+        let rdma = rdma::is_on(&*conn);
+        let sides_at_once = if rdma { 0 } else { config.sides_at_once };
         let neighbour = Neighbour::find(config.sharing, &*conn, &welcome);
         let linker = Some(Linker::new(dialer.clone(), &hello, &welcome, encrypted));
         let aside = side::Opener::new(dialer.clone(), &hello, &welcome);
@@ -166,7 +168,7 @@ impl Session {
             .map_err(|e| Failure::Unreachable(format!("cannot start a session's threads: {e}")))?;
         let _ = of.set(session.channel.clone());
         if let Some(aside) = aside {
-            aside.serve(&session.channel, side_at_once);
+            aside.serve(&session.channel, sides_at_once);
         }
         Ok(session)
     }

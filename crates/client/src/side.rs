@@ -1,23 +1,29 @@
-//! Opening a session's second connection, for copies that one stream is too slow for.
+//! Opening a session's side connections, for copies that one stream is too slow for.
 
 use crate::hello;
 use crate::prelude::*;
 use busbar_channel::Channel;
-use busbar_control::hello::{Hello, Intent, SIDE_CONNECTION, Welcome};
+use busbar_control::hello::{Hello, Intent, SIDE_CONNECTION, SIDE_CONNECTIONS, Welcome};
 use busbar_transport::Dialer;
+use busbar_wire::frame::SIDES;
+
+/// How long a server may take to welcome one, and to use it.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Knows how to open one.
 #[derive(Clone)]
 pub struct Opener {
     dialer: Arc<dyn Dialer>,
     hello: Hello,
+    /// How many the server takes.
+    most: usize,
 }
 
 impl Opener {
     /// For a session whose server takes one.
     pub fn new(dialer: Arc<dyn Dialer>, hello: &Hello, welcome: &Welcome) -> Option<Self> {
-        let able = welcome.features.iter().any(|f| f == SIDE_CONNECTION);
-        able.then(|| Self {
+        let able = |what| welcome.features.iter().any(|f| f == what);
+        able(SIDE_CONNECTION).then(|| Self {
             dialer,
             hello: Hello {
                 intent: Intent::Side,
@@ -25,33 +31,61 @@ impl Opener {
                 secret: welcome.secret.clone(),
                 ..hello.clone()
             },
+            most: if able(SIDE_CONNECTIONS) {
+                usize::from(SIDES)
+            } else {
+                1
+            },
         })
     }
 
-    /// Opens one whenever `channel` finds its network fast, and now if `at_once`.
-    pub fn serve(self, channel: &Channel, at_once: bool) {
-        if at_once {
+    /// Opens one whenever `channel` finds its network fast, and `at_once` of them now.
+    pub fn serve(self, channel: &Channel, at_once: usize) {
+        let at_once = at_once.min(self.most);
+        if at_once > 0 {
             self.open(channel);
         }
-        channel.on_fast(move |channel| {
+        let (me, others) = (self.clone(), channel.clone());
+        if at_once > 1 {
+            start(move || me.open_until(&others, at_once));
+        }
+        let most = Channel::most_sides().min(self.most);
+        channel.on_fast(most, move |channel| {
             // On the receiving thread, which must not wait for a server.
             let (me, channel) = (self.clone(), channel.clone());
-            let _ = crate::threads::start("busbar-side", move || me.open(&channel));
+            start(move || me.open(&channel));
         });
+    }
+
+    /// Opens one after the other, each when the one before it is in use.
+    fn open_until(&self, channel: &Channel, count: usize) {
+        let begin = Instant::now();
+        while begin.elapsed() < PATIENCE {
+            match channel.sides() {
+                Some(n) if n >= count => return,
+                Some(_) => self.open(channel),
+                None => {}
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Without it everything works, only slower.
     fn open(&self, channel: &Channel) {
         let main = channel.connection();
-        let done = hello::connect(&*self.dialer, &self.hello, Duration::from_secs(2))
+        let done = hello::connect(&*self.dialer, &self.hello, PATIENCE)
             .map_err(|e| e.to_string())
             .and_then(|(conn, welcome)| {
                 let attached = channel.attach_side(conn, welcome.side, main);
                 attached.map_err(|e| e.to_string())
             });
         match done {
-            Ok(()) => crate::log!(Info, "long copies use a second connection"),
-            Err(e) => crate::log!(Info, "no second connection: {e}"),
+            Ok(()) => crate::log!(Info, "long copies use one more connection"),
+            Err(e) => crate::log!(Info, "no more connections: {e}"),
         }
     }
+}
+
+fn start(f: impl FnOnce() + Send + 'static) {
+    let _ = crate::threads::start("busbar-side", f);
 }

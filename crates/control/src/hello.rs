@@ -18,8 +18,10 @@ pub const SHARED_MEMORY: &str = "shared-memory";
 pub const PATIENCE: &str = "patience";
 /// The ability to take sentences for the client's log.
 pub const NEWS: &str = "news";
-/// The feature of a session that may have a second connection.
+/// The feature of a session that may have a connection beside its main one.
 pub const SIDE_CONNECTION: &str = "side-connection";
+/// The feature of one that may have several.
+pub const SIDE_CONNECTIONS: &str = "side-connections";
 /// The ability to keep parameters of launches.
 pub const KEPT_PARAMETERS: &str = "kept-parameters";
 /// The ability to change words of kept parameters.
@@ -47,7 +49,7 @@ pub enum Intent {
     Open,
     /// A session whose last connection was lost goes on over this one.
     Resume,
-    /// A second connection of a session that has one.
+    /// One more connection of a session that has one.
     Side,
     /// See whether a session's connection could move to RDMA, by moving this one, which nothing
     /// else is done with: the session goes on meanwhile.

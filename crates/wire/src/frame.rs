@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0..4 | `len` | bytes of the body |
 //! | 4 | `kind` | [`Kind`] |
-//! | 5 | `flags` | [`SIDE`] or 0 |
+//! | 5 | `flags` | how many parts of a data frame's body take side connections; [`SIDE`] in a ping that is about one; else 0 |
 //! | 6..8 | `behind` | how many frames up to `ack` are not executed; 0xffff for unknown |
 //! | 8..16 | `seq` | data frames count from 1; a ping with [`SIDE`] carries a number; else 0 |
 //! | 16..24 | `ack` | the last data frame that the sender has received |
@@ -15,9 +15,10 @@ use crate::limits::MAX_FRAME_BODY;
 /// Bytes of a frame's header.
 pub const HEADER: usize = 24;
 
-/// Data: the last part of the body comes over the side connection. Ping: its sender listens to the
-/// side connection that `seq` numbers.
+/// Ping: its sender listens to the side connection that `seq` numbers.
 pub const SIDE: u8 = 1;
+/// Side connections that a main one has at most.
+pub const SIDES: u8 = 3;
 
 /// What a frame is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +43,8 @@ pub struct Header {
     pub len: u32,
     /// What the frame is for.
     pub kind: Kind,
-    /// [`SIDE`] or 0.
+    /// Data: over how many side connections the last parts of the body come, each over another.
+    /// Ping: [`SIDE`] or 0.
     pub flags: u8,
     /// How many of the last frames up to `ack` its sender has not executed yet; `u16::MAX` for
     /// many.
@@ -112,8 +114,12 @@ impl Header {
             5 => Kind::Welcome,
             _ => return Err(WireError::BadValue("kind of frame")),
         };
-        let flagged = b[5] == SIDE && matches!(kind, Kind::Data | Kind::Ping);
-        if b[5] != 0 && !flagged {
+        let most = match kind {
+            Kind::Data => SIDES,
+            Kind::Ping => SIDE,
+            _ => 0,
+        };
+        if b[5] > most {
             return Err(WireError::BadValue("flag of a frame"));
         }
         let (behind, ack) = (u16::from_le_bytes([b[6], b[7]]), u64_at(16));

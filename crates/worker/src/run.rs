@@ -535,7 +535,7 @@ impl Ears {
         self.outbox.leave("the server ended");
     }
 
-    /// A second connection.
+    /// A side connection.
     fn attach_side(&self, attach: &Attach, fd: Option<OwnedFd>) {
         let Some(conn) = taken(fd, &attach.keys) else {
             return;

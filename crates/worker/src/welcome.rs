@@ -5,7 +5,8 @@ use crate::shared::Offers;
 use busbar_channel::send_hello;
 use busbar_control::attach::{Attach, Report};
 use busbar_control::hello::{
-    CHANGED_PARAMETERS, KEPT_PARAMETERS, RDMA, Road, SHARED_MEMORY, SIDE_CONNECTION, Welcome,
+    CHANGED_PARAMETERS, KEPT_PARAMETERS, RDMA, Road, SHARED_MEMORY, SIDE_CONNECTION,
+    SIDE_CONNECTIONS, Welcome,
 };
 use busbar_transport::rdma::{Outcome, Settings, Wish};
 use busbar_transport::{Connection, Path};
@@ -33,7 +34,12 @@ pub(crate) fn first_welcome(
     shared: Option<&Offers>,
 ) -> Welcome {
     let mut welcome = welcome(attach, 0);
-    for able in [SIDE_CONNECTION, KEPT_PARAMETERS, CHANGED_PARAMETERS] {
+    for able in [
+        SIDE_CONNECTION,
+        SIDE_CONNECTIONS,
+        KEPT_PARAMETERS,
+        CHANGED_PARAMETERS,
+    ] {
         if attach.hello.features.iter().any(|f| f == able) {
             welcome.features.push(able.into());
         }

@@ -83,7 +83,7 @@ fn copies_of_any_host_memory_read_as_they_do_natively() {
         let order = if sharing == "0" { "" } else { "in-order" };
         printed(c.arg(&program).arg(order).env("BUSBAR_SHM", sharing))
     };
-    for (sharing, side) in [("", "0"), ("0", "0"), ("0", "1")] {
+    for (sharing, side) in [("", "0"), ("0", "0"), ("0", "1"), ("0", "3")] {
         let expected = ordered(&mut native(python()), sharing);
         assert!(expected.ends_with("done\n"), "{expected}");
         let got = ordered(remote(&server, python()).env("BUSBAR_SIDE", side), sharing);

@@ -31,7 +31,7 @@ mod sender;
 
 pub use board::{Board, Execution, Stage};
 pub use receiver::{Arriving, Receiver, Silent};
-pub use rules::{Bounds, SPLIT_FROM, Stop, share};
+pub use rules::{Aside, Bounds, SPLIT_FROM, Stop};
 pub use sender::{Named, Sender, Transmit};
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! still lives.
 
 use super::board::Board;
-use super::rules::{Bounds, SPLIT_FROM, Stop, broken, share};
+use super::rules::{Aside, Bounds, Stop, broken};
 use crate::frame::{self, HEADER, Header, Kind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use std::time::Duration;
 /// What a header announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arriving {
-    /// A data frame, of which `aside` bytes come over the side connection. One that is not `new`
-    /// was received before, on an earlier connection: its bytes are to be read and dropped.
+    /// A data frame. One that is not `new` was received before, on an earlier connection: its bytes
+    /// are to be read and dropped.
     Data {
         /// Whether it is the next one.
         new: bool,
-        /// How many of its last bytes come over the side connection.
-        aside: usize,
+        /// What of it comes over side connections.
+        aside: Aside,
     },
     /// No body.
     Bare,
@@ -92,13 +92,8 @@ impl Receiver {
             Kind::Data => {
                 let len = h.len as usize;
                 let new = self.is_new(h.seq)?;
-                let aside = match h.flags {
-                    frame::SIDE if len < SPLIT_FROM => {
-                        return Err(broken("short frame in two parts"));
-                    }
-                    frame::SIDE => share(len),
-                    _ => 0,
-                };
+                let aside = Aside::of(len, h.flags.into());
+                let aside = aside.ok_or(broken("short frame in so many parts"))?;
                 Ok(Arriving::Data { new, aside })
             }
             Kind::Ack | Kind::Ping if h.len > 0 => Err(broken("frame that should have no body")),

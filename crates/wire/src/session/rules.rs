@@ -1,15 +1,47 @@
 //! What both halves of a session go by.
 
 use crate::WireError;
+use crate::frame::SIDES;
 use crate::limits;
 use std::time::Duration;
 
-/// Frames of at least this size may be sent in two parts.
+/// Frames of at least this size may be sent in parts.
 pub const SPLIT_FROM: usize = 256 << 10;
+/// The least that a part of one is, about: a thread at each end is told of each.
+const LEAST_PART: usize = SPLIT_FROM / 2;
 
-/// How many of the last bytes of a frame of `len` bytes take the side connection.
-pub fn share(len: usize) -> usize {
-    (len / 2) & !4095
+/// The parts of a frame that take side connections: the last of its bytes, as many on each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Aside {
+    /// How many side connections take a part, the first that there are, in order.
+    pub sides: usize,
+    /// Bytes of each part.
+    pub each: usize,
+}
+
+impl Aside {
+    /// How a frame of `len` bytes is divided that has parts on so many side connections; `None` if
+    /// it is too short for that.
+    pub fn of(len: usize, sides: usize) -> Option<Self> {
+        (sides <= Self::most(len)).then(|| Self {
+            sides,
+            each: if sides > 0 {
+                (len / (sides + 1)) & !4095
+            } else {
+                0
+            },
+        })
+    }
+
+    /// How many side connections a frame of `len` bytes may take.
+    pub fn most(len: usize) -> usize {
+        (len / LEAST_PART).saturating_sub(1).min(SIDES.into())
+    }
+
+    /// Bytes that do not take the main connection.
+    pub fn bytes(self) -> usize {
+        self.sides * self.each
+    }
 }
 
 /// What bounds a session.

@@ -1,7 +1,7 @@
 //! The half that numbers, sends, keeps and sends again; it also knows which connection is present.
 
 use super::board::Board;
-use super::rules::{Bounds, SPLIT_FROM, Stop, broken, share};
+use super::rules::{Aside, Bounds, Stop, broken};
 use crate::frame::{self, Header, Kind};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,8 +45,8 @@ pub struct Transmit<'a, T> {
     pub header: Header,
     /// Its body, if it has one.
     pub frame: Option<&'a T>,
-    /// How many of the body's last bytes take the side connection.
-    pub aside: usize,
+    /// What of the body takes side connections.
+    pub aside: Aside,
 }
 
 /// See [`super`].
@@ -71,7 +71,9 @@ pub struct Sender<T> {
     /// Side connections that the peer has opened, and the last of them until it is named.
     offers: u64,
     offered: Option<u64>,
-    side: Option<Pair>,
+    /// Those that are in use, in an order that both ends have: the next one comes once the last one
+    /// is.
+    sides: Vec<Pair>,
 }
 
 impl<T> Sender<T> {
@@ -90,7 +92,7 @@ impl<T> Sender<T> {
             asked: 0,
             offers: 0,
             offered: None,
-            side: None,
+            sides: Vec::new(),
         }
     }
 
@@ -99,7 +101,7 @@ impl<T> Sender<T> {
         &self.board
     }
 
-    /// Takes a frame of `len` bytes and numbers it. Its last bytes may take a side connection if
+    /// Takes a frame of `len` bytes and numbers it. Its last bytes may take side connections if
     /// `may_split`.
     pub fn push(&mut self, frame: T, len: usize, may_split: bool) {
         self.kept.push_back(Kept {
@@ -154,7 +156,7 @@ impl<T> Sender<T> {
         if !self.attached {
             return None;
         }
-        if let Some(pair) = self.side.as_mut().filter(|p| !p.named && !p.over) {
+        if let Some(pair) = self.sides.iter_mut().find(|p| !p.named && !p.over) {
             pair.named = true;
             let number = pair.number;
             return Some(self.bare(Kind::Ping, frame::SIDE, number));
@@ -187,23 +189,26 @@ impl<T> Sender<T> {
         Transmit {
             header,
             frame: None,
-            aside: 0,
+            aside: Aside::default(),
         }
     }
 
     fn data(&mut self) -> Transmit<'_, T> {
         self.given += 1;
         let kept = &self.kept[self.given - 1];
-        let ready = |p: &&mut Pair| p.heard && !p.over && kept.may_split && kept.len >= SPLIT_FROM;
-        let aside = self.side.as_mut().filter(ready).map_or(0, |pair| {
-            pair.used = true;
-            share(kept.len)
-        });
+        let most = if kept.may_split {
+            Aside::most(kept.len)
+        } else {
+            0
+        };
+        let ready = self.sides.iter_mut().take_while(|p| p.heard && !p.over);
+        let used = ready.take(most).map(|pair| pair.used = true).count();
+        let aside = Aside::of(kept.len, used).unwrap_or_default();
         let (ack, behind) = self.board.word();
         let header = Header {
             len: kept.len as u32,
             kind: Kind::Data,
-            flags: if aside > 0 { frame::SIDE } else { 0 },
+            flags: aside.sides as u8,
             behind,
             seq: self.first + self.given as u64 - 1,
             ack,
@@ -269,7 +274,7 @@ impl<T> Sender<T> {
     pub fn detach(&mut self, epoch: u64) {
         if self.fence(epoch).is_ok() {
             self.attached = false;
-            self.side = None;
+            self.sides.clear();
         }
     }
 
@@ -292,7 +297,8 @@ impl<T> Sender<T> {
             return Err(broken("resume point: it names a frame never sent"));
         }
         (self.epoch, self.attached) = (epoch, true);
-        (self.side, self.asked) = (None, 0);
+        self.asked = 0;
+        self.sides.clear();
         self.given = 0;
         self.release(seq, done);
         Ok(())
@@ -307,13 +313,11 @@ impl<T> Sender<T> {
     }
 
     /// This end has opened a side connection for connection `epoch`, and the peer calls it
-    /// `number`. Stale if that connection is not the present one, or has had a side connection.
+    /// `number`. Stale if that connection is not the present one, or may have no more.
     pub fn open_side(&mut self, epoch: u64, number: u64) -> Result<(), Stop> {
         self.fence(epoch)?;
-        if self.side.is_some() {
-            return Err(Stop::Stale);
-        }
-        self.side = Some(Pair::new(number, false));
+        self.sides().ok_or(Stop::Stale)?;
+        self.sides.push(Pair::new(number, false));
         Ok(())
     }
 
@@ -321,36 +325,45 @@ impl<T> Sender<T> {
     /// it. Of anything else nothing is to be said: it has gone, and will not be used.
     pub fn side_named(&mut self, epoch: u64, number: u64) -> Result<Named, Stop> {
         self.fence(epoch)?;
-        if let Some(pair) = &mut self.side {
-            pair.heard |= pair.number == number;
-        } else if self.offered.take_if(|n| *n == number).is_some() {
-            self.side = Some(Pair::new(number, true));
+        if let Some(pair) = self.sides.iter_mut().find(|p| p.number == number) {
+            pair.heard = true;
+        } else if self.sides().is_some() && self.offered.take_if(|n| *n == number).is_some() {
+            self.sides.push(Pair::new(number, true));
             return Ok(Named::Take);
         }
         Ok(Named::Nothing)
     }
 
-    /// A frame on connection `epoch` has a part on the side connection.
-    pub fn side_expected(&mut self, epoch: u64) -> Result<(), Stop> {
+    /// A frame on connection `epoch` has parts on so many side connections.
+    pub fn sides_expected(&mut self, epoch: u64, sides: usize) -> Result<(), Stop> {
         self.fence(epoch)?;
-        let none = broken("frame in two parts: no connection for the second");
-        self.side.as_mut().ok_or(none)?.used = true;
+        let none = broken("frame in parts: no connection for one of them");
+        let all = self.sides.get_mut(..sides).ok_or(none)?;
+        all.iter_mut().for_each(|p| p.used = true);
         Ok(())
     }
 
-    /// The side connection of connection `epoch` is gone. Whether that one is lost with it.
-    pub fn side_lost(&mut self, epoch: u64) -> bool {
+    /// The side connection of this number, of connection `epoch`, is gone. Whether that one is lost
+    /// with it.
+    pub fn side_lost(&mut self, epoch: u64, number: u64) -> bool {
         let present = self.fence(epoch).is_ok();
-        let Some(pair) = self.side.as_mut().filter(|_| present) else {
+        let mut sides = self
+            .sides
+            .iter_mut()
+            .filter(|p| present && p.number == number);
+        let Some(pair) = sides.next() else {
             return false;
         };
         pair.over = true;
         pair.used
     }
 
-    /// Whether the present connection has, or has had, a side connection.
-    pub fn has_side(&self) -> bool {
-        self.side.is_some()
+    /// How many side connections the present connection has, if it may have another one: both ends
+    /// use all that it has, and there is room.
+    pub fn sides(&self) -> Option<usize> {
+        let all = self.sides.iter().all(|p| p.heard && !p.over);
+        let most = self.sides.len() == usize::from(frame::SIDES);
+        (self.attached && all && !most).then_some(self.sides.len())
     }
 }
 
@@ -369,7 +382,7 @@ impl Pair {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session;
+    use crate::session::{self, SPLIT_FROM};
 
     fn pushed(frames: usize) -> Sender<usize> {
         let (mut tx, _) = session::new(Bounds::default(), Arc::default());
@@ -381,7 +394,7 @@ mod tests {
     fn sent(tx: &mut Sender<usize>) -> (Vec<u64>, bool) {
         let (mut numbers, mut split) = (Vec::new(), false);
         while let Some(t) = tx.poll() {
-            split |= t.aside > 0;
+            split |= t.aside.sides > 0;
             numbers.extend(t.frame.map(|_| t.header.seq));
         }
         (numbers, split)
@@ -426,7 +439,7 @@ mod tests {
         let mut tx = pushed(1);
         assert_eq!(tx.open_side(7, 3), Err(Stop::Stale));
         tx.open_side(0, 3).unwrap();
-        assert_eq!(tx.open_side(0, 4), Err(Stop::Stale), "it has one");
+        assert_eq!(tx.open_side(0, 4), Err(Stop::Stale), "one is on its way");
         assert_eq!(tx.side_named(0, 2), Ok(Named::Nothing));
         assert!(!sent(&mut tx).1);
         tx.push(1, SPLIT_FROM, true);
@@ -434,9 +447,42 @@ mod tests {
         tx.push(2, SPLIT_FROM - 1, true);
         tx.push(3, SPLIT_FROM, false);
         assert_eq!(sent(&mut tx), (vec![2, 3, 4], true));
-        assert!(tx.side_lost(0), "half of frame 2 was on it");
+        assert!(!tx.side_lost(0, 2));
+        assert!(tx.side_lost(0, 3), "half of frame 2 was on it");
         tx.push(4, SPLIT_FROM, true);
         assert_eq!(sent(&mut tx), (vec![5], false));
+        assert_eq!(tx.open_side(0, 5), Err(Stop::Stale), "one is lost");
+    }
+
+    #[test]
+    fn a_frame_takes_the_side_connections_that_both_ends_use_and_no_more_than_it_fills() {
+        let mut tx = pushed(0);
+        for number in 1..=3 {
+            assert_eq!(tx.sides(), Some(number as usize - 1));
+            tx.open_side(0, number).unwrap();
+            assert_eq!(tx.sides(), None, "the peer may not have it");
+            let named = tx.poll().expect("a ping").header;
+            assert_eq!((named.flags, named.seq), (frame::SIDE, number));
+            tx.side_named(0, number).unwrap();
+        }
+        assert_eq!(tx.sides(), None, "there are enough");
+        let mut parts = |len| {
+            tx.push(0, len, true);
+            let t = tx.poll().expect("a frame");
+            assert_eq!(usize::from(t.header.flags), t.aside.sides);
+            (t.aside.sides, t.aside.each)
+        };
+        assert_eq!(parts(SPLIT_FROM - 1), (0, 0));
+        assert_eq!(parts(SPLIT_FROM), (1, SPLIT_FROM / 2));
+        assert_eq!(parts((1 << 20) + 100), (3, 1 << 18));
+        // Behind one that is lost there is none: the ends would count differently.
+        assert!(tx.side_lost(0, 2));
+        tx.push(0, 1 << 20, true);
+        assert_eq!(tx.poll().expect("a frame").aside.sides, 1);
+        // Another connection has none.
+        tx.detach(0);
+        tx.attach(1, 4, nothing).unwrap();
+        assert_eq!(tx.sides(), Some(0));
     }
 
     #[test]
@@ -444,11 +490,17 @@ mod tests {
         let mut tx = pushed(0);
         let (first, second) = (tx.offer_side(), tx.offer_side());
         assert_eq!(tx.side_named(0, first), Ok(Named::Nothing));
-        assert!(matches!(tx.side_expected(0), Err(Stop::Broken(_))));
+        assert!(matches!(tx.sides_expected(0, 1), Err(Stop::Broken(_))));
         assert_eq!(tx.side_named(0, second), Ok(Named::Take));
         assert_eq!(tx.side_named(0, second), Ok(Named::Nothing));
-        assert_eq!(tx.side_expected(0), Ok(()));
-        assert!(tx.side_lost(0), "half of a frame was to come over it");
-        assert!(!tx.side_lost(1));
+        assert_eq!(tx.sides_expected(0, 1), Ok(()));
+        assert!(matches!(tx.sides_expected(0, 2), Err(Stop::Broken(_))));
+        assert!(
+            tx.side_lost(0, second),
+            "half of a frame was to come over it"
+        );
+        assert!(!tx.side_lost(1, second));
+        let third = tx.offer_side();
+        assert_eq!(tx.side_named(0, third), Ok(Named::Nothing), "one is lost");
     }
 }

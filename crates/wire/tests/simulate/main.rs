@@ -74,7 +74,7 @@ fn no_schedule_loses_or_repeats_a_call() {
 /// A peer that says anything at all: it may end the session, and nothing else comes of it.
 #[test]
 fn a_wrong_peer_is_found_out() {
-    use busbar_wire::frame::{Header, Kind, SIDE};
+    use busbar_wire::frame::{Header, Kind};
     use busbar_wire::session::{self, Arriving, Bounds, Stop};
     let mut refused = [0u32; 3];
     for seed in 0..20_000 {
@@ -110,7 +110,11 @@ fn a_wrong_peer_is_found_out() {
                     }
                 }
                 _ => {
-                    let flags = if rng.one_in(4) { SIDE } else { 0 };
+                    let flags = if rng.one_in(4) {
+                        1 + rng.below(4) as u8
+                    } else {
+                        0
+                    };
                     let ack = near(&mut rng, freed);
                     let h = Header {
                         len: [0, 10, 1 << 20][rng.below(3) as usize],
@@ -134,9 +138,12 @@ fn a_wrong_peer_is_found_out() {
                     if let Arriving::NamesSide(n) = arriving {
                         let _ = tx.side_named(epoch, n);
                     }
-                    if matches!(arriving, Arriving::Data { aside: 1.., .. }) {
+                    if let Arriving::Data { aside, .. } = arriving
+                        && aside.sides > 0
+                    {
                         // There is no side connection.
-                        assert!(matches!(tx.side_expected(epoch), Err(Stop::Broken(_))));
+                        let expected = tx.sides_expected(epoch, aside.sides);
+                        assert!(matches!(expected, Err(Stop::Broken(_))));
                         break;
                     }
                     if rx.complete(epoch, &h).unwrap() {

@@ -12,7 +12,7 @@ use crate::rng::Rng;
 use crate::sums::Sums;
 use busbar_wire::frame::{HEADER, Header, Kind};
 use busbar_wire::session::{
-    self, Arriving, Bounds, Execution, Named, Receiver, SPLIT_FROM, Sender, Stop,
+    self, Arriving, Aside, Bounds, Execution, Named, Receiver, SPLIT_FROM, Sender, Stop,
 };
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -69,15 +69,21 @@ struct Link {
     cut: bool,
 }
 
+/// A side connection that an end has.
+struct Beside {
+    link: usize,
+    number: u64,
+    /// Parts of frames have gone over it, or should have.
+    used: bool,
+}
+
 /// One end of the session.
 struct End {
     tx: Sender<u64>,
     rx: Receiver,
     execution: Arc<Execution>,
     main: Option<usize>,
-    side: Option<usize>,
-    /// Halves of frames have gone over it, or should have.
-    side_used: bool,
+    sides: Vec<Beside>,
     /// Frames to queue, frames queued, and the size of the next.
     total: u64,
     pushed: u64,
@@ -183,8 +189,7 @@ impl World {
                 rx,
                 execution,
                 main: Some(0),
-                side: None,
-                side_used: false,
+                sides: Vec::new(),
                 total: 1 + rng.below(most),
                 pushed: 0,
                 next_len: 50,
@@ -340,9 +345,9 @@ impl World {
                     && client.tx.open_side(epoch, number).is_ok()
                 {
                     note!(self, "client has side connection {link}, number {number}");
-                    client.side = Some(link);
-                    client.side_used = false;
+                    client.sides.push(Beside::new(link, number));
                     self.pump_soon(CLIENT);
+                    self.soon(Event::DialSide, 20_000);
                 } else {
                     self.cut(link);
                 }
@@ -426,16 +431,18 @@ impl World {
             self.sums.pings += u64::from(h.kind == Kind::Ping);
             let parsed = Header::parse(&h.to_bytes());
             ensure!(parsed == Ok(h), "{h:?} is read as {parsed:?}");
-            note!(self, "{} sends {h:?}, {aside} aside", name(end));
-            if aside > 0 {
-                self.sums.split += 1;
-                let Some(side) = self.ends[end].side else {
-                    return Err(format!("{} has no side connection", name(end)));
+            note!(self, "{} sends {h:?}, {aside:?}", name(end));
+            self.sums.split += u64::from(aside.sides > 0);
+            self.sums.in_many += u64::from(aside.sides > 1);
+            for i in 0..aside.sides {
+                let Some(side) = self.ends[end].sides.get_mut(i) else {
+                    return Err(format!("{} has no side connection {i}", name(end)));
                 };
-                self.ends[end].side_used = true;
-                self.put(side, peer, h, aside);
+                side.used = true;
+                let link = side.link;
+                self.put(link, peer, h, aside.each);
             }
-            self.put(main, peer, h, HEADER + h.len as usize - aside);
+            self.put(main, peer, h, HEADER + h.len as usize - aside.bytes());
         }
     }
 
@@ -520,11 +527,9 @@ impl World {
             self.begins(link, end, epoch, &h, present)?;
         } else if self.ends(link, end, epoch, &h, present)? {
             let pipe = &mut self.links[link].pipes[end];
-            let side = match h.flags {
-                busbar_wire::frame::SIDE if h.kind == Kind::Data => session::share(h.len as usize),
-                _ => 0,
-            };
-            pipe.bytes -= HEADER + h.len as usize - side;
+            let parts = if h.kind == Kind::Data { h.flags } else { 0 };
+            let aside = Aside::of(h.len as usize, parts.into()).unwrap_or_default();
+            pipe.bytes -= HEADER + h.len as usize - aside.bytes();
             pipe.items.pop_front();
             self.pump_soon(1 - end);
         } else {
@@ -555,9 +560,10 @@ impl World {
         };
         ensure!(present, "{}: {h:?} is not stale", name(end));
         match arriving {
-            Arriving::Data { aside: 1.., .. } => {
-                e.side_used = true;
-                if let Err(e) = e.tx.side_expected(epoch) {
+            Arriving::Data { aside, .. } if aside.sides > 0 => {
+                let parts = e.sides.iter_mut().take(aside.sides);
+                parts.for_each(|side| side.used = true);
+                if let Err(e) = e.tx.sides_expected(epoch, aside.sides) {
                     return Err(format!("{}: {h:?}: {e:?}", name(end)));
                 }
                 if end == CLIENT {
@@ -569,8 +575,7 @@ impl World {
                 Ok(Named::Take) => {
                     let side = self.offered[number as usize - 1];
                     note!(self, "{} takes side connection {side}", name(end));
-                    self.ends[end].side = Some(side);
-                    self.ends[end].side_used = false;
+                    self.ends[end].sides.push(Beside::new(side, number));
                     self.pump_soon(end);
                     if self.links[side].pipes[end].ends.is_some() {
                         self.lost(end, side);
@@ -584,7 +589,7 @@ impl World {
         Ok(())
     }
 
-    /// The last byte is here. False if half of it is not.
+    /// The last byte is here. False if a part of it is not.
     fn ends(
         &mut self,
         link: usize,
@@ -594,27 +599,36 @@ impl World {
         present: bool,
     ) -> Result<bool, String> {
         if present && h.kind == Kind::Data && h.flags > 0 {
-            let Some(side) = self.ends[end].side else {
-                return Ok(false); // It was lost, and so will be this.
+            let parts: Vec<_> = self.ends[end].sides.iter().map(|side| side.link).collect();
+            let Some(parts) = parts.get(..h.flags.into()) else {
+                return Ok(false); // One was lost, and so will be this.
             };
-            let (now, swallows) = (self.now, self.links[side].swallows);
-            let pipe = &mut self.links[side].pipes[end];
-            let gone = |i: &Item| swallows || pipe.ends.is_some_and(|e| i.ends > e);
-            match pipe.items.front() {
-                Some(part) if !gone(part) && part.ends <= now => {
-                    let seq = part.header.seq;
-                    ensure!(seq == h.seq, "half of {seq} would end up in {}", h.seq);
-                    pipe.items.pop_front();
-                }
-                part => {
-                    let at = part.filter(|i| !gone(i)).map(|i| i.ends);
-                    let at = at.map(|at| at.saturating_sub(now).max(1));
-                    if let Some(delay) = at {
-                        self.links[link].pipes[end].scheduled = true;
-                        self.after(delay, Event::Arrive { link, end });
+            let now = self.now;
+            for &side in parts {
+                let swallows = self.links[side].swallows;
+                let pipe = &self.links[side].pipes[end];
+                let gone = |i: &Item| swallows || pipe.ends.is_some_and(|e| i.ends > e);
+                match pipe.items.front() {
+                    Some(part) if !gone(part) && part.ends <= now => {}
+                    part => {
+                        let at = part.filter(|i| !gone(i)).map(|i| i.ends);
+                        let at = at.map(|at| at.saturating_sub(now).max(1));
+                        if let Some(delay) = at {
+                            self.links[link].pipes[end].scheduled = true;
+                            self.after(delay, Event::Arrive { link, end });
+                        }
+                        return Ok(false);
                     }
-                    return Ok(false);
                 }
+            }
+            for &side in parts {
+                let part = self.links[side].pipes[end].items.pop_front();
+                let seq = part.map(|p| p.header.seq);
+                ensure!(
+                    seq == Some(h.seq),
+                    "a part of {seq:?} would end up in {}",
+                    h.seq
+                );
             }
         }
         let e = &mut self.ends[end];
@@ -729,10 +743,10 @@ impl World {
                 }
                 Err(_) => {
                     note!(self, "the worker counts as silent on {main}");
-                    let side = self.ends[WORKER].side;
+                    let mut sides = self.ends[WORKER].sides.iter();
                     let sound = |l: &Link| !l.swallows && !l.cut;
                     let answers =
-                        sound(&self.links[main]) && side.is_none_or(|s| sound(&self.links[s]));
+                        sound(&self.links[main]) && sides.all(|s| sound(&self.links[s.link]));
                     ensure!(
                         !answers && silent * 4 >= SILENCE * 3,
                         "silent for {silent} us only"
@@ -744,6 +758,16 @@ impl World {
         }
         self.after(next, Event::Look);
         Ok(())
+    }
+}
+
+impl Beside {
+    fn new(link: usize, number: u64) -> Self {
+        Self {
+            link,
+            number,
+            used: false,
+        }
     }
 }
 

@@ -2,13 +2,16 @@
 //! and are made anew.
 
 use super::{CLIENT, End, Event, LATENCY, Link, PATIENCE, WORKER, World, name};
+use busbar_wire::frame::SIDES;
 use busbar_wire::session::Stop;
 
 impl World {
     pub(super) fn fault(&mut self) {
-        let of = |e: &End| [e.main, e.side];
-        let [a, b] = self.ends.each_ref().map(of);
-        let present: Vec<_> = [a, b].concat().into_iter().flatten().collect();
+        let of = |e: &End| {
+            let sides = e.sides.iter().map(|side| side.link);
+            e.main.into_iter().chain(sides).collect::<Vec<_>>()
+        };
+        let present = self.ends.each_ref().map(of).concat();
         match self.rng.below(6) {
             0 => {
                 self.link_down_until = (self.now + self.rng.below(100_000)).min(self.clears);
@@ -45,15 +48,22 @@ impl World {
         }
     }
 
+    /// An end has no side connections any more.
+    fn cut_sides(&mut self, end: usize) {
+        for side in std::mem::take(&mut self.ends[end].sides) {
+            self.cut(side.link);
+        }
+    }
+
     /// An end finds that a connection is gone.
     pub(super) fn lost(&mut self, end: usize, link: usize) {
         self.cut(link);
         let epoch = self.links[link].epoch;
         let e = &mut self.ends[end];
-        if e.side == Some(link) {
+        if let Some(side) = e.sides.iter().find(|side| side.link == link) {
             note!(self, "{} has lost side connection {link}", name(end));
-            let both = e.tx.side_lost(e.tx.epoch());
-            assert_eq!(both, e.side_used, "a half is lost, or none");
+            let both = e.tx.side_lost(e.tx.epoch(), side.number);
+            assert_eq!(both, side.used, "a part is lost, or none");
             if let (true, Some(main)) = (both, e.main) {
                 self.lost(end, main);
             }
@@ -62,9 +72,7 @@ impl World {
             e.tx.detach(epoch);
             e.rx.detach();
             e.main = None;
-            if let Some(side) = e.side.take() {
-                self.cut(side);
-            }
+            self.cut_sides(end);
             if end == CLIENT {
                 self.soon(Event::Dial, 10_000);
             }
@@ -121,9 +129,7 @@ impl World {
                 worker.tx.detach(worker.tx.epoch());
             }
             self.cut(old);
-            if let Some(side) = self.ends[WORKER].side.take() {
-                self.cut(side);
-            }
+            self.cut_sides(WORKER);
         }
         let [_, worker] = &mut self.ends;
         let mine = worker.rx.detach();
@@ -172,7 +178,14 @@ impl World {
 
     pub(super) fn dial_side(&mut self) {
         let client = &self.ends[CLIENT];
-        if client.main.is_none() || client.tx.has_side() || self.rng.one_in(3) {
+        if client.main.is_none() || self.rng.one_in(3) {
+            return;
+        }
+        if client.tx.sides().is_none() {
+            // The last one may be on its way, or there are enough.
+            if client.sides.len() < SIDES.into() {
+                self.soon(Event::DialSide, 20_000);
+            }
             return;
         }
         let epoch = client.tx.epoch();
