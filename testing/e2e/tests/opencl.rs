@@ -107,18 +107,18 @@ fn an_event_is_waited_for_and_not_what_was_queued_behind_it() {
 }
 
 #[test]
-fn programs_have_a_device_in_turns() {
+fn programs_that_ask_for_a_share_have_a_device_in_turns() {
     let program = compile("opencl_ahead");
-    let steps = "20000";
+    let steps = "3000";
     let wanted = text(&run(native(&program).arg(steps)));
-    let server = Server::start_with(|c| {
-        c.args(["--turns", "always"]);
-    });
+    let server = Server::start();
     let begin = || {
         let mut c = server.command(&program);
-        c.arg(steps).stdout(Stdio::piped()).spawn().expect("starts")
+        c.arg(steps).env("BUSBAR_SHARE", "0.5");
+        c.stdout(Stdio::piped()).spawn().expect("it starts")
     };
     let both = [begin(), begin()];
+    // Whose user events stand still for a while, and fail.
     until("both to have used the device", || {
         let all = server.sessions();
         let used = all.iter().filter_map(|s| s["time"][0]["used_ms"].as_u64());

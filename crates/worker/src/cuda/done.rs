@@ -11,8 +11,7 @@ use crate::outbox::Outbox;
 use crate::printed::Printed;
 use crate::staging::Lent;
 use crate::turn::Turn;
-use busbar_channel::{core_for_a_moment, is_crowded, nap, patience, spare_core};
-use busbar_transport::baton::HASTE;
+use busbar_channel::{is_crowded, nap};
 use std::any::Any;
 
 /// An event of the driver's, in a context. Handles are numbers here: they pass between threads.
@@ -226,7 +225,9 @@ impl Probe for Events {
     type Answer = ();
     type Job = Job;
 
-    const TOLD: bool = false;
+    fn is_told(&self) -> bool {
+        false
+    }
 
     fn begin(&self) {
         relax(self.driver);
@@ -312,15 +313,7 @@ impl Probe for Events {
     }
 
     fn pace(&self, since: Duration) -> Pace {
-        match since {
-            // Others wait for the device, which is idle from the end of what is under way until
-            // that is seen.
-            s if s < HASTE && self.turn.ends() && core_for_a_moment() => Pace::Spin,
-            s if s < patience().waiting && spare_core() => Pace::Spin,
-            s if is_crowded() => Pace::Nap(nap(s)),
-            s if s > Duration::from_millis(5) => Pace::Nap(Duration::from_micros(50)),
-            _ => Pace::Nap(Duration::from_micros(10)),
-        }
+        Pace::of_a_device(since, self.turn.ends())
     }
 }
 

@@ -14,7 +14,8 @@
 mod waiters;
 
 use crate::prelude::*;
-use busbar_channel::{alone, soon};
+use busbar_channel::{alone, core_for_a_moment, is_crowded, nap, patience, soon, spare_core};
+use busbar_transport::baton::HASTE;
 use std::sync::TryLockError;
 use std::sync::atomic::fence;
 use waiters::Waiters;
@@ -32,12 +33,12 @@ pub trait Probe: Send + Sync + Sized + 'static {
     /// A call that waits, for a thread that has nothing else to do.
     type Job: Send;
 
-    /// Whether the library says when something has come, with [`Done::told`]. The engine's thread
-    /// then only looks in case that it forgets to.
-    const TOLD: bool;
     /// How often [`Probe::tidy`] is called.
     const TIDY: Duration = Duration::from_secs(3600);
 
+    /// Whether the library says when something has come, with [`Done::told`]. The engine's thread
+    /// then only looks in case that it forgets to.
+    fn is_told(&self) -> bool;
     /// An engine's thread begins.
     fn begin(&self) {}
     /// The event's result, if it has come.
@@ -71,6 +72,21 @@ pub enum Pace {
     Spin,
     /// By sleeping.
     Nap(Duration),
+}
+
+impl Pace {
+    /// Looks for what a device does when nothing has come for so long: somebody is likely to wait
+    /// for that. `hands_over`: others wait for the device, which is idle from the end of what is
+    /// under way until that is seen.
+    pub fn of_a_device(since: Duration, hands_over: bool) -> Self {
+        match since {
+            s if hands_over && s < HASTE && core_for_a_moment() => Self::Spin,
+            s if s < patience().waiting && spare_core() => Self::Spin,
+            s if is_crowded() => Self::Nap(nap(s)),
+            s if s > Duration::from_millis(5) => Self::Nap(Duration::from_micros(50)),
+            _ => Self::Nap(Duration::from_micros(10)),
+        }
+    }
 }
 
 /// What happens when an entry's time has come.
@@ -198,7 +214,7 @@ impl<P: Probe> Done<P> {
             event,
             then,
         });
-        if !P::TOLD && s.entries.len() == 1 {
+        if s.entries.len() == 1 && !self.0.probe.is_told() {
             self.0.came.notify_one();
         }
         number
@@ -480,7 +496,7 @@ impl<P: Probe> Done<P> {
                     }
                     std::thread::yield_now();
                 }
-                Pace::Nap(long) if P::TOLD => drop(self.sleep(s, long)),
+                Pace::Nap(long) if self.0.probe.is_told() => drop(self.sleep(s, long)),
                 Pace::Nap(long) => {
                     drop(s);
                     std::thread::sleep(long);

@@ -247,6 +247,9 @@ impl OpenCl {
         let devices: usize = self.platforms.iter().map(|(_, ids)| ids.len()).sum();
         let place = (m.device as usize).clamp(1, devices) - 1;
         self.turn.come(place);
+        if !describe::is_processor(self.cl, d) {
+            self.completer.probe().look_from_now();
+        }
         Ok(Object::Queue(Queue {
             raw: q,
             context: c,

@@ -25,6 +25,7 @@ mod shared;
 mod svm;
 mod turns;
 
+use crate::done::Probe;
 use crate::prelude::*;
 use crate::printed::Printed;
 use crate::staging::Hold;
@@ -153,7 +154,8 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         ));
     }
     let pool = Pool::default();
-    let ends = Ends::new(cl, setup.outbox.clone(), printed.clone(), pool.clone());
+    let (outbox, turn) = (setup.outbox.clone(), setup.turn.clone());
+    let ends = Ends::new(cl, outbox, printed.clone(), pool.clone(), turn);
     let completer = Completer::start(ends).map_err(|e| {
         let why = format!("the server's worker cannot start a thread ({e}): try later");
         Refusal::new("internal", why)
@@ -206,7 +208,9 @@ impl Api for OpenCl {
         }
         self.mark_if_due(leisure);
         self.objects.flush(self.cl, &mut self.dirty);
-        !self.unmarked.is_empty()
+        // Where the driver says what has ended nobody need look.
+        let looks = !self.completer.probe().is_told();
+        (looks && self.completer.glance()) | !self.unmarked.is_empty()
     }
 
     fn close(&mut self) {
