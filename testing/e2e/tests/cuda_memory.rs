@@ -1,6 +1,6 @@
 //! Memory that a program and kernels, or two programs, share: on the simulated driver.
 
-use busbar_e2e::program::{native, printed, remote};
+use busbar_e2e::program::{finished, native, printed, remote};
 use busbar_e2e::server::Server;
 use std::path::{Path, PathBuf};
 
@@ -72,6 +72,23 @@ fn same_with_and_without_shared_memory(word: &str) {
         assert_eq!(got, expected, "BUSBAR_SHM={sharing}");
     }
     server.wait_for_sessions(0);
+}
+
+#[test]
+fn a_session_has_as_many_connections_as_it_is_told_to() {
+    let server = Server::start();
+    for many in 0..=4 {
+        let mut c = remote(&server, python());
+        c.arg(script("cuda_pinned.py")).env("BUSBAR_SHM", "0");
+        c.env("BUSBAR_SIDE", many.to_string());
+        let out = finished(c.env("BUSBAR_LOG", "info"));
+        assert!(out.status.success());
+        let err = String::from_utf8_lossy(&out.stderr);
+        let opened = err.matches("long copies use one more connection").count();
+        // The last but one is the most.
+        assert_eq!(opened, many.min(3), "{err}");
+        assert!(!err.contains("no more connections"), "{err}");
+    }
 }
 
 #[test]
