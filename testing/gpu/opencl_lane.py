@@ -156,8 +156,8 @@ def in_turns(dist, folder, base, flags):
     if len(one) + len(two) < 3:
         sides.say("    in turns           a program failed")
         return {}
-    sides.say(f"    kernels/s          alone {one[0]:.0f}, two in turns {two[0]:.0f} and {two[1]:.0f}: "
-              f"{sum(two) / one[0]:.3f} of one")
+    both = f"{two[0]:.0f} and {two[1]:.0f}: {sum(two) / one[0]:.3f} of one"
+    sides.say(f"    kernels/s          alone {one[0]:.0f}, two in turns {both}")
     return {"alone": one[0], "two": two}
 
 

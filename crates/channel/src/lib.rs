@@ -233,7 +233,7 @@ impl Channel {
     }
 
     /// How many side connections the present connection has, if it may have another one now.
-    pub fn sides(&self) -> Option<usize> {
+    pub fn side_count(&self) -> Option<usize> {
         lock(&self.inner.outgoing).session.sides()
     }
 

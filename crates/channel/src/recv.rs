@@ -362,12 +362,16 @@ impl Reader {
         }
         // Before each has said so nothing else may touch the memory.
         let (tick, ticks) = (input.session.tick(), input.session.ticks());
-        let mut landed = Ok(());
+        let mut all = main;
         for side in &sides {
-            landed = landed.and(side.landed(tick, ticks));
+            let landed = side.landed(tick, ticks);
+            if landed.is_err() {
+                // Nor is anything gained by what the others still wait for.
+                sides.iter().for_each(|side| side.shut());
+            }
+            all = all.and(landed.map_err(Stop::from));
         }
-        main?;
-        Ok(landed?)
+        all
     }
 }
 

@@ -1,10 +1,10 @@
 //! A session's side connections, which carry parts of each long frame where the network is fast.
 //!
-//! One TCP stream moves what one core at each end can copy, or encrypt. With more streams more cores
-//! do at a time. A frame that is sent so says it in its header; the last parts of its bytes come
-//! over side connections, one over each, everything else over the main one. All are read in order,
-//! and a frame has arrived when all parts have, so nothing else changes: not the order, not what is
-//! acknowledged, not what is sent again.
+//! One TCP stream moves what one core at each end can copy, or encrypt. With more streams more
+//! cores do at a time. A frame that is sent so says it in its header; the last parts of its bytes
+//! come over side connections, one over each, everything else over the main one. All are read in
+//! order, and a frame has arrived when all parts have, so nothing else changes: not the order, not
+//! what is acknowledged, not what is sent again.
 //!
 //! A side connection belongs to one main connection, and the two ends must agree on which, and on
 //! their order: a part that is read into another frame, or place, would be wrong bytes in a

@@ -73,7 +73,8 @@ pub struct Config {
     /// `BUSBAR_SHM`: 0 for no memory shared with a worker on the same host; 1 for sharing it even
     /// when the connection is forwarded.
     pub sharing: Sharing,
-    /// `BUSBAR_SIDE`: how many side connections there are from the start; 0 for none ever is in `off`.
+    /// `BUSBAR_SIDE`: how many side connections there are from the start; 0 for none ever is in
+    /// `off`.
     pub sides_at_once: usize,
     /// `BUSBAR_RDMA`: `auto`, `on` or `off`; `BUSBAR_RDMA_DEVICE`: the port to use, and how;
     /// `BUSBAR_RDMA_PLAINTEXT`: 1 for not encrypting what goes over it, if the server says so, too.

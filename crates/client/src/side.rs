@@ -53,7 +53,9 @@ impl Opener {
         channel.on_fast(most, move |channel| {
             // On the receiving thread, which must not wait for a server.
             let (me, channel) = (self.clone(), channel.clone());
-            start(move || me.open(&channel));
+            start(move || {
+                me.open(&channel);
+            });
         });
     }
 
@@ -61,17 +63,17 @@ impl Opener {
     fn open_until(&self, channel: &Channel, count: usize) {
         let begin = Instant::now();
         while begin.elapsed() < PATIENCE {
-            match channel.sides() {
+            match channel.side_count() {
                 Some(n) if n >= count => return,
-                Some(_) => self.open(channel),
-                None => {}
+                Some(_) if !self.open(channel) => return,
+                _ => {}
             }
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
-    /// Without it everything works, only slower.
-    fn open(&self, channel: &Channel) {
+    /// Whether there is one more. Without it everything works, only slower.
+    fn open(&self, channel: &Channel) -> bool {
         let main = channel.connection();
         let done = hello::connect(&*self.dialer, &self.hello, PATIENCE)
             .map_err(|e| e.to_string())
@@ -79,10 +81,11 @@ impl Opener {
                 let attached = channel.attach_side(conn, welcome.side, main);
                 attached.map_err(|e| e.to_string())
             });
-        match done {
+        match &done {
             Ok(()) => crate::log!(Info, "long copies use one more connection"),
             Err(e) => crate::log!(Info, "no more connections: {e}"),
         }
+        done.is_ok()
     }
 }
 

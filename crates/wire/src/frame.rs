@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0..4 | `len` | bytes of the body |
 //! | 4 | `kind` | [`Kind`] |
-//! | 5 | `flags` | how many parts of a data frame's body take side connections; [`SIDE`] in a ping that is about one; else 0 |
+//! | 5 | `flags` | data: parts of the body on side connections; ping: [`SIDE`] or 0; else 0 |
 //! | 6..8 | `behind` | how many frames up to `ack` are not executed; 0xffff for unknown |
 //! | 8..16 | `seq` | data frames count from 1; a ping with [`SIDE`] carries a number; else 0 |
 //! | 16..24 | `ack` | the last data frame that the sender has received |

@@ -145,7 +145,7 @@ fn a_server_that_is_told_to_end_tells_its_clients() {
 #[test]
 fn a_link_cut_at_any_moment_and_restored_changes_nothing() {
     let server = patient_server();
-    seeds(2, |seed| {
+    seeds(3, |seed| {
         let mut rng = Rng::new(seed);
         let args = random(seed + 300, "1200");
         let wanted = printed(native(program()).args(&args));

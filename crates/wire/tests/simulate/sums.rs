@@ -22,6 +22,6 @@ macro_rules! sums {
 }
 
 sums! {
-    frames resumed resent repeated stale_frames stale_hellos torn split in_many silent pings full_windows
-    full_queues
+    frames resumed resent repeated stale_frames stale_hellos torn split in_many silent pings
+    full_windows full_queues
 }

@@ -2,8 +2,8 @@
 //!
 //! Of a processor's commands the driver says in a callback that one has ended, and to look for it
 //! would take the processor from them; some drivers forget that when commands fail, so the engine's
-//! thread also looks by itself now and then. Of a GPU's commands NVIDIA's driver says so 15 ms later.
-//! A look takes it less than a microsecond. So a session that has a queue on one looks.
+//! thread also looks by itself now and then. Of a GPU's commands NVIDIA's driver says so 15 ms
+//! later. A look takes it less than a microsecond. So a session that has a queue on one looks.
 
 use super::landing::{Landing, Pool};
 use super::prelude::*;
