@@ -161,17 +161,23 @@ fn pings_ahead_of_a_welcome_say_only_that_it_is_coming() {
 }
 
 #[test]
-fn a_frame_in_two_parts_needs_a_second_connection_and_length() {
-    for (len, why) in [
-        (4096, "in two parts"),
-        (1 << 20, "no connection for the second"),
+fn a_frame_in_parts_needs_a_connection_for_each_and_length() {
+    let short = "short frame in so many parts";
+    let none = "no connection for one of them";
+    for (len, parts, why) in [
+        (4096, 1, short),
+        (256 << 10, 1, none),
+        (256 << 10, 2, short),
+        (1 << 20, 1, none),
+        (1 << 20, 3, none),
+        (1 << 20, 4, "flag of a frame"),
     ] {
         let (a, b) = mem::pair();
         let raw: Arc<dyn Connection> = Arc::new(a);
         let pair = Pair::start((raw.clone(), Never), (Arc::new(b), Never), None);
         pair.session.call(0, &Sum { nonce: 1 }, None).unwrap();
         let h = frame::Header {
-            flags: frame::SIDE,
+            flags: parts,
             seq: 2,
             ..frame::Header::plain(frame::Kind::Data, len)
         };

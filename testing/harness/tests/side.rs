@@ -1,4 +1,4 @@
-//! Long frames over two connections at a time, of which either may break at any byte.
+//! Long frames over several connections at a time, of which any may break at any byte.
 
 use busbar_channel::{Bulk, Channel};
 use busbar_harness::link::{Weather, link};
@@ -12,13 +12,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Gives each of the session's connections a side connection, for as long as `on`. They break after
-/// fewer than `most_bytes`, if that is not 0.
+/// Gives each of the session's connections one to three side connections, for as long as `on`. They
+/// break after fewer than `most_bytes`, if that is not 0.
 fn keep_aside(client: &Channel, worker: &Channel, rng: &mut Rng, most_bytes: u64, on: &AtomicBool) {
-    let mut served = None;
+    let mut wanted = (u64::MAX, 0);
     while on.load(Ordering::Acquire) && client.closed().is_none() {
         let main = client.connection();
-        if served == Some(main) {
+        if wanted.0 != main {
+            wanted = (main, 1 + rng.below(3) as usize);
+        }
+        // The next one comes when the last is in use, and behind one that is lost there is none.
+        if client.side_count().is_none_or(|n| n >= wanted.1) {
             std::thread::sleep(Duration::from_micros(100));
             continue;
         }
@@ -34,9 +38,7 @@ fn keep_aside(client: &Channel, worker: &Channel, rng: &mut Rng, most_bytes: u64
         };
         let number = worker.offer_side(ends.1);
         // The client's connection may be another by now.
-        if client.attach_side(ends.0, number, main).is_ok() {
-            served = Some(main);
-        }
+        let _ = client.attach_side(ends.0, number, main);
     }
 }
 
