@@ -10,11 +10,11 @@ and nothing that names it. The server and the native runs are told of one at a t
 through Busbar use whatever loader the machine has, or none; the native ones need a loader that can
 be told, and use DIR's when the machine's cannot.
 
-Installs nothing. PY needs pyopencl and numpy, and mako for one program; with tinygrad and pytest
-there is more to run. PYTHONPATH may name a folder that has them. DIR is for a machine without a
-loader, a C compiler or the programs, and --pack fills it on a machine that has them. About a minute
-for a platform; with --suite, which runs pyopencl's own tests natively and remotely at the same
-time, some more.
+Installs nothing. With pyopencl and numpy in PY there is more to run than programs in C, with mako,
+tinygrad and pytest still more. PYTHONPATH may name a folder that has them. DIR is for a machine
+without a loader, a C compiler or the programs, and --pack fills it on a machine that has them.
+About a minute for a platform; with --suite, which runs pyopencl's own tests natively and remotely
+at the same time, some more.
 """
 
 import argparse
@@ -110,12 +110,14 @@ def programs(python, folder):
         else:
             chosen.append(sides.Program(*program, **more))
 
-    add(None, "device facts", [python, script / "opencl_info.py"], show=lambda x: f"{len(x)} facts")
+    lacks = not has(python, "pyopencl") and "Python has no pyopencl"
+    add(lacks, "device facts", [python, script / "opencl_info.py"],
+        show=lambda x: f"{len(x)} facts")
     for name, title in C_PROGRAMS.items():
         gone = not (folder / name).exists()
         add(gone and "not compiled: no gcc with OpenCL's headers, nothing carried",
             title, [folder / name], lines=as_the_standard, show=lambda x: f"{len(x)} lines")
-    add(not has(python, "mako") and "Python has no mako", "pyopencl matmul",
+    add(lacks or not has(python, "mako") and "Python has no mako", "pyopencl matmul",
         [python, script / "opencl_matmul.py", 1024],
         show=lambda x: "sum " + x[0].split()[-1] if x else "nothing")
     paths = {name: shutil.which(name) or str(folder / name) for name in INSTALLED}
@@ -268,8 +270,6 @@ def main():
     args = p.parse_args()
     if args.pack:
         return pack(args.pack, args.tests)
-    if not has(args.python, "pyopencl"):
-        sys.exit(f"{args.python} has no pyopencl")
     base = sides.environment(PYOPENCL_CTX="0")
     carry = args.carry and args.carry.resolve()
     told = can_be_told(system_loader())
