@@ -1,5 +1,6 @@
 //! Memory that a program and kernels, or two programs, share: on the simulated driver.
 
+use busbar_channel::Channel;
 use busbar_e2e::program::{finished, native, printed, remote};
 use busbar_e2e::server::Server;
 use std::path::{Path, PathBuf};
@@ -85,8 +86,14 @@ fn a_session_has_as_many_connections_as_it_is_told_to() {
         assert!(out.status.success());
         let err = String::from_utf8_lossy(&out.stderr);
         let opened = err.matches("long copies use one more connection").count();
-        // The last but one is the most.
-        assert_eq!(opened, many.min(3), "{err}");
+        // Three are the most, and come by themselves where there are cores for them.
+        let least = many.min(3);
+        let most = if many > 0 {
+            Channel::most_sides().max(least)
+        } else {
+            0
+        };
+        assert!((least..=most).contains(&opened), "{many}: {err}");
         assert!(!err.contains("no more connections"), "{err}");
     }
 }

@@ -109,7 +109,7 @@ fn an_event_is_waited_for_and_not_what_was_queued_behind_it() {
 #[test]
 fn programs_that_ask_for_a_share_have_a_device_in_turns() {
     let program = compile("opencl_ahead");
-    let steps = "3000";
+    let steps = "8000";
     let wanted = text(&run(native(&program).arg(steps)));
     let server = Server::start();
     let begin = || {
