@@ -67,6 +67,7 @@ pub(crate) struct Inner {
     pub(crate) signals: Signals,
     pub(crate) watch: Watch,
     pub(crate) closed: Mutex<Option<Closed>>,
+    /// With the most side connections that are to be asked for.
     pub(crate) on_fast: OnceLock<(usize, OnFast)>,
     /// See [`Channel::ask_if_owed`].
     pub(crate) owed: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,

@@ -33,7 +33,7 @@ pub use lanes::soon;
 pub use recv::{PEEK, Sink};
 pub use send::Mark;
 pub use watch::{Patience, core_for_a_moment, is_crowded, know_sessions, look, look_for_a_moment};
-pub use watch::{nap, patience, spare_core};
+pub use watch::{most_sides, nap, patience, spare_core};
 
 use busbar_transport::lock::lock;
 use busbar_transport::{Connection, Kept, Path};
@@ -235,12 +235,6 @@ impl Channel {
     /// How many side connections the present connection has, if it may have another one now.
     pub fn side_count(&self) -> Option<usize> {
         lock(&self.inner.outgoing).session.sides()
-    }
-
-    /// How many side connections suit this machine: a connection keeps a thread at each end busy.
-    pub fn most_sides() -> usize {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        (cores / 4).clamp(2, 1 + usize::from(frame::SIDES)) - 1
     }
 }
 

@@ -183,7 +183,7 @@ pub(crate) struct Reader {
     /// When the present run of long frames began, and how many bytes they were.
     long_since: Instant,
     long: usize,
-    /// How often the network has been found to be fast.
+    /// How many side connections were asked for because the network is fast.
     told: usize,
 }
 

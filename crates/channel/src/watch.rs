@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicU32;
 
 use crate::switches::Switch;
 use busbar_transport::Alarm;
+use busbar_wire::frame::SIDES;
 
 /// Cores from which on threads may look for work for long.
 const MANY_CORES: usize = 8;
@@ -58,7 +59,7 @@ pub fn patience() -> Patience {
     static PATIENCE: OnceLock<[Patience; 2]> = OnceLock::new();
     let both = PATIENCE.get_or_init(|| {
         let off = !Switch::Poll.on();
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = Cores::get().ours;
         [false, true].map(|crowded| {
             let (after, waiting) = match cores {
                 _ if off => (0, 0),
@@ -75,10 +76,17 @@ pub fn patience() -> Patience {
     both[usize::from(is_crowded())]
 }
 
+/// How many side connections suit this machine: a connection keeps a thread at each end busy.
+pub fn most_sides() -> usize {
+    (Cores::get().ours / 4).clamp(2, 1 + usize::from(SIDES)) - 1
+}
+
 /// What is known of the machine's cores.
 struct Cores {
     epoch: Instant,
     all: u32,
+    /// Those that this process may use.
+    ours: usize,
     /// The time of the last look in milliseconds, and in the lowest 16 bits how many threads ran.
     seen: AtomicU64,
     /// When somebody last began to wait, or had what it waited for, or a long frame went by, in
@@ -97,6 +105,7 @@ impl Cores {
             epoch: Instant::now(),
             // SAFETY: no preconditions.
             all: unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) } as u32,
+            ours: std::thread::available_parallelism().map_or(1, usize::from),
             seen: AtomicU64::new(0),
             hurried: AtomicU64::new(0),
         })

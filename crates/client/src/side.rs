@@ -2,7 +2,7 @@
 
 use crate::hello;
 use crate::prelude::*;
-use busbar_channel::Channel;
+use busbar_channel::{Channel, most_sides};
 use busbar_control::hello::{Hello, Intent, SIDE_CONNECTION, SIDE_CONNECTIONS, Welcome};
 use busbar_transport::Dialer;
 use busbar_wire::frame::SIDES;
@@ -45,11 +45,11 @@ impl Opener {
         if at_once > 0 {
             self.open(channel);
         }
-        let (me, others) = (self.clone(), channel.clone());
         if at_once > 1 {
-            start(move || me.open_until(&others, at_once));
+            let (me, channel) = (self.clone(), channel.clone());
+            start(move || me.open_until(&channel, at_once));
         }
-        let most = Channel::most_sides().min(self.most);
+        let most = most_sides().min(self.most);
         channel.on_fast(most, move |channel| {
             // On the receiving thread, which must not wait for a server.
             let (me, channel) = (self.clone(), channel.clone());

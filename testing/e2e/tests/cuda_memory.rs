@@ -1,6 +1,6 @@
 //! Memory that a program and kernels, or two programs, share: on the simulated driver.
 
-use busbar_channel::Channel;
+use busbar_channel::most_sides;
 use busbar_e2e::program::{finished, native, printed, remote};
 use busbar_e2e::server::Server;
 use std::path::{Path, PathBuf};
@@ -88,11 +88,7 @@ fn a_session_has_as_many_connections_as_it_is_told_to() {
         let opened = err.matches("long copies use one more connection").count();
         // Three are the most, and come by themselves where there are cores for them.
         let least = many.min(3);
-        let most = if many > 0 {
-            Channel::most_sides().max(least)
-        } else {
-            0
-        };
+        let most = if many > 0 { most_sides().max(least) } else { 0 };
         assert!((least..=most).contains(&opened), "{many}: {err}");
         assert!(!err.contains("no more connections"), "{err}");
     }

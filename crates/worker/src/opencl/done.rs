@@ -127,7 +127,7 @@ pub struct Ends {
     /// Events to release, but not from within a driver's callback: the driver may still be at work
     /// on the event and on its queue then.
     dead: Mutex<Vec<Event>>,
-    /// Whether a device is used of which that is not waited for.
+    /// Whether the session has a queue on a GPU, so that its events are asked.
     looks: AtomicBool,
     turn: Turn,
     /// Tokens that are free.

@@ -4,7 +4,7 @@ use super::done::{Completer, Events, Then};
 use super::objects::Objects;
 use super::prelude::*;
 use super::session::OpenCl;
-use crate::turn::Mark;
+use crate::turn::{Mark, Turn, Unmarked};
 
 impl OpenCl {
     /// Waits until a command may be enqueued, or the session is over.
@@ -17,13 +17,11 @@ impl OpenCl {
         let kind = self.work.unwrap_or(self.record.op.into());
         let over = || self.outbox.closed();
         let (cl, objects, completer) = (self.cl, &self.objects, &self.completer);
-        let unmarked = &mut self.unmarked;
-        self.turn.pass((device, kind), over, || {
-            unmarked.mark(&self.turn, |queues, mark| {
-                put(cl, objects, completer, queues, mark);
-            });
+        let (turn, unmarked) = (&self.turn, &mut self.unmarked);
+        turn.pass((device, kind), over, || {
+            mark(turn, unmarked, (cl, objects, completer));
         });
-        self.unmarked.add(device, queue);
+        unmarked.add(device, queue);
         Ok(())
     }
 
@@ -37,10 +35,8 @@ impl OpenCl {
 
     /// As [`OpenCl::mark_if_due`], whether it is or not.
     pub fn mark(&mut self) {
-        let (cl, objects, completer) = (self.cl, &self.objects, &self.completer);
-        self.unmarked.mark(&self.turn, |queues, mark| {
-            put(cl, objects, completer, queues, mark);
-        });
+        let of = (self.cl, &self.objects, &self.completer);
+        mark(&self.turn, &mut self.unmarked, of);
     }
 
     /// Marks what was enqueued while nobody asked.
@@ -51,15 +47,23 @@ impl OpenCl {
         for place in places {
             let here = self.objects.queues().filter(|(_, q)| q.place == place);
             let here = here.map(|(id, _)| id).collect();
-            let (objects, completer) = (&self.objects, &self.completer);
-            put(self.cl, objects, completer, here, self.turn.found(place));
+            let of = (self.cl, &self.objects, &self.completer);
+            put(of, here, self.turn.found(place));
         }
     }
 }
 
+/// What it takes to put marks into queues.
+type Of<'a> = (&'a Cl, &'a Objects, &'a Completer);
+
+/// Marks what was enqueued.
+fn mark(turn: &Turn, unmarked: &mut Unmarked<u32>, of: Of<'_>) {
+    unmarked.mark(turn, |queues, mark| put(of, queues, mark));
+}
+
 /// Has a mark live until all of these queues have come so far. A queue that takes no marker takes
 /// nothing else either.
-fn put(cl: &Cl, objects: &Objects, completer: &Completer, queues: Vec<u32>, mark: Option<Mark>) {
+fn put((cl, objects, completer): Of<'_>, queues: Vec<u32>, mark: Option<Mark>) {
     let Some(mark) = mark.map(Arc::new) else {
         return;
     };
