@@ -14,11 +14,13 @@ import subprocess
 import threading
 import time
 
-from busbar_bench.stats import median
+from busbar_bench.stats import median, quantile
 
 # Between two looks at the server, in seconds; and at the clock, in milliseconds.
 EVERY = 0.2
 CLOCK_MS = 50
+# What a thread sleeps that finds out how late this machine wakes one.
+NAP = 0.002
 
 
 def watch_command(prefix, server):
@@ -165,6 +167,35 @@ class Cores:
         return sum(t - before.get(of, 0) for of, t in after.items()) / (last - first)
 
 
+class Wakes:
+    """How late a thread wakes that has slept, looked at while this is entered: on a machine whose
+    cores others use, too, it is late now and then by many milliseconds, and so is all else."""
+
+    def __init__(self):
+        self.samples, self.over = [], False
+        self.thread = threading.Thread(target=self._sleep, daemon=True)
+
+    def _sleep(self):
+        while not self.over:
+            before = time.monotonic()
+            time.sleep(NAP)
+            after = time.monotonic()
+            self.samples.append((after, after - before - NAP))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over = True
+        self.thread.join()
+
+    def late(self, begin, end):
+        """Seconds, between two moments: half of the time, one time in a hundred, at most."""
+        seen = [late for at, late in self.samples if begin < at <= end]
+        return [quantile(seen, q) for q in (0.5, 0.99, 1)] if seen else None
+
+
 class Watch:
     """Looks at a server's sessions, at a device's clock and at cores while it is entered."""
 
@@ -175,11 +206,11 @@ class Watch:
         there = shutil.which("nvidia-smi")
         self.sessions = Lines(asks) if asks else None
         self.clock = Lines([*clock, "-lms", str(CLOCK_MS)]) if there else None
-        self.cores = Cores()
+        self.cores, self.wakes = Cores(), Wakes()
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
-            for each in (self.sessions, self.clock, self.cores):
+            for each in (self.sessions, self.clock, self.cores, self.wakes):
                 if each:
                     stack.enter_context(each)
             self.stack = stack.pop_all()

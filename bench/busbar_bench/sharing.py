@@ -54,6 +54,7 @@ ALIKE = 1.05
 # What is told of the times of steps, and of a paced program's waits.
 STEPS = (0.1, 0.25, 0.5, 0.75, 0.9)
 WAITS = (0.5, 0.9, 0.99, 1)
+LATE = ("p50", "p99", "p100")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -487,6 +488,7 @@ def run_scene(scene, alone, seconds, args):
             for log in logs
         ],
         "device": watch.device(begin, end),
+        "late": watch.wakes.late(begin, end),
     }
 
 
@@ -668,6 +670,9 @@ def means(each):
         yield "ms a step", [number(p * 1e3) if p else "-" for p in each["pace"]]
     if each.get("cores") is not None:
         yield "cores that server and workers took", [number(each["cores"])]
+    if each.get("late"):
+        late = (number(seconds * 1e3) for seconds in each["late"])
+        yield "ms that a sleeper woke late", [f"{q} {t}" for q, t in zip(LATE, late)]
     for waits in filter(None, each.get("waits", [])):
         yield "ms to wait", [f"{name} {number(t * 1e3)}" for name, t in waits.items()]
 

@@ -1,6 +1,7 @@
 """Programs that share a device: what is made of the times at which their steps were done."""
 
 import os
+import time
 
 import pytest
 
@@ -114,6 +115,17 @@ def test_cores_are_those_of_all_that_serves(tmp_path):
     cores.samples = [(0, {}), (1, before), (2, before), (3, {"10": 3.0, "11": 4.0, "14": 2.0})]
     assert cores.taken(0.5, 3.5) == pytest.approx(1.5)
     assert cores.taken(2.5, 3.5) is None
+
+
+def test_how_late_a_machine_wakes_a_sleeper_is_told():
+    with account.Wakes() as wakes:
+        begin = time.monotonic()
+        while len(wakes.samples) < 3:
+            time.sleep(account.NAP)
+    assert wakes.late(begin, time.monotonic()) is not None
+    wakes.samples = [(at, at / 1000) for at in range(101)]
+    assert wakes.late(0, 100) == pytest.approx([0.0505, 0.09901, 0.1], rel=0.01)
+    assert wakes.late(200, 300) is None
 
 
 def test_a_neighbour_that_comes_back_is_looked_at_from_then_on():

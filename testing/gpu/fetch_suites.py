@@ -58,6 +58,13 @@ SOURCES = {
         "jax",
         ["tests/*_test.py", "tests/filecheck", "tests/config", "tests/testdata"],
     ),
+    "pycuda": ("https://github.com/inducer/pycuda", "v2026.1", "pycuda", ["test/test_*.py"]),
+    "nvmath": (
+        "https://github.com/NVIDIA/nvmath-python",
+        "v0.9.0",
+        "nvmath",
+        ["tests/conftest.py", "tests/nvmath_tests"],
+    ),
     "library-samples": (
         "https://github.com/NVIDIA/CUDALibrarySamples",
         "main",

@@ -34,7 +34,12 @@ import opencl_programs as e2e  # noqa: E402
 import side_by_side as sides  # noqa: E402
 
 INSTALLED = ("clinfo", "clpeak")
-C_PROGRAMS = {"opencl_nbody": "n-body in C", "opencl_features": "every call family"}
+C_PROGRAMS = {
+    "opencl_nbody": "n-body in C",
+    "opencl_features": "every call family",
+    "opencl_corners": "calls at the edge",
+}
+WATER = pathlib.Path(__file__).resolve().parent / "users/openmm_water.py"
 
 
 def compile_into(folder):
@@ -126,6 +131,8 @@ def programs(python, folder):
         lines=e2e.clinfo_lines, show=lambda x: f"{len(x)} facts")
     add(gone["clpeak"], "clpeak", [paths["clpeak"], "--kernel-latency", "--transfer-bandwidth"],
         limit=240, lines=e2e.clpeak_lines)
+    add(not has(python, "openmm") and "Python has no openmm", "OpenMM: a box of water",
+        [python, WATER, 300, "OpenCL"], limit=120)
     add(not has(python, "tinygrad") and "not installed", "tinygrad ResNet",
         [python, script / "tinygrad_resnet.py", 10], limit=240,
         env={"DEV": "CL", "TRAINING": "1"}, show=sides.losses)

@@ -173,6 +173,21 @@ def suites(folder, scale):
             skip=r"(?i:multiprocess|pgle|profiler|tpu|mosaic|back_compat)",
         )
     )
+    pycuda = folder / "pycuda/test"
+    files = sorted(p.name for p in pycuda.glob("test_*.py"))
+    found.append(Suite("pycuda", files, pycuda, ["--noconftest"], cap=cap(100)))
+    nvmath = folder / "nvmath/tests"
+    files = sorted(str(p.relative_to(nvmath)) for p in nvmath.glob("nvmath_tests/**/test_*.py"))
+    found.append(
+        Suite(
+            "nvmath",
+            # One process is no job over several; what is timed is not compared.
+            [f for f in files if not re.search(r"/distributed/|_perf", f)],
+            nvmath,
+            cap=cap(25),
+            chunk=2,
+        )
+    )
     extra = folder / "extra"
     found.append(
         Suite("extra", sorted(p.name for p in extra.glob("test_*.py")), extra, cap=cap(200))

@@ -18,6 +18,15 @@ pub fn root() -> PathBuf {
 
 /// Compiles a C program of `programs/` against the system's OpenCL loader.
 pub fn compile(name: &str) -> PathBuf {
+    compile_with(name, &[])
+}
+
+/// The same of a shared library, which needs the loader.
+pub fn compile_library(name: &str) -> PathBuf {
+    compile_with(name, &["-shared", "-fPIC", "-Wl,--no-as-needed"])
+}
+
+fn compile_with(name: &str, flags: &[&str]) -> PathBuf {
     // Tests run side by side: while one starts the program another must not write it.
     static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -29,7 +38,9 @@ pub fn compile(name: &str) -> PathBuf {
         .join("testing/e2e/programs")
         .join(format!("{name}.c"));
     let done = Command::new("cc")
-        .args(["-O1", "-Wno-deprecated-declarations", "-o"])
+        .args(["-O1", "-Wno-deprecated-declarations"])
+        .args(flags)
+        .arg("-o")
         .arg(&out)
         .arg(source)
         .args(["-lOpenCL", "-lpthread"])

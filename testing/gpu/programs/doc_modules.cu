@@ -1,5 +1,7 @@
 // What CUDA's documentation says of modules, libraries, functions, links and occupancy. See doc.h.
 #include "doc.h"
+#include <fstream>
+#include <iterator>
 
 static const char *PTX = R"(.version 7.0
 .target sm_70
@@ -357,6 +359,44 @@ DOC("pieces are linked to an image, which calls from one into the other") {
     OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, list, nullptr));
     HOLDS(value(d.p) == 42);
     OK(cuModuleUnload(m));
+}
+DOC("pieces come from files: text that ends where its file does, and a library") {
+    char folder[] = "/tmp/pieces.XXXXXX";
+    HOLDS(mkdtemp(folder) != nullptr);
+    CUlinkState s;
+    OK(cuLinkCreate(0, nullptr, nullptr, &s));
+    for (const char *text : {PTX_OPEN, PTX_OUTSIDE}) {
+        std::string file = std::string(folder) + "/a.ptx";
+        FILE *f = fopen(file.c_str(), "w");
+        fputs(text, f);
+        fclose(f);
+        OK(cuLinkAddFile(s, CU_JIT_INPUT_PTX, file.c_str(), 0, nullptr, nullptr));
+        unlink(file.c_str());
+    }
+    rmdir(folder);
+    // The library that comes with the compiler, where it is.
+    char library[4096] = "";
+    FILE *ls = popen("d=$(dirname \"$(readlink -f \"$(command -v nvcc)\")\")/.. n=libcudadevrt.a; "
+                     "ls $d/lib64/$n $d/lib/$n /usr/local/cuda/lib64/$n 2>/dev/null", "r");
+    if (fgets(library, sizeof library, ls)) {
+        library[strcspn(library, "\n")] = 0;
+        OK(cuLinkAddFile(s, CU_JIT_INPUT_LIBRARY, library, 0, nullptr, nullptr));
+        std::ifstream in(library, std::ios::binary);
+        std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+        CUlinkState other;
+        OK(cuLinkCreate(0, nullptr, nullptr, &other));
+        OK(cuLinkAddData(other, CU_JIT_INPUT_LIBRARY, &bytes[0], bytes.size(), "devrt", 0, nullptr,
+                         nullptr));
+        OK(cuLinkDestroy(other));
+    }
+    while (fgets(library, sizeof library, ls)) {
+    }
+    pclose(ls);
+    void *image = nullptr;
+    size_t n = 0;
+    OK(cuLinkComplete(s, &image, &n));
+    HOLDS(image && n > 0);
+    OK(cuLinkDestroy(s));
 }
 DOC("a link with what is missing fails and says in its log what") {
     char log[4096] = "";

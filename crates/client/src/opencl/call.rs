@@ -253,6 +253,21 @@ impl Server {
         }
     }
 
+    /// Queues a message. In `doubt` whether the driver takes what it asks for, waits for its word:
+    /// drivers take more than the standard says that they must, and programs rely on it.
+    pub fn queue_or_ask<'a, R: Request<'a>>(&self, doubt: bool, msg: &R) -> Result<()> {
+        match doubt {
+            true => self.call(msg).map(drop),
+            false => self.queue(msg),
+        }
+    }
+
+    /// What became of an object that the worker was asked to make. Whoever has doubts whether the
+    /// driver makes it asks so.
+    pub fn check(&self, object: u32) -> Result<()> {
+        self.call(&wire::Check { object }).map(drop)
+    }
+
     /// Queues a message, and sends what is queued.
     pub fn queue_now<'a, R: Request<'a>>(&self, msg: &R) -> Result<()> {
         self.queue(msg)?;

@@ -18,12 +18,15 @@ const LEAST: usize = 64;
 pub struct Checked {
     /// Its bytes; those of text end in zeros.
     pub bytes: Vec<u8>,
+    /// How many the client sent.
+    pub len: usize,
     /// Whether it has code that the driver compiles when it is loaded.
     pub compiles: bool,
 }
 
 /// Checks an image.
 pub fn checked(mut bytes: Vec<u8>) -> Result<Checked> {
+    let len = bytes.len();
     let compiles = match number(&bytes, 0, 4).map(|n| n as u32) {
         Some(FATBIN) => fatbin(&bytes),
         Some(ELF) => elf(&bytes).map(|()| false),
@@ -37,7 +40,11 @@ pub fn checked(mut bytes: Vec<u8>) -> Result<Checked> {
         }
     };
     let compiles = compiles.ok_or(CUDA_ERROR_INVALID_IMAGE)?;
-    Ok(Checked { bytes, compiles })
+    Ok(Checked {
+        bytes,
+        len,
+        compiles,
+    })
 }
 
 /// The little-endian number of `n` bytes at `at`.
@@ -104,6 +111,15 @@ fn elf(bytes: &[u8]) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_long_a_piece_is_is_known_whatever_is_put_behind_it() {
+        let image = checked(b"!<arch>\n".to_vec()).unwrap();
+        assert_eq!(&image.bytes[..image.len], b"!<arch>\n");
+        assert!(image.bytes.len() >= LEAST);
+        let image = checked(elf_image()).unwrap();
+        assert_eq!((image.len, image.bytes.len()), (200, 200));
+    }
 
     fn put(b: &mut [u8], at: usize, n: usize, v: u64) {
         b[at..at + n].copy_from_slice(&v.to_le_bytes()[..n]);

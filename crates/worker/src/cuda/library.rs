@@ -9,7 +9,7 @@ use crate::answer::text;
 use crate::objects::Creates;
 
 fn load(w: &mut Cuda, (m, hash): (&impl Creates<Kind>, &[u8; 32]), c: &mut Compile) -> Result {
-    let image = w.image(hash)?;
+    let image = w.image(hash)?.bytes;
     // It is on each device that it is used on.
     let charge = w.charge(Use::Module, None, image.len() as u64)?;
     let mut library: CUlibrary = std::ptr::null_mut();

@@ -36,11 +36,13 @@ pub fn link_add(w: &mut Cuda, m: msg::LinkAdd<'_>) -> Result<Always<Encoded>, Wi
     let name = CStr::from_bytes_with_nul(m.name).map_err(|_| WireError::BadText)?;
     let rc = attempt(|| {
         let state = state(w, m.link)?;
-        let piece = w.image(&m.hash)?;
+        let image = w.image(&m.hash)?;
+        // The driver does not survive zeros behind a library.
+        let piece = &image.bytes[..image.len];
         let mut options = Compile::without_logs(m.options)?;
         let (keys, values) = options.arrays();
-        // SAFETY: a live link; the piece is as long as said, and the options' arrays are of that
-        // length.
+        // SAFETY: a live link; the piece is as long as said, with an end behind it if it is text,
+        // and the options' arrays are of that length.
         check(unsafe {
             w.cuLinkAddData_v2(
                 state,

@@ -82,7 +82,7 @@ pub fn module_load(w: &mut Cuda, m: msg::ModuleLoad<'_>) -> Result<Always<Encode
     let mut c = Compile::new(m.options).unwrap_or_default();
     let (mut names, mut functions) = Default::default();
     let rc = attempt(|| {
-        let image = w.image(&m.hash)?;
+        let image = w.image(&m.hash)?.bytes;
         let charge = w.charge(Use::Module, w.current_device(), image.len() as u64)?;
         let mut module: CUmodule = std::ptr::null_mut();
         let (keys, values) = c.arrays();

@@ -309,13 +309,13 @@ impl Cuda {
     }
 
     /// An image that the client has named, as it may go to the driver.
-    pub fn image(&mut self, hash: &Hash) -> Result<Vec<u8>> {
+    pub fn image(&mut self, hash: &Hash) -> Result<Checked> {
         let bytes = self.content.get(hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
-        let Checked { bytes, compiles } = checked(bytes)?;
-        if compiles {
+        let image = checked(bytes)?;
+        if image.compiles {
             self.compiled.begins(&self.content, self.driver);
         }
-        Ok(bytes)
+        Ok(image)
     }
 
     /// What a call makes is there: the spec says what it is, and whose child.

@@ -83,7 +83,7 @@ pub unsafe fn fill(options: &Options, info: &[u8], error: &[u8], wall_ms: f32) {
     }
 }
 
-/// Reads a file of device code, with a NUL behind it in case it is text.
+/// Reads a file that the program names.
 ///
 /// # Safety
 /// `path` is null or a C string.
@@ -91,7 +91,16 @@ pub unsafe fn read_file(path: *const c_char) -> Result<Vec<u8>> {
     refuse_if(path.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: passed on to the caller.
     let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
-    let mut bytes = std::fs::read(path).map_err(|_| CUDA_ERROR_FILE_NOT_FOUND)?;
+    std::fs::read(path).map_err(|_| CUDA_ERROR_FILE_NOT_FOUND)
+}
+
+/// As [`read_file`], of code whose length nobody is told: there is a NUL behind it.
+///
+/// # Safety
+/// As for [`read_file`].
+pub unsafe fn read_code(path: *const c_char) -> Result<Vec<u8>> {
+    // SAFETY: passed on to the caller.
+    let mut bytes = unsafe { read_file(path)? };
     if bytes.len() < 64 {
         bytes.resize(64, 0);
     }

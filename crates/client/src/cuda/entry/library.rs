@@ -7,7 +7,7 @@ use crate::cuda::state::loaded::Options;
 pub unsafe fn library_file(cx: Cx, path: *const c_char, options: &Options) -> Result<u32> {
     // SAFETY: the program's text; the file's bytes, with a NUL behind them.
     unsafe {
-        let bytes = load::read_file(path)?;
+        let bytes = load::read_code(path)?;
         load::library(cx, bytes.as_ptr().cast(), options)
     }
 }

@@ -67,6 +67,16 @@ unsafe fn add(
 }
 
 const PTX: u32 = 1;
+const FATBINARY: u32 = 2;
+
+/// A piece as it goes to the linker. Text has an end; all else is as long as it is: the driver takes
+/// zeros behind a library for a damaged member of it, and does not survive that.
+fn ended(kind: u32, mut bytes: Vec<u8>) -> Arc<[u8]> {
+    if kind == PTX && bytes.last() != Some(&0) {
+        bytes.push(0);
+    }
+    bytes.into()
+}
 
 pub unsafe fn link_data(
     cx: Cx,
@@ -78,12 +88,9 @@ pub unsafe fn link_data(
 ) -> Result<()> {
     refuse_if(data.is_null() || size == 0, CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program says that `size` bytes lie there.
-    let mut bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }.to_vec();
-    if kind == PTX && bytes.last() != Some(&0) {
-        bytes.push(0);
-    }
+    let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }.to_vec();
     // SAFETY: the program's text.
-    unsafe { add(cx, (link, kind), bytes.into(), name, &options) }
+    unsafe { add(cx, (link, kind), ended(kind, bytes), name, &options) }
 }
 
 pub unsafe fn link_file(
@@ -93,17 +100,18 @@ pub unsafe fn link_file(
     path: *const c_char,
     options: Options,
 ) -> Result<()> {
-    // SAFETY: the program's text.
-    let bytes = unsafe { load::read_file(path)? };
-    const FATBINARY: u32 = 2;
     let bytes = if kind == FATBINARY {
-        // SAFETY: the file's bytes.
-        let image = unsafe { image::take(bytes.as_ptr().cast(), load::arch(cx)) };
+        // SAFETY: the program's text; the file's bytes, with a NUL behind them.
+        let image = unsafe {
+            let bytes = load::read_code(path)?;
+            image::take(bytes.as_ptr().cast(), load::arch(cx))
+        };
         image.ok_or(CUDA_ERROR_INVALID_IMAGE)?.bytes
     } else {
-        bytes.into()
+        // SAFETY: the program's text.
+        ended(kind, unsafe { load::read_file(path)? })
     };
-    // SAFETY: as above; `read_file` has refused a null pointer.
+    // SAFETY: as above; to read the file has refused a null pointer.
     unsafe { add(cx, (link, kind), bytes, path, &options) }
 }
 
@@ -130,4 +138,17 @@ pub fn cuLinkDestroy(cx: Cx, id: u32) -> Result<()> {
     cx.send(&msg::LinkDestroy { link: id })?;
     cx.destroy(Kind::Link, id);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_has_an_end_and_a_library_is_as_long_as_its_file() {
+        const LIBRARY: u32 = 4;
+        assert_eq!(&*ended(PTX, b".version 7.0".to_vec()), b".version 7.0\0");
+        assert_eq!(&*ended(PTX, b".version 7.0\0".to_vec()), b".version 7.0\0");
+        assert_eq!(&*ended(LIBRARY, b"!<arch>\n".to_vec()), b"!<arch>\n");
+    }
 }

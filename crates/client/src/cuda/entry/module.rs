@@ -9,7 +9,7 @@ use crate::cuda::state::loaded::Options;
 pub unsafe fn cuModuleLoad(cx: Cx, path: *const c_char) -> Result<u32> {
     // SAFETY: the program's text; the file's bytes, with a NUL behind them.
     unsafe {
-        let bytes = load::read_file(path)?;
+        let bytes = load::read_code(path)?;
         load::module(cx, bytes.as_ptr().cast(), &Options::default())
     }
 }

@@ -26,10 +26,11 @@ fn launch(
     events: Events<'_>,
 ) -> Result<()> {
     let d = &q.device;
-    s.check(&k.info, d.id, &d.table, d.version())?;
+    let group = s.check(&k.info, d.id, &d.table, d.version())?;
+    let asked = group.filter(|g| !lock(&k.taken).contains(g));
     let (out, (event, waits)) = begin(q, command, events)?;
     lock(&k.args).ship_all(|packed| {
-        q.server.queue(&wire::LaunchKernel {
+        let launch = wire::LaunchKernel {
             queue: q.id,
             kernel: k.id,
             event,
@@ -39,8 +40,12 @@ fn launch(
             local: s.local.unwrap_or([1; 3]),
             args: packed,
             waits,
-        })
+        };
+        q.server.queue_or_ask(asked.is_some(), &launch)
     })?;
+    if let Some(group) = asked {
+        lock(&k.taken).insert(group);
+    }
     out.give();
     Ok(())
 }

@@ -6,11 +6,6 @@ use crate::opencl::state::memory::{ACCESS, check_flags, part_flags, sent_flags};
 /// From this size on, whether there is memory for a buffer is asked at once.
 const ASK_FROM: usize = 4 << 20;
 
-/// Asks whether an object came to be.
-fn check(server: &Server, object: u32) -> Result<()> {
-    server.call(&wire::Check { object }).map(drop)
-}
-
 /// `clCreateBuffer`.
 pub unsafe fn clCreateBuffer(
     c: &Object<Context>,
@@ -66,7 +61,7 @@ pub unsafe fn clCreateBufferWithProperties(
     body.svm = in_svm;
     let memory = Object::new(c.server, id, body);
     if size >= ASK_FROM || c.server.session.welcome.memory > 0 {
-        check(c.server, id)?;
+        c.server.check(id)?;
     }
     Ok(memory.give())
 }
@@ -90,9 +85,7 @@ pub unsafe fn clCreateSubBuffer(
     let devices = p.context.devices.iter();
     let bits = devices.map(|d| d.table.number(CL_DEVICE_MEM_BASE_ADDR_ALIGN));
     let align = bits.min().unwrap_or(8) / 8;
-    if !(origin as u64).is_multiple_of(align.max(1)) {
-        return Err(CL_MISALIGNED_SUB_BUFFER_OFFSET);
-    }
+    let astray = !(origin as u64).is_multiple_of(align.max(1));
     let id = p.server.id();
     p.server.queue(&wire::CreateSubBuffer {
         buffer: id,
@@ -106,7 +99,11 @@ pub unsafe fn clCreateSubBuffer(
     body.host = if p.host == 0 { 0 } else { p.host + origin };
     body.svm = p.svm;
     body.parent = Some((p.keep(), origin));
-    Ok(Object::new(p.server, id, body).give())
+    let part = Object::new(p.server, id, body);
+    if astray {
+        p.server.check(id)?;
+    }
+    Ok(part.give())
 }
 
 /// `clSetMemObjectDestructorCallback`.

@@ -3,16 +3,18 @@
 use super::prelude::*;
 use crate::opencl::engine::command::{self, marker, unwatched};
 
-/// Properties and size of a queue in a list, checked against the device.
-fn check(d: &Device, list: &[u64]) -> Result<(u64, u32)> {
-    let (mut properties, mut size) = (0, 0);
-    for pair in list.chunks_exact(2) {
+/// Properties and size of a queue in a list, checked against the device; and whether that is for the
+/// driver to judge: there is a property that nobody knows here, or one of them twice.
+fn check(d: &Device, list: &[u64]) -> Result<((u64, u32), bool)> {
+    let (mut properties, mut size, mut doubt) = (0, 0, false);
+    for (i, pair) in list.chunks_exact(2).enumerate() {
+        doubt |= list.chunks_exact(2).take(i).any(|p| p[0] == pair[0]);
         match pair[0] as u32 {
             CL_QUEUE_PROPERTIES => properties = pair[1],
             CL_QUEUE_SIZE => size = pair[1] as u32,
             // Hints of extensions: priorities and throttling.
             0x1096 | 0x1097 => {}
-            _ => return Err(CL_INVALID_VALUE),
+            _ => doubt = true,
         }
     }
     let known = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE
@@ -33,14 +35,14 @@ fn check(d: &Device, list: &[u64]) -> Result<(u64, u32)> {
     };
     let asked = properties & (CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE);
     match asked & !able {
-        0 => Ok((properties, size)),
+        0 => Ok(((properties, size), doubt)),
         _ => Err(CL_INVALID_QUEUE_PROPERTIES),
     }
 }
 
 fn create(c: &Object<Context>, d: &Object<Device>, list: Vec<u64>) -> Result<Handle> {
     let d = c.device(d)?;
-    let checked = check(d, &list)?;
+    let (checked, doubt) = check(d, &list)?;
     let id = c.server.id();
     c.server.queue(&wire::CreateQueue {
         queue: id,
@@ -55,6 +57,9 @@ fn create(c: &Object<Context>, d: &Object<Device>, list: Vec<u64>) -> Result<Han
     lock(&c.server.hub.listeners).add_queue(c.id, id);
     let queue = Queue::new(c.keep(), d.clone(), checked, list);
     let queue = Object::new(c.server, id, queue);
+    if doubt {
+        c.server.check(id)?;
+    }
     if let Some(first) = queue.joins()
         && first.order.is_early()
         && first.order.quiet()

@@ -9,13 +9,10 @@ fn create(
 ) -> Result<Handle> {
     refuse_if(!c.has(CL_DEVICE_IMAGE_SUPPORT), CL_INVALID_OPERATION)?;
     let repeats = matches!(addressing, CL_ADDRESS_REPEAT | CL_ADDRESS_MIRRORED_REPEAT);
-    if normalized > 1
+    let doubt = normalized > 1
         || !(CL_ADDRESS_NONE..=CL_ADDRESS_MIRRORED_REPEAT).contains(&addressing)
         || !(CL_FILTER_NEAREST..=CL_FILTER_LINEAR).contains(&filter)
-        || repeats && normalized == 0
-    {
-        return Err(CL_INVALID_VALUE);
-    }
+        || repeats && normalized == 0;
     let id = c.server.id();
     c.server.queue(&wire::CreateSampler {
         sampler: id,
@@ -32,7 +29,11 @@ fn create(
         filter,
         properties,
     };
-    Ok(Object::new(c.server, id, sampler).give())
+    let sampler = Object::new(c.server, id, sampler);
+    if doubt {
+        c.server.check(id)?;
+    }
+    Ok(sampler.give())
 }
 
 /// `clCreateSampler`.

@@ -1,6 +1,7 @@
 //! Reads, writes, copies and fills of buffers.
 
 use super::prelude::*;
+use crate::opencl::engine::command::nothing;
 use crate::opencl::engine::{shared, transfer};
 use crate::opencl::state::memory::check_pattern;
 
@@ -14,8 +15,13 @@ fn check(
 ) -> Result<()> {
     m.check_buffer(&q.context)?;
     m.check_range(offset, size)?;
-    refuse_if(here.is_null() || size == 0, CL_INVALID_VALUE)?;
+    refuse_if(here.is_null() || !may_be(q, size), CL_INVALID_VALUE)?;
     m.host_may(write)
+}
+
+/// Whether so many bytes are read or written: since 3.0 also none.
+fn may_be(q: &Queue, size: usize) -> bool {
+    size > 0 || q.device.version() >= (3, 0)
 }
 
 /// `clEnqueueReadBuffer`.
@@ -30,6 +36,9 @@ pub unsafe fn clEnqueueReadBuffer(
 ) -> Result<()> {
     check(q, m, (offset, size), to, false)?;
     let (out, links) = begin(q, CL_COMMAND_READ_BUFFER, events)?;
+    if size == 0 {
+        return nothing(q, blocking, links, out);
+    }
     let range = (offset, size);
     // SAFETY: the program's memory, which it leaves alone until the command has run.
     unsafe { shared::get(q, m, blocking, range, to.cast(), links, out, || ()) }
@@ -47,6 +56,9 @@ pub unsafe fn clEnqueueWriteBuffer(
 ) -> Result<()> {
     check(q, m, (offset, size), from, true)?;
     let (out, links) = begin(q, CL_COMMAND_WRITE_BUFFER, events)?;
+    if size == 0 {
+        return nothing(q, blocking, links, out);
+    }
     let free = links.1.is_empty();
     // SAFETY: the program's memory, which it leaves as it is until the command has run.
     unsafe {
@@ -70,16 +82,22 @@ pub fn clEnqueueCopyBuffer(
     to.check_buffer(&q.context)?;
     from.check_range(from_offset, size)?;
     to.check_range(to_offset, size)?;
-    refuse_if(size == 0, CL_INVALID_VALUE)?;
     let ((a, at), (b, end)) = (from.root(from_offset), to.root(to_offset));
     refuse_if(a.is(b) && at.abs_diff(end) < size, CL_MEM_COPY_OVERLAP)?;
-    command!(q, events, CL_COMMAND_COPY_BUFFER => CopyBuffer {
+    let (out, (event, waits)) = begin(q, CL_COMMAND_COPY_BUFFER, events)?;
+    let copy = wire::CopyBuffer {
+        queue: q.id,
+        event,
+        waits,
         from: from.id,
         to: to.id,
         from_offset: from_offset as u64,
         to_offset: to_offset as u64,
         size: size as u64,
-    })
+    };
+    q.server.queue_or_ask(size == 0, &copy)?;
+    out.give();
+    Ok(())
 }
 
 /// `clEnqueueFillBuffer`.
@@ -95,15 +113,24 @@ pub unsafe fn clEnqueueFillBuffer(
     m.check_buffer(&q.context)?;
     m.check_range(offset, size)?;
     refuse_if(pattern.is_null(), CL_INVALID_VALUE)?;
-    check_pattern(pattern_size, offset, size)?;
+    // Drivers divide by it.
+    refuse_if(pattern_size == 0, CL_INVALID_VALUE)?;
+    let doubt = check_pattern(pattern_size, offset, size).is_err();
     // SAFETY: the program's bytes.
     let pattern = unsafe { std::slice::from_raw_parts(pattern.cast(), pattern_size) };
-    command!(q, events, CL_COMMAND_FILL_BUFFER => FillBuffer {
+    let (out, (event, waits)) = begin(q, CL_COMMAND_FILL_BUFFER, events)?;
+    let fill = wire::FillBuffer {
+        queue: q.id,
+        event,
+        waits,
         buffer: m.id,
         pattern,
         offset: offset as u64,
         size: size as u64,
-    })
+    };
+    q.server.queue_or_ask(doubt, &fill)?;
+    out.give();
+    Ok(())
 }
 
 /// `clEnqueueMigrateMemObjects`.

@@ -12,6 +12,7 @@ use super::maps::Maps;
 use super::object::{Body, Object, Owner, Ref};
 use super::order::Order;
 use super::prelude::*;
+use super::space::Group;
 use super::values::{Asked, Table};
 use super::{Job, User, memory};
 
@@ -489,6 +490,8 @@ pub struct Kernel<S: Owner> {
     pub info: Arc<KernelInfo>,
     /// Its arguments.
     pub args: Mutex<Args>,
+    /// Groups that the driver took although it does not say so.
+    pub taken: Mutex<HashSet<Group>>,
 }
 
 impl<S: Owner> Body for Kernel<S> {
@@ -510,6 +513,7 @@ impl<S: Owner> Kernel<S> {
             program,
             info,
             args: Mutex::new(args),
+            taken: Mutex::default(),
         }
     }
 }
