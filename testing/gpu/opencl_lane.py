@@ -95,12 +95,29 @@ def has(python, module):
 
 
 def as_the_standard(out):
-    """The lines of a C program, but for those where NVIDIA's driver strays from the standard.
+    """The lines of a C program, but for those where NVIDIA's driver strays from the standard and
+    Busbar does not follow.
 
-    It lets a user event be set twice, and takes a wait for a failed one for a success. Busbar keeps
-    user events itself, and answers as the standard says.
+    It lets a user event be set twice or to a queue's state, and takes a wait for a failed one for a
+    success: Busbar keeps user events itself. It takes ranges beyond a buffer's end, maps and boxes
+    of nothing, boxes whose slices overlap, and a buffer that is larger than its memory; no local
+    memory for an argument that is some; and of an argument that the program says nothing of, Busbar
+    does not know that it is a buffer.
     """
-    strays = ("clSetUserEventStatus(gate, CL_COMPLETE)", "failed user event: wait")
+    strays = (
+        "clSetUserEventStatus(gate, CL_COMPLETE)",
+        "failed user event: wait",
+        "clSetUserEventStatus(user, 1)",
+        "clSetKernelArg(add, 0, 4, &one)",
+        "clSetKernelArg(groups, 1, 0, NULL)",
+        "MADE(clCreateBuffer(context, (1 << 3) | (1 << 5), 16",
+        "MADE(clCreateBuffer(context, (1 << 0), ~(size_t)0",
+        "MADE(clCreateSubBuffer(b, 0, CL_BUFFER_CREATE_TYPE_REGION, &(cl_buffer_region){0, 4096",
+        "map CL_MAP_READ 0 0",
+        "clEnqueueReadBufferRect(queue, b, CL_TRUE, at, at, box, 64,",
+        "clEnqueueReadBufferRect(queue, b, CL_TRUE, at, at, flat,",
+        "clEnqueueCopyBufferRect(queue, b, b, at, at, box",
+    )
     return [line for line in sides.uncommented(out) if not line.startswith(strays)]
 
 

@@ -69,8 +69,8 @@ unsafe fn add(
 const PTX: u32 = 1;
 const FATBINARY: u32 = 2;
 
-/// A piece as it goes to the linker. Text has an end; all else is as long as it is: the driver takes
-/// zeros behind a library for a damaged member of it, and does not survive that.
+/// A piece as it goes to the linker. Text has an end; all else is as long as it is: the driver does
+/// not survive zeros behind a library.
 fn ended(kind: u32, mut bytes: Vec<u8>) -> Arc<[u8]> {
     if kind == PTX && bytes.last() != Some(&0) {
         bytes.push(0);

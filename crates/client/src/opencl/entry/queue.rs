@@ -3,8 +3,8 @@
 use super::prelude::*;
 use crate::opencl::engine::command::{self, marker, unwatched};
 
-/// Properties and size of a queue in a list, checked against the device; and whether that is for the
-/// driver to judge: there is a property that nobody knows here, or one of them twice.
+/// Properties and size of a queue in a list, checked against the device; and whether the driver is
+/// to judge: there is a property that nobody knows here, or one of them twice.
 fn check(d: &Device, list: &[u64]) -> Result<((u64, u32), bool)> {
     let (mut properties, mut size, mut doubt) = (0, 0, false);
     for (i, pair) in list.chunks_exact(2).enumerate() {

@@ -17,14 +17,14 @@ pub struct Space {
     pub local: Option<[u64; 3]>,
 }
 
-/// A group as a program asks for it: the device, its sizes (zeros where the device is to choose), and
-/// whether some groups have less.
+/// A group as a program asks for it: the device, its sizes (zeros where the device is to choose),
+/// and whether some groups have less.
 pub type Group = (u32, [u64; 3], bool);
 
 impl Space {
-    /// Whether the kernel can be launched so on the device with this id, description and version. A
-    /// group that the standard refuses is for the driver to judge, which may take more than it says:
-    /// NVIDIA's says 256 of a kernel and takes 1024.
+    /// Checks a launch on the device with this id, description and version. A group that the
+    /// standard refuses is returned, for the driver to judge, which may take more than it says:
+    /// NVIDIA's says 256 of a kernel and takes 1024 (ADR 0013).
     pub fn check(
         &self,
         k: &KernelInfo,
