@@ -16,7 +16,8 @@ import sys
 PACKAGES = """
     bitsandbytes==0.50.2 einops==0.8.2 fla-core==0.6.0 flash-linear-attention==0.6.0
     liger-kernel==0.8.5 lightgbm==4.7.0 narwhals==2.29.0 ninja==1.13.2 tinygrad==0.14.0
-    openmm==8.6.1 openmm-cuda-13==8.6.1 warp-lang==1.19.0 xgboost==3.4.1
+    librmm-cu13==26.10.0 openmm==8.6.1 openmm-cuda-13==8.6.1 rapids-logger==0.3.0
+    rmm-cu13==26.10.0 warp-lang==1.19.0 xgboost==3.4.1
     absl-py==2.5.1 accelerate==1.15.0 aiohappyeyeballs==2.7.1 aiohttp==3.14.5 aiosignal==1.4.0
     annotated-doc==0.0.7 annotated-types==0.8.0 anyio==4.16.0 attrs==26.1.0 blackjax==1.7.1
     botorch==0.18.1 certifi==2026.10.18 charset-normalizer==3.5.2 click==8.5.1 cloudpickle==3.1.2
