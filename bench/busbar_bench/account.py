@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 
-from busbar_bench.stats import median, quantile
+from busbar_bench.stats import median
 
 # Between two looks at the server, in seconds; and at the clock, in milliseconds.
 EVERY = 0.2
@@ -138,16 +138,12 @@ def cpu_seconds(proc=pathlib.Path("/proc")):
     return found
 
 
-class Cores:
-    """How many cores all that serves takes, looked at while this is entered."""
+class Looking:
+    """Takes samples, each with its time, on a thread of its own while it is entered."""
 
     def __init__(self):
         self.samples, self.over = [], threading.Event()
         self.thread = threading.Thread(target=self._look, daemon=True)
-
-    def _look(self):
-        while not self.over.wait(EVERY):
-            self.samples.append((time.monotonic(), cpu_seconds()))
 
     def __enter__(self):
         self.thread.start()
@@ -156,6 +152,14 @@ class Cores:
     def __exit__(self, *_):
         self.over.set()
         self.thread.join()
+
+
+class Cores(Looking):
+    """How many cores all that serves takes."""
+
+    def _look(self):
+        while not self.over.wait(EVERY):
+            self.samples.append((time.monotonic(), cpu_seconds()))
 
     def taken(self, begin, end):
         """Cores that were busy on the average between two moments; None where nothing serves
@@ -167,33 +171,20 @@ class Cores:
         return sum(t - before.get(of, 0) for of, t in after.items()) / (last - first)
 
 
-class Wakes:
-    """How late a thread wakes that has slept, looked at while this is entered: on a machine whose
-    cores others use, too, it is late now and then by many milliseconds, and so is all else."""
+class Wakes(Looking):
+    """How late a thread wakes that has slept: on a machine whose cores others use, too, it is late
+    now and then by many milliseconds, and so is all else."""
 
-    def __init__(self):
-        self.samples, self.over = [], False
-        self.thread = threading.Thread(target=self._sleep, daemon=True)
-
-    def _sleep(self):
-        while not self.over:
+    def _look(self):
+        while not self.over.is_set():
             before = time.monotonic()
             time.sleep(NAP)
             after = time.monotonic()
             self.samples.append((after, after - before - NAP))
 
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over = True
-        self.thread.join()
-
     def late(self, begin, end):
-        """Seconds, between two moments: half of the time, one time in a hundred, at most."""
-        seen = [late for at, late in self.samples if begin < at <= end]
-        return [quantile(seen, q) for q in (0.5, 0.99, 1)] if seen else None
+        """By how many seconds, each time between two moments."""
+        return [late for at, late in self.samples if begin < at <= end]
 
 
 class Watch:

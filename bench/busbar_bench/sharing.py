@@ -51,10 +51,9 @@ LONG_STEP = 0.006
 FOUR = "four"
 # By how much steps differ that nothing cuts.
 ALIKE = 1.05
-# What is told of the times of steps, and of a paced program's waits.
+# What is told of the times of steps, and of what is waited for: a paced program's steps, a sleeper.
 STEPS = (0.1, 0.25, 0.5, 0.75, 0.9)
 WAITS = (0.5, 0.9, 0.99, 1)
-LATE = ("p50", "p99", "p100")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,6 +195,11 @@ def pace(log, begin, end):
     """As paces(), of the steps between two moments."""
     first, last = bisect.bisect(log.done, begin), bisect.bisect(log.done, end)
     return paces([each for each in log.took if first <= each[0] < last])
+
+
+def spread(times):
+    """What is told of times that are waited for; None of nothing."""
+    return {f"p{q * 100:g}": quantile(times, q) for q in WAITS} if times else None
 
 
 def windows(begin, end, length):
@@ -483,12 +487,9 @@ def run_scene(scene, alone, seconds, args):
         "pace": [pace(log, begin, end) for log in logs],
         "steps": [[quantile((t for _, t in log.took), q) for q in STEPS] for log in logs],
         "cores": seen.cores,
-        "waits": [
-            {f"p{q * 100:g}": quantile(log.waited, q) for q in WAITS} if log.waited else None
-            for log in logs
-        ],
+        "waits": [spread(log.waited) for log in logs],
         "device": watch.device(begin, end),
-        "late": watch.wakes.late(begin, end),
+        "late": spread(watch.wakes.late(begin, end)),
     }
 
 
@@ -670,11 +671,10 @@ def means(each):
         yield "ms a step", [number(p * 1e3) if p else "-" for p in each["pace"]]
     if each.get("cores") is not None:
         yield "cores that server and workers took", [number(each["cores"])]
-    if each.get("late"):
-        late = (number(seconds * 1e3) for seconds in each["late"])
-        yield "ms that a sleeper woke late", [f"{q} {t}" for q, t in zip(LATE, late)]
-    for waits in filter(None, each.get("waits", [])):
-        yield "ms to wait", [f"{name} {number(t * 1e3)}" for name, t in waits.items()]
+    late = ("ms that a sleeper woke late", each.get("late"))
+    for name, times in [late, *(("ms to wait", waits) for waits in each.get("waits", []))]:
+        if times:
+            yield name, [f"{of} {number(t * 1e3)}" for of, t in times.items()]
 
 
 def markdown(result):

@@ -100,9 +100,10 @@ def as_the_standard(out):
 
     It lets a user event be set twice or to a queue's state, and takes a wait for a failed one for a
     success: Busbar keeps user events itself. It takes ranges beyond a buffer's end, maps and boxes
-    of nothing, boxes whose slices overlap, and a buffer that is larger than its memory; no local
-    memory for an argument that is some; and of an argument that the program says nothing of, Busbar
-    does not know that it is a buffer.
+    of nothing, boxes whose slices overlap or do not fit their rows, a buffer that is larger than
+    its memory, and one of which the program's memory is both used and copied; no local memory for
+    an argument that is some; and of an argument that the program says nothing of, Busbar does not
+    know that it is a buffer.
     """
     strays = (
         "clSetUserEventStatus(gate, CL_COMPLETE)",

@@ -153,8 +153,20 @@ pub fn enqueue<'a, R: Request<'a>>(
     events: Events<'_>,
     make: impl FnOnce(u32, Vec<u32>) -> R,
 ) -> Result<()> {
+    enqueue_or_ask(q, false, command, events, make)
+}
+
+/// The same of a command of which there may be `doubt` whether the driver takes it.
+#[inline]
+pub fn enqueue_or_ask<'a, R: Request<'a>>(
+    q: &Object<Queue>,
+    doubt: bool,
+    command: u32,
+    events: Events<'_>,
+    make: impl FnOnce(u32, Vec<u32>) -> R,
+) -> Result<()> {
     let (out, (event, waits)) = begin(q, command, events)?;
-    q.server.queue(&make(event, waits))?;
+    q.server.queue_or_ask(doubt, &make(event, waits))?;
     out.give();
     Ok(())
 }

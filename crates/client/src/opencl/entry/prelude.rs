@@ -18,5 +18,11 @@ macro_rules! command {
             wire::$message { queue: $q.id, event, waits, $($fields)* }
         })
     };
+    // With a doubt whether the driver takes it.
+    ($q:ident, $events:ident, $kind:ident, $doubt:expr => $message:ident { $($fields:tt)* }) => {
+        $crate::opencl::engine::command::enqueue_or_ask($q, $doubt, $kind, $events, |event, waits| {
+            wire::$message { queue: $q.id, event, waits, $($fields)* }
+        })
+    };
 }
 pub(super) use command;

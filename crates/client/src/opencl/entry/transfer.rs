@@ -84,20 +84,13 @@ pub fn clEnqueueCopyBuffer(
     to.check_range(to_offset, size)?;
     let ((a, at), (b, end)) = (from.root(from_offset), to.root(to_offset));
     refuse_if(a.is(b) && at.abs_diff(end) < size, CL_MEM_COPY_OVERLAP)?;
-    let (out, (event, waits)) = begin(q, CL_COMMAND_COPY_BUFFER, events)?;
-    let copy = wire::CopyBuffer {
-        queue: q.id,
-        event,
-        waits,
+    command!(q, events, CL_COMMAND_COPY_BUFFER, size == 0 => CopyBuffer {
         from: from.id,
         to: to.id,
         from_offset: from_offset as u64,
         to_offset: to_offset as u64,
         size: size as u64,
-    };
-    q.server.queue_or_ask(size == 0, &copy)?;
-    out.give();
-    Ok(())
+    })
 }
 
 /// `clEnqueueFillBuffer`.
@@ -118,19 +111,12 @@ pub unsafe fn clEnqueueFillBuffer(
     let doubt = check_pattern(pattern_size, offset, size).is_err();
     // SAFETY: the program's bytes.
     let pattern = unsafe { std::slice::from_raw_parts(pattern.cast(), pattern_size) };
-    let (out, (event, waits)) = begin(q, CL_COMMAND_FILL_BUFFER, events)?;
-    let fill = wire::FillBuffer {
-        queue: q.id,
-        event,
-        waits,
+    command!(q, events, CL_COMMAND_FILL_BUFFER, doubt => FillBuffer {
         buffer: m.id,
         pattern,
         offset: offset as u64,
         size: size as u64,
-    };
-    q.server.queue_or_ask(doubt, &fill)?;
-    out.give();
-    Ok(())
+    })
 }
 
 /// `clEnqueueMigrateMemObjects`.
