@@ -14,8 +14,9 @@ const SHIMS: [&str; 3] = [
     "lib/cuda/libnvidia-ml.so.1",
     "lib/opencl/libbusbar_opencl.so",
 ];
-/// Simulated libraries, for tests alone.
-const NOT_PACKED: &str = "fakedev";
+/// Folders of a tree that are not packed: simulated libraries, for tests alone, and those that
+/// `busbar run` makes, which tell where the tree was.
+const NOT_PACKED: [&str; 4] = ["fakedev", "loader", "unnumbered", "vendors"];
 
 /// The same for all formats.
 pub struct Product {
@@ -101,7 +102,7 @@ fn libraries(folder: &Path, name: &str, files: &mut Files) -> Result<()> {
         let entry = entry?;
         let own = entry.file_name();
         let own = own.to_str().context("a name that is no text")?;
-        if own == NOT_PACKED {
+        if NOT_PACKED.contains(&own) {
             continue;
         }
         let (path, name) = (entry.path(), format!("{name}/{own}"));

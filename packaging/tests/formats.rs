@@ -53,6 +53,8 @@ fn lay_out(tree: &Path, reverse: bool) {
         "lib/opencl/libbusbar_opencl.so",
         "lib/nccl/libnccl.so.2",
         "lib/fakedev/libcuda.so.1",
+        "lib/cuda/unnumbered/libcuda.so",
+        "lib/opencl/loader/libOpenCL.so.1",
     ];
     if reverse {
         names.reverse();

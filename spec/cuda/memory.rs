@@ -21,7 +21,7 @@ fn cuMemAllocPitch(
 #[custom] #[cx] #[disturbs] #[get_proc("cuMemAllocPitch", 3020)]
 fn cuMemAllocPitch_v2(
     #[out] dptr: *mut CUdeviceptr,
-    #[out] pPitch: *mut usize,
+    pPitch: *mut usize,
     WidthInBytes: usize,
     Height: usize,
     ElementSizeBytes: u32,

@@ -65,6 +65,17 @@ SOURCES = {
         "nvmath",
         ["tests/conftest.py", "tests/nvmath_tests"],
     ),
+    "taichi": (
+        "https://github.com/taichi-dev/taichi",
+        "v1.7.4",
+        "taichi",
+        ["tests/__init__.py", "tests/test_utils.py", "tests/python"],
+    ),
+    "drjit": ("https://github.com/mitsuba-renderer/drjit", "v1.5.0", "drjit", ["tests/*.py"]),
+    "kvikio": (
+        "https://github.com/rapidsai/kvikio", "v26.10.00a", "kvikio", ["python/kvikio/tests"]
+    ),
+    "tilelang": ("https://github.com/tile-ai/tilelang", "v0.1.9", "tilelang", ["testing/python"]),
     "library-samples": (
         "https://github.com/NVIDIA/CUDALibrarySamples",
         "main",

@@ -188,6 +188,49 @@ def suites(folder, scale):
             chunk=2,
         )
     )
+    taichi = folder / "taichi"
+    found.append(
+        Suite(
+            "taichi",
+            sorted(f"tests/python/{p.name}" for p in taichi.glob("tests/python/test_*.py")),
+            taichi,
+            env={"TI_WANTED_ARCHS": "cuda", "TI_OFFLINE_CACHE": "0"},
+            cap=cap(15),
+            chunk=8,
+            path=(str(taichi),),
+        )
+    )
+    drjit = folder / "drjit/tests"
+    files = sorted(p.name for p in drjit.glob("test_*.py"))
+    # Extensions of its own build are not in the package; the other backends see no GPU.
+    files = [f for f in files if not re.search(r"_ext\.py|consistency", f)]
+    found.append(
+        Suite("drjit", files, drjit, cap=cap(60), chunk=4, select="cuda")
+    )
+    kvikio = folder / "kvikio/python/kvikio/tests"
+    files = sorted(p.name for p in kvikio.glob("test_*.py"))
+    found.append(
+        Suite(
+            "kvikio",
+            # Other machines' storage, and the times of benchmarks.
+            [f for f in files if not re.search(r"hdfs|http|s3|remote|benchmarks|examples", f)],
+            kvikio,
+            cap=cap(60),
+            chunk=2,
+        )
+    )
+    tilelang = folder / "tilelang/testing/python"
+    files = sorted(str(p.relative_to(tilelang)) for p in tilelang.glob("**/test_*.py"))
+    found.append(
+        Suite(
+            "tilelang",
+            [f for f in files if not re.search(r"amd|metal|webgpu|cpu|llvm", f)],
+            tilelang,
+            ["--noconftest"],
+            cap=cap(15),
+            chunk=4,
+        )
+    )
     extra = folder / "extra"
     found.append(
         Suite("extra", sorted(p.name for p in extra.glob("test_*.py")), extra, cap=cap(200))

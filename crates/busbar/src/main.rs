@@ -1,6 +1,7 @@
 //! The one binary: a server for machines with accelerators, and everything a user types.
 
 mod audit;
+mod beside;
 mod confine;
 mod discover;
 mod doctor;

@@ -5,10 +5,9 @@
 //! the variable. There the driver itself is the loader: it exports the same functions, and a file
 //! called `libOpenCL.so.1` that holds nothing but the versions of their names leads to it.
 
-use crate::folder::Folder;
+use crate::beside::{self, Item};
 use crate::stub;
-use anyhow::{Context, Result, ensure};
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use anyhow::Result;
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "libOpenCL.so.1";
@@ -115,75 +114,20 @@ fn cached(cache: &[u8], name: &str) -> Vec<PathBuf> {
 /// A folder with an ICD file for the driver, as loaders want it: some, CUDA's among them, put its
 /// path and a file's name together as they are, so it ends in a slash.
 pub fn vendors(driver: &Path) -> Result<PathBuf> {
-    let text = format!("{}\n", driver.display());
-    Ok(folder(driver, "vendors", "busbar.icd", text.as_bytes())?.join(""))
+    let text = Item::File(format!("{}\n", driver.display()).into());
+    Ok(beside::folder(driver, "vendors", &[("busbar.icd", text)])?.join(""))
 }
 
 /// A folder with a `libOpenCL.so.1` that leads to the driver.
 pub fn loader(driver: &Path) -> Result<PathBuf> {
     // A symbol without a version, as the driver has them, serves every version.
     let stub = stub::library(NAME, &VERSIONS, &driver.to_string_lossy());
-    let dir = folder(driver, "loader", NAME, &stub)?;
     // Programs that load it themselves often ask for it without its number.
-    let link = dir.join("libOpenCL.so");
-    if std::fs::read_link(&link).is_ok_and(|to| to == Path::new(NAME)) {
-        return Ok(dir);
-    }
-    let aside = dir.join(format!(".link.{}", std::process::id()));
-    symlink(NAME, &aside)
-        .and_then(|()| std::fs::rename(&aside, &link))
-        .with_context(|| format!("cannot write {}", link.display()))?;
-    Ok(dir)
-}
-
-/// A folder beside the driver with one file. The content depends on the driver's path alone, so all
-/// runs share it.
-fn folder(driver: &Path, name: &str, file: &str, content: &[u8]) -> Result<PathBuf> {
-    let beside = driver.parent().unwrap_or(Path::new("/")).join(name);
-    let ready = |dir: &Path| std::fs::read(dir.join(file)).is_ok_and(|c| c == content);
-    if ready(&beside) {
-        return Ok(beside);
-    }
-    let write = |dir: &Path| -> std::io::Result<()> {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o755)
-            .create(dir)?;
-        let aside = dir.join(format!(".{file}.{}", std::process::id()));
-        std::fs::write(&aside, content)?;
-        std::fs::rename(aside, dir.join(file))
-    };
-    if write(&beside).is_ok() {
-        return Ok(beside);
-    }
-    // An installed tree is read-only for its users.
-    // SAFETY: getuid has no preconditions.
-    let uid = unsafe { libc::getuid() };
-    let home = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(
-        || std::env::temp_dir().join(format!("busbar-{uid}")),
-        PathBuf::from,
-    );
-    let own = make_own(&home, name)?;
-    if !ready(&own) {
-        write(&own).with_context(|| format!("cannot write {}", own.display()))?;
-    }
-    Ok(own)
-}
-
-/// A folder in `home` that nobody else can write to: programs will load what lies there. Others may
-/// have put something in its place, so nothing is written before each part of it is known.
-fn make_own(home: &Path, name: &str) -> Result<PathBuf> {
-    let ours = home.join("busbar-opencl");
-    let own = ours.join(name);
-    for dir in [home, &ours, &own] {
-        let made = Folder::make(dir).and_then(|f| f.guarded(false));
-        ensure!(
-            made.with_context(|| format!("cannot make {}", dir.display()))?,
-            "{} can be written to by other users: make it yours alone, or set XDG_RUNTIME_DIR",
-            dir.display()
-        );
-    }
-    Ok(own)
+    let items = [
+        (NAME, Item::File(stub)),
+        ("libOpenCL.so", Item::Link(NAME.into())),
+    ];
+    beside::folder(driver, "loader", &items)
 }
 
 #[cfg(test)]
@@ -215,39 +159,6 @@ mod tests {
         for n in 0..cache.len() {
             cached(&cache[..n], "libz.so.1"); // cut short, it is no reason to crash
         }
-    }
-
-    #[test]
-    fn nothing_is_written_where_others_can_write() {
-        // SAFETY: no preconditions.
-        if unsafe { libc::geteuid() } != 0 {
-            return;
-        }
-        let all = tempfile::tempdir().unwrap();
-        let mode = |p: &Path, m| {
-            std::fs::set_permissions(p, std::os::unix::fs::PermissionsExt::from_mode(m)).unwrap();
-        };
-        mode(all.path(), 0o1777);
-        let files = |p: &Path| std::fs::read_dir(p).unwrap().count();
-        // Another user was there first, with a folder or a link to one of ours.
-        let theirs = all.path().join("theirs");
-        std::fs::create_dir(&theirs).unwrap();
-        std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
-        assert!(make_own(&theirs, "loader").is_err());
-        assert_eq!(files(&theirs), 0);
-        let (target, link) = (all.path().join("target"), all.path().join("link"));
-        std::fs::create_dir(&target).unwrap();
-        symlink(&target, &link).unwrap();
-        assert!(make_own(&link, "loader").is_err());
-        assert_eq!(files(&target), 0);
-        // Or one that all can write to lies in the midst.
-        let open = target.join("busbar-opencl");
-        std::fs::create_dir(&open).unwrap();
-        mode(&open, 0o777);
-        assert!(make_own(&target, "loader").is_err());
-        assert_eq!(files(&open), 0);
-        mode(&open, 0o755);
-        assert_eq!(make_own(&target, "loader").unwrap(), open.join("loader"));
     }
 
     #[test]

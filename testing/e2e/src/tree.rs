@@ -85,6 +85,7 @@ fn debug_tree() -> Tree {
     for package in [
         "busbar",
         "busbar-shim-cuda",
+        "busbar-shim-nvml",
         "busbar-shim-nccl",
         "busbar-shim-opencl",
         "busbar-fakedev",
@@ -112,6 +113,7 @@ fn debug_tree() -> Tree {
     };
     link("busbar", "bin/busbar");
     link("libcuda.so", "lib/cuda/libcuda.so.1");
+    link("libnvidia_ml.so", "lib/cuda/libnvidia-ml.so.1");
     link("libbusbar_opencl.so", "lib/opencl/libbusbar_opencl.so");
     link("libnccl.so", "lib/nccl/libnccl.so.2");
     link("libfakedev.so", "lib/fakedev/libcuda.so.1");

@@ -50,6 +50,7 @@ pub const HOST_MEMORY_ALREADY_REGISTERED: CUresult = 712;
 pub const HOST_MEMORY_NOT_REGISTERED: CUresult = 713;
 pub const NOT_PERMITTED: CUresult = 800;
 pub const MISALIGNED_ADDRESS: CUresult = 716;
+pub const LAUNCH_OUT_OF_RESOURCES: CUresult = 701;
 pub const LAUNCH_TIMEOUT: CUresult = 702;
 pub const LAUNCH_FAILED: CUresult = 719;
 pub const COOPERATIVE_LAUNCH_TOO_LARGE: CUresult = 720;

@@ -1,5 +1,6 @@
 //! Where Busbar's libraries are, and how a program is made to find them.
 
+use crate::beside::{self, Item};
 use crate::opencl::{self, Loader};
 use crate::program;
 use anyhow::{Context, Result, bail};
@@ -25,7 +26,10 @@ pub(crate) struct Shims {
 pub(crate) fn other_folders() -> Vec<PathBuf> {
     let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let cuda = shims().ok().map(|s| s.cuda);
-    let ours = |d: &Path| cuda.as_deref() == Some(d) || opencl::holds_ours(d);
+    let ours = |d: &Path| {
+        let is_cuda = |cuda: &Path| d == cuda || leads_to(d, cuda);
+        cuda.as_deref().is_some_and(is_cuda) || opencl::holds_ours(d)
+    };
     let given = std::env::split_paths(&path).filter(|d| !d.as_os_str().is_empty());
     given.filter(|d| !ours(d)).collect()
 }
@@ -52,6 +56,21 @@ pub(crate) fn shims() -> Result<Shims> {
     let opencl = Some(lib.join("opencl/libbusbar_opencl.so")).filter(|p| p.exists());
     let nccl = Some(lib.join("nccl/libnccl.so.2")).filter(|p| p.exists());
     Ok(Shims { cuda, opencl, nccl })
+}
+
+/// The names that programs load CUDA's driver and NVML by, as the driver's own packages have them.
+const NAMES: [&str; 2] = ["libcuda.so", "libnvidia-ml.so"];
+
+/// A folder with the libraries under the names without a number, which programs that load them by
+/// themselves often ask for. Links: one library under two names is loaded once.
+fn unnumbered(cuda: &Path) -> Result<PathBuf> {
+    let items = NAMES.map(|name| (name, Item::Link(cuda.join(format!("{name}.1")))));
+    beside::folder(&cuda.join("libcuda.so.1"), "unnumbered", &items)
+}
+
+/// Whether a folder is one that [`unnumbered`] made for this one.
+fn leads_to(folder: &Path, cuda: &Path) -> bool {
+    std::fs::read_link(folder.join(NAMES[0])).is_ok_and(|to| to == cuda.join("libcuda.so.1"))
 }
 
 /// The libraries to be loaded ahead of a program's: ours, and those that it was to have before.
@@ -89,6 +108,7 @@ pub(crate) fn show(c: &mut Command, nccl: Option<bool>, ranks: bool) -> Result<(
             dirs.insert(0, opencl::loader(driver)?);
         }
     }
+    dirs.insert(0, unnumbered(&shims.cuda)?);
     dirs.insert(0, shims.cuda.clone());
     c.env("LD_LIBRARY_PATH", std::env::join_paths(dirs)?);
     // Programs say where their own copy of NCCL lies, so that no path comes before it. That one

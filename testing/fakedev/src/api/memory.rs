@@ -161,12 +161,14 @@ api! {
     ) {
         let context = context::current()?;
         capture::check_unsafe()?;
-        if out.is_null() || !matches!(element, 4 | 8 | 16) {
+        if out.is_null() {
             return Err(INVALID_VALUE);
         }
-        let row = width.checked_next_multiple_of(PITCH_UNIT).ok_or(OUT_OF_MEMORY)?;
-        let size = row.checked_mul(height).ok_or(OUT_OF_MEMORY)?;
-        put(pitch, row)?;
+        let fits = width > 0 && height > 0 && matches!(element, 4 | 8 | 16);
+        let row = width.checked_next_multiple_of(PITCH_UNIT).filter(|_| fits);
+        // It is told of what cannot be had, too.
+        put(pitch, row.unwrap_or(0))?;
+        let size = row.and_then(|row| row.checked_mul(height)).ok_or(INVALID_VALUE)?;
         put(out, memory::allocate(Kind::Device, size, context.handle, context.device, 0)?)
     }
 

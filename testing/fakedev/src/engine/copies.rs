@@ -86,14 +86,15 @@ pub fn from_3d(p: &Memcpy3D) -> R<Copy> {
         })
     };
     let end = |kind, host, device, at: (usize, usize, usize), pitch: usize, height: usize| {
-        let pitch = if pitch == 0 { p.width } else { pitch };
+        let (x, y, z) = at;
+        let row = x.checked_add(p.width).ok_or(INVALID_VALUE)?;
+        let pitch = if pitch == 0 { row } else { pitch };
         let height = if height == 0 { p.height } else { height };
         let slice = pitch.checked_mul(height).ok_or(INVALID_VALUE)?;
-        if p.height > 1 && pitch < p.width {
+        if pitch < row {
             return Err(INVALID_VALUE);
         }
         let mut plane = plane(kind, host, device, pitch, slice)?;
-        let (x, y, z) = at;
         let rows = y.checked_mul(pitch).and_then(|y| y.checked_add(x));
         let offset = z
             .checked_mul(slice)

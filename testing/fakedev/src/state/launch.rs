@@ -127,12 +127,16 @@ unsafe fn packed(
             return Err(INVALID_VALUE);
         }
         // SAFETY: by the caller's contract.
-        let buffer = unsafe { extra_buffer(extra)? };
-        return if buffer.len() < total {
-            Err(INVALID_VALUE)
-        } else {
-            Ok(buffer)
-        };
+        let mut buffer = unsafe { extra_buffer(extra)? };
+        // Fewer bytes are taken, neither none nor more.
+        if buffer.is_empty() && total > 0 {
+            return Err(INVALID_VALUE);
+        }
+        if buffer.len() > total {
+            return Err(LAUNCH_OUT_OF_RESOURCES);
+        }
+        buffer.resize(total, 0);
+        return Ok(buffer);
     }
     let mut buffer = vec![0; total];
     if total != 0 && params.is_null() {

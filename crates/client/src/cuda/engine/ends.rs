@@ -4,9 +4,13 @@ use super::prelude::*;
 use crate::cuda::engine::array;
 use crate::cuda::state::rows::{ARRAY, DEVICE, End, HOST, Rows};
 
+/// Whether a box's rows begin or end outside of an end's own.
+pub fn is_narrow(e: &End, r: &Rows) -> bool {
+    e.memory != ARRAY && e.x.checked_add(r.width).is_none_or(|end| e.pitch < end)
+}
+
 fn pitch(e: &End, r: &Rows) -> Result<()> {
-    let narrow = e.memory != ARRAY && e.pitch < r.width;
-    refuse_if(narrow, CUDA_ERROR_INVALID_VALUE)
+    refuse_if(is_narrow(e, r), CUDA_ERROR_INVALID_VALUE)
 }
 
 /// Refuses rows that overlap.

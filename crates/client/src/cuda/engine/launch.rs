@@ -41,8 +41,9 @@ pub fn extra(params: &[u8], size: &mut usize) -> [*mut c_void; 5] {
     [pointer, at, length, size.cast(), word(EXTRA_END)]
 }
 
-/// Reads the `extra` list of a launch.
-unsafe fn read_extra<'a>(extra: *mut *mut c_void) -> Result<&'a [u8], CUresult> {
+/// Reads the `extra` list of a launch. A kernel may be given fewer bytes than it takes, but neither
+/// none nor more.
+unsafe fn read_extra<'a>(f: &Function, extra: *mut *mut c_void) -> Result<&'a [u8], CUresult> {
     let (mut p, mut n) = (std::ptr::null::<u8>(), 0usize);
     let mut i = 0;
     while i < 16 {
@@ -61,8 +62,10 @@ unsafe fn read_extra<'a>(extra: *mut *mut c_void) -> Result<&'a [u8], CUresult> 
         }
         i += 2;
     }
-    refuse_if(n > 0 && p.is_null(), CUDA_ERROR_INVALID_VALUE)?;
-    refuse_if(n > 1 << 16, CUDA_ERROR_INVALID_VALUE)?;
+    let takes = f.packed as usize;
+    let missing = if n == 0 { takes > 0 } else { p.is_null() };
+    refuse_if(missing, CUDA_ERROR_INVALID_VALUE)?;
+    refuse_if(n > takes, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)?;
     Ok(if n == 0 {
         &[]
     } else {
@@ -242,7 +245,7 @@ unsafe fn params<'a>(
         Ok(Params::Each(kernel_params))
     } else if !extra.is_null() {
         // SAFETY: the program's list.
-        Ok(Params::Packed(unsafe { read_extra(extra)? }))
+        Ok(Params::Packed(unsafe { read_extra(f, extra)? }))
     } else if f.params.is_empty() {
         Ok(Params::Packed(&[]))
     } else {

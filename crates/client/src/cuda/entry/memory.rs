@@ -87,19 +87,21 @@ unsafe fn no_attribute(p: u64, which: u32, data: *mut c_void) -> Result<()> {
     }
 }
 
-pub fn cuMemAllocPitch_v2(
+/// The pitch is told of what cannot be had, too, as by the driver: 0 where there is none.
+pub unsafe fn cuMemAllocPitch_v2(
     cx: Cx,
+    pitch: *mut usize,
     width: usize,
     height: usize,
     element: u32,
-) -> Result<(CUdeviceptr, usize)> {
-    refuse_if(width == 0 || height == 0, CUDA_ERROR_INVALID_VALUE)?;
-    refuse_if(!matches!(element, 4 | 8 | 16), CUDA_ERROR_INVALID_VALUE)?;
-    let row = width
-        .checked_next_multiple_of(PITCH)
-        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    let at = memory::alloc(cx, row.checked_mul(height).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?)?;
-    Ok((at as CUdeviceptr, row))
+) -> Result<CUdeviceptr> {
+    refuse_if(pitch.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    let fits = width > 0 && height > 0 && matches!(element, 4 | 8 | 16);
+    let row = width.checked_next_multiple_of(PITCH).filter(|_| fits);
+    // SAFETY: the program's pointer; the API asks that it be valid.
+    unsafe { pitch.write_unaligned(row.unwrap_or(0)) };
+    let size = row.and_then(|row| row.checked_mul(height));
+    memory::alloc(cx, size.ok_or(CUDA_ERROR_INVALID_VALUE)?)
 }
 
 pub fn cuMemFree_v2(cx: Cx, p: CUdeviceptr) -> Result<()> {
@@ -156,9 +158,12 @@ pub unsafe fn cuMemHostRegister_v2(cx: Cx, p: *mut c_void, size: usize, flags: u
     refuse_if(read_only && can.unwrap_or(0) == 0, CUDA_ERROR_NOT_SUPPORTED)?;
     // Of a machine without a GPU no device is one that a GPU reaches.
     let device = flags & CU_MEMHOSTREGISTER_IOMEMORY != 0;
+    let start = p as u64;
+    let found = state.ranges.find(start);
+    let twice = found.is_some_and(|r| r.sort == Sort::Registered);
+    refuse_if(device && twice, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)?;
     refuse_if(device && !place::is_root(), CUDA_ERROR_NOT_PERMITTED)?;
     refuse_if(device, CUDA_ERROR_INVALID_VALUE)?;
-    let start = p as u64;
     let end = start.checked_add(size as u64);
     let end = end
         .filter(|_| place::is_mapped(start, size))

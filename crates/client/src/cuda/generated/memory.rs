@@ -58,12 +58,12 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
     life::call(again, move || {
         let cx = life::enter()?;
         not_null(dptr)?;
-        not_null(pPitch)?;
         cx.must_be_safe()?;
         // SAFETY: the arguments are the program's.
-        let (v_dptr, v_pPitch) = unsafe {
+        let v_dptr = unsafe {
             crate::cuda::entry::memory::cuMemAllocPitch_v2(
                 cx,
+                pPitch,
                 WidthInBytes,
                 Height,
                 ElementSizeBytes,
@@ -71,8 +71,6 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
         }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         unsafe { dptr.write_unaligned(v_dptr) };
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { pPitch.write_unaligned(v_pPitch as usize) };
         Ok(())
     })
 }

@@ -338,7 +338,7 @@ impl State {
                 e.host = p;
             }
             if e.pitch == 0 {
-                e.pitch = r.width;
+                e.pitch = e.x.saturating_add(r.width);
             }
             if e.height == 0 {
                 e.height = r.height;

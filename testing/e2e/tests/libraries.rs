@@ -1,0 +1,42 @@
+//! The names that programs find Busbar's libraries by.
+
+use busbar_e2e::program::{clear, printed};
+use busbar_e2e::server::Options;
+use busbar_e2e::tree::tree;
+use std::process::Command;
+
+/// Loads each library by its name without a number first, as Taichi and Dr.Jit do, and says whether
+/// the name with the number is the same one.
+const NAMES: &str = "
+import ctypes, os, sys
+folders = os.environ['LD_LIBRARY_PATH'].split(':')
+assert len(folders) == len(set(folders)), folders
+for name in sys.argv[1:]:
+    plain = ctypes.CDLL(f'lib{name}.so')
+    assert plain._handle == ctypes.CDLL(f'lib{name}.so.1')._handle, name
+    if name == 'cuda':
+        count = ctypes.c_int()
+        assert plain.cuInit(0) == 0
+        assert plain.cuDeviceGetCount(ctypes.byref(count)) == 0
+        print(count.value, 'devices')
+    else:
+        print('NVML', plain.nvmlInit_v2())
+";
+
+#[test]
+fn names_without_a_number_lead_to_the_same_libraries() {
+    let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
+    let names = ["cuda", "nvidia-ml"];
+    for names in [names, [names[1], names[0]]] {
+        let mut c = Command::new(&tree().busbar);
+        clear(&mut c);
+        c.args(["run", "--server", &server.address, "--"]);
+        // Around it is another that has set the folders.
+        c.args([&tree().busbar.to_string_lossy(), "run", "--server"]);
+        c.args([&server.address, "--", "python3", "-c"]);
+        let said = printed(c.arg(NAMES).args(names));
+        let mut lines: Vec<_> = said.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["2 devices", "NVML 0"]);
+    }
+}
