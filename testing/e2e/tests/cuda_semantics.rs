@@ -87,11 +87,28 @@ fn what_is_refused_is_refused_at_the_call() {
 fn a_mistake_is_told_at_the_call_and_never_late() {
     let text = same(&Server::start(), "1", &["mistakes"]);
     assert!(text.ends_with("[7, 7, 7, 7]\ndone\n"), "{text}");
+    none_is_late(&text);
+}
+
+/// Numbered calls end with what a wait said after them.
+fn none_is_late(text: &str) {
     let late = |line: &&str| line.contains(": ") && line.ends_with(char::is_numeric);
     for line in text.lines().filter(late) {
         let numbered = line.starts_with(char::is_numeric);
         assert!(!numbered || line.ends_with(" 0"), "late: {line}");
     }
+}
+
+#[test]
+fn mistakes_beside_calls_that_are_none_are_told_as_soon() {
+    let text = same(&Server::start(), "1", &["mistakes_beside_calls"]);
+    let (pitches, packed) = text.split_once("== packed parameters\n").expect("both");
+    none_is_late(packed);
+    assert!(packed.contains("cuLaunchKernel: 701 0\n"), "{packed}");
+    assert!(
+        pitches.contains(": 1 0\n") && pitches.contains(": 2 512\n"),
+        "{pitches}"
+    );
 }
 
 #[test]

@@ -109,6 +109,7 @@ fn main() {
         "words" => words(&api),
         "created" => created::created(&api),
         "mistakes" => mistakes::mistakes(&api),
+        "mistakes_beside_calls" => mistakes::beside_calls(&api),
         "loads" => corners::loads(&api),
         "compiles" => corners::compiles(&api),
         "corners" => corners::corners(&api),

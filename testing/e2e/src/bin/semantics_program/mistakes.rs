@@ -97,27 +97,7 @@ fn copies(t: &Things) -> Vec<Row> {
         box_of((3, 0x7777, 0), device(d, 64), 64, 2),
         box_of((1, t.host, 8), device(d, 64), 9, 2),
     ];
-    // What begins within a row and ends outside of it.
-    let begins = |x: [u64; 2], pitches: [u64; 2], height| {
-        let mut b = box_of(
-            device(d, pitches[0]),
-            device(d + 512, pitches[1]),
-            9,
-            height,
-        );
-        (b[0], b[11]) = (x[0], x[1]);
-        b
-    };
-    let rows = [
-        begins([0, 0], [9, 9], 2),
-        begins([1, 0], [9, 9], 2),
-        begins([0, 1], [9, 9], 2),
-        begins([1, 1], [10, 10], 2),
-        begins([1, 0], [9, 9], 1),
-        begins([1, 1], [0, 0], 1),
-        begins([u64::MAX, 0], [64, 64], 1),
-    ];
-    for b in boxes.into_iter().chain(rows) {
+    for b in boxes {
         let p = Box::leak(Box::new(b));
         all.push(("cuMemcpy3DAsync_v2", vec![at(p), s]));
     }
@@ -125,9 +105,28 @@ fn copies(t: &Things) -> Vec<Row> {
     all
 }
 
+/// Boxes that begin within a row, and end within it or outside.
+fn rows(api: &Api) -> Vec<Row> {
+    let device = api.made("cuMemAlloc_v2", &[1 << 12]);
+    let begins = |x: [u64; 2], pitches: [u64; 2], height| {
+        let end = |at, pitch| (2, device + at, pitch);
+        let mut b = box_of(end(0, pitches[0]), end(2048, pitches[1]), 9, height);
+        (b[0], b[11]) = (x[0], x[1]);
+        ("cuMemcpy3D_v2", vec![at(Box::leak(Box::new(b)))])
+    };
+    vec![
+        begins([0, 0], [9, 9], 2),
+        begins([1, 0], [9, 9], 2),
+        begins([0, 1], [9, 9], 2),
+        begins([1, 1], [10, 10], 2),
+        begins([1, 0], [9, 9], 1),
+        begins([1, 1], [0, 0], 1),
+        begins([u64::MAX, 0], [64, 64], 1),
+    ]
+}
+
 /// The pitch is told of what cannot be had, too.
 fn pitches(api: &Api) {
-    let context = api.made("cuCtxCreate_v2", &[0, 0]);
     for width in [0, 100, 1 << 50, u64::MAX] {
         for height in [0, 4, 1 << 40] {
             for element in [0, 3, 4, 16, 32] {
@@ -139,7 +138,26 @@ fn pitches(api: &Api) {
             }
         }
     }
-    api.tell("cuCtxDestroy_v2", &[context]);
+}
+
+/// All parameters at once, and how many bytes those are.
+fn packed(api: &Api) -> Vec<Row> {
+    let (stream, device) = (
+        api.made("cuStreamCreate", &[1]),
+        api.made("cuMemAlloc_v2", &[64]),
+    );
+    let bytes = at(Box::leak(Box::new([device, 0, 0, 0, 0, 0, 0, 0])));
+    let kernels = ["fill", "nop"].map(|name| api.kernel(name));
+    let mut all = Vec::new();
+    for n in [0u64, 1, 19, 20, 21, 24, 64] {
+        let n = at(Box::leak(Box::new(n)));
+        let extra = at(Box::leak(Box::new([1, bytes, 2, n, 0])));
+        for kernel in kernels {
+            let args = vec![kernel, 1, 1, 1, 1, 1, 1, 0, stream, 0, extra];
+            all.push(("cuLaunchKernel", args));
+        }
+    }
+    all
 }
 
 fn launches(t: &Things) -> Vec<Row> {
@@ -165,16 +183,6 @@ fn launches(t: &Things) -> Vec<Row> {
     // No parameters for a kernel that has some.
     let none = vec![t.other, 1, 1, 1, 1, 1, 1, 0, s, 0, 0];
     all.push(("cuLaunchKernel", none));
-    // All of them at once, and how many bytes those are.
-    let bytes = at(Box::leak(Box::new([t.device, 0, 0, 0, 0, 0, 0, 0])));
-    for n in [0u64, 1, 23, 24, 25, 64] {
-        let n = at(Box::leak(Box::new(n)));
-        let extra = Box::leak(Box::new([1, bytes, 2, n, 0]));
-        for kernel in [t.other, f] {
-            let args = vec![kernel, 1, 1, 1, 1, 1, 1, 0, s, 0, at(extra)];
-            all.push(("cuLaunchKernel", args));
-        }
-    }
     let many = vec![f, 1 << 20, 1, 1, 32, 1, 1, 0, s, 0];
     all.push(("cuLaunchCooperativeKernel", many));
     all.push(("cuLaunchHostFunc", vec![s, 0, 0]));
@@ -447,9 +455,16 @@ fn graphs(api: &Api, t: &Things) {
     println!("{seen:?}");
 }
 
+/// Mistakes beside calls that are none, which leave memory where the program's others want none.
+pub fn beside_calls(api: &Api) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    pitches(api);
+    try_all(api, "rows", rows(api));
+    try_all(api, "packed parameters", packed(api));
+}
+
 /// The program.
 pub fn mistakes(api: &Api) {
-    pitches(api);
     let context = api.made("cuCtxCreate_v2", &[0, 0]);
     // Width, height, format (bytes) and channels.
     let mut shape = [64u64, 4, 0x1 | 1 << 32];
@@ -468,7 +483,6 @@ pub fn mistakes(api: &Api) {
     };
     try_all(api, "fills", fills(&t));
     try_all(api, "copies", copies(&t));
-    pitches(api);
     try_all(api, "launches", launches(&t));
     try_all(api, "words", words(&t));
     try_all(api, "events and streams", events_and_streams(&t));
