@@ -106,7 +106,8 @@ fn CreateProgramWithBuiltInKernels(program: u32, context: u32, devices: U32s, na
 #[creates(Program)]
 fn CreateProgramWithIl(program: u32, context: u32, blob: u32) -> (info: Bytes);
 
-/// Compiles and links. `files` are the headers found on the client; see the client's `headers`.
+/// Compiles and links. `files` are the headers found on the client; see the client's `headers`. In
+/// `options` the character 1 stands for the folder that they are put in.
 #[id(0x0405)] #[message] #[waits]
 #[changes(Program, "build")]
 fn BuildProgram(program: u32, devices: U32s, options: Str, files: u32) -> (info: Bytes);

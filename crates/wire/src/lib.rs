@@ -28,3 +28,6 @@ pub mod record;
 pub mod session;
 
 pub use codec::{Reader, WireError, Writer};
+
+/// What stands in the options of an OpenCL build for the folder that its headers are in.
+pub const FOLDER: &str = "\u{1}";

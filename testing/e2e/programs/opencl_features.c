@@ -436,6 +436,27 @@ static void programs(void) {
     cl_build_status status;
     OK(clGetProgramBuildInfo(p, device, CL_PROGRAM_BUILD_STATUS, sizeof status, &status, NULL));
     printf("built with headers: %d %d, answer %d\n", done, status, answer(p, "k"));
+    // A name that macros put together, of a whole path.
+    snprintf(options, sizeof options, "-D DIR=%s -D STRING(x)=QUOTED(x)", dir);
+    const char *made = "#define QUOTED(x) #x\n#include STRING(DIR/inner.h)\n"
+                       "kernel void k(global int *x) { *x = INNER + 5; }";
+    cl_program q = clCreateProgramWithSource(context, 1, &made, NULL, &code);
+    OK(code);
+    OK(clBuildProgram(q, 0, NULL, options, NULL, NULL));
+    printf("built with a header that macros name: answer %d\n", answer(q, "k"));
+    OK(clReleaseProgram(q));
+    // One that lies where the program is.
+    char *before = getcwd(NULL, 0);
+    if (!before || chdir(dir))
+        exit(1);
+    q = clCreateProgramWithSource(context, 1, &with, NULL, &code);
+    OK(code);
+    SHOW(clBuildProgram(q, 0, NULL, "-DADD=7", NULL, NULL));
+    printf("built with a header of the folder: answer %d\n", answer(q, "k"));
+    OK(clReleaseProgram(q));
+    if (chdir(before))
+        exit(1);
+    free(before);
     unlink(path);
     rmdir(dir);
     size_t size;
@@ -443,8 +464,8 @@ static void programs(void) {
     unsigned char *binary = malloc(size);
     OK(clGetProgramInfo(p, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL));
     cl_int loaded;
-    cl_program q = clCreateProgramWithBinary(context, 1, &device, &size,
-                                             (const unsigned char **)&binary, &loaded, &code);
+    q = clCreateProgramWithBinary(context, 1, &device, &size, (const unsigned char **)&binary,
+                                  &loaded, &code);
     OK(code);
     OK(clBuildProgram(q, 0, NULL, NULL, NULL, NULL));
     printf("from a binary: %d, answer %d\n", loaded, answer(q, "k"));

@@ -2,6 +2,7 @@
 
 use super::prelude::*;
 use crate::scratch::Scratch;
+use busbar_wire::FOLDER;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -127,10 +128,12 @@ impl Headers {
         })
     }
 
-    /// The options with include folders where the headers are now.
+    /// The options with include folders where the headers are now, and macros that name some.
     pub fn options(&mut self, options: &str) -> Result<String, Fail> {
+        let root = self.folder.as_ref().map(|f| f.path().display().to_string());
+        let options = options.replace(FOLDER, root.as_deref().unwrap_or_default());
         let mut out = String::new();
-        let mut rest = options;
+        let mut rest = options.as_str();
         while let Some(i) = rest.find("-I\"") {
             out.push_str(&rest[..i]);
             rest = &rest[i + 3..];
@@ -200,6 +203,8 @@ mod tests {
         assert_eq!(taken(&room), 200 + 3 * EACH);
         let options = good(headers.options("-I\"deep\" -DX"));
         assert_eq!(options, format!("-I{} -DX", folder.join("deep").display()));
+        let options = good(headers.options(&format!("-DX={FOLDER}/a")));
+        assert_eq!(options, format!("-DX={}/a", folder.display()));
         drop(headers);
         assert!(!folder.exists());
         assert_eq!(taken(&room), 0);

@@ -1,9 +1,11 @@
 //! Headers that a program's source includes lie on the client: those that can be found travel with
 //! the build, under the paths that they have here, and the include options are left for the worker
-//! to set below the folder that it puts them in.
+//! to set below the folder that it puts them in. So are macros whose values are folders of headers
+//! that are included by their whole paths.
 
-use busbar_wire::Writer;
-use std::collections::BTreeMap;
+use super::macros::Macros;
+use busbar_wire::{FOLDER, Writer};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Most bytes of headers that travel.
@@ -19,11 +21,15 @@ pub struct Found {
 
 /// Finds the headers of a source.
 pub fn collect(source: &[u8], options: &str) -> Found {
-    let dirs = include_dirs(options);
-    let mut files = BTreeMap::new();
-    let mut total = 0;
     let here = std::env::current_dir().unwrap_or_default();
-    scan(source, &here, &dirs, &mut files, &mut total);
+    let mut scan = Scan::new(options);
+    scan.file(source, &here);
+    let files = scan.files;
+    // Compilers look where the program is, too.
+    let mut options = options.to_string();
+    if scan.here {
+        options.push_str(" -I .");
+    }
     let mut packed = Vec::new();
     if !files.is_empty() {
         let mut w = Writer::new(&mut packed);
@@ -34,7 +40,7 @@ pub fn collect(source: &[u8], options: &str) -> Found {
         }
     }
     Found {
-        options: absolute(options, &here),
+        options: absolute(&movable(&options, &scan.whole), &here),
         packed,
     }
 }
@@ -107,51 +113,130 @@ fn absolute(options: &str, here: &Path) -> String {
     out.join(" ")
 }
 
-fn scan(
-    source: &[u8],
-    folder: &Path,
-    dirs: &[PathBuf],
-    files: &mut BTreeMap<String, Vec<u8>>,
-    total: &mut usize,
-) {
-    for line in source.split(|b| *b == b'\n') {
-        let line = line.trim_ascii();
-        let Some(rest) = line.strip_prefix(b"#") else {
+/// What `-D` at `i` defines, and how many words say so.
+fn definition_at(words: &[String], i: usize) -> Option<(String, usize)> {
+    let rest = words[i].strip_prefix("-D")?;
+    match rest {
+        "" => Some((words.get(i + 1)?.clone(), 2)),
+        _ => Some((rest.to_string(), 1)),
+    }
+}
+
+/// The options, with a mark before the value of each macro that is a folder of one of these files.
+fn movable(options: &str, whole: &BTreeSet<PathBuf>) -> String {
+    let words = words(options);
+    let mut out = options.to_string();
+    for (text, _) in (0..words.len()).filter_map(|i| definition_at(&words, i)) {
+        let Some((name, value)) = text.split_once('=') else {
             continue;
         };
-        let Some(rest) = rest.trim_ascii_start().strip_prefix(b"include") else {
-            continue;
+        let value = value.trim_matches(['"', '\\']);
+        let folder = Path::new(value);
+        if folder.is_absolute() && whole.iter().any(|file| file.starts_with(folder)) {
+            let before = text.find(value).unwrap_or(name.len() + 1);
+            let marked = format!("{}{FOLDER}{}", &text[..before], &text[before..]);
+            out = out.replacen(&text, &marked, 1);
+        }
+    }
+    out
+}
+
+/// A search for headers.
+struct Scan {
+    dirs: Vec<PathBuf>,
+    macros: Macros,
+    files: BTreeMap<String, Vec<u8>>,
+    /// Those of them that were included by their whole path, put together by a macro.
+    whole: BTreeSet<PathBuf>,
+    /// Whether some were found where the program is.
+    here: bool,
+    total: usize,
+}
+
+/// The file that a directive names, as `"name"` or `<name>`; and whether it may be near.
+fn named(text: &str) -> Option<(&str, bool)> {
+    let close = match text.chars().next()? {
+        '"' => '"',
+        '<' => '>',
+        _ => return None,
+    };
+    let name = text[1..].split_once(close)?.0;
+    Some((name, close == '"'))
+}
+
+impl Scan {
+    fn new(options: &str) -> Self {
+        let words = words(options);
+        let mut macros = Macros::default();
+        let all = (0..words.len()).filter_map(|i| definition_at(&words, i));
+        // The whole may be in quotes, or what stands for the name.
+        let bare = |text: &str| match text.strip_prefix('"') {
+            Some(text) => text.trim_end_matches('"').to_string(),
+            None => text.to_string(),
         };
-        let rest = rest.trim_ascii();
-        let close = match rest.first() {
-            Some(b'"') => b'"',
-            Some(b'<') => b'>',
-            _ => continue,
-        };
-        let Some(end) = rest[1..].iter().position(|b| *b == close) else {
-            continue;
-        };
-        let Ok(name) = std::str::from_utf8(&rest[1..=end]) else {
-            continue;
-        };
-        let near = (close == b'"').then(|| folder.join(name));
-        let places = near.into_iter().chain(dirs.iter().map(|d| d.join(name)));
-        for path in places {
+        all.for_each(|(text, _)| macros.option(&bare(&text)));
+        Self {
+            dirs: include_dirs(options),
+            macros,
+            files: BTreeMap::new(),
+            whole: BTreeSet::new(),
+            here: false,
+            total: 0,
+        }
+    }
+
+    /// Looks through a file that lies in this folder.
+    fn file(&mut self, source: &[u8], folder: &Path) {
+        for line in source.split(|b| *b == b'\n') {
+            let directive = line.trim_ascii().strip_prefix(b"#");
+            let Some(Ok(line)) = directive.map(|l| std::str::from_utf8(l.trim_ascii_start()))
+            else {
+                continue;
+            };
+            if let Some(text) = line.strip_prefix("define") {
+                self.macros.define(text);
+            } else if let Some(text) = line.strip_prefix("include") {
+                let text = text.trim();
+                if let Some((name, near)) = named(text) {
+                    self.include(name, near.then_some(folder), false);
+                    continue;
+                }
+                for text in self.macros.expand(text) {
+                    if let Some((name, near)) = named(&text) {
+                        self.include(name, near.then_some(folder), true);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a header, and what it includes.
+    fn include(&mut self, name: &str, near: Option<&Path>, made: bool) {
+        let here = self.dirs.last().cloned().unwrap_or_default();
+        let folders = near
+            .into_iter()
+            .chain(self.dirs.iter().map(PathBuf::as_path));
+        let places: Vec<_> = folders.map(|d| (d == here, d.join(name))).collect();
+        for (is_here, path) in places {
             let Ok(contents) = std::fs::read(&path) else {
                 continue;
             };
-            let key = path.to_string_lossy().into_owned();
-            if files.contains_key(&key) {
-                break;
+            self.here |= is_here && Path::new(name).is_relative();
+            if made && Path::new(name).is_absolute() {
+                self.whole.insert(path.clone());
             }
-            *total += contents.len();
-            if *total > MOST {
+            let key = path.to_string_lossy().into_owned();
+            if self.files.contains_key(&key) {
                 return;
             }
-            files.insert(key, contents.clone());
+            self.total += contents.len();
+            if self.total > MOST {
+                return;
+            }
+            self.files.insert(key, contents.clone());
             let folder = path.parent().unwrap_or(Path::new("/"));
-            scan(&contents, folder, dirs, files, total);
-            break;
+            self.file(&contents, folder);
+            return;
         }
     }
 }
@@ -175,6 +260,24 @@ mod tests {
         r.bytes().unwrap();
         assert!(r.str().unwrap().ends_with("sub/b.h"));
         std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn headers_that_macros_name_are_found_and_their_folder_can_be_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().display().to_string();
+        std::fs::write(dir.path().join("a.h"), "#include S(DIR/b.h)\n").unwrap();
+        std::fs::write(dir.path().join("b.h"), "int b;\n").unwrap();
+        let source = b"#define QUOTED(x) #x\n#include S(DIR/a.h)\n#include S(DIR/none.h)\n";
+        let macros = "-D S(x)=QUOTED(x) -DOTHER=/usr -DNAME";
+        for given in [format!("-D DIR={folder}"), format!("-DDIR={folder}/")] {
+            let found = collect(source, &format!("{given} {macros}"));
+            let marked = given.replace("=/", &format!("={FOLDER}/"));
+            assert_eq!(found.options, format!("{marked} {macros}"));
+            let mut r = busbar_wire::Reader::new(&found.packed);
+            assert_eq!(r.u32().unwrap(), 2);
+            assert!(r.str().unwrap().ends_with("/a.h"));
+        }
     }
 
     #[test]

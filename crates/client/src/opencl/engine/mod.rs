@@ -3,6 +3,7 @@
 pub mod command;
 pub mod describe;
 mod headers;
+mod macros;
 pub mod map;
 mod prelude;
 pub mod program;

@@ -942,7 +942,8 @@ impl<'a> Message<'a> for CreateProgramWithIlReply<'a> {
     }
 }
 
-/// Compiles and links. `files` are the headers found on the client; see the client's `headers`.
+/// Compiles and links. `files` are the headers found on the client; see the client's `headers`. In
+/// `options` the character 1 stands for the folder that they are put in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuildProgram<'a> {
     pub program: u32,
