@@ -90,6 +90,7 @@ SOURCES = {
         + ["Samples/[0-6]_*/*"]
         + [f":(exclude)Samples/*/{folder}/*" for folder in ("doc", "segmentationTreeThrust")],
     ),
+    "hashcat": ("https://github.com/hashcat/hashcat", "v6.2.6", "hashcat", ["."]),
     # A sixth of the programs look for headers or data in the folder of another model's variant.
     "hecbench": (
         "https://github.com/zjin-lcf/HeCBench",
@@ -220,8 +221,50 @@ def hecbench(tree, built_for):
     (tree / "programs.json").write_text(json.dumps(programs, indent=1))
 
 
+# Kind of hash, attack, and what is to be found: fast ones and such as take time and memory.
+HASHES = (
+    "0 -a 3 b66bfb1350a258250266711eed498d39 ?l?l?l?l?l?l?l",
+    "1000 -a 3 b4b9b02e6f09a9bd760f388b67351e2b ?l?l?l?l?l?l?l",
+    "100 -a 6 3b7f56f917066300cd59492a6c78e120cfeaf71e words ?d?d",
+    "1400 -a 0 789ce358955055f6032e7dce8517787e3e700adb5f69e0ada93f276c8daa05c9 words",
+    "3200 -a 3 $2a$05$LhayLxezLhK1LhWvKxCyLOj0j1u.Kj0jZ0pEmm134uzrQlFvQJLF6 hashc?l?l",
+    "1800 -a 0 $6$52450745$k5ka2p8bFuSmoVT1tzOyyuaREkkKBcCNqoDKzYiJL9RaE8yMnPgh2XzzF0NDrUhgrcL"
+    "wg78xs1w5pJiypEdFX/ words",
+    "8900 -a 3 SCRYPT:1024:1:1:MDIwMzMwNTQwNDQyNQ==:5FW+zWivLxgCWj7qLiQbeC8zaNQ+qdO0NUinvqyFcfo="
+    " hashc?l?l",
+)
+
+
+def hashcat(tree, built_for):
+    """The same of hashcat, over CUDA and over OpenCL. It keeps beside itself what it has compiled,
+    so that each run has a copy of its own."""
+    modules = [f"modules/module_{int(words.split()[0]):05}.so" for words in HASHES]
+    make = ["make", "-s", "-j4", "hashcat", *modules]
+    build = [["cp", "-r", "{src}/.", "{out}"], [*make[:1], "-C", "{out}", *make[1:]]]
+    if built_for:
+        subprocess.run(make, cwd=tree, check=True)
+        build = [["cp", "-r", "{src}/.", "{out}"]]
+    find = "./hashcat --potfile-disable --quiet --backend-ignore-$0 -m"
+    lines = [
+        'mine=$(mktemp -d) && trap "rm -r $mine" EXIT && cp -r {out}/. "$mine" && cd "$mine"',
+        "(head -n 20000 example.dict; echo hashcat; echo 'hashcat!') > words",
+        *(" ".join([find, *(f"'{word}'" for word in words.split())]) for words in HASHES),
+    ]
+    programs = [
+        {"name": f"hashcat-{api}", "build": build, "seconds": 300,
+         "run": ["sh", "-ec", "\n".join(lines), other]}
+        for api, other in (("cuda", "opencl"), ("opencl", "cuda"))
+    ]
+    (tree / "programs.json").write_text(json.dumps(programs, indent=1))
+
+
 # Name: what makes the list of programs.
-LISTS = {"library-samples": samples, "cuda-samples": cuda_samples, "hecbench": hecbench}
+LISTS = {
+    "library-samples": samples,
+    "cuda-samples": cuda_samples,
+    "hashcat": hashcat,
+    "hecbench": hecbench,
+}
 
 
 def main():

@@ -251,8 +251,13 @@ fn parameters_come_in_a_buffer_too() {
     };
     assert_eq!(launch(extra.as_mut_ptr()), 0);
     assert_eq!(driver.read(out, 16), [9; 16]);
-    size.set(8);
-    assert_eq!(launch(extra.as_mut_ptr()), 1, "too short a buffer");
+    // A device takes less than there is to give, and neither nothing nor more.
+    size.set(20);
+    assert_eq!(launch(extra.as_mut_ptr()), 0, "a short buffer");
+    size.set(0);
+    assert_eq!(launch(extra.as_mut_ptr()), 1, "none");
+    size.set(25);
+    assert_eq!(launch(extra.as_mut_ptr()), 701, "too long a buffer");
 }
 
 #[test]

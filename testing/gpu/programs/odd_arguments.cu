@@ -273,6 +273,16 @@ static void copies() {
         for (int i = 0; i < 48; i++) printf(" %02x", out[i]);
         printf("\n");
     }
+    for (size_t x : {0, 8, 60})
+        for (size_t height : {1, 2}) {
+            CUDA_MEMCPY3D b = {};
+            b.srcMemoryType = b.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+            b.srcDevice = memory, b.dstDevice = memory + 2048;
+            b.srcPitch = b.dstPitch = 64, b.srcHeight = b.dstHeight = 4;
+            b.srcXInBytes = x, b.WidthInBytes = 16, b.Height = height, b.Depth = 1;
+            TRY(cuMemcpy3D(&b));
+            TRY(cuMemcpy3DAsync(&b, stream));
+        }
     c.dstXInBytes = 8, c.srcXInBytes = 64;
     plane(0, 2, 64, 72);
     c.srcMemoryType = (CUmemorytype)9;

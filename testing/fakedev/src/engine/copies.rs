@@ -91,7 +91,7 @@ pub fn from_3d(p: &Memcpy3D) -> R<Copy> {
         let pitch = if pitch == 0 { row } else { pitch };
         let height = if height == 0 { p.height } else { height };
         let slice = pitch.checked_mul(height).ok_or(INVALID_VALUE)?;
-        if pitch < row {
+        if p.height > 1 && pitch < p.width {
             return Err(INVALID_VALUE);
         }
         let mut plane = plane(kind, host, device, pitch, slice)?;
@@ -138,6 +138,15 @@ pub fn from_3d(p: &Memcpy3D) -> R<Copy> {
 
 /// Turns a two-dimensional description into a copy.
 pub fn from_2d(p: &Memcpy2D) -> R<Copy> {
+    let crosses = |kind: u32, x: usize, pitch: usize| {
+        let end = x.checked_add(p.width);
+        kind != MEMORYTYPE_ARRAY && pitch != 0 && end.is_none_or(|end| pitch < end)
+    };
+    let any =
+        crosses(p.src_type, p.src_x, p.src_pitch) || crosses(p.dst_type, p.dst_x, p.dst_pitch);
+    if any && p.width > 0 && p.height > 0 {
+        return Err(INVALID_VALUE);
+    }
     from_3d(&Memcpy3D {
         src_x: p.src_x,
         src_y: p.src_y,

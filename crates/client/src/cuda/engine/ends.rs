@@ -4,13 +4,16 @@ use super::prelude::*;
 use crate::cuda::engine::array;
 use crate::cuda::state::rows::{ARRAY, DEVICE, End, HOST, Rows};
 
-/// Whether a box's rows begin or end outside of an end's own.
-pub fn is_narrow(e: &End, r: &Rows) -> bool {
-    e.memory != ARRAY && e.x.checked_add(r.width).is_none_or(|end| e.pitch < end)
+fn pitch(e: &End, r: &Rows) -> Result<()> {
+    let narrow = e.memory != ARRAY && e.pitch < r.width;
+    refuse_if(narrow, CUDA_ERROR_INVALID_VALUE)
 }
 
-fn pitch(e: &End, r: &Rows) -> Result<()> {
-    refuse_if(is_narrow(e, r), CUDA_ERROR_INVALID_VALUE)
+/// Whether a box begins within the rows of an end and ends outside of them. Without a pitch they
+/// are as long as it takes.
+pub fn crosses(e: &End, r: &Rows) -> bool {
+    let end = e.x.checked_add(r.width);
+    e.memory != ARRAY && e.pitch != 0 && end.is_none_or(|end| e.pitch < end)
 }
 
 /// Refuses rows that overlap.

@@ -7,7 +7,7 @@
 
 use super::prelude::*;
 use crate::cuda::engine::transfer::Arriving;
-use crate::cuda::engine::{addresses, ends, stream, transfer};
+use crate::cuda::engine::{addresses, stream, transfer};
 use crate::cuda::state::graphs::Lists;
 use crate::cuda::state::rows::{End, HOST, HostBox, Rows, UNIFIED, shape};
 use busbar_channel::Bulk;
@@ -42,7 +42,7 @@ pub fn travel(cx: Cx, r: &Rows) -> Result<Travel> {
         }
     }
     for e in [&r.src, &r.dst] {
-        if e.memory == HOST && (e.host == 0 || ends::is_narrow(e, &r)) {
+        if e.memory == HOST && (e.host == 0 || e.pitch < r.width) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
     }

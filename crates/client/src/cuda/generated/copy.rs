@@ -113,7 +113,7 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2(
         let cx = cx.at_stream(hStream);
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
-        unsafe { engine::copy_rows::copy_box(cx, from_2d(pCopy), hStream, false, true) }
+        unsafe { engine::copy_rows::copy_plane(cx, from_2d(pCopy), hStream, false, true) }
     })
 }
 
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2_ptsz(
         let cx = cx.at_stream(hStream);
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
-        unsafe { engine::copy_rows::copy_box(cx, from_2d(pCopy), hStream, false, true) }
+        unsafe { engine::copy_rows::copy_plane(cx, from_2d(pCopy), hStream, false, true) }
     })
 }
 
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult 
         let pCopy = unsafe { &*pCopy };
         // SAFETY: the arguments are the program's.
         unsafe {
-            engine::copy_rows::copy_box(
+            engine::copy_rows::copy_plane(
                 cx,
                 from_2d(pCopy),
                 cx.stream(std::ptr::null_mut(), false)?,
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn cuMemcpy2D_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUre
         let pCopy = unsafe { &*pCopy };
         // SAFETY: the arguments are the program's.
         unsafe {
-            engine::copy_rows::copy_box(
+            engine::copy_rows::copy_plane(
                 cx,
                 from_2d(pCopy),
                 cx.stream(std::ptr::null_mut(), true)?,

@@ -109,10 +109,11 @@ fn copies(t: &Things) -> Vec<Row> {
 fn rows(api: &Api) -> Vec<Row> {
     let device = api.made("cuMemAlloc_v2", &[1 << 12]);
     let begins = |x: [u64; 2], pitches: [u64; 2], height| {
-        let end = |at, pitch| (2, device + at, pitch);
-        let mut b = box_of(end(0, pitches[0]), end(2048, pitches[1]), 9, height);
-        (b[0], b[11]) = (x[0], x[1]);
-        ("cuMemcpy3D_v2", vec![at(Box::leak(Box::new(b)))])
+        // `CUDA_MEMCPY2D`: where it begins, kind, addresses and pitch of both ends; width, height.
+        let end = |i: usize, place| [x[i], 0, 2, 0, device + place, 0, pitches[i]];
+        let ends = [end(0, 0), end(1, 2048)].concat();
+        let plane = [ends, vec![9, height]].concat().leak();
+        ("cuMemcpy2D_v2", vec![at(&mut plane[0])])
     };
     vec![
         begins([0, 0], [9, 9], 2),
