@@ -32,12 +32,16 @@ pub fn relocatable(product: &Product) -> Files {
     files
 }
 
-/// The tree in a folder that is always the same, with the file that registers the OpenCL driver:
-/// whoever runs it as root would leave that there.
+/// The tree in a folder that is always the same, with what `busbar run` would make there for root:
+/// the file that registers the OpenCL driver, and the names of libraries without a number.
 pub fn fixed(product: &Product, home: &str) -> Files {
     let mut files = product.tree.clone();
     let driver = format!("/{home}/lib/opencl/libbusbar_opencl.so\n");
     files.insert("lib/opencl/vendors/busbar.icd".into(), plain(driver));
+    for name in ["libcuda.so", "libnvidia-ml.so"] {
+        let to = Item::Link(format!("/{home}/lib/cuda/{name}.1"));
+        files.insert(format!("lib/cuda/unnumbered/{name}"), to);
+    }
     below(home, files)
 }
 

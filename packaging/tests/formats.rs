@@ -311,6 +311,8 @@ fn dpkg_reads_the_deb() {
         assert!(has.contains(path), "{path}: {has:?}");
     }
     assert!(listing.contains("usr/bin/busbar -> ../lib/busbar/bin/busbar"));
+    let names = "lib/cuda/unnumbered/libcuda.so -> /usr/lib/busbar/lib/cuda/libcuda.so.1";
+    assert!(listing.contains(names), "{listing}");
     // It runs through the link.
     let to = tempfile::tempdir().unwrap();
     said(Command::new("dpkg-deb").args(["-x".as_ref(), file.as_os_str(), to.path().as_os_str()]));

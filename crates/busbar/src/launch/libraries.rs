@@ -108,7 +108,11 @@ pub(crate) fn show(c: &mut Command, nccl: Option<bool>, ranks: bool) -> Result<(
             dirs.insert(0, opencl::loader(driver)?);
         }
     }
-    dirs.insert(0, unnumbered(&shims.cuda)?);
+    match unnumbered(&shims.cuda) {
+        Ok(links) => dirs.insert(0, links),
+        // Most programs ask for the names with a number.
+        Err(e) => eprintln!("busbar: {e:#}; programs find no {}", NAMES.join(", no ")),
+    }
     dirs.insert(0, shims.cuda.clone());
     c.env("LD_LIBRARY_PATH", std::env::join_paths(dirs)?);
     // Programs say where their own copy of NCCL lies, so that no path comes before it. That one
