@@ -19,7 +19,7 @@ fn cuMemcpy2D(pCopy: *const CUDA_MEMCPY2D_v1) -> CUresult;
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy2DAsync", 2000)]
 fn cuMemcpy2DAsync(pCopy: *const CUDA_MEMCPY2D_v1, hStream: CUstream) -> CUresult;
 
-#[cx(context)] #[is(engine::copy_rows::copy_plane(from_2d(pCopy), hStream, false, true))] #[get_proc("cuMemcpy2DAsync", 3020)] #[per_thread("_ptsz")]
+#[cx(context)] #[is(engine::copy_rows::copy_plane(from_2d(pCopy), hStream, true))] #[get_proc("cuMemcpy2DAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpy2DAsync_v2(
     #[in_ref] pCopy: *const CUDA_MEMCPY2D,
     #[handle] hStream: CUstream,
@@ -32,7 +32,7 @@ fn cuMemcpy2DUnaligned(pCopy: *const CUDA_MEMCPY2D_v1) -> CUresult;
 #[is(cuMemcpy2D_v2)] #[get_proc("cuMemcpy2DUnaligned", 3020)] #[per_thread("_ptds")]
 fn cuMemcpy2DUnaligned_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult;
 
-#[cx(context)] #[is(engine::copy_rows::copy_plane(from_2d(pCopy), cx.stream(null, per_thread)?, false, false))] #[get_proc("cuMemcpy2D", 3020)] #[per_thread("_ptds")]
+#[cx(context)] #[is(engine::copy_rows::copy_plane(from_2d(pCopy), cx.stream(null, per_thread)?, false))] #[get_proc("cuMemcpy2D", 3020)] #[per_thread("_ptds")]
 fn cuMemcpy2D_v2(#[in_ref] pCopy: *const CUDA_MEMCPY2D) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy3D", 2000)]

@@ -239,11 +239,12 @@ def hashcat(tree, built_for):
     """The same of hashcat, over CUDA and over OpenCL. It keeps beside itself what it has compiled,
     so that each run has a copy of its own."""
     modules = [f"modules/module_{int(words.split()[0]):05}.so" for words in HASHES]
-    make = ["make", "-s", "-j4", "hashcat", *modules]
-    build = [["cp", "-r", "{src}/.", "{out}"], [*make[:1], "-C", "{out}", *make[1:]]]
+    make = lambda folder: ["make", "-s", "-j4", "-C", folder, "hashcat", *modules]
+    build = [["cp", "-r", "{src}/.", "{out}"]]
     if built_for:
-        subprocess.run(make, cwd=tree, check=True)
-        build = [["cp", "-r", "{src}/.", "{out}"]]
+        subprocess.run(make(tree), check=True)
+    else:
+        build.append(make("{out}"))
     find = "./hashcat --potfile-disable --quiet --backend-ignore-$0 -m"
     lines = [
         'mine=$(mktemp -d) && trap "rm -r $mine" EXIT && cp -r {out}/. "$mine" && cd "$mine"',

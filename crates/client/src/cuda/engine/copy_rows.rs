@@ -111,20 +111,14 @@ unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32, later: bool) -> Result<(), CUr
 ///
 /// # Safety
 /// What of the box lies on the host is the program's.
-pub unsafe fn copy_plane(
-    cx: Cx,
-    r: Rows,
-    stream: u32,
-    peer: bool,
-    later: bool,
-) -> Result<(), CUresult> {
+pub unsafe fn copy_plane(cx: Cx, r: Rows, stream: u32, later: bool) -> Result<(), CUresult> {
     let some = r.width > 0 && r.height > 0;
     refuse_if(
         some && [r.src, r.dst].iter().any(|e| ends::crosses(e, &r)),
         CUDA_ERROR_INVALID_VALUE,
     )?;
     // SAFETY: passed on to the caller.
-    unsafe { copy_box(cx, r, stream, peer, later) }
+    unsafe { copy_box(cx, r, stream, false, later) }
 }
 
 /// Copies a box of bytes.

@@ -156,14 +156,15 @@ pub unsafe fn cuMemHostRegister_v2(cx: Cx, p: *mut c_void, size: usize, flags: u
     let can = CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED as i32;
     let can = cx.device(of.1)?.attributes.get(&can).copied();
     refuse_if(read_only && can.unwrap_or(0) == 0, CUDA_ERROR_NOT_SUPPORTED)?;
-    // Of a machine without a GPU no device is one that a GPU reaches.
-    let device = flags & CU_MEMHOSTREGISTER_IOMEMORY != 0;
     let start = p as u64;
-    let found = state.ranges.find(start);
-    let twice = found.is_some_and(|r| r.sort == Sort::Registered);
-    refuse_if(device && twice, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)?;
-    refuse_if(device && !place::is_root(), CUDA_ERROR_NOT_PERMITTED)?;
-    refuse_if(device, CUDA_ERROR_INVALID_VALUE)?;
+    // Of a machine without a GPU no device is one that a GPU reaches.
+    if flags & CU_MEMHOSTREGISTER_IOMEMORY != 0 {
+        let found = state.ranges.find(start);
+        let twice = found.is_some_and(|r| r.sort == Sort::Registered);
+        refuse_if(twice, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)?;
+        refuse_if(!place::is_root(), CUDA_ERROR_NOT_PERMITTED)?;
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
     let end = start.checked_add(size as u64);
     let end = end
         .filter(|_| place::is_mapped(start, size))

@@ -113,7 +113,7 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2(
         let cx = cx.at_stream(hStream);
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
-        unsafe { engine::copy_rows::copy_plane(cx, from_2d(pCopy), hStream, false, true) }
+        unsafe { engine::copy_rows::copy_plane(cx, from_2d(pCopy), hStream, true) }
     })
 }
 
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2_ptsz(
         let cx = cx.at_stream(hStream);
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
-        unsafe { engine::copy_rows::copy_plane(cx, from_2d(pCopy), hStream, false, true) }
+        unsafe { engine::copy_rows::copy_plane(cx, from_2d(pCopy), hStream, true) }
     })
 }
 
@@ -170,7 +170,6 @@ pub unsafe extern "C" fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult 
                 from_2d(pCopy),
                 cx.stream(std::ptr::null_mut(), false)?,
                 false,
-                false,
             )
         }
     })
@@ -190,7 +189,6 @@ pub unsafe extern "C" fn cuMemcpy2D_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUre
                 cx,
                 from_2d(pCopy),
                 cx.stream(std::ptr::null_mut(), true)?,
-                false,
                 false,
             )
         }

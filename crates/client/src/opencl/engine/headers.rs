@@ -69,14 +69,22 @@ fn words(options: &str) -> Vec<String> {
     list
 }
 
+/// What an option as `-I` at `i` says, and how many words say so.
+fn option_at<'a>(words: &'a [String], i: usize, option: &str) -> Option<(&'a str, usize)> {
+    match words[i].strip_prefix(option)? {
+        "" => Some((words.get(i + 1)?, 2)),
+        value => Some((value, 1)),
+    }
+}
+
 /// The folder that `-I` at `i` names, and how many words say so.
-fn dir_at(words: &[String], i: usize) -> Option<(String, usize)> {
-    let rest = words[i].strip_prefix("-I")?;
-    let (dir, n) = match rest {
-        "" => (words.get(i + 1)?.as_str(), 2),
-        dir => (dir, 1),
-    };
-    Some((dir.trim_matches('"').to_string(), n))
+fn dir_at(words: &[String], i: usize) -> Option<(&str, usize)> {
+    option_at(words, i, "-I").map(|(dir, n)| (dir.trim_matches('"'), n))
+}
+
+/// What `-D` defines, each time.
+fn definitions(words: &[String]) -> impl Iterator<Item = &str> {
+    (0..words.len()).filter_map(|i| Some(option_at(words, i, "-D")?.0))
 }
 
 fn include_dirs(options: &str) -> Vec<PathBuf> {
@@ -113,20 +121,11 @@ fn absolute(options: &str, here: &Path) -> String {
     out.join(" ")
 }
 
-/// What `-D` at `i` defines, and how many words say so.
-fn definition_at(words: &[String], i: usize) -> Option<(String, usize)> {
-    let rest = words[i].strip_prefix("-D")?;
-    match rest {
-        "" => Some((words.get(i + 1)?.clone(), 2)),
-        _ => Some((rest.to_string(), 1)),
-    }
-}
-
 /// The options, with a mark before the value of each macro that is a folder of one of these files.
 fn movable(options: &str, whole: &BTreeSet<PathBuf>) -> String {
     let words = words(options);
     let mut out = options.to_string();
-    for (text, _) in (0..words.len()).filter_map(|i| definition_at(&words, i)) {
+    for text in definitions(&words) {
         let Some((name, value)) = text.split_once('=') else {
             continue;
         };
@@ -135,7 +134,7 @@ fn movable(options: &str, whole: &BTreeSet<PathBuf>) -> String {
         if folder.is_absolute() && whole.iter().any(|file| file.starts_with(folder)) {
             let before = text.find(value).unwrap_or(name.len() + 1);
             let marked = format!("{}{FOLDER}{}", &text[..before], &text[before..]);
-            out = out.replacen(&text, &marked, 1);
+            out = out.replacen(text, &marked, 1);
         }
     }
     out
@@ -168,13 +167,11 @@ impl Scan {
     fn new(options: &str) -> Self {
         let words = words(options);
         let mut macros = Macros::default();
-        let all = (0..words.len()).filter_map(|i| definition_at(&words, i));
-        // The whole may be in quotes, or what stands for the name.
-        let bare = |text: &str| match text.strip_prefix('"') {
-            Some(text) => text.trim_end_matches('"').to_string(),
-            None => text.to_string(),
-        };
-        all.for_each(|(text, _)| macros.option(&bare(&text)));
+        for text in definitions(&words) {
+            // The whole may be in quotes, or what stands for the name.
+            let bare = text.strip_prefix('"').map(|t| t.trim_end_matches('"'));
+            macros.option(bare.unwrap_or(text));
+        }
         Self {
             dirs: include_dirs(options),
             macros,
@@ -188,11 +185,11 @@ impl Scan {
     /// Looks through a file that lies in this folder.
     fn file(&mut self, source: &[u8], folder: &Path) {
         for line in source.split(|b| *b == b'\n') {
-            let directive = line.trim_ascii().strip_prefix(b"#");
-            let Some(Ok(line)) = directive.map(|l| std::str::from_utf8(l.trim_ascii_start()))
-            else {
+            let Some(line) = line.trim_ascii().strip_prefix(b"#") else {
                 continue;
             };
+            // What stands behind a name, in whatever encoding, is none of its business.
+            let line = String::from_utf8_lossy(line.trim_ascii_start());
             if let Some(text) = line.strip_prefix("define") {
                 self.macros.define(text);
             } else if let Some(text) = line.strip_prefix("include") {
@@ -218,15 +215,22 @@ impl Scan {
             .chain(self.dirs.iter().map(PathBuf::as_path));
         let places: Vec<_> = folders.map(|d| (d == here, d.join(name))).collect();
         for (is_here, path) in places {
-            let Ok(contents) = std::fs::read(&path) else {
+            let key = path.to_string_lossy().into_owned();
+            let known = self.files.contains_key(&key);
+            // Many files include the same ones.
+            let contents = if known {
+                Ok(Vec::new())
+            } else {
+                std::fs::read(&path)
+            };
+            let Ok(contents) = contents else {
                 continue;
             };
             self.here |= is_here && Path::new(name).is_relative();
             if made && Path::new(name).is_absolute() {
                 self.whole.insert(path.clone());
             }
-            let key = path.to_string_lossy().into_owned();
-            if self.files.contains_key(&key) {
+            if known {
                 return;
             }
             self.total += contents.len();
@@ -266,7 +270,8 @@ mod tests {
     fn headers_that_macros_name_are_found_and_their_folder_can_be_another() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().display().to_string();
-        std::fs::write(dir.path().join("a.h"), "#include S(DIR/b.h)\n").unwrap();
+        let latin = b"#include S(DIR/b.h) // caf\xe9\n";
+        std::fs::write(dir.path().join("a.h"), latin).unwrap();
         std::fs::write(dir.path().join("b.h"), "int b;\n").unwrap();
         let source = b"#define QUOTED(x) #x\n#include S(DIR/a.h)\n#include S(DIR/none.h)\n";
         let macros = "-D S(x)=QUOTED(x) -DOTHER=/usr -DNAME";

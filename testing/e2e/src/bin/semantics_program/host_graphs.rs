@@ -211,11 +211,11 @@ fn rows(host: (u64, u64, u64), device: u64, out: bool) -> [u64; 16] {
 
 fn of_rows(p: &Place<'_>) {
     // The second box lies across the first one's rows.
-    for (x, pitch) in [(0, 800), (200, 800), (0, 1200), (0, 400)] {
+    for (start, x, pitch) in [(0, 0, 800), (0, 200, 800), (0, 0, 1200), (400, 0, 400)] {
         let g = p.captured(|s| {
             let mut all = rows((p.host, 0, 800), p.a, true);
             assert_eq!(p.api.call("cuMemcpy2DAsync_v2", &[at(&mut all), s]), 0);
-            let mut all = rows((p.host, x, pitch), p.b, false);
+            let mut all = rows((p.host + start, x, pitch), p.b, false);
             assert_eq!(p.api.call("cuMemcpy2DAsync_v2", &[at(&mut all), s]), 0);
         });
         for round in 1..3 {
@@ -228,7 +228,10 @@ fn of_rows(p: &Place<'_>) {
             p.api
                 .call("cuMemcpyDtoH_v2", &[at(&mut back[0]), p.b, 8000]);
             let [sum, here] = [&back, &*p.words(p.host)].map(|w| w.iter().sum::<u32>());
-            println!("rows {x} {pitch}: {sum} {here} {:?}", [back[0], back[1999]]);
+            println!(
+                "rows {start} {x} {pitch}: {sum} {here} {:?}",
+                [back[0], back[1999]]
+            );
         }
         p.end(g);
     }
