@@ -5,7 +5,7 @@
 # build: what `cargo xtask dist` takes; opencl: an OpenCL device (PoCL, if there is no other) and
 # programs for it; full: all programs that are compared; containers: what makes one, in which the
 # server's image is tried; systems: fresh ones of Debian, for packages; verbs: a virtual machine
-# with RDMA; perftest, valgrind, browser: these.
+# with RDMA; runtimes: Go and Java; perftest, valgrind, browser: these.
 set -eu
 cd "$(dirname "$0")/.."
 wants() { case " $what " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
@@ -48,6 +48,10 @@ if wants verbs; then
   have ibv_devices || packages+=(rdma-core ibverbs-providers ibverbs-utils)
   have modprobe depmod || packages+=(kmod)
   have cpio || packages+=(cpio)
+fi
+if wants runtimes; then
+  have go || packages+=(golang-go)
+  have javac || packages+=(default-jdk-headless)
 fi
 if wants perftest; then have ib_write_bw || packages+=(perftest); fi
 if wants valgrind; then have valgrind || packages+=(valgrind); fi

@@ -172,10 +172,11 @@ def main():
         if not second[1]:
             failed.remove(one)
             unsteady.append(one)
-    for name, status, output, _ in unsteady:
-        print(f"\n==== unsteady: {name} ended with {status} at first\n{indent(output, '| ')}")
+    # Whoever shows a part of this most likely shows its beginning.
     for name, status, output, _ in failed:
         print(f"\n==== {name} ended with {status}\n{output}")
+    for name, status, output, _ in unsteady:
+        print(f"\n==== unsteady: {name} ended with {status} at first\n{indent(output, '| ')}")
     print("\nthe longest:")
     for name, _, _, seconds in sorted(ended, key=lambda one: one[3], reverse=True)[:12]:
         print(f"{seconds:6.1f} s  {name}")

@@ -94,14 +94,16 @@ mod tests {
         let progress = Progress::new(Arc::default());
         assert!(progress.wait(SHORT).is_err(), "nothing goes on");
         let end = progress.clone();
+        // A busy machine may begin the thread late.
+        let long = Patience::AFTER_GOODBYE;
         let thread = std::thread::spawn(move || {
-            std::thread::sleep(SHORT.step / 2);
+            std::thread::sleep(SHORT.step);
             end.step();
             // Longer than one record may take.
-            std::thread::sleep(SHORT.step * 3);
+            std::thread::sleep(long.step + SHORT.step);
             end.finish();
         });
-        assert!(progress.wait(SHORT).is_ok());
+        assert!(progress.wait(long).is_ok());
         thread.join().unwrap();
         assert!(progress.wait(SHORT).is_ok());
     }

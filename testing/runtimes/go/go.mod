@@ -1,0 +1,3 @@
+module runtimes
+
+go 1.19
