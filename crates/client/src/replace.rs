@@ -3,13 +3,48 @@
 //!
 //! Every object that is loaded has the addresses of the functions that it calls in slots, which are
 //! changed here. What is loaded later, or asks for a name, finds them in the C library's table of
-//! symbols, which is changed as well. Our own slots stay: they lead to the real ones.
+//! symbols, which is changed as well. Our own slots stay.
+//!
+//! Where a library was loaded ahead of the C library that has functions of these names itself (a
+//! profiler, a sanitizer), programs call those. They get one of ours in front that leads to theirs,
+//! and the C library's get another one, which leads to the C library's: whenever a library looks up
+//! what comes behind it, nothing leads back to where it came from.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A function's name, and what comes in its place.
-pub type Replacement = (&'static CStr, *const ());
+/// Comes in the place of the C library's function.
+pub const LIBRARY: usize = 0;
+/// Comes in the place of another library's that is found before it.
+pub const AHEAD: usize = 1;
+
+/// Where the two that come in a function's place lead to.
+pub struct Next([AtomicPtr<c_void>; 2]);
+
+impl Next {
+    pub const fn new() -> Self {
+        Self([const { AtomicPtr::new(null_mut()) }; 2])
+    }
+
+    /// The function; null before anything was replaced.
+    pub fn of(&self, place: usize) -> *const c_void {
+        self.0[place].load(Ordering::Acquire)
+    }
+
+    fn set(&self, place: usize, function: *mut c_void) {
+        self.0[place].store(function, Ordering::Release);
+    }
+}
+
+/// A function's name, what comes in the places of the C library's and of one ahead of it, and where
+/// these lead to.
+pub struct Replacement {
+    pub name: &'static CStr,
+    pub ours: [*const (); 2],
+    pub next: &'static Next,
+}
 
 const DYNAMIC_STRINGS: u64 = 5;
 const DYNAMIC_SYMBOLS: u64 = 6;
@@ -124,11 +159,16 @@ impl Object<'_> {
         }
     }
 
-    /// Has everybody who looks for a symbol find its replacement; notes which stood there.
+    /// Has everybody who looks for a symbol find its replacement, if there is one; notes what stood
+    /// there.
     ///
     /// # Safety
     /// The object is loaded.
-    unsafe fn export(&self, all: &[Replacement], found: &mut HashMap<u64, u64>) {
+    unsafe fn export(
+        &self,
+        ours: &dyn Fn(&CStr) -> Option<*const ()>,
+        found: &mut HashMap<u64, u64>,
+    ) {
         const FUNCTION: u8 = 2;
         let tables = (self.address(DYNAMIC_SYMBOLS), self.address(DYNAMIC_STRINGS));
         let (Some(from), Some(to)) = tables else {
@@ -144,8 +184,8 @@ impl Object<'_> {
             }
             // SAFETY: passed on to the caller.
             let name = unsafe { self.string(symbol.st_name.into()) };
-            if let Some((_, ours)) = all.iter().find(|(n, _)| Some(*n) == name) {
-                let ours = *ours as u64;
+            if let Some(ours) = name.and_then(ours) {
+                let ours = ours as u64;
                 found.insert(self.base.wrapping_add(symbol.st_value), ours);
                 let value = std::mem::offset_of!(libc::Elf64_Sym, st_value) as u64;
                 // SAFETY: a word of the table.
@@ -216,23 +256,65 @@ fn each(f: &mut dyn FnMut(&Object<'_>)) {
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut f).cast()) };
 }
 
+/// Whether it is the C library, of which older ones have two parts.
+fn is_library(o: &Object<'_>) -> bool {
+    // SAFETY: an object that the loader has named.
+    let name = o.dynamic.get(&NAME).and_then(|at| unsafe { o.string(*at) });
+    name.is_some_and(|n| n == c"libc.so.6" || n == c"libpthread.so.0")
+}
+
+/// The C library's own function of a name, whatever has been loaded ahead of it; null where it has
+/// none.
+pub fn library_function(name: &CStr) -> *mut c_void {
+    // SAFETY: names; nothing is loaded.
+    unsafe {
+        let library = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        if library.is_null() {
+            return null_mut();
+        }
+        libc::dlsym(library, name.as_ptr())
+    }
+}
+
+/// Finds the functions that are to be replaced, unless that was done.
+fn look_up(all: &[Replacement]) {
+    for r in all.iter().filter(|r| r.next.of(LIBRARY).is_null()) {
+        // SAFETY: a name.
+        let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, r.name.as_ptr()) };
+        let real = library_function(r.name);
+        // An older one's other part is behind the first.
+        let real = if real.is_null() { first } else { real };
+        r.next.set(LIBRARY, real);
+        let ahead = if first == real { null_mut() } else { first };
+        r.next.set(AHEAD, ahead);
+    }
+}
+
 /// Replaces functions of the C library for everybody but this library.
 pub fn replace(all: &[Replacement]) {
     let own = replace as *const () as u64;
-    let library = |o: &Object<'_>| {
-        // SAFETY: an object that the loader has named.
-        let name = o.dynamic.get(&NAME).and_then(|at| unsafe { o.string(*at) });
-        name.is_some_and(|n| n == c"libc.so.6" || n == c"libpthread.so.0")
-    };
+    look_up(all);
     let mut found = HashMap::new();
+    let mut main = true;
     each(&mut |o| {
-        if library(o) {
-            // SAFETY: as above.
-            unsafe { o.export(all, &mut found) };
-        }
+        // The program's own functions of these names may be of its own kind.
+        let is_program = std::mem::take(&mut main);
+        let place = match is_library(o) {
+            true => LIBRARY,
+            false if is_program || o.holds(own) => return,
+            false => AHEAD,
+        };
+        let ours = |name: &CStr| {
+            let r = all.iter().find(|r| r.name == name)?;
+            let next = r.next.of(place);
+            let its = place == LIBRARY || o.holds(next as u64);
+            (!next.is_null() && its).then_some(r.ours[place])
+        };
+        // SAFETY: an object that the loader has named.
+        unsafe { o.export(&ours, &mut found) };
     });
     each(&mut |o| {
-        if !library(o) && !o.holds(own) {
+        if !is_library(o) && !o.holds(own) {
             // SAFETY: as above.
             unsafe { o.redirect(&found) };
         }

@@ -4,6 +4,7 @@ use busbar_channel::most_sides;
 use busbar_e2e::program::{finished, native, printed, remote};
 use busbar_e2e::server::Server;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn python() -> &'static Path {
     Path::new("python3")
@@ -39,6 +40,37 @@ fn the_system_reads_and_writes_memory_that_kernels_use() {
         let mut c = remote(&server, python());
         let got = printed(c.arg(&program).env("BUSBAR_SHM", sharing));
         assert_eq!(got, expected, "BUSBAR_SHM={sharing}");
+    }
+}
+
+#[test]
+fn the_system_does_so_for_programs_with_libraries_ahead_of_the_c_library() {
+    let server = Server::start();
+    let (program, folder) = (
+        script("cuda_system.py"),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let expected = printed(native(python()).arg(&program));
+    // Profilers and sanitizers look up what is behind them when they are loaded, or when needed.
+    for lazy in ["0", "1"] {
+        let library = folder.path().join(format!("ahead{lazy}.so"));
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-shared", "-fPIC"])
+            .arg(format!("-DLAZY={lazy}"));
+        cc.arg("-o")
+            .arg(&library)
+            .arg(script("interposer.c"))
+            .arg("-ldl");
+        assert!(cc.status().expect("cc runs").success());
+        let mut c = native(python());
+        c.arg(&program).env("LD_PRELOAD", &library);
+        assert_eq!(printed(&mut c), expected, "natively, LAZY={lazy}");
+        for sharing in ["0", "1"] {
+            let mut c = remote(&server, python());
+            c.arg(&program).env("LD_PRELOAD", &library);
+            let got = printed(c.env("BUSBAR_SHM", sharing));
+            assert_eq!(got, expected, "LAZY={lazy} BUSBAR_SHM={sharing}");
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 //! a thread that blocks the signal only believes so.
 
 use super::fault;
-use crate::replace::{Replacement, replace};
+use crate::replace::{AHEAD, LIBRARY, Next, Replacement, replace};
 use libc::{c_int, c_void, iovec, mmsghdr, msghdr, off_t, sigset_t, size_t, socklen_t, ssize_t};
 use std::cell::Cell;
 
@@ -57,48 +57,67 @@ unsafe fn meet_messages(list: *const mmsghdr, n: u32, writes: bool) -> bool {
 /// Work of another thread's may close again what was just opened: so often it is tried again.
 const OFTEN: usize = 100;
 
-/// Functions of ours: each does what is said, and calls the real one.
-macro_rules! before {
-    ($($name:ident($($a:ident: $t:ty),*) -> $r:ty { $first:expr })*) => {
-        mod real {
-            #[allow(clippy::wildcard_imports)]
-            use super::*;
-            unsafe extern "C" {
-                $(pub fn $name($($a: $t),*) -> $r;)*
-            }
-        }
+/// Functions of ours, and where each leads to: `next`, one of the same kind. They are listed under
+/// a name.
+macro_rules! gates {
+    ($vis:vis $list:ident: $(
+        $name:ident($($a:ident: $t:ty),*) -> $r:ty, $next:ident => $does:expr;
+    )*) => {
         $(
-            unsafe extern "C" fn $name($($a: $t),*) -> $r {
-                // SAFETY: what the program says of its own memory, and its own call.
+            unsafe extern "C" fn $name<const PLACE: usize>($($a: $t),*) -> $r {
+                // SAFETY: what the program says of its own memory, and its own call; whoever comes
+                // here was led here after it was looked up where that leads to.
                 #[allow(unused_unsafe)]
                 unsafe {
-                    for _ in 0..OFTEN {
-                        let met = $first;
-                        let r = real::$name($($a),*);
-                        let failed = r as isize == -1 && *libc::__errno_location() == libc::EFAULT;
-                        if !met || !failed {
-                            return r;
-                        }
-                    }
-                    real::$name($($a),*)
+                    type Real = unsafe extern "C" fn($($t),*) -> $r;
+                    let $next: Real = std::mem::transmute(next::$name.of(PLACE));
+                    $does
                 }
             }
         )*
-        const BEFORE: &[Replacement] = &[$((
+        mod next {
+            $(
+                #[allow(non_upper_case_globals)]
+                pub static $name: super::Next = super::Next::new();
+            )*
+        }
+        $vis const $list: &[Replacement] = &[$(Replacement {
             // The name ends where a C string does.
-            match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+            name: match std::ffi::CStr::from_bytes_with_nul(
+                concat!(stringify!($name), "\0").as_bytes(),
+            ) {
                 Ok(name) => name,
                 Err(_) => unreachable!(),
             },
-            $name as *const (),
-        )),*];
+            ours: [$name::<LIBRARY> as *const (), $name::<AHEAD> as *const ()],
+            next: &next::$name,
+        }),*];
+    };
+}
+
+/// Functions that open what they are about to meet.
+macro_rules! before {
+    ($list:ident: $($name:ident($($a:ident: $t:ty),*) -> $r:ty { $first:expr })*) => {
+        gates! { $list: $(
+            $name($($a: $t),*) -> $r, next => {
+                for _ in 0..OFTEN {
+                    let met = $first;
+                    let r = next($($a),*);
+                    let failed = r as isize == -1 && *libc::__errno_location() == libc::EFAULT;
+                    if !met || !failed {
+                        return r;
+                    }
+                }
+                next($($a),*)
+            };
+        )* }
     };
 }
 
 type At = *const c_void;
 type To = *mut c_void;
 
-before! {
+before! { ACCESSES:
     write(fd: c_int, p: At, n: size_t) -> ssize_t { meets(p, n, false) }
     pwrite(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t { meets(p, n, false) }
     pwrite64(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t { meets(p, n, false) }
@@ -177,19 +196,20 @@ before! {
     __fread_chk(p: To, room: size_t, size: size_t, n: size_t, f: To) -> size_t {
         meets(p, size.saturating_mul(n), true)
     }
+    __write(fd: c_int, p: At, n: size_t) -> ssize_t { meets(p, n, false) }
+    __read(fd: c_int, p: To, n: size_t) -> ssize_t { meets(p, n, true) }
+    __send(fd: c_int, p: At, n: size_t, flags: c_int) -> ssize_t { meets(p, n, false) }
+    __pwrite64(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t { meets(p, n, false) }
 }
 
-/// `sigaction`: what concerns our signal is kept for later.
-unsafe extern "C" fn sigaction(
-    signal: c_int,
-    new: *const libc::sigaction,
-    old: *mut libc::sigaction,
-) -> c_int {
-    if signal != libc::SIGSEGV {
-        // SAFETY: the program's own call.
-        return unsafe { libc::sigaction(signal, new, old) };
-    }
-    // SAFETY: null, or a structure of the program's; it may be the same one.
+type Action = libc::sigaction;
+
+/// What `sigaction` does for our signal: it is kept for later.
+///
+/// # Safety
+/// Null, or structures of the program's; they may be the same one.
+unsafe fn keep(new: *const Action, old: *mut Action) -> c_int {
+    // SAFETY: passed on to the caller.
     unsafe {
         let before = fault::behind(new.as_ref().copied());
         if let Some(old) = old.as_mut() {
@@ -199,14 +219,10 @@ unsafe extern "C" fn sigaction(
     0
 }
 
-/// `signal`, and its other names.
-unsafe extern "C" fn signal(signal: c_int, handler: usize) -> usize {
-    if signal != libc::SIGSEGV {
-        // SAFETY: the program's own call.
-        return unsafe { libc::signal(signal, handler) };
-    }
+/// The same for `signal`.
+fn keep_simple(handler: usize) -> usize {
     // SAFETY: zero is a valid value of it.
-    let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
+    let mut new: Action = unsafe { std::mem::zeroed() };
     (new.sa_sigaction, new.sa_flags) = (handler, libc::SA_RESTART);
     fault::behind(Some(new)).sa_sigaction
 }
@@ -227,7 +243,7 @@ pub fn unblock() {
             let (mut ours, mut before) = (std::mem::zeroed(), std::mem::zeroed());
             libc::sigemptyset(&mut ours);
             libc::sigaddset(&mut ours, libc::SIGSEGV);
-            if libc::pthread_sigmask(libc::SIG_UNBLOCK, &ours, &mut before) == 0
+            if fault::set_mask(libc::SIG_UNBLOCK, &ours, Some(&mut before)) == 0
                 && libc::sigismember(&before, libc::SIGSEGV) == 1
             {
                 BLOCKED.set(true);
@@ -268,37 +284,39 @@ unsafe fn mask(real: Mask, how: c_int, set: *const sigset_t, old: *mut sigset_t)
     }
 }
 
-unsafe extern "C" fn pthread_sigmask(
-    how: c_int,
-    set: *const sigset_t,
-    old: *mut sigset_t,
-) -> c_int {
-    // SAFETY: the program's own call.
-    unsafe { mask(libc::pthread_sigmask, how, set, old) }
-}
+mod signals {
+    use super::*;
 
-unsafe extern "C" fn sigprocmask(how: c_int, set: *const sigset_t, old: *mut sigset_t) -> c_int {
-    // SAFETY: the program's own call.
-    unsafe { mask(libc::sigprocmask, how, set, old) }
+    gates! { pub SIGNALS:
+        sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int, next => {
+            if signal == libc::SIGSEGV { keep(new, old) } else { next(signal, new, old) }
+        };
+        __sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int, next => {
+            if signal == libc::SIGSEGV { keep(new, old) } else { next(signal, new, old) }
+        };
+        signal(signal: c_int, handler: usize) -> usize, next => {
+            if signal == libc::SIGSEGV { keep_simple(handler) } else { next(signal, handler) }
+        };
+        bsd_signal(signal: c_int, handler: usize) -> usize, next => {
+            if signal == libc::SIGSEGV { keep_simple(handler) } else { next(signal, handler) }
+        };
+        ssignal(signal: c_int, handler: usize) -> usize, next => {
+            if signal == libc::SIGSEGV { keep_simple(handler) } else { next(signal, handler) }
+        };
+        __sysv_signal(signal: c_int, handler: usize) -> usize, next => {
+            if signal == libc::SIGSEGV { keep_simple(handler) } else { next(signal, handler) }
+        };
+        pthread_sigmask(how: c_int, set: *const sigset_t, old: *mut sigset_t) -> c_int, next => {
+            mask(next, how, set, old)
+        };
+        sigprocmask(how: c_int, set: *const sigset_t, old: *mut sigset_t) -> c_int, next => {
+            mask(next, how, set, old)
+        };
+    }
 }
 
 /// Puts ours in front.
 pub fn come_first() {
-    let signals: [Replacement; 8] = [
-        (c"sigaction", sigaction as *const ()),
-        (c"__sigaction", sigaction as *const ()),
-        (c"signal", signal as *const ()),
-        (c"bsd_signal", signal as *const ()),
-        (c"ssignal", signal as *const ()),
-        (c"__sysv_signal", signal as *const ()),
-        (c"pthread_sigmask", pthread_sigmask as *const ()),
-        (c"sigprocmask", sigprocmask as *const ()),
-    ];
-    let same: [Replacement; 4] = [
-        (c"__write", write as *const ()),
-        (c"__read", read as *const ()),
-        (c"__send", send as *const ()),
-        (c"__pwrite64", pwrite64 as *const ()),
-    ];
-    replace(&[BEFORE, &signals, &same].concat());
+    replace(ACCESSES);
+    replace(signals::SIGNALS);
 }

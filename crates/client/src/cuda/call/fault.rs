@@ -7,10 +7,12 @@
 
 use crate::cuda::state::shadows::Outcome;
 use crate::prelude::*;
+use crate::replace;
 use crate::threads;
 use busbar_abi::cuda::*;
+use libc::sigset_t;
 use std::cell::UnsafeCell;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Once;
@@ -121,6 +123,8 @@ struct Faults {
     behind: Behind,
     /// The C library's functions have ours in front of them.
     first: Once,
+    /// Those that the client takes itself.
+    own: OnceLock<Own>,
     /// Whose memory it may be.
     owners: Mutex<Vec<(usize, &'static dyn Owner)>>,
 }
@@ -138,6 +142,7 @@ static FAULTS: Faults = Faults {
         next: AtomicUsize::new(0),
     },
     first: Once::new(),
+    own: OnceLock::new(),
     owners: Mutex::new(Vec::new()),
 };
 
@@ -258,11 +263,13 @@ unsafe fn was_write(_context: *mut c_void) -> Option<bool> {
 /// Asks the thread, and sleeps until it has answered.
 fn ask(r: &Request) -> u32 {
     let p: *const Request = r;
-    // SAFETY: a write of one address, which a pipe takes whole.
+    // SAFETY: a write of one address, which a pipe takes whole; past what may be ahead of the C
+    // library, for the program may be in the middle of that.
     let sent = unsafe {
-        libc::write(
+        libc::syscall(
+            libc::SYS_write,
             FAULTS.pipe.load(Ordering::Acquire),
-            (&raw const p).cast(),
+            &raw const p,
             8,
         )
     };
@@ -319,6 +326,49 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_
     }
 }
 
+type Action = libc::sigaction;
+type SetAction = unsafe extern "C" fn(c_int, *const Action, *mut Action) -> c_int;
+type SetMask = unsafe extern "C" fn(c_int, *const sigset_t, *mut sigset_t) -> c_int;
+
+/// The C library's own functions, whatever libraries are ahead of it: one that looks up late what
+/// is behind it would find what we have put there.
+struct Own {
+    action: SetAction,
+    mask: SetMask,
+}
+
+fn own() -> &'static Own {
+    FAULTS.own.get_or_init(|| {
+        let find = replace::library_function;
+        // SAFETY: null, or functions of these names.
+        let (action, mask) = unsafe {
+            (
+                std::mem::transmute::<*mut c_void, Option<SetAction>>(find(c"sigaction")),
+                std::mem::transmute::<*mut c_void, Option<SetMask>>(find(c"pthread_sigmask")),
+            )
+        };
+        Own {
+            action: action.unwrap_or(libc::sigaction),
+            mask: mask.unwrap_or(libc::pthread_sigmask),
+        }
+    })
+}
+
+/// `sigaction` for our signal.
+fn set_action(new: Option<&Action>, old: Option<&mut Action>) -> c_int {
+    let new = new.map_or(std::ptr::null(), std::ptr::from_ref);
+    let old = old.map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    // SAFETY: null, or structures of the caller's.
+    unsafe { (own().action)(libc::SIGSEGV, new, old) }
+}
+
+/// `pthread_sigmask`.
+pub fn set_mask(how: c_int, new: &sigset_t, old: Option<&mut sigset_t>) -> c_int {
+    let old = old.map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    // SAFETY: null, or sets of the caller's.
+    unsafe { (own().mask)(how, new, old) }
+}
+
 /// Gives a fault to whoever handles them beside us; by default it ends the program.
 unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     let other = FAULTS.behind.get();
@@ -329,7 +379,8 @@ unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void)
             libc::SIG_IGN if sent => return,
             libc::SIG_DFL | libc::SIG_IGN => {
                 // An access is tried again when the handler returns, and then it counts.
-                libc::signal(signal, libc::SIG_DFL);
+                let none: Action = std::mem::zeroed();
+                set_action(Some(&none), None);
                 if sent {
                     libc::raise(signal);
                 }
@@ -347,7 +398,7 @@ unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void)
         // Ours is never blocked: what the handler looks at may be shadowed.
         let (mut during, mut before) = (other.sa_mask, std::mem::zeroed());
         libc::sigdelset(&mut during, signal);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &during, &mut before);
+        set_mask(libc::SIG_BLOCK, &during, Some(&mut before));
         if other.sa_flags & libc::SA_SIGINFO != 0 {
             let f: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void) =
                 std::mem::transmute(other.sa_sigaction);
@@ -356,7 +407,7 @@ unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void)
             let f: extern "C" fn(i32) = std::mem::transmute(other.sa_sigaction);
             f(signal);
         }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        set_mask(libc::SIG_SETMASK, &before, None);
     }
 }
 
@@ -373,20 +424,17 @@ fn install() -> Result<()> {
         // SAFETY: as above.
         unsafe { std::mem::zeroed() }
     };
-    // SAFETY: pointers to live structures.
-    unsafe {
-        if libc::sigaction(libc::SIGSEGV, std::ptr::null(), &mut now) != 0 {
-            return Err(CUDA_ERROR_OPERATING_SYSTEM);
-        }
-        if now.sa_sigaction == ours.sa_sigaction {
-            return Ok(());
-        }
-        FAULTS.behind.set(now);
-        if libc::sigaction(libc::SIGSEGV, &ours, std::ptr::null_mut()) != 0 {
-            return Err(CUDA_ERROR_OPERATING_SYSTEM);
-        }
+    if set_action(None, Some(&mut now)) != 0 {
+        return Err(CUDA_ERROR_OPERATING_SYSTEM);
     }
-    Ok(())
+    if now.sa_sigaction == ours.sa_sigaction {
+        return Ok(());
+    }
+    FAULTS.behind.set(now);
+    match set_action(Some(&ours), None) {
+        0 => Ok(()),
+        _ => Err(CUDA_ERROR_OPERATING_SYSTEM),
+    }
 }
 
 /// Makes sure that faults are handled, those in memory of the owner `key` among them.
@@ -506,7 +554,7 @@ pub fn in_function<T>(f: impl FnOnce() -> T) -> T {
     unsafe {
         libc::sigemptyset(faults.as_mut_ptr());
         libc::sigaddset(faults.as_mut_ptr(), libc::SIGSEGV);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, faults.as_ptr(), std::ptr::null_mut());
+        set_mask(libc::SIG_UNBLOCK, faults.assume_init_ref(), None);
     }
     let me = thread_id();
     let free = |slot: &&AtomicI32| {
