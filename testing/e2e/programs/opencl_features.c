@@ -502,6 +502,18 @@ static void programs(void) {
     OK(clReleaseProgram(h));
     OK(clReleaseProgram(parts[0]));
     OK(clReleaseProgram(parts[1]));
+    // A source without a byte is one, too.
+    const char *nothing = "";
+    for (int built = 0; built < 2; built++) {
+        p = clCreateProgramWithSource(context, 1, &nothing, NULL, &code);
+        OK(code);
+        SHOW(built ? clBuildProgram(p, 0, NULL, NULL, NULL, NULL)
+                   : clCompileProgram(p, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL));
+        size_t bytes = 0;
+        OK(clGetProgramInfo(p, CL_PROGRAM_SOURCE, 0, NULL, &bytes));
+        printf("bytes of it: %d\n", (int)bytes);
+        OK(clReleaseProgram(p));
+    }
 }
 
 static int gone[2], gone_count;

@@ -73,7 +73,7 @@ pub fn build(
         lock(&p.builds).fulfil();
         return Ok(());
     }
-    let found = headers::collect(&p.source, options);
+    let found = headers::collect(p.source.as_deref().unwrap_or_default(), options);
     let msg = wire::BuildProgram {
         program: p.id,
         devices,
@@ -92,7 +92,7 @@ pub fn compile(
     notify: Notified,
 ) -> Result<()> {
     p.begin(&devices, options)?;
-    let found = headers::collect(&p.source, options);
+    let found = headers::collect(p.source.as_deref().unwrap_or_default(), options);
     let msg = wire::CompileProgram {
         program: p.id,
         devices,

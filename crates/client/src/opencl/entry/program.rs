@@ -62,7 +62,7 @@ pub unsafe fn clCreateProgramWithSource(
             data,
         })?;
     let mut program = Program::new(c, c.devices.clone());
-    program.source = source;
+    program.source = Some(source);
     Ok(Object::new(c.server, id, program).give())
 }
 
@@ -177,7 +177,7 @@ pub unsafe fn clCompileProgram(
         let name = unsafe { CStr::from_ptr(names.add(i).read()) };
         packed.extend(name.to_string_lossy().plain());
     }
-    refuse_if(p.source.is_empty() && p.il.is_empty(), CL_INVALID_OPERATION)?;
+    refuse_if(p.source.is_none() && p.il.is_empty(), CL_INVALID_OPERATION)?;
     let options = options.unwrap_or_default();
     program::compile(p, devices, &options, (header_ids, &packed), notify)
 }
@@ -258,9 +258,9 @@ pub unsafe fn clGetProgramInfo(p: &Object<Program>, param: u32, to: Answer) -> R
         CL_PROGRAM_CONTEXT => p.context.handle().plain(),
         CL_PROGRAM_NUM_DEVICES => (p.devices.len() as u32).plain(),
         CL_PROGRAM_DEVICES => p.devices.iter().flat_map(|d| d.handle().plain()).collect(),
-        CL_PROGRAM_SOURCE => match p.source.last() {
-            Some(0) => p.source.clone(),
-            _ => [&p.source[..], &[0]].concat(),
+        CL_PROGRAM_SOURCE => match p.source.as_deref().unwrap_or_default() {
+            text @ [.., 0] => text.to_vec(),
+            text => [text, &[0]].concat(),
         },
         CL_PROGRAM_IL => p.il.clone(),
         CL_PROGRAM_BINARY_SIZES => program::binary_sizes(p)?.plain(),

@@ -432,7 +432,7 @@ pub struct Program<S: Owner> {
     /// The devices that it is for.
     pub devices: Vec<Ref<Device<S>>>,
     /// Its text, if it was made from one.
-    pub source: Vec<u8>,
+    pub source: Option<Vec<u8>>,
     /// Its intermediate language, if it was made from that.
     pub il: Vec<u8>,
     /// What became of it.
@@ -460,7 +460,7 @@ impl<S: Owner> Program<S> {
         Self {
             context: context.keep(),
             devices,
-            source: Vec::new(),
+            source: None,
             il: Vec::new(),
             builds: Mutex::new(Builds::new(&ids)),
             kernels: AtomicU32::new(0),
