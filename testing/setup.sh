@@ -5,7 +5,7 @@
 # build: what `cargo xtask dist` takes; opencl: an OpenCL device (PoCL, if there is no other) and
 # programs for it; full: all programs that are compared; containers: what makes one, in which the
 # server's image is tried; systems: fresh ones of Debian, for packages; verbs: a virtual machine
-# with RDMA; runtimes: Go and Java; perftest, valgrind, browser: these.
+# with RDMA; runtimes: Go and Java; piglit: tests of OpenCL; perftest, valgrind, browser: these.
 set -eu
 cd "$(dirname "$0")/.."
 wants() { case " $what " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
@@ -53,6 +53,7 @@ if wants runtimes; then
   have go || packages+=(golang-go)
   have javac || packages+=(default-jdk-headless)
 fi
+if wants piglit; then have piglit || packages+=(piglit); fi
 if wants perftest; then have ib_write_bw || packages+=(perftest); fi
 if wants valgrind; then have valgrind || packages+=(valgrind); fi
 if wants browser; then have chromium || packages+=(chromium); fi
@@ -92,5 +93,5 @@ fi
 wanted=()
 [ -z "$build" ] || wanted+=(ziglang cargo-zigbuild)
 [ -z "$opencl" ] || wanted+=(numpy mako pyopencl 'tinygrad==0.14.*')
-[ -z "$full" ] || wanted+=(lightgbm scikit-learn)
+[ -z "$full" ] || wanted+=(lightgbm scikit-learn opencv-python-headless)
 exec testing/venv.sh "${wanted[@]}"

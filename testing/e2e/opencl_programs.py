@@ -90,6 +90,33 @@ def compile_c(source, exe, *flags):
     return (done.stderr.strip().splitlines() or ["?"])[0] if done.returncode else None
 
 
+# Those of ffmpeg whose results do not depend on chance.
+FILTERS = (
+    "avgblur_opencl=3,unsharp_opencl=lx=5:ly=5", "boxblur_opencl=5",
+    "convolution_opencl=0m=1 1 1 1 1 1 1 1 1", "dilation_opencl", "erosion_opencl",
+    "nlmeans_opencl=s=2:p=3:r=5", "pad_opencl=400:300:20:20", "prewitt_opencl", "roberts_opencl",
+    "sobel_opencl", "transpose_opencl=1")
+
+
+def ffmpeg():
+    """A command that applies each to a video, and one filter each to two of them at a time."""
+    inputs = [["-f", "lavfi", "-i", f"{source}=size=320x240:rate=5:duration=1"]
+              for source in ("testsrc2", "testsrc")]
+    to, back = "format=yuv420p,hwupload", "hwdownload,format=yuv420p"
+    two = ("overlay_opencl=20:30", "xfade_opencl=transition=wipeleft:duration=0.5:offset=0.3")
+    n = len(FILTERS) + len(two)
+    graph = [f"[0:v]split={n}" + "".join(f"[a{i}]" for i in range(n))]
+    graph += [f"[1:v]split={len(two)}" + "".join(f"[b{i}]" for i in range(len(two)))]
+    graph += [f"[a{i}]{to},{f},{back}[out{i}]" for i, f in enumerate(FILTERS)]
+    for i, f in enumerate(two):
+        at = len(FILTERS) + i
+        graph += [f"[a{at}]{to}[c{i}];[b{i}]{to}[d{i}];[c{i}][d{i}]{f},{back}[out{at}]"]
+    outputs = [word for i in range(n) for word in ("-map", f"[out{i}]", "-f", "md5", "-")]
+    return ["ffmpeg", "-hide_banner", "-loglevel", "error", "-init_hw_device", "opencl=d:0.0",
+            "-filter_hw_device", "d", *inputs[0], *inputs[1], "-filter_complex", ";".join(graph),
+            *outputs]
+
+
 def programs(args, work):
     """The programs of this run, and what cannot run with the reason."""
     chosen, absent = [], []
@@ -142,13 +169,13 @@ def programs_of_others(work):
     offer(shutil.which("clblast_test_xaxpy"), Program(
         "CLBlast xAXPY", ["clblast_test_xaxpy", "-n", "4096"], limit=240, lines=clblast_lines,
         show=last))
-    # Two OpenCL filters over a generated video, down to the MD5 of every pixel.
-    filters = ("format=yuv420p,hwupload,avgblur_opencl=3,unsharp_opencl=lx=5:ly=5,hwdownload,"
-               "format=yuv420p")
-    offer(shutil.which("ffmpeg"), Program("ffmpeg filters", [
-        "ffmpeg", "-hide_banner", "-loglevel", "error", "-init_hw_device", "opencl=d:0.0",
-        "-filter_hw_device", "d", "-f", "lavfi", "-i", "testsrc=size=640x360:rate=10:duration=3",
-        "-vf", filters, "-f", "md5", "-"], limit=240))
+    # OpenCL filters over generated videos, down to the MD5 of every pixel of each.
+    offer(shutil.which("ffmpeg"), Program(
+        "ffmpeg filters", ffmpeg(), limit=240, show=lambda x: f"{len(x)} videos"))
+    has_opencv = subprocess.run([PYTHON, "-c", "import cv2"], capture_output=True)
+    offer(has_opencv.returncode == 0, Program(
+        "OpenCV", [PYTHON, PROGRAMS / "opencv_umat.py"], limit=900,
+        show=lambda x: f"{len(x)} results"))
     exe = work / "viennacl_cg"
     offer(compile_c("viennacl_cg.cpp", exe, "-w") is None, Program(
         "ViennaCL CG", [exe], show=lambda x: x[0].split(", ")[1] if x else "nothing"),
@@ -165,7 +192,7 @@ def main():
     p.add_argument("--dist", default=str(ROOT / "dist"), help="tree that `cargo xtask dist` makes")
     p.add_argument("--quick", action="store_true", help="fewer training steps, for CI")
     p.add_argument("--full", action="store_true",
-                   help="also hashcat, clpeak, CLBlast, ffmpeg, ViennaCL and LightGBM")
+                   help="also hashcat, clpeak, CLBlast, ffmpeg, OpenCV, ViennaCL and LightGBM")
     p.add_argument("--only", nargs="+", default=[], metavar="NAME",
                    help="programs whose name has this in it")
     p.add_argument("--json", metavar="FILE", help="write the results there too")

@@ -620,6 +620,10 @@ int main(void) {
     setvbuf(stdout, NULL, _IONBF, 0);
     OK(clGetPlatformIDs(1, &platform, NULL));
     OK(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL));
+    // Programs have all kinds in a number with a sign.
+    cl_uint kinds = 0;
+    SHOW(clGetDeviceIDs(platform, (cl_device_type)-1, 0, NULL, &kinds));
+    printf("devices of all kinds: %d\n", kinds > 0);
     context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);
     OK(code);
     queue = clCreateCommandQueue(context, device, CL_QUEUE_PROFILING_ENABLE, &code);

@@ -59,19 +59,19 @@ impl<S: Owner> Platform<S> {
             || devices.any(|d| has(&d.table, CL_DEVICE_EXTENSIONS))
     }
 
-    /// Its devices of some kinds; the default device is the first, whatever it is.
+    /// Its devices of some kinds; the default device is the first, whatever it is. As with other
+    /// drivers it does no harm to ask for kinds that nobody knows beside others: programs have all
+    /// of them in a number with a sign, which is all bits when it is made longer.
     pub fn of_kind(&self, kind: u64) -> Result<Vec<&Ref<Device<S>>>> {
-        if kind == 0 || kind != CL_DEVICE_TYPE_ALL && kind & !DEVICE_KINDS != 0 {
-            return Err(CL_INVALID_DEVICE_TYPE);
-        }
-        let is = |d: &&Ref<Device<S>>| d.table.number(CL_DEVICE_TYPE) & kind != 0;
-        let list: Vec<_> = match kind {
-            CL_DEVICE_TYPE_ALL => self.devices.iter().collect(),
-            CL_DEVICE_TYPE_DEFAULT => self.devices.iter().take(1).collect(),
-            _ => self.devices.iter().filter(is).collect(),
+        refuse_if(kind & DEVICE_KINDS == 0, CL_INVALID_DEVICE_TYPE)?;
+        let all = kind & CL_DEVICE_TYPE_ALL == CL_DEVICE_TYPE_ALL;
+        let is = |(i, d): &(usize, &Ref<Device<S>>)| {
+            let default = *i == 0 && kind & CL_DEVICE_TYPE_DEFAULT != 0;
+            all || default || d.table.number(CL_DEVICE_TYPE) & kind != 0
         };
+        let list: Vec<_> = self.devices.iter().enumerate().filter(is).collect();
         refuse_if(list.is_empty(), CL_DEVICE_NOT_FOUND)?;
-        Ok(list)
+        Ok(list.into_iter().map(|(_, d)| d).collect())
     }
 }
 
@@ -742,5 +742,8 @@ mod tests {
         assert_eq!(none, Err(CL_DEVICE_NOT_FOUND));
         assert_eq!(count(0), Err(CL_INVALID_DEVICE_TYPE));
         assert_eq!(count(1 << 20), Err(CL_INVALID_DEVICE_TYPE));
+        assert_eq!(count(u64::MAX), Ok(2));
+        assert_eq!(count(1 << 20 | CL_DEVICE_TYPE_GPU), Ok(1));
+        assert_eq!(count(CL_DEVICE_TYPE_DEFAULT | CL_DEVICE_TYPE_GPU), Ok(2));
     }
 }
