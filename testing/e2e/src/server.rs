@@ -27,6 +27,8 @@ pub struct Options {
     pub args: Vec<String>,
     /// Settings of the simulated driver, and other variables.
     pub env: Vec<(String, String)>,
+    /// Where it is started, if not where the test is.
+    pub folder: Option<PathBuf>,
 }
 
 impl Options {
@@ -59,6 +61,9 @@ impl Options {
         let mut c = Command::new(&tree().busbar);
         clear(&mut c);
         c.arg("serve");
+        if let Some(folder) = &self.folder {
+            c.current_dir(folder);
+        }
         let mut unless_told = |flag: &str, value: PathBuf| {
             if !self.args.iter().any(|a| a == flag) {
                 c.arg(flag).arg(value);

@@ -300,12 +300,14 @@ impl Config {
             None => UIDS,
         };
         let cache_dir = a.cache_dir.or(file.cache_dir).or_else(default_cache);
+        // Confined processes are elsewhere.
+        let cache_dir = cache_dir.map(std::path::absolute).transpose()?;
         if let Some(dir) = &cache_dir {
             check_cache(dir)?;
         }
         let exists = |what: &str, p: Option<PathBuf>| match p {
             Some(p) if !p.exists() => bail!("{what} {} does not exist", p.display()),
-            p => Ok(p),
+            p => Ok(p.map(std::path::absolute).transpose()?),
         };
         let listen = with_port(a.listen.or(file.listen).as_deref().unwrap_or("127.0.0.1"));
         let here = is_loopback(&listen)?;
