@@ -59,7 +59,7 @@ def main():
     args = p.parse_args()
     if subprocess.run([ROOT / "testing/setup.sh", "opencl", "piglit"]).returncode:
         sys.exit(1)
-    env = dict(os.environ, POCL_CACHE_DIR=str(CACHE / "pocl-piglit"), PIGLIT_NO_FAST_SKIP="1",
+    env = dict(os.environ, POCL_CACHE_DIR=str(CACHE / "pocl-piglit"),
                PIGLIT_COMPRESSION="none")
     out = args.out or pathlib.Path(tempfile.mkdtemp(prefix="busbar-piglit-"))
     native = run([], out / "native", args.words, env)

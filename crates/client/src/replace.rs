@@ -223,7 +223,9 @@ impl Object<'_> {
                 }
                 // SAFETY: a slot of the object's, which the loader has filled.
                 let leads = unsafe { *(slot as *const u64) };
+                // What a library calls of its own it means.
                 if near.contains(&&leads)
+                    && !self.holds(leads)
                     && let Some(ours) = found.get(&leads)
                 {
                     // SAFETY: as above.

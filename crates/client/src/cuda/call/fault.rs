@@ -76,7 +76,8 @@ pub fn open(p: u64, len: u64, writes: bool) -> bool {
     if !is_active() || len == 0 || !here() {
         return false;
     }
-    let end = p.saturating_add(len);
+    // Some say of a buffer only that it is as long as can be.
+    let end = p.saturating_add(len).min(LEAVES as u64 * LEAF * PAGE);
     let (mut at, mut any) = (p, false);
     while at < end {
         if FAULTS.watched.has(at) {
