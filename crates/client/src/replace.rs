@@ -258,34 +258,41 @@ fn each(f: &mut dyn FnMut(&Object<'_>)) {
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut f).cast()) };
 }
 
-/// Whether it is the C library, of which older ones have two parts.
+/// The C library; older ones have a second part.
+const LIBRARIES: [&CStr; 2] = [c"libc.so.6", c"libpthread.so.0"];
+
+/// Whether it is the C library.
 fn is_library(o: &Object<'_>) -> bool {
     // SAFETY: an object that the loader has named.
     let name = o.dynamic.get(&NAME).and_then(|at| unsafe { o.string(*at) });
-    name.is_some_and(|n| n == c"libc.so.6" || n == c"libpthread.so.0")
+    name.is_some_and(|n| LIBRARIES.contains(&n))
 }
 
 /// The C library's own function of a name, whatever has been loaded ahead of it; null where it has
 /// none.
 pub fn library_function(name: &CStr) -> *mut c_void {
-    // SAFETY: names; nothing is loaded.
-    unsafe {
-        let library = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-        if library.is_null() {
-            return null_mut();
+    let found = LIBRARIES.iter().map(|library| {
+        // SAFETY: names; nothing is loaded.
+        unsafe {
+            let library = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            match library.is_null() {
+                true => null_mut(),
+                false => libc::dlsym(library, name.as_ptr()),
+            }
         }
-        libc::dlsym(library, name.as_ptr())
-    }
+    });
+    found
+        .into_iter()
+        .find(|f| !f.is_null())
+        .unwrap_or(null_mut())
 }
 
 /// Finds the functions that are to be replaced, unless that was done.
 fn look_up(all: &[Replacement]) {
     for r in all.iter().filter(|r| r.next.of(LIBRARY).is_null()) {
+        let real = library_function(r.name);
         // SAFETY: a name.
         let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, r.name.as_ptr()) };
-        let real = library_function(r.name);
-        // An older one's other part is behind the first.
-        let real = if real.is_null() { first } else { real };
         r.next.set(LIBRARY, real);
         let ahead = if first == real { null_mut() } else { first };
         r.next.set(AHEAD, ahead);
@@ -296,6 +303,10 @@ fn look_up(all: &[Replacement]) {
 pub fn replace(all: &[Replacement]) {
     let own = replace as *const () as u64;
     look_up(all);
+    let its = |o: &Object<'_>, r: &Replacement, place| {
+        let next = r.next.of(place);
+        !next.is_null() && (place == LIBRARY || o.holds(next as u64))
+    };
     let mut found = HashMap::new();
     let mut main = true;
     each(&mut |o| {
@@ -304,13 +315,13 @@ pub fn replace(all: &[Replacement]) {
         let place = match is_library(o) {
             true => LIBRARY,
             false if is_program || o.holds(own) => return,
+            // Others have a million symbols between them.
+            false if !all.iter().any(|r| its(o, r, AHEAD)) => return,
             false => AHEAD,
         };
         let ours = |name: &CStr| {
             let r = all.iter().find(|r| r.name == name)?;
-            let next = r.next.of(place);
-            let its = place == LIBRARY || o.holds(next as u64);
-            (!next.is_null() && its).then_some(r.ours[place])
+            its(o, r, place).then_some(r.ours[place])
         };
         // SAFETY: an object that the loader has named.
         unsafe { o.export(&ours, &mut found) };

@@ -61,6 +61,8 @@ fn run(servers: &[&Server], flags: &[&str], args: &[&str]) -> Command {
     let mut c = Command::new(&tree().busbar);
     clear(&mut c);
     let at: Vec<_> = servers.iter().map(|s| s.address.clone()).collect();
+    // A machine that is busy with many ranks may take long to answer the next one.
+    c.env("BUSBAR_CONNECT_TIMEOUT", "30");
     c.args(["run", "--server", &at.join(",")]);
     c.args(flags).args(["--", "python3", PROGRAM, "launch"]);
     c.args(args);
