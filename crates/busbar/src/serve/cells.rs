@@ -273,9 +273,8 @@ impl Cells {
             plan.no_processes = Some(format!("no process namespace: {e}"));
             started = s.spawner.spawn(command(&plan)?, Inside::Here);
         }
-        let child = started.context("cannot start a process for a cell")?;
+        let mut child = started.context("cannot start a process for a cell")?;
         drop(theirs);
-        let child = Mutex::new(child);
         handover::recv_timeout(&control, Some(PATIENCE))?;
         let said = handover::recv_all(&control).ok().flatten();
         let made = said.and_then(|(text, ways)| {
@@ -284,7 +283,7 @@ impl Cells {
         });
         let made = made.unwrap_or_else(|| Err("its process ended; the log may say why".into()));
         let (have, ways) = made.map_err(|why| {
-            let _ = (lock(&child).kill(), lock(&child).wait());
+            let _ = (child.kill(), child.wait());
             anyhow!("there is no isolation, so no session: {why}")
         })?;
         Ok(Arc::new(Cell {
@@ -292,7 +291,7 @@ impl Cells {
             have,
             ways,
             _control: control,
-            child,
+            child: Mutex::new(child),
             _user: user,
         }))
     }
