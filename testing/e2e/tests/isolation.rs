@@ -404,3 +404,17 @@ fn root_without_all_rights_isolates_with_those_it_has() {
         server.kill();
     }
 }
+
+#[test]
+fn a_server_that_can_make_no_cell_says_so_and_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = folder.path().join("no_cell.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/no_cell.c");
+    let mut cc = std::process::Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-o"]).arg(&library);
+    assert!(cc.arg(source).status().expect("cc runs").success());
+    let library = library.to_str().expect("a path");
+    let said = Options::default().env("LD_PRELOAD", library).try_start();
+    let said = said.err().expect("it does not start");
+    assert!(said.contains("there is no isolation"), "{said}");
+}
