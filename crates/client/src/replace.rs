@@ -40,6 +40,7 @@ impl Next {
 
 /// A function's name, what comes in the places of the C library's and of one ahead of it, and where
 /// these lead to.
+#[derive(Clone, Copy)]
 pub struct Replacement {
     pub name: &'static CStr,
     pub ours: [*const (); 2],
@@ -271,7 +272,7 @@ fn is_library(o: &Object<'_>) -> bool {
 /// The C library's own function of a name, whatever has been loaded ahead of it; null where it has
 /// none.
 pub fn library_function(name: &CStr) -> *mut c_void {
-    let found = LIBRARIES.iter().map(|library| {
+    let mut found = LIBRARIES.iter().map(|library| {
         // SAFETY: names; nothing is loaded.
         unsafe {
             let library = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
@@ -281,10 +282,7 @@ pub fn library_function(name: &CStr) -> *mut c_void {
             }
         }
     });
-    found
-        .into_iter()
-        .find(|f| !f.is_null())
-        .unwrap_or(null_mut())
+    found.find(|f| !f.is_null()).unwrap_or(null_mut())
 }
 
 /// Finds the functions that are to be replaced, unless that was done.

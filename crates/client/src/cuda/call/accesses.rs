@@ -203,14 +203,20 @@ before! { ACCESSES:
 }
 
 type Action = libc::sigaction;
+type SetAction = unsafe extern "C" fn(c_int, *const Action, *mut Action) -> c_int;
+type SetHandler = unsafe extern "C" fn(c_int, usize) -> usize;
 
-/// What `sigaction` does for our signal: it is kept for later.
+/// `sigaction`: what concerns our signal is kept for later.
 ///
 /// # Safety
-/// Null, or structures of the program's; they may be the same one.
-unsafe fn keep(new: *const Action, old: *mut Action) -> c_int {
+/// A function of the C library's kind; null, or structures of the program's, which may be the same
+/// one.
+unsafe fn action(real: SetAction, signal: c_int, new: *const Action, old: *mut Action) -> c_int {
     // SAFETY: passed on to the caller.
     unsafe {
+        if signal != libc::SIGSEGV {
+            return real(signal, new, old);
+        }
         let before = fault::behind(new.as_ref().copied());
         if let Some(old) = old.as_mut() {
             *old = before;
@@ -219,8 +225,15 @@ unsafe fn keep(new: *const Action, old: *mut Action) -> c_int {
     0
 }
 
-/// The same for `signal`.
-fn keep_simple(handler: usize) -> usize {
+/// `signal`, and its other names.
+///
+/// # Safety
+/// A function of the C library's kind.
+unsafe fn handle(real: SetHandler, signal: c_int, handler: usize) -> usize {
+    if signal != libc::SIGSEGV {
+        // SAFETY: the program's own call.
+        return unsafe { real(signal, handler) };
+    }
     // SAFETY: zero is a valid value of it.
     let mut new: Action = unsafe { std::mem::zeroed() };
     (new.sa_sigaction, new.sa_flags) = (handler, libc::SA_RESTART);
@@ -289,22 +302,22 @@ mod signals {
 
     gates! { pub SIGNALS:
         sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int, next => {
-            if signal == libc::SIGSEGV { keep(new, old) } else { next(signal, new, old) }
+            action(next, signal, new, old)
         };
         __sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int, next => {
-            if signal == libc::SIGSEGV { keep(new, old) } else { next(signal, new, old) }
+            action(next, signal, new, old)
         };
         signal(signal: c_int, handler: usize) -> usize, next => {
-            if signal == libc::SIGSEGV { keep_simple(handler) } else { next(signal, handler) }
+            handle(next, signal, handler)
         };
         bsd_signal(signal: c_int, handler: usize) -> usize, next => {
-            if signal == libc::SIGSEGV { keep_simple(handler) } else { next(signal, handler) }
+            handle(next, signal, handler)
         };
         ssignal(signal: c_int, handler: usize) -> usize, next => {
-            if signal == libc::SIGSEGV { keep_simple(handler) } else { next(signal, handler) }
+            handle(next, signal, handler)
         };
         __sysv_signal(signal: c_int, handler: usize) -> usize, next => {
-            if signal == libc::SIGSEGV { keep_simple(handler) } else { next(signal, handler) }
+            handle(next, signal, handler)
         };
         pthread_sigmask(how: c_int, set: *const sigset_t, old: *mut sigset_t) -> c_int, next => {
             mask(next, how, set, old)
@@ -317,6 +330,6 @@ mod signals {
 
 /// Puts ours in front.
 pub fn come_first() {
-    replace(ACCESSES);
-    replace(signals::SIGNALS);
+    // At once: all that is loaded is looked through.
+    replace(&[ACCESSES, signals::SIGNALS].concat());
 }
