@@ -34,6 +34,27 @@ SOURCES = {
         "pytorch",
         ["test/test_*.py", "test/nn", "test/optim", "test/autograd", "test/expect"],
     ),
+    "distributed": (
+        "https://github.com/pytorch/pytorch",
+        "v2.11.0",
+        "pytorch-distributed",
+        ["test/distributed"],
+    ),
+    "accelerate": (
+        "https://github.com/huggingface/accelerate",
+        "v1.14.0",
+        "accelerate",
+        ["tests", "src", "examples"],
+    ),
+    "deepspeed": (
+        "https://github.com/deepspeedai/DeepSpeed",
+        "v0.19.6",
+        "deepspeed",
+        ["tests", "deepspeed", "accelerator", "csrc", "op_builder", "version.txt"],
+    ),
+    "torchao": (
+        "https://github.com/pytorch/ao", "v0.18.0", "torchao", ["test", "torchao", "version.txt"]
+    ),
     "cupy": (
         "https://github.com/cupy/cupy",
         "v14.2.0",

@@ -118,6 +118,52 @@ def suites(folder, scale):
             parts=(r"\[[^a-z]", r"\[[a-d]", r"\[[e-k]", r"\[l", r"\[[m-n]", r"\[[o-s]", r"\[[t-z]"),
         )
     )
+    distributed = folder / "pytorch-distributed/test/distributed"
+    files = sorted(str(p.relative_to(distributed)) for p in distributed.glob("**/test_*.py"))
+    found.append(
+        Suite(
+            "distributed",
+            # Other backends and what starts processes need no GPU.
+            [f for f in files if not re.search(r"gloo|ucc|elastic|launcher|bin/|rpc/test_", f)],
+            distributed,
+            ["--noconftest", "-p", "no:randomly"],
+            cap=cap(4),
+            limit=75,
+            seconds=100,
+        )
+    )
+    accelerate = folder / "accelerate"
+    files = sorted(f"tests/{p.relative_to(accelerate / 'tests')}"
+                   for p in accelerate.glob("tests/**/test_*.py"))
+    found.append(
+        Suite(
+            "accelerate",
+            [f for f in files if not re.search(r"test_(cpu|tpu|sagemaker|tracking|imports)", f)],
+            accelerate,
+            cap=cap(12),
+            limit=120,
+            seconds=150,
+            path=(str(accelerate / "src"), str(accelerate)),
+        )
+    )
+    deepspeed = folder / "deepspeed"
+    unit = deepspeed / "tests/unit"
+    files = sorted(str(p.relative_to(unit)) for p in unit.glob("**/test_*.py"))
+    found.append(
+        Suite(
+            "deepspeed",
+            # These compile for longer than they test, or start other programs.
+            [f for f in files if not re.search(r"^(inference|launcher|ops|autotuning)/", f)],
+            unit,
+            cap=cap(3),
+            limit=120,
+            seconds=150,
+            path=(str(deepspeed),),
+        )
+    )
+    torchao = folder / "torchao/test"
+    files = sorted(str(p.relative_to(torchao)) for p in torchao.glob("**/test_*.py"))
+    found.append(Suite("torchao", files, torchao, cap=cap(10), limit=120, seconds=120))
     cupy = folder / "cupy/tests"
     files = sorted(str(p.relative_to(cupy)) for p in cupy.glob("cupy_tests/*/**/test_*.py"))
     # Files next to each other take alike long: deal them out.
