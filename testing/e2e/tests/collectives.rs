@@ -9,20 +9,29 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The program.
+/// A program of that name.
+fn made(name: &str) -> PathBuf {
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let programs = concat!(env!("CARGO_MANIFEST_DIR"), "/programs");
+    let cc = Command::new("cc")
+        .args(["-O1", "-pthread", "-o"])
+        .arg(&out)
+        .args([&format!("{programs}/{name}.c"), "-ldl"])
+        .status();
+    assert!(cc.expect("cc runs").success(), "the program compiles");
+    out
+}
+
+/// The program whose ranks are processes.
 fn program() -> &'static PathBuf {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
-    MADE.get_or_init(|| {
-        let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("nccl_ranks");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/nccl_ranks.c");
-        let cc = Command::new("cc")
-            .args(["-O1", "-o"])
-            .arg(&out)
-            .args([source, "-ldl"])
-            .status();
-        assert!(cc.expect("cc runs").success(), "the program compiles");
-        out
-    })
+    MADE.get_or_init(|| made("nccl_ranks"))
+}
+
+/// The one whose ranks are threads.
+fn threads() -> &'static PathBuf {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| made("nccl_threads"))
 }
 
 fn options(devices: u32) -> Options {
@@ -103,6 +112,42 @@ fn a_process_with_devices_of_two_servers() {
         return;
     }
     assert_eq!(here, String::from_utf8_lossy(&out.stdout), "{err}");
+}
+
+/// What ranks that are threads print, natively and through a server.
+fn same_of_threads(mode: &str, ranks: u32) -> String {
+    let args = [mode.to_string(), ranks.to_string()];
+    let mut here = native(threads());
+    here.env("FAKEDEV_DEVICES", ranks.to_string());
+    let here = printed(here.args(&args));
+    let server = server(ranks);
+    let mut there = remote(&server, threads());
+    let there = printed(there.args(&args).env("BUSBAR_NCCL", "1"));
+    assert_eq!(here, there, "mode {mode}, {ranks} ranks");
+    here
+}
+
+#[test]
+fn threads_of_a_process_send_to_each_other_without_a_group_around_them() {
+    for (mode, ranks) in [("wait", 2), ("wait", 4), ("poll", 3), ("late", 2)] {
+        let said = same_of_threads(mode, ranks);
+        let of = |what: &str| said.matches(what).count() as u32;
+        assert_eq!(
+            (of("all to all: 0 0"), of("ring: 0 0")),
+            (3 * ranks, ranks),
+            "{said}"
+        );
+        assert_eq!(
+            (of("one gets: 0 0"), of("scatter: 0 0")),
+            (1, ranks),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_thread_that_waits_for_another_rank_ends_with_its_communicator() {
+    assert!(same_of_threads("never", 3).ends_with("rank 2:\ninit: 0\nended: 1\n"));
 }
 
 #[test]

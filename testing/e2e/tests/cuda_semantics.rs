@@ -158,7 +158,7 @@ fn corners_are_as_the_driver_has_them() {
         "\"cuMemAlloc\" 99000 0: 1 7 false",
         "the same function: true",
         "rights 0",
-        "in a function: [800, 800]",
+        "in a function: [800, 800, 800, 800, 800]",
         "cuEventRecord: 400",
         "flags 1: 3",
     ] {

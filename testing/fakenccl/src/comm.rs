@@ -1,5 +1,6 @@
 //! Communicators: how ranks find each other, what they exchange, and how that ends.
 
+use crate::connect;
 use crate::cuda;
 use crate::hub::{self, Ask, Question};
 use crate::said;
@@ -17,13 +18,13 @@ pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 /// What `ncclComm_t` points to.
 pub struct Comm {
     hub: String,
-    name: String,
+    pub name: String,
     pub rank: u64,
     pub ranks: u64,
     pub device: i32,
     pub blocking: bool,
     pub code: AtomicI32,
-    aborted: AtomicBool,
+    pub aborted: AtomicBool,
     /// Steps so far: collectives, splits, and messages to and from each rank.
     step: AtomicU64,
     splits: AtomicU64,
@@ -138,6 +139,7 @@ impl Comm {
 
     /// Meets the other ranks.
     pub fn join(&self) -> Result {
+        connect::is_here(self);
         let live = hub::connect(&self.hub, &self.question(Ask::Live, 0, 0));
         if let Ok(live) = live {
             hub::came();

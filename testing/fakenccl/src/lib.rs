@@ -16,6 +16,7 @@
 )]
 
 mod comm;
+mod connect;
 mod cuda;
 mod hub;
 mod math;
@@ -61,6 +62,8 @@ struct Group {
     error: ncclResult_t,
     making: Vec<Making>,
     blocking: bool,
+    /// Its messages, for each communicator.
+    messages: Vec<(&'static Comm, Vec<connect::Side>)>,
 }
 
 thread_local! {
@@ -483,14 +486,33 @@ pub unsafe extern "C" fn ncclGroupEnd() -> ncclResult_t {
     {
         return g.error;
     }
-    let making = ended.filter(|g| !g.making.is_empty());
-    code(making.map_or(Ok(()), |g| meet(g.making, g.blocking)))
+    let Some(g) = ended else {
+        return ncclSuccess;
+    };
+    let connected = connect(g.messages);
+    code(connected.and_then(|()| match g.making.is_empty() {
+        true => Ok(()),
+        false => meet(g.making, g.blocking),
+    }))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclGroupSimulateEnd(_info: *mut c_void) -> ncclResult_t {
     // SAFETY: a call without arguments. (What is queued in a group is done at once here.)
     unsafe { ncclGroupEnd() }
+}
+
+/// Connects ranks: all communicators of a group at once.
+fn connect(messages: Vec<(&'static Comm, Vec<connect::Side>)>) -> Result {
+    std::thread::scope(|s| {
+        let each = messages.into_iter();
+        let begun: Vec<_> = each
+            .map(|(c, sides)| s.spawn(|| connect::connect(c, sides)))
+            .collect();
+        let each = begun.into_iter();
+        each.map(|t| t.join().unwrap_or(Err(ncclInternalError)))
+            .collect()
+    })
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -530,6 +552,21 @@ unsafe fn bytes<'a>(at: u64, n: usize) -> &'a mut [u8] {
 }
 
 impl Step {
+    /// The sides that it has of messages between ranks.
+    fn sides(&self) -> Vec<connect::Side> {
+        let (all, peer): (Vec<u64>, _) = ((0..self.comm.ranks).collect(), [self.peer as u64]);
+        let root = self.comm.rank == peer[0];
+        let (to, from): (&[u64], &[u64]) = match self.kind {
+            Kind::AllToAll => (&all, &all),
+            Kind::Gather if root => (&[], &all),
+            Kind::Gather | Kind::Send => (&peer, &[]),
+            Kind::Scatter if root => (&all, &[]),
+            Kind::Scatter | Kind::Recv => (&[], &peer),
+            _ => (&[], &[]),
+        };
+        connect::sides(self.comm, to, from)
+    }
+
     fn run(&self) -> Result {
         let size = math::size(self.datatype).ok_or(ncclInvalidArgument)?;
         let (n, c) = (self.count * size, self.comm);
@@ -636,8 +673,19 @@ fn queue(
             scalar,
             peer: peer as usize,
         }));
+        let sides = step.sides();
         let data = std::ptr::from_mut(step).cast();
-        cuda::launch(stream, run, data).ok_or(ncclUnhandledCudaError)
+        cuda::launch(stream, run, data).ok_or(ncclUnhandledCudaError)?;
+        let grouped = GROUP.with_borrow_mut(|g| {
+            if g.depth > 0 {
+                g.messages.push((comm, sides.clone()));
+            }
+            g.depth > 0
+        });
+        match grouped {
+            true => Ok(()),
+            false => connect::connect(comm, sides),
+        }
     });
     spoil(code(done))
 }

@@ -315,6 +315,27 @@ DOC("CUDA calls in a host function are not permitted") {
     IS(said, cudaErrorNotPermitted);
     IS(driver, CUDA_ERROR_NOT_PERMITTED);
 }
+DOC("questions in a host function are not permitted, either") {
+    // libgomp frees later what it is told to free where this is the answer.
+    Stream s;
+    static void *memory;
+    static CUresult said[4];
+    OK(cudaMalloc(&memory, 64));
+    OK(cudaLaunchHostFunc(
+        s,
+        [](void *) {
+            CUdeviceptr base;
+            size_t size;
+            said[0] = cuMemGetAddressRange(&base, &size, (CUdeviceptr)memory);
+            said[1] = cuMemFree((CUdeviceptr)memory);
+            said[2] = cuCtxSynchronize();
+            said[3] = cuStreamQuery(0);
+        },
+        nullptr));
+    OK(cudaStreamSynchronize(s));
+    for (CUresult r : said) IS(r, CUDA_ERROR_NOT_PERMITTED);
+    OK(cudaFree(memory));
+}
 DOC("a host function that is NULL is an invalid value") {
     Stream s;
     IS(cudaLaunchHostFunc(s, nullptr, nullptr), cudaErrorInvalidValue);

@@ -4,11 +4,24 @@ use crate::guest::Place;
 use crate::lock::lock;
 use busbar_abi::nccl::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 /// What stands above the id in a handle: no address, so that nobody can follow it.
 const MARK: u64 = 0x6e63_636c << 32;
+
+/// For how long it may be unknown which ranks a communicator's others are, once it can be used
+/// itself: the worker says so at about the same time.
+const SOON: Duration = Duration::from_secs(2);
+
+/// A number for what all ranks of a communicator in this process have alike.
+pub fn clique(of: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
+}
 
 /// A communicator.
 pub struct Comm {
@@ -21,6 +34,14 @@ pub struct Comm {
     pub at: Place,
     /// Whether calls wait for what others have to do.
     pub blocking: bool,
+    /// What all its ranks in this process have alike.
+    pub clique: u64,
+    /// How many communicators have come of this one.
+    children: AtomicU32,
+    /// The other ranks of it that this process has at the same server.
+    company: OnceLock<Vec<i32>>,
+    /// The pairs of ranks, sender and receiver, that have begun to talk.
+    met: Mutex<BTreeSet<(i32, i32)>>,
     code: AtomicI32,
     ranks: AtomicI32,
     rank: AtomicI32,
@@ -72,6 +93,22 @@ impl Comm {
         self.rank.store(rank as i32, Ordering::Release);
     }
 
+    /// What the next communicator has alike at all its ranks that comes of this one.
+    pub fn child(&self, color: i32) -> u64 {
+        let child = self.children.fetch_add(1, Ordering::Relaxed);
+        clique((self.clique, child, color))
+    }
+
+    /// Whether two ranks have begun to talk.
+    pub fn has_met(&self, from: i32, to: i32) -> bool {
+        lock(&self.met).contains(&(from, to))
+    }
+
+    /// They begin to.
+    pub fn meets(&self, from: i32, to: i32) {
+        lock(&self.met).insert((from, to));
+    }
+
     /// A number that no other operator or registration of it has had.
     pub fn number(&self) -> u32 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -106,13 +143,22 @@ impl Comms {
         }
     }
 
+    /// A number that no call of this has had.
+    pub fn next(&self) -> u32 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// A communicator that is being made.
-    pub fn make(&self, (at, device): (Place, i32), blocking: bool) -> Arc<Comm> {
+    pub fn make(&self, (at, device): (Place, i32), blocking: bool, clique: u64) -> Arc<Comm> {
         let comm = Arc::new(Comm {
-            id: self.next.fetch_add(1, Ordering::Relaxed),
+            id: self.next(),
             device,
             at,
             blocking,
+            clique,
+            children: AtomicU32::new(0),
+            company: OnceLock::new(),
+            met: Mutex::default(),
             code: AtomicI32::new(ncclInProgress),
             ranks: AtomicI32::new(0),
             rank: AtomicI32::new(0),
@@ -137,6 +183,29 @@ impl Comms {
         lock(&self.all).get(&id).cloned()
     }
 
+    /// The other ranks of a communicator that this process has at the same server. All of them are
+    /// being made before it can be used.
+    pub fn company<'a>(&self, comm: &'a Comm) -> &'a [i32] {
+        let others = || {
+            let all = lock(&self.all);
+            let alike = |c: &&Arc<Comm>| {
+                c.id != comm.id && c.clique == comm.clique && c.at.server == comm.at.server
+            };
+            all.values().filter(alike).cloned().collect::<Vec<_>>()
+        };
+        comm.company.get_or_init(|| {
+            let since = Instant::now();
+            loop {
+                let others = others();
+                let open = |c: &Arc<Comm>| c.place().0 == 0 && c.code() == ncclInProgress;
+                if !others.iter().any(open) || since.elapsed() > SOON {
+                    return others.iter().map(|c| c.place().1).collect();
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        })
+    }
+
     /// It is gone.
     pub fn forget(&self, id: u32) {
         lock(&self.all).remove(&id);
@@ -158,7 +227,7 @@ mod tests {
     #[test]
     fn a_handle_that_was_never_given_names_nothing() {
         let comms = Comms::new();
-        let comm = comms.make((Place::default(), 0), true);
+        let comm = comms.make((Place::default(), 0), true, 0);
         assert_eq!(comms.of(comm.handle()).map(|c| c.id), Some(comm.id));
         for wrong in [0, u64::from(comm.id), comm.handle() as u64 + 1] {
             assert!(comms.of(wrong as ncclComm_t).is_none());
@@ -171,7 +240,8 @@ mod tests {
     fn the_end_of_a_session_is_that_of_every_communicator_at_its_server() {
         let comms = Comms::new();
         let at = |server| Place { server, scope: 1 };
-        let [one, other, third] = [(at(0), 0), (at(0), 1), (at(1), 2)].map(|p| comms.make(p, true));
+        let [one, other, third] =
+            [(at(0), 0), (at(0), 1), (at(1), 2)].map(|p| comms.make(p, true, 0));
         third.tell(ncclSuccess, "");
         one.tell(ncclSuccess, "");
         comms.tell_all(0, ncclRemoteError, "gone");

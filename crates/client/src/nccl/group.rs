@@ -3,11 +3,12 @@
 
 use super::comms::Comm;
 use super::life::{Cx, comms, fail, fields};
+use super::meeting::{self, End};
+use super::parts::{Part, add, record, send, send_all, too_long};
 use busbar_abi::nccl::*;
 use busbar_wire::codec::Request;
-use busbar_wire::generated::collectives::op;
 use busbar_wire::limits::MAX_BYTES;
-use busbar_wire::record::{HEADER, Header};
+use busbar_wire::record::HEADER;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -48,8 +49,10 @@ struct Group {
     depth: u32,
     /// What went wrong first in it.
     error: ncclResult_t,
-    /// The records for each server, and the call that was the first for that one.
-    records: Vec<(Cx, Vec<u8>)>,
+    /// The records for each server.
+    records: Vec<Part>,
+    /// Its sides of first messages between ranks of this process.
+    ends: Vec<End>,
     /// All their bytes.
     len: usize,
     /// What it makes.
@@ -65,8 +68,8 @@ thread_local! {
 
 /// How long a call may take.
 pub enum Pace {
-    /// No longer than it takes to queue it.
-    Queued,
+    /// No longer than it takes to queue it, where these sides of messages have their others.
+    Queued(Vec<End>),
     /// Until other ranks have done their part; what has this flag waits for them.
     Slow(bool),
 }
@@ -95,9 +98,9 @@ pub unsafe fn submit<'a, R: Request<'a>>(cx: Cx, m: &R, pace: Pace, new: Vec<New
         // SAFETY: passed on to the caller.
         unsafe { n.show() };
     }
-    let (slow, blocking) = match pace {
-        Pace::Queued => (false, false),
-        Pace::Slow(blocking) => (true, blocking),
+    let (ends, slow, blocking) = match pace {
+        Pace::Queued(ends) => (ends, false, false),
+        Pace::Slow(blocking) => (Vec::new(), true, blocking),
     };
     let gathered = GROUP.with_borrow_mut(|g| {
         if g.depth == 0 {
@@ -107,21 +110,8 @@ pub unsafe fn submit<'a, R: Request<'a>>(cx: Cx, m: &R, pace: Pace, new: Vec<New
             return Err(());
         }
         g.len += body.len() + HEADER;
-        let header = Header {
-            len: (body.len() + HEADER) as u32,
-            op: R::OP,
-            api: 0,
-            call: 0,
-            aux: cx.scope(),
-        };
-        let of = g.records.iter().position(|r| r.0.at.server == cx.at.server);
-        let of = of.unwrap_or_else(|| {
-            g.records.push((cx, Vec::new()));
-            g.records.len() - 1
-        });
-        let records = &mut g.records[of].1;
-        records.extend_from_slice(&header.to_bytes());
-        records.extend_from_slice(&body);
+        add(&mut g.records, cx, &record(cx, R::OP, &body));
+        g.ends.extend(ends.iter().cloned());
         g.slow |= slow;
         g.blocking |= blocking;
         Ok(true)
@@ -131,22 +121,12 @@ pub unsafe fn submit<'a, R: Request<'a>>(cx: Cx, m: &R, pace: Pace, new: Vec<New
             GROUP.with_borrow_mut(|g| g.new.extend(new));
             return Ok(());
         }
+        Ok(false) if !ends.is_empty() => meeting::send(vec![(cx, record(cx, R::OP, &body))], ends),
         Ok(false) => send(cx, R::OP, &body, (slow, blocking)),
-        Err(()) => Err(fail(
-            ncclInvalidUsage,
-            "a group of more than 8 MiB of calls",
-        )),
+        Err(()) => Err(too_long()),
     };
     // SAFETY: passed on to the caller.
     unsafe { forget_unless_made(sent, &new) }
-}
-
-fn send(cx: Cx, op: u16, body: &[u8], (slow, blocking): (bool, bool)) -> Result {
-    if blocking {
-        return cx.call(op, body);
-    }
-    cx.queue(op, body)?;
-    refuse_if(slow, ncclInProgress)
 }
 
 /// What was to be made has not come to be if the call has failed.
@@ -200,41 +180,13 @@ pub unsafe fn end() -> Result {
     };
     let flags = (group.slow, group.blocking);
     let sent = match group.error {
+        // What is made in the same group is not there to be waited for.
+        ncclSuccess if !group.slow && !group.ends.is_empty() => {
+            meeting::send(group.records, group.ends)
+        }
         ncclSuccess => send_all(&group.records, flags),
         rc => Err(rc),
     };
     // SAFETY: passed on to the caller.
     unsafe { forget_unless_made(sent, &group.new) }
-}
-
-/// Sends the parts of a group. Those that wait for each other wait at once.
-fn send_all(parts: &[(Cx, Vec<u8>)], flags: (bool, bool)) -> Result {
-    let send = |(cx, records): &(Cx, Vec<u8>)| send(*cx, op::GROUP, records, flags);
-    let (_, blocking) = flags;
-    match parts {
-        [] => Ok(()),
-        [one] => send(one),
-        all if !blocking => {
-            let sent: Vec<_> = all.iter().map(send).collect();
-            worst(sent)
-        }
-        [one, others @ ..] => std::thread::scope(|s| {
-            let begun: Vec<_> = others.iter().map(|part| s.spawn(|| send(part))).collect();
-            let mut sent = vec![send(one)];
-            sent.extend(
-                begun
-                    .into_iter()
-                    .map(|t| t.join().unwrap_or(Err(ncclInternalError))),
-            );
-            worst(sent)
-        }),
-    }
-}
-
-/// What has become of all: the first failure, or that one is in progress.
-fn worst(all: Vec<Result>) -> Result {
-    let failed = |r: &&Result| r.is_err_and(|rc| rc != ncclInProgress);
-    let found = all.iter().find(failed);
-    let found = found.or_else(|| all.iter().find(|r| r.is_err()));
-    found.copied().unwrap_or(Ok(()))
 }

@@ -1,6 +1,6 @@
 //! Copies and fills, in all their forms.
 
-use crate::engine::copies::{any, copy, fill, from_2d, from_3d};
+use crate::engine::copies::{any, copy, fill, from_2d, within_rows};
 use crate::entry::api;
 use crate::ffi::*;
 use crate::state::context;
@@ -127,23 +127,23 @@ api! {
     }
 
     fn [cuMemcpy3D_v2; cuMemcpy3D_v2_ptds] (params: *const Memcpy3D) {
-        copy(from_3d(&get(params)?)?, 0, FLAVOUR, true)
+        copy(within_rows(&get(params)?)?, 0, FLAVOUR, true)
     }
 
     fn [cuMemcpy3DAsync_v2; cuMemcpy3DAsync_v2_ptsz] (params: *const Memcpy3D, stream: CUstream) {
-        copy(from_3d(&get(params)?)?, stream, FLAVOUR, false)
+        copy(within_rows(&get(params)?)?, stream, FLAVOUR, false)
     }
 
     fn [cuMemcpy3DPeer; cuMemcpy3DPeer_ptds] (params: *const Memcpy3D) {
         let params = get(params)?;
         both(params.dst_reserved, params.src_reserved)?;
-        copy(from_3d(&params)?, 0, FLAVOUR, true)
+        copy(within_rows(&params)?, 0, FLAVOUR, true)
     }
 
     fn [cuMemcpy3DPeerAsync; cuMemcpy3DPeerAsync_ptsz] (params: *const Memcpy3D, stream: CUstream) {
         let params = get(params)?;
         both(params.dst_reserved, params.src_reserved)?;
-        copy(from_3d(&params)?, stream, FLAVOUR, false)
+        copy(within_rows(&params)?, stream, FLAVOUR, false)
     }
 
     fn [cuMemsetD8_v2; cuMemsetD8_v2_ptds] (dst: CUdeviceptr, value: u8, n: usize) {

@@ -136,18 +136,23 @@ pub fn from_3d(p: &Memcpy3D) -> R<Copy> {
     })
 }
 
-/// Turns a two-dimensional description into a copy.
-pub fn from_2d(p: &Memcpy2D) -> R<Copy> {
+/// Turns a description into a copy: none of the rows of its ends may be left.
+pub fn within_rows(p: &Memcpy3D) -> R<Copy> {
     let crosses = |kind: u32, x: usize, pitch: usize| {
         let end = x.checked_add(p.width);
         kind != MEMORYTYPE_ARRAY && pitch != 0 && end.is_none_or(|end| pitch < end)
     };
     let any =
         crosses(p.src_type, p.src_x, p.src_pitch) || crosses(p.dst_type, p.dst_x, p.dst_pitch);
-    if any && p.width > 0 && p.height > 0 {
+    if any && p.width > 0 && p.height > 0 && p.depth > 0 {
         return Err(INVALID_VALUE);
     }
-    from_3d(&Memcpy3D {
+    from_3d(p)
+}
+
+/// Turns a two-dimensional description into a copy.
+pub fn from_2d(p: &Memcpy2D) -> R<Copy> {
+    within_rows(&Memcpy3D {
         src_x: p.src_x,
         src_y: p.src_y,
         src_type: p.src_type,

@@ -3,6 +3,7 @@
 use crate::nccl::comms::Comm;
 use crate::nccl::group::{self, Pace};
 use crate::nccl::life::{Cx, comms, enter_for, fail, guard};
+use crate::nccl::meeting::{self, End};
 use busbar_abi::nccl::*;
 use busbar_wire::codec::Request;
 use busbar_wire::generated::collectives::{self as msg, contract::*};
@@ -42,9 +43,9 @@ pub fn grouped(f: impl FnOnce() -> Result) -> ncclResult_t {
 }
 
 /// Queues what makes no communicator.
-fn queue<'a, R: Request<'a>>(cx: Cx, m: &R) -> Result {
+fn queue<'a, R: Request<'a>>(cx: Cx, m: &R, ends: Vec<End>) -> Result {
     // SAFETY: it has no places of the program's.
-    unsafe { group::submit(cx, m, Pace::Queued, Vec::new()) }
+    unsafe { group::submit(cx, m, Pace::Queued(ends), Vec::new()) }
 }
 
 /// What a collective is of.
@@ -104,7 +105,7 @@ fn queued(
         peer: of.peer as u32,
         stream: cx.stream(stream)?,
     };
-    queue(cx, &m)
+    queue(cx, &m, meeting::ends(kind, &comm, of.peer))
 }
 
 /// As [`queued`], with the code that the program gets.
@@ -268,7 +269,7 @@ pub unsafe fn ncclRedOpCreatePreMulSum(
             residence: residence as u32,
             scalar: bytes,
         };
-        queue(enter_for(&comm)?, &m)?;
+        queue(enter_for(&comm)?, &m, Vec::new())?;
         // SAFETY: checked for null above; the program's pointer.
         unsafe { op.write(id as i32) };
         Ok(())
@@ -284,7 +285,7 @@ pub unsafe fn ncclRedOpDestroy(op: ncclRedOp_t, comm: ncclComm_t) -> ncclResult_
             comm: comm.id,
             op: op as u32,
         };
-        queue(enter_for(&comm)?, &m)
+        queue(enter_for(&comm)?, &m, Vec::new())
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::collective::{grouped, known, ready};
 use crate::config::var;
-use crate::nccl::comms::Comm;
+use crate::nccl::comms::{Comm, clique};
 use crate::nccl::group::{self, New, Pace, submit};
 use crate::nccl::life::{Cx, comms, enter, enter_for, fail, fields, guard, lost, reply, told};
 use busbar_abi::nccl::*;
@@ -164,7 +164,9 @@ unsafe fn init(
     // SAFETY: passed on to the caller.
     let config = unsafe { Config::read(config) }?;
     let cx = enter()?;
-    let comm = comms().make((cx.at, cx.device), config.blocking.unwrap_or(true));
+    let blocking = config.blocking.unwrap_or(true);
+    let comm = comms().make((cx.at, cx.device), blocking, clique(ids));
+    comm.found(ranks as u32, rank as u32);
     let m = msg::InitRank {
         comm: comm.id,
         ranks: ranks as u32,
@@ -234,10 +236,14 @@ pub unsafe fn ncclCommInitAll(to: *mut ncclComm_t, n: i32, devices: *const i32) 
         let cx = enter()?;
         let places: Result<Vec<_>> = (0..n).map(|i| cx.on(device(i))).collect();
         let places = places?;
-        let made: Vec<_> = places
-            .iter()
-            .map(|cx| comms().make((cx.at, cx.device), true))
-            .collect();
+        // No others are called that.
+        let all = clique(comms().next());
+        let make = |(rank, cx): (usize, &Cx)| {
+            let comm = comms().make((cx.at, cx.device), true, all);
+            comm.found(n as u32, rank as u32);
+            comm
+        };
+        let made: Vec<_> = places.iter().enumerate().map(make).collect();
         let new = |i: usize| New {
             comm: Some(made[i].clone()),
             to: to.wrapping_add(i),
@@ -289,7 +295,8 @@ pub unsafe fn ncclCommSplit(
         let config = unsafe { Config::read(config) }?;
         let blocking = config.blocking.unwrap_or(parent.blocking);
         let (cx, of) = (enter_for(&parent)?, (parent.at, parent.device));
-        let child = (color != NCCL_SPLIT_NOCOLOR).then(|| comms().make(of, blocking));
+        let clique = parent.child(color);
+        let child = (color != NCCL_SPLIT_NOCOLOR).then(|| comms().make(of, blocking, clique));
         let m = msg::Split {
             comm: child.as_ref().map_or(0, |c| c.id),
             parent: parent.id,
@@ -331,7 +338,7 @@ pub unsafe fn ncclCommShrink(
         refuse_if(without.contains(&parent.place().1), ncclInvalidArgument)?;
         let blocking = config.blocking.unwrap_or(parent.blocking);
         let cx = enter_for(&parent)?;
-        let child = comms().make((parent.at, parent.device), blocking);
+        let child = comms().make((parent.at, parent.device), blocking, parent.child(-1));
         let m = msg::Shrink {
             comm: child.id,
             parent: parent.id,

@@ -87,16 +87,28 @@ pub fn loads(api: &Api) {
 /// What a function that a stream waits for is told when it calls the driver.
 struct Calls<'a> {
     api: &'a Api,
-    said: [AtomicI32; 2],
+    memory: u64,
+    said: [AtomicI32; 5],
 }
 
 unsafe extern "C" fn calls(data: *mut c_void) {
     // SAFETY: the program's own, which waits for this function.
-    let Calls { api, said } = unsafe { &*data.cast_const().cast::<Calls<'_>>() };
-    let mut p = 0u64;
-    let rc = api.call("cuMemAlloc_v2", &[at(&mut p), 64]);
-    said[0].store(rc, Ordering::Release);
-    said[1].store(api.call("cuCtxSynchronize", &[]), Ordering::Release);
+    let Calls { api, memory, said } = unsafe { &*data.cast_const().cast::<Calls<'_>>() };
+    let (mut p, mut size) = (0u64, 0u64);
+    // Also what a client knows without asking anybody.
+    let calls: [(_, &[u64]); 5] = [
+        ("cuMemAlloc_v2", &[at(&mut p), 64]),
+        ("cuCtxSynchronize", &[]),
+        (
+            "cuMemGetAddressRange_v2",
+            &[at(&mut p), at(&mut size), *memory],
+        ),
+        ("cuMemFree_v2", &[*memory]),
+        ("cuStreamQuery", &[0]),
+    ];
+    for ((name, args), said) in calls.iter().zip(said) {
+        said.store(api.call(name, args), Ordering::Release);
+    }
 }
 
 /// What is refused, or taken, at the call.
@@ -104,7 +116,8 @@ fn refused(api: &Api) {
     let stream = api.made("cuStreamCreate", &[1]);
     let inside = Calls {
         api,
-        said: [const { AtomicI32::new(-1) }; 2],
+        memory: api.made("cuMemAlloc_v2", &[64]),
+        said: [const { AtomicI32::new(-1) }; 5],
     };
     let data = std::ptr::from_ref(&inside) as u64;
     api.tell(
