@@ -37,7 +37,9 @@ mod words;
 mod worker;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 
 #[derive(Parser)]
 #[command(
@@ -117,8 +119,18 @@ enum Command {
 /// statuses stay below. 126 and 127 are for programs that cannot be run or are not there.
 const FAILED: i32 = 125;
 
+/// The command line; that of `nvidia-smi`, where this program is called by that name, as our own.
+fn words_of_command() -> Vec<OsString> {
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_default();
+    match Path::new(&name).file_name() {
+        Some(n) if n == program::SMI => smi::words(words),
+        _ => std::iter::once(name).chain(words).collect(),
+    }
+}
+
 fn main() {
-    let command = match Cli::try_parse() {
+    let command = match Cli::try_parse_from(words_of_command()) {
         Ok(cli) => cli.command,
         Err(e) => {
             if let Some(why) = words::sentence(&e) {

@@ -60,6 +60,10 @@ pub fn exit_status(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(signal)
 }
 
+/// NVIDIA's program that shows GPUs. Where a machine has none, programs that `busbar run` starts
+/// find this one under that name.
+pub const SMI: &str = "nvidia-smi";
+
 /// The folders in which programs are looked for: where `PATH` says nothing, those of the system.
 pub fn folders() -> Vec<PathBuf> {
     match std::env::var_os("PATH").filter(|p| !p.is_empty()) {

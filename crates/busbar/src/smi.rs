@@ -7,6 +7,7 @@ mod clock;
 mod fields;
 mod long;
 mod options;
+mod own;
 mod screen;
 
 use crate::servers::{self, Said, Servers, told};
@@ -20,8 +21,14 @@ use card::{Card, cards};
 use fields::Csv;
 use options::{Form, Options};
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// The command line of [`program::SMI`] as one of `busbar smi`.
+pub fn words(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let ours = ["busbar", "smi", "--own"].map(OsString::from);
+    ours.into_iter().chain(arguments).collect()
+}
 
 /// Flags of `busbar smi`.
 #[derive(clap::Args)]
@@ -38,6 +45,10 @@ pub struct Args {
     /// Draw the table here, even where this machine has nvidia-smi
     #[arg(long, env = "BUSBAR_SMI", value_parser = clap::builder::FalseyValueParser::new())]
     drawn: bool,
+    /// Draw only the GPUs that a program gets here, with its part of their memory; in a program
+    /// that `busbar run` has started, its own
+    #[arg(long)]
+    own: bool,
     /// What nvidia-smi takes: `-L`, `-q`, `-d`, `-i`, `-l`, `--query-gpu`, `--query-compute-apps`,
     /// `--format`; where this machine has nvidia-smi, all that it knows
     #[arg(allow_hyphen_values = true, value_name = "ARGUMENTS")]
@@ -45,7 +56,13 @@ pub struct Args {
 }
 
 /// Flags that NVIDIA's program does not have.
-const OURS: [&str; 4] = ["--server", "--plaintext", "--token-file", "--drawn"];
+const OURS: [&str; 5] = [
+    "--server",
+    "--plaintext",
+    "--token-file",
+    "--drawn",
+    "--own",
+];
 
 /// Runs the command.
 pub fn run(a: &Args) -> Result<()> {
@@ -55,9 +72,11 @@ pub fn run(a: &Args) -> Result<()> {
     if let Some(flag) = OURS.iter().find(|f| flags.contains(f)) {
         bail!("{flag} goes before the arguments of nvidia-smi: busbar smi {flag} ... -l 5");
     }
-    let real = program::find(OsStr::new("nvidia-smi"));
-    match real {
-        Ok(path) if !a.drawn => real_one(a, &path),
+    // In a program that `busbar run` has started the one that is found may be this very one.
+    let this = std::env::current_exe().and_then(std::fs::canonicalize).ok();
+    let other = |path: &PathBuf| std::fs::canonicalize(path).ok() != this;
+    match program::find(OsStr::new(program::SMI)).ok().filter(other) {
+        Some(path) if !a.drawn && !a.own => real_one(a, &path),
         _ => drawn(a),
     }
 }
@@ -111,7 +130,14 @@ fn drawn(a: &Args) -> Result<()> {
             .iter()
             .filter_map(|(server, said)| Some((server.as_str(), said.as_ref().ok()?)))
             .collect();
-        let all = cards(&up);
+        let mut all = cards(&up);
+        let own = match a.own {
+            true => own::own()?,
+            false => Vec::new(),
+        };
+        if a.own {
+            all = card::of_program(&all, &own);
+        }
         let chosen = options.chosen(all)?;
         if !up.is_empty() {
             table::print(&text(&options, &up, &chosen, first));

@@ -179,6 +179,46 @@ fn nvidias_program_runs_here_and_sees_the_gpus_of_all_servers() {
     assert!(drawn.contains("not `--exact`"), "{drawn}");
 }
 
+#[test]
+fn a_program_finds_nvidia_smi_which_shows_its_own_gpus_and_its_part_of_them() {
+    let [a, b] = servers();
+    let both = [a.address.as_str(), b.address.as_str()].join(",");
+    let lib = tempfile::tempdir().unwrap();
+    let cuda = lib.path().join("cuda");
+    std::fs::create_dir_all(&cuda).unwrap();
+    for (name, library) in [
+        ("libnvidia-ml.so.1", "libnvidia_ml.so"),
+        ("libcuda.so.1", "libnvidia_ml.so"),
+    ] {
+        symlink(built(library), cuda.join(name)).unwrap();
+    }
+    let run = |flags: &[&str], program: &str| {
+        let mut c = Command::new(env!("CARGO_BIN_EXE_busbar"));
+        c.env("PATH", "/usr/bin:/bin").env_remove("BUSBAR_SMI");
+        c.env("BUSBAR_LIB_DIR", lib.path());
+        c.args(["run", "--server", &both]).args(flags);
+        let (code, out, err) = ends(c.args(["--", "sh", "-c", program]));
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{program}: {out}");
+        out
+    };
+    let all = run(&[], "nvidia-smi --list-gpus");
+    assert_eq!(all.lines().count(), 4, "{all}");
+    assert!(
+        all.starts_with("GPU 0: Busbar fakedev (UUID: GPU-"),
+        "{all}"
+    );
+    let ask = "nvidia-smi --query-gpu=index,count,memory.total,memory.used,utilization.gpu \
+               --format=csv,noheader,nounits";
+    assert_eq!(run(&[], ask).lines().nth(3), Some("3, 4, 4608, 102, 42"));
+    // Of a part that part, whichever GPU it is of.
+    let part = ["-n", "1", "-m", "1GiB"];
+    let own = run(&part, &format!("nvidia-smi -L && {ask}"));
+    assert_eq!(own.lines().count(), 2, "{own}");
+    assert!(own.contains("\n0, 1, 1024, 0, "), "{own}");
+    // The command of that name that users have shows all of the server that the program is at.
+    assert_eq!(run(&part, "busbar smi -L").lines().count(), 2);
+}
+
 /// What a program of NVIDIA's does first.
 fn print_devices() {
     let mut n = 0u32;

@@ -78,7 +78,8 @@ static void *rank(void *number) {
   if (!strcmp(mode, "late") && me == 1) usleep(500000);
   for (int i = 0; i < 3; i++)
     show("all to all", done(comm, exchange_all(a, b, N, F64, comm, s)), s, b);
-  /* A child, whose ranks are the other way round, and messages of which only some ranks have a part. */
+  /* A child, whose ranks are the other way round, and messages that only some ranks have a part
+     in. */
   void *child = 0;
   rc = ((Split *)find(nccl, "ncclCommSplit"))(comm, 0, -me, &child, 0);
   say("split: %d %d\n", done(child, rc), done(comm, 7));
@@ -88,15 +89,15 @@ static void *rank(void *number) {
   show("ring", done(child, exchange(child, next, before, a, b, s)), s, b);
   show("ring again", done(child, exchange(child, next, before, a, b, s)), s, b);
   int last = ranks - 1;
-  if (mine == 0)
-    show("one sends", done(child, ((Peer *)find(nccl, "ncclSend"))(a, N, F64, last, child, s)), s, b);
-  if (mine == last)
-    show("one gets", done(child, ((Peer *)find(nccl, "ncclRecv"))(b, N, F64, 0, child, s)), s, b);
+  Peer *send = (Peer *)find(nccl, "ncclSend"), *recv = (Peer *)find(nccl, "ncclRecv");
+  if (mine == 0) show("one sends", done(child, send(a, N, F64, last, child, s)), s, b);
+  if (mine == last) show("one gets", done(child, recv(b, N, F64, 0, child, s)), s, b);
   Coll *rooted = (Coll *)find(nccl, "ncclGather");
   show("gather", done(child, rooted(a, b, N, F64, 1, child, s)), s, b);
   rooted = (Coll *)find(nccl, "ncclScatter");
   show("scatter", done(child, rooted(a, b, N, F64, last, child, s)), s, b);
-  show("reduce", done(comm, ((Coll *)find(nccl, "ncclAllReduce"))(a, b, N, F64, 0, comm, s)), s, b);
+  Coll *reduce = (Coll *)find(nccl, "ncclAllReduce");
+  show("reduce", done(comm, reduce(a, b, N, F64, 0, comm, s)), s, b);
   check("destroy child", NC(ncclCommDestroy, (void *), child));
   check("destroy", NC(ncclCommDestroy, (void *), comm));
   return 0;

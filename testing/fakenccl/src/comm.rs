@@ -139,7 +139,7 @@ impl Comm {
 
     /// Meets the other ranks.
     pub fn join(&self) -> Result {
-        connect::is_here(self);
+        connect::is_here(&self.name, self.rank);
         let live = hub::connect(&self.hub, &self.question(Ask::Live, 0, 0));
         if let Ok(live) = live {
             hub::came();

@@ -1,11 +1,10 @@
 //! The first message between two ranks connects them: each end waits in its call until the other
 //! has come. That is so here between ranks of one process.
 
-use crate::comm::{Comm, lock};
 use busbar_abi::nccl::*;
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// One side of a message: the communicator's name, who sends, who receives, and whether it is the
@@ -27,35 +26,39 @@ static SEEN: (Mutex<Seen>, Condvar) = (
     Condvar::new(),
 );
 
-/// A rank is of this process.
-pub fn is_here(c: &Comm) {
-    lock(&SEEN.0).ranks.insert((c.name.clone(), c.rank));
+fn seen() -> MutexGuard<'static, Seen> {
+    SEEN.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The sides of messages that go `to` other ranks, and come `from` them.
-pub fn sides(c: &Comm, to: &[u64], from: &[u64]) -> Vec<Side> {
-    let other = |r: &&u64| **r != c.rank;
+/// A rank of the communicator of this name is of this process.
+pub fn is_here(name: &str, rank: u64) {
+    seen().ranks.insert((name.into(), rank));
+}
+
+/// The sides that a rank has of messages that go `to` others, and come `from` them.
+pub fn sides((name, rank): (&str, u64), to: &[u64], from: &[u64]) -> Vec<Side> {
+    let other = |r: &&u64| **r != rank;
     let to = to
         .iter()
         .filter(other)
-        .map(|r| (c.name.clone(), c.rank, *r, true));
+        .map(|r| (name.into(), rank, *r, true));
     let from = from
         .iter()
         .filter(other)
-        .map(|r| (c.name.clone(), *r, c.rank, false));
+        .map(|r| (name.into(), *r, rank, false));
     to.chain(from).collect()
 }
 
 /// Waits until the other sides have come, of ranks of this process.
-pub fn connect(c: &Comm, sides: Vec<Side>) -> Result {
-    let mut seen = lock(&SEEN.0);
+pub fn connect(aborted: &AtomicBool, sides: Vec<Side>) -> Result {
+    let mut seen = seen();
     seen.sides.extend(sides.iter().cloned());
     SEEN.1.notify_all();
     for (name, from, to, sends) in sides {
         let other = (name.clone(), if sends { to } else { from });
         let wanted = (name, from, to, !sends);
         while seen.ranks.contains(&other) && !seen.sides.contains(&wanted) {
-            if c.aborted.load(Ordering::Acquire) {
+            if aborted.load(Ordering::Acquire) {
                 return Err(ncclInternalError);
             }
             let woken = SEEN.1.wait_timeout(seen, Duration::from_millis(20));

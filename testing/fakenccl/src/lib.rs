@@ -489,7 +489,7 @@ pub unsafe extern "C" fn ncclGroupEnd() -> ncclResult_t {
     let Some(g) = ended else {
         return ncclSuccess;
     };
-    let connected = connect(g.messages);
+    let connected = connect_all(g.messages);
     code(connected.and_then(|()| match g.making.is_empty() {
         true => Ok(()),
         false => meet(g.making, g.blocking),
@@ -503,11 +503,11 @@ pub unsafe extern "C" fn ncclGroupSimulateEnd(_info: *mut c_void) -> ncclResult_
 }
 
 /// Connects ranks: all communicators of a group at once.
-fn connect(messages: Vec<(&'static Comm, Vec<connect::Side>)>) -> Result {
+fn connect_all(messages: Vec<(&'static Comm, Vec<connect::Side>)>) -> Result {
     std::thread::scope(|s| {
         let each = messages.into_iter();
         let begun: Vec<_> = each
-            .map(|(c, sides)| s.spawn(|| connect::connect(c, sides)))
+            .map(|(c, sides)| s.spawn(|| connect::connect(&c.aborted, sides)))
             .collect();
         let each = begun.into_iter();
         each.map(|t| t.join().unwrap_or(Err(ncclInternalError)))
@@ -564,7 +564,7 @@ impl Step {
             Kind::Scatter | Kind::Recv => (&[], &peer),
             _ => (&[], &[]),
         };
-        connect::sides(self.comm, to, from)
+        connect::sides((&self.comm.name, self.comm.rank), to, from)
     }
 
     fn run(&self) -> Result {
@@ -684,7 +684,7 @@ fn queue(
         });
         match grouped {
             true => Ok(()),
-            false => connect::connect(comm, sides),
+            false => connect::connect(&comm.aborted, sides),
         }
     });
     spoil(code(done))

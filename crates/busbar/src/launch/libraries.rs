@@ -84,14 +84,27 @@ fn preloads(ours: &Path) -> OsString {
     all.join(":").into()
 }
 
-/// `PATH` with the folder of this very program at its end, unless it finds one of that name.
-fn with_ourselves() -> Option<OsString> {
+/// `PATH` with what programs look for there and this machine lacks, at its end: this very program,
+/// and `nvidia-smi`, which is this one by another name.
+fn path(cuda: &Path) -> Option<OsString> {
     let folders = program::folders();
-    if folders.iter().any(|d| d.join("busbar").is_file()) {
+    let has = |name: &str| folders.iter().any(|d| d.join(name).is_file());
+    let exe = std::env::current_exe().ok()?;
+    let mut more = Vec::new();
+    if !has("busbar") {
+        more.push(exe.parent()?.to_path_buf());
+    }
+    if !has(program::SMI) {
+        let items = [(program::SMI, Item::Link(exe))];
+        match beside::folder(&cuda.join("libcuda.so.1"), "programs", &items) {
+            Ok(folder) => more.push(folder),
+            Err(e) => eprintln!("busbar: {e:#}; programs find no {}", program::SMI),
+        }
+    }
+    if more.is_empty() {
         return None;
     }
-    let ours = std::env::current_exe().ok()?.parent()?.to_path_buf();
-    std::env::join_paths(folders.into_iter().chain([ours])).ok()
+    std::env::join_paths(folders.into_iter().chain(more)).ok()
 }
 
 /// Has a program find our libraries, and no others of their names. Where there may be `ranks` that
@@ -129,7 +142,7 @@ pub(crate) fn show(c: &mut Command, nccl: Option<bool>, ranks: bool) -> Result<(
         }
         _ => {}
     }
-    if let Some(path) = with_ourselves() {
+    if let Some(path) = path(&shims.cuda) {
         c.env("PATH", path);
     }
     // Triton looks for the driver by itself, in the loader's cache first, where a driver may be

@@ -1,5 +1,6 @@
 //! The GPUs of servers, numbered through, and the programs on them.
 
+use super::own::Own;
 use crate::table::plain;
 use busbar_control::gpu::{Gpu, Number, hyphened_uuid};
 use busbar_control::status::{Listed, Session, Status};
@@ -19,6 +20,8 @@ pub struct Card<'a> {
     pub listed: &'a Listed,
     /// What NVML says of it.
     gpu: Option<&'a Gpu>,
+    /// What a program has of it, where that is asked.
+    own: Option<&'a Own>,
 }
 
 /// A program on a GPU.
@@ -46,9 +49,27 @@ pub fn cards<'a>(up: &[(&'a str, &'a Status)]) -> Vec<Card<'a>> {
             status,
             listed,
             gpu,
+            own: None,
         }
     };
     all.into_iter().enumerate().map(card).collect()
+}
+
+/// Of all GPUs those of a program, numbered as it has them.
+pub fn of_program<'a>(all: &[Card<'a>], own: &'a [Own]) -> Vec<Card<'a>> {
+    let card = |own: &'a Own| {
+        let found = all.iter().find(|c| c.is(&own.uuid))?;
+        Some((*found, own))
+    };
+    let found = own.iter().filter_map(card).enumerate();
+    let count = own.len();
+    let numbered = found.map(|(index, (card, own))| Card {
+        index,
+        count,
+        own: Some(own),
+        ..card
+    });
+    numbered.collect()
 }
 
 impl<'a> Card<'a> {
@@ -81,6 +102,14 @@ impl<'a> Card<'a> {
 
     /// A number, where NVML says it.
     pub fn number(&self, n: Number) -> Option<u64> {
+        if let Some(own) = self.own.and_then(|own| own.memory.as_ref()) {
+            match n {
+                Number::MemoryTotal => return Some(own.total),
+                Number::MemoryReserved => return Some(own.reserved),
+                Number::MemoryUsed => return Some(own.used),
+                _ => {}
+            }
+        }
         self.gpu?.numbers.get(n.name()).copied()
     }
 
@@ -103,6 +132,9 @@ impl<'a> Card<'a> {
 
     /// What nobody uses of that.
     pub fn free(&self) -> Option<u64> {
+        if let Some(own) = self.own.and_then(|own| own.memory.as_ref()) {
+            return Some(own.free);
+        }
         let reserved = self.number(Number::MemoryReserved).unwrap_or(0);
         let taken = self.number(Number::MemoryUsed)?.saturating_add(reserved);
         Some(self.memory().saturating_sub(taken))

@@ -3,9 +3,9 @@
 //!
 //! It is a guest in the session of CUDA ([`crate::guest`]): its records stand in the same queue, so
 //! that the order of a stream needs no word. `entry` has the C functions, `group` gathers what lies
-//! between the start and the end of a group, `meeting` keeps the first messages between ranks of one
-//! process until both ends are there, `parts` sends, `life` begins calls and carries them, `comms`
-//! is what is known of communicators.
+//! between the start and the end of a group, `meeting` keeps the first messages between ranks of
+//! one process until both ends are there, `parts` sends, `life` begins calls and carries them,
+//! `comms` is what is known of communicators.
 
 // Functions of the API keep their C names.
 #![allow(non_snake_case, non_upper_case_globals)]

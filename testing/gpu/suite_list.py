@@ -1,0 +1,263 @@
+"""The suites that `suites.py` runs: of which files each is, and how they are started."""
+
+import dataclasses
+import importlib.util
+import pathlib
+import re
+
+HERE = pathlib.Path(__file__).resolve().parent
+TORCH = """
+    cuda cuda_expandable_segments cuda_primary_ctx cuda_trace cuda_nvml_based_avail torch nn
+    linalg ops reductions indexing sort_and_select binary_ufuncs unary_ufuncs
+    tensor_creation_ops view_ops spectral_ops sparse sparse_csr scatter_gather_ops
+    segment_reductions shape_ops type_promotion transformers dlpack multiprocessing autograd
+    optim foreach matmul_cuda nestedtensor masked serialization autocast modules decomp jit
+""".split()
+
+
+@dataclasses.dataclass
+class Suite:
+    """`cap` tests a file, or the `part` (k of n) of all; `limit` seconds a test; `seconds` a task,
+    twice that remotely; `path`: folders of packages that go before the installed ones."""
+
+    name: str
+    files: list
+    cwd: pathlib.Path
+    args: list = dataclasses.field(default_factory=list)
+    env: dict = dataclasses.field(default_factory=dict)
+    cap: int = 80
+    select: str = ""
+    skip: str = ""
+    limit: float = 60
+    seconds: float = 90
+    chunk: int = 1
+    path: tuple = ()
+    part: tuple = ()
+
+    parts: tuple = ()
+
+    def tasks(self):
+        """What one process starts with: some files and, of a file in parts, the names it takes."""
+        return [(self.files[i:i + self.chunk], part) for i in range(0, len(self.files), self.chunk)
+                for part in self.parts or (self.select,)]
+
+
+def numba_modules():
+    """The names of the test modules that come with numba-cuda (or with an older numba)."""
+    for package, inner in (("numba_cuda", "numba/cuda/tests"), ("numba", "cuda/tests")):
+        spec = importlib.util.find_spec(package)
+        if spec and spec.origin:
+            folder = pathlib.Path(spec.origin).parent / inner
+            if folder.is_dir():
+                return [
+                    f"numba.cuda.tests.{kind}.{p.stem}"
+                    for kind in ("cudadrv", "cudapy", "nrt", "doc_examples")
+                    for p in sorted((folder / kind).glob("test_*.py"))
+                ]
+    return []
+
+
+def suites(folder, scale):
+    """What there is in `folder`, and what the installed packages bring along."""
+    found = []
+    cap = lambda n: max(1, round(n * scale))
+    torch = folder / "pytorch/test"
+    files = [f"test_{n}.py" for n in TORCH if (torch / f"test_{n}.py").exists()]
+    files += sorted(str(p.relative_to(torch)) for p in torch.glob("nn/test_*.py"))
+    found.append(
+        Suite(
+            "torch",
+            files,
+            torch,
+            ["--noconftest"],
+            {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "cuda"},
+            cap(60),
+            select="(?i)cuda",
+            seconds=50,
+            # These measure or fill the whole GPU's memory, which others use at the same time.
+            skip=r"out_of_memory_retry|per_process_memory_fraction|mem_get_info"
+            r"|(?i:large|huge|64bit|memory_leak|oom)",
+        )
+    )
+    found.append(
+        Suite(
+            "opinfo",
+            ["test_opinfo.py"] if importlib.util.find_spec("torch") else [],
+            HERE / "suite",
+            ["--noconftest"],
+            cap=cap(250),
+            seconds=120,
+            parts=(r"\[[^a-z]", r"\[[a-d]", r"\[[e-k]", r"\[l", r"\[[m-n]", r"\[[o-s]", r"\[[t-z]"),
+        )
+    )
+    distributed = folder / "pytorch-distributed/test/distributed"
+    files = sorted(str(p.relative_to(distributed)) for p in distributed.glob("**/test_*.py"))
+    found.append(
+        Suite(
+            "distributed",
+            # Other backends and what starts processes need no GPU.
+            [f for f in files if not re.search(r"gloo|ucc|elastic|launcher|bin/|rpc/test_", f)],
+            distributed,
+            ["--noconftest", "-p", "no:randomly"],
+            cap=cap(4),
+            limit=75,
+            seconds=100,
+        )
+    )
+    accelerate = folder / "accelerate"
+    files = sorted(f"tests/{p.relative_to(accelerate / 'tests')}"
+                   for p in accelerate.glob("tests/**/test_*.py"))
+    found.append(
+        Suite(
+            "accelerate",
+            [f for f in files if not re.search(r"test_(cpu|tpu|sagemaker|tracking|imports)", f)],
+            accelerate,
+            cap=cap(12),
+            limit=120,
+            seconds=150,
+            path=(str(accelerate / "src"), str(accelerate)),
+        )
+    )
+    deepspeed = folder / "deepspeed"
+    unit = deepspeed / "tests/unit"
+    files = sorted(str(p.relative_to(unit)) for p in unit.glob("**/test_*.py"))
+    found.append(
+        Suite(
+            "deepspeed",
+            # These compile for longer than they test, or start other programs.
+            [f for f in files if not re.search(r"^(inference|launcher|ops|autotuning)/", f)],
+            unit,
+            cap=cap(3),
+            limit=120,
+            seconds=150,
+            path=(str(deepspeed),),
+        )
+    )
+    torchao = folder / "torchao/test"
+    files = sorted(str(p.relative_to(torchao)) for p in torchao.glob("**/test_*.py"))
+    found.append(Suite("torchao", files, torchao, cap=cap(10), limit=120, seconds=120))
+    cupy = folder / "cupy/tests"
+    files = sorted(str(p.relative_to(cupy)) for p in cupy.glob("cupy_tests/*/**/test_*.py"))
+    # Files next to each other take alike long: deal them out.
+    found.append(
+        Suite(
+            "cupy",
+            sorted(files, key=lambda f: (hash_of(f), f)),
+            cupy,
+            ["-o", "xfail_strict=true", "-m", "not slow and not multi_gpu"],
+            cap=cap(25),
+            chunk=6,
+            seconds=60,
+        )
+    )
+    found.append(
+        Suite(
+            "numba",
+            sorted(numba_modules(), key=lambda f: (hash_of(f), f)),
+            pathlib.Path("/tmp"),
+            ["--noconftest", "-o", "consider_namespace_packages=true", "--pyargs"],
+            cap=cap(40),
+            chunk=8,
+            seconds=60,
+        )
+    )
+    cuda = folder / "cuda-python"
+    for name in ("core", "bindings"):
+        here = cuda / f"cuda_{name}"
+        files = sorted(str(p.relative_to(here)) for p in here.glob("tests/**/test_*.py"))
+        found.append(
+            Suite(
+                f"cuda-{name}",
+                [f for f in files if not re.search(r"/(cython|cudla)/|cufile", f)],
+                here,
+                ["-p", "no:randomly"],
+                cap=cap(100),
+                chunk=2,
+                path=(str(cuda / "site"),),
+            )
+        )
+    jax = folder / "jax/tests"
+    files = sorted(p.name for p in jax.glob("*_test.py"))
+    found.append(
+        Suite(
+            "jax",
+            sorted(files, key=lambda f: (hash_of(f), f)),
+            jax,
+            ["--noconftest", "-o", "python_files=*_test.py"],
+            # The client of XLA takes most of a GPU's memory otherwise, for each of the tasks.
+            {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "JAX_NUM_GENERATED_CASES": "3"},
+            cap=cap(15),
+            seconds=80,
+            skip=r"(?i:multiprocess|pgle|profiler|tpu|mosaic|back_compat)",
+        )
+    )
+    pycuda = folder / "pycuda/test"
+    files = sorted(p.name for p in pycuda.glob("test_*.py"))
+    found.append(Suite("pycuda", files, pycuda, ["--noconftest"], cap=cap(100)))
+    nvmath = folder / "nvmath/tests"
+    files = sorted(str(p.relative_to(nvmath)) for p in nvmath.glob("nvmath_tests/**/test_*.py"))
+    found.append(
+        Suite(
+            "nvmath",
+            # One process is no job over several; what is timed is not compared.
+            [f for f in files if not re.search(r"/distributed/|_perf", f)],
+            nvmath,
+            cap=cap(25),
+            chunk=2,
+        )
+    )
+    taichi = folder / "taichi"
+    found.append(
+        Suite(
+            "taichi",
+            sorted(f"tests/python/{p.name}" for p in taichi.glob("tests/python/test_*.py")),
+            taichi,
+            env={"TI_WANTED_ARCHS": "cuda", "TI_OFFLINE_CACHE": "0"},
+            cap=cap(15),
+            chunk=8,
+            path=(str(taichi),),
+        )
+    )
+    drjit = folder / "drjit/tests"
+    files = sorted(p.name for p in drjit.glob("test_*.py"))
+    # Extensions of its own build are not in the package; the other backends see no GPU.
+    files = [f for f in files if not re.search(r"_ext\.py|consistency", f)]
+    found.append(
+        Suite("drjit", files, drjit, cap=cap(60), chunk=4, select="cuda")
+    )
+    kvikio = folder / "kvikio/python/kvikio/tests"
+    files = sorted(p.name for p in kvikio.glob("test_*.py"))
+    found.append(
+        Suite(
+            "kvikio",
+            # Other machines' storage, and the times of benchmarks.
+            [f for f in files if not re.search(r"hdfs|http|s3|remote|benchmarks|examples", f)],
+            kvikio,
+            cap=cap(60),
+            chunk=2,
+        )
+    )
+    tilelang = folder / "tilelang/testing/python"
+    files = sorted(str(p.relative_to(tilelang)) for p in tilelang.glob("**/test_*.py"))
+    found.append(
+        Suite(
+            "tilelang",
+            [f for f in files if not re.search(r"amd|metal|webgpu|cpu|llvm", f)],
+            tilelang,
+            ["--noconftest"],
+            cap=cap(15),
+            chunk=4,
+        )
+    )
+    extra = folder / "extra"
+    found.append(
+        Suite("extra", sorted(p.name for p in extra.glob("test_*.py")), extra, cap=cap(200))
+    )
+    return [s for s in found if s.files]
+
+
+def hash_of(text):
+    value = 0
+    for c in text.encode():
+        value = (value * 131 + c) % 1000003
+    return value
