@@ -33,7 +33,8 @@ pub fn relocatable(product: &Product) -> Files {
 }
 
 /// The tree in a folder that is always the same, with what `busbar run` would make there for root:
-/// the file that registers the OpenCL driver, and the names of libraries without a number.
+/// the file that registers the OpenCL driver, the names of libraries without a number, and that of
+/// NVIDIA's program.
 pub fn fixed(product: &Product, home: &str) -> Files {
     let mut files = product.tree.clone();
     let driver = format!("/{home}/lib/opencl/libbusbar_opencl.so\n");
@@ -42,6 +43,8 @@ pub fn fixed(product: &Product, home: &str) -> Files {
         let to = Item::Link(format!("/{home}/lib/cuda/{name}.1"));
         files.insert(format!("lib/cuda/unnumbered/{name}"), to);
     }
+    let program = Item::Link(format!("/{home}/bin/busbar"));
+    files.insert("lib/cuda/programs/nvidia-smi".into(), program);
     below(home, files)
 }
 

@@ -54,6 +54,7 @@ fn lay_out(tree: &Path, reverse: bool) {
         "lib/nccl/libnccl.so.2",
         "lib/fakedev/libcuda.so.1",
         "lib/cuda/unnumbered/libcuda.so",
+        "lib/cuda/programs/nvidia-smi",
         "lib/opencl/loader/libOpenCL.so.1",
     ];
     if reverse {
@@ -313,6 +314,8 @@ fn dpkg_reads_the_deb() {
     assert!(listing.contains("usr/bin/busbar -> ../lib/busbar/bin/busbar"));
     let names = "lib/cuda/unnumbered/libcuda.so -> /usr/lib/busbar/lib/cuda/libcuda.so.1";
     assert!(listing.contains(names), "{listing}");
+    let program = "lib/cuda/programs/nvidia-smi -> /usr/lib/busbar/bin/busbar";
+    assert!(listing.contains(program), "{listing}");
     // It runs through the link.
     let to = tempfile::tempdir().unwrap();
     said(Command::new("dpkg-deb").args(["-x".as_ref(), file.as_os_str(), to.path().as_os_str()]));

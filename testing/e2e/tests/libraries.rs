@@ -1,7 +1,7 @@
 //! The names that programs find Busbar's libraries by.
 
 use busbar_e2e::program::{clear, printed};
-use busbar_e2e::server::Options;
+use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
 use std::process::Command;
 
@@ -39,6 +39,20 @@ fn names_without_a_number_lead_to_the_same_libraries() {
         lines.sort_unstable();
         assert_eq!(lines, ["2 devices", "NVML 0"]);
     }
+}
+
+#[test]
+fn a_program_may_link_what_it_compiles_with_the_driver() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut c = Command::new(&tree().busbar);
+    clear(&mut c);
+    // As compilers of models do: no flag says where the driver lies.
+    let build = "echo 'int cuInit(int); int nvmlInit_v2(void); \
+                 int main(void) { return cuInit(0) + nvmlInit_v2(); }' > a.c && \
+                 cc a.c -o a -lcuda -lnvidia-ml && ./a && echo it runs";
+    c.args(["run", "--server", &server.address, "--", "sh", "-c", build]);
+    assert_eq!(printed(c.current_dir(folder.path())), "it runs\n");
 }
 
 #[test]

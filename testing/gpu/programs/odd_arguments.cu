@@ -568,11 +568,94 @@ static void advice() {
     TRY(cuMemAddressFree(range, 2 * grain));
 }
 
+// What a function that a stream waits for may ask, and what it is told that may not.
+static void in_a_function() {
+    cuStreamSynchronize(stream);
+    static CUevent event;
+    static CUgraph graph;
+    DO(cuEventCreate(&event, 0));
+    DO(cuGraphCreate(&graph, 0));
+    struct Answer {
+        const char *call;
+        CUresult r;
+    };
+    static Answer answers[64];
+    static int n;
+#define ASK(...) answers[n++] = {#__VA_ARGS__, __VA_ARGS__}
+    auto asks = [](void *) {
+        int value = 0;
+        unsigned bits = 0;
+        size_t size = 0, more = 0;
+        float ms = 0;
+        CUdeviceptr p = 0;
+        CUcontext c = nullptr;
+        CUdevice d = 0;
+        CUmodule m = nullptr;
+        CUfunction f = nullptr;
+        CUstream s = nullptr;
+        CUevent e = nullptr;
+        CUgraph g = nullptr;
+        CUmemoryPool pool = nullptr;
+        CUstreamCaptureStatus status;
+        const char *text = nullptr;
+        void *at = nullptr;
+        char name[64];
+        ASK(cuDriverGetVersion(&value));
+        ASK(cuInit(0));
+        ASK(cuGetErrorString(CUDA_ERROR_NOT_PERMITTED, &text));
+        ASK(cuDeviceGet(&d, 0));
+        ASK(cuDeviceGetCount(&value));
+        ASK(cuDeviceGetName(name, sizeof name, 0));
+        ASK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
+        ASK(cuDeviceTotalMem(&size, 0));
+        ASK(cuDevicePrimaryCtxGetState(0, &bits, &value));
+        ASK(cuDeviceGetDefaultMemPool(&pool, 0));
+        ASK(cuCtxGetCurrent(&c));
+        ASK(cuCtxGetDevice(&d));
+        ASK(cuCtxGetFlags(&bits));
+        ASK(cuCtxGetLimit(&size, CU_LIMIT_STACK_SIZE));
+        ASK(cuCtxGetApiVersion(context, &bits));
+        ASK(cuCtxGetStreamPriorityRange(&value, &value));
+        ASK(cuMemGetAddressRange(&p, &size, memory));
+        ASK(cuPointerGetAttribute(&p, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, memory));
+        ASK(cuCtxPushCurrent(context));
+        ASK(cuCtxSetCurrent(context));
+        ASK(cuMemGetInfo(&size, &more));
+        ASK(cuMemGetAddressRange(&p, &size, memory));
+        ASK(cuPointerGetAttribute(&p, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, memory));
+        ASK(cuMemHostGetFlags(&bits, host));
+        ASK(cuMemFree(memory));
+        ASK(cuMemAllocHost(&at, 64));
+        ASK(cuMemFreeHost(nullptr));
+        ASK(cuMemsetD8(memory, 1, 64));
+        ASK(cuMemcpyHtoD(memory, host, 64));
+        ASK(cuModuleGetFunction(&f, module_, "k"));
+        ASK(cuModuleLoadData(&m, PTX));
+        ASK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, k));
+        ASK(cuLaunchKernel(none, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr));
+        ASK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&value, k, 64, 0));
+        ASK(cuStreamCreate(&s, 0));
+        ASK(cuStreamGetFlags(stream, &bits));
+        ASK(cuStreamGetPriority(stream, &value));
+        ASK(cuStreamGetCtx(stream, &c));
+        ASK(cuStreamIsCapturing(stream, &status));
+        ASK(cuStreamQuery(stream));
+        ASK(cuEventCreate(&e, 0));
+        ASK(cuEventQuery(event));
+        ASK(cuEventElapsedTime(&ms, event, event));
+        ASK(cuGraphCreate(&g, 0));
+        ASK(cuGraphGetNodes(graph, nullptr, &size));
+    };
+    DO(cuLaunchHostFunc(stream, asks, nullptr));
+    DO(cuStreamSynchronize(stream));
+    for (int i = 0; i < n; i++) printf("%.100s: %d\n", answers[i].call, answers[i].r);
+}
+
 int main() {
     setvbuf(stdout, nullptr, _IOLBF, 0);
     void (*families[])() = {launches,           memory_sizes,         registered, copies,
                             streams_and_events, contexts_and_devices, code,       arrays,
-                            graphs,             advice};
+                            graphs,             advice,               in_a_function};
     int number = 0;
     for (auto family : families) {
         printf("family %d\n", number++);

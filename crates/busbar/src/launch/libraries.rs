@@ -73,6 +73,15 @@ fn leads_to(folder: &Path, cuda: &Path) -> bool {
     std::fs::read_link(folder.join(NAMES[0])).is_ok_and(|to| to == cuda.join("libcuda.so.1"))
 }
 
+/// `LIBRARY_PATH`, in which compilers look for what is linked by `-lcuda`, with this folder at its
+/// end: what a program compiles may be for the driver itself.
+fn linked_from(links: &Path) -> Result<OsString> {
+    let path = std::env::var_os("LIBRARY_PATH").unwrap_or_default();
+    let given = std::env::split_paths(&path);
+    let others = given.filter(|d| !d.as_os_str().is_empty() && d != links);
+    Ok(std::env::join_paths(others.chain([links.to_path_buf()]))?)
+}
+
 /// The libraries to be loaded ahead of a program's: ours, and those that it was to have before.
 fn preloads(ours: &Path) -> OsString {
     let before = std::env::var_os("LD_PRELOAD").unwrap_or_default();
@@ -122,7 +131,10 @@ pub(crate) fn show(c: &mut Command, nccl: Option<bool>, ranks: bool) -> Result<(
         }
     }
     match unnumbered(&shims.cuda) {
-        Ok(links) => dirs.insert(0, links),
+        Ok(links) => {
+            c.env("LIBRARY_PATH", linked_from(&links)?);
+            dirs.insert(0, links);
+        }
         // Most programs ask for the names with a number.
         Err(e) => eprintln!("busbar: {e:#}; programs find no {}", NAMES.join(", no ")),
     }
