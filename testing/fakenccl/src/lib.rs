@@ -509,9 +509,8 @@ fn connect_all(messages: Vec<(&'static Comm, Vec<connect::Side>)>) -> Result {
         let begun: Vec<_> = each
             .map(|(c, sides)| s.spawn(|| connect::connect(&c.aborted, sides)))
             .collect();
-        let each = begun.into_iter();
-        each.map(|t| t.join().unwrap_or(Err(ncclInternalError)))
-            .collect()
+        let mut each = begun.into_iter();
+        each.try_for_each(|t| t.join().unwrap_or(Err(ncclInternalError)))
     })
 }
 
