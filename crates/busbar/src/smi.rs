@@ -72,6 +72,9 @@ pub fn run(a: &Args) -> Result<()> {
     if let Some(flag) = OURS.iter().find(|f| flags.contains(f)) {
         bail!("{flag} goes before the arguments of nvidia-smi: busbar smi {flag} ... -l 5");
     }
+    if a.own {
+        asks_nvml(a)?;
+    }
     // In a program that `busbar run` has started the one that is found may be this very one.
     let this = std::env::current_exe().and_then(std::fs::canonicalize).ok();
     let other = |path: &PathBuf| std::fs::canonicalize(path).ok() != this;
@@ -79,6 +82,21 @@ pub fn run(a: &Args) -> Result<()> {
         Some(path) if !a.drawn && !a.own => real_one(a, &path),
         _ => drawn(a),
     }
+}
+
+/// Has NVML, which reads the environment as in any program, ask these servers. A program that
+/// `busbar run` has started is told of its own.
+fn asks_nvml(a: &Args) -> Result<()> {
+    let ours = ["BUSBAR_DEVICES", "BUSBAR_LEASE"];
+    if ours.iter().any(|name| std::env::var_os(name).is_some()) {
+        return Ok(());
+    }
+    let config = a.servers.all()?;
+    let each = config.servers.iter().map(|s| told(&config, s));
+    let servers = each.collect::<Vec<_>>().join(",");
+    // SAFETY: before there are threads.
+    unsafe { std::env::set_var("BUSBAR_SERVER", servers) };
+    Ok(())
 }
 
 /// Runs NVIDIA's program on the GPUs of those servers that have some for it.

@@ -215,6 +215,10 @@ fn a_program_finds_nvidia_smi_which_shows_its_own_gpus_and_its_part_of_them() {
     let own = run(&part, &format!("nvidia-smi -L && {ask}"));
     assert_eq!(own.lines().count(), 2, "{own}");
     assert!(own.contains("\n0, 1, 1024, 0, "), "{own}");
+    // Without a program it is what one would get.
+    let mut c = smi(&b.address, &["--own", "-L"]);
+    let (code, out, err) = ends(c.env("BUSBAR_LIB_DIR", lib.path()));
+    assert_eq!((code, out.lines().count(), err.as_str()), (Some(0), 2, ""));
     // The command of that name that users have shows all of the server that the program is at.
     assert_eq!(run(&part, "busbar smi -L").lines().count(), 2);
 }

@@ -146,6 +146,17 @@ fn threads_of_a_process_send_to_each_other_without_a_group_around_them() {
 }
 
 #[test]
+fn who_waits_long_for_a_thread_says_for_which_rank() {
+    let server = server(2);
+    let mut c = remote(&server, threads());
+    c.args(["late", "2"]).env("BUSBAR_NCCL", "1");
+    let out = finished(c.env("BUSBAR_STALL", "0.2").env("BUSBAR_LOG", "lost"));
+    let err = String::from_utf8_lossy(&out.stderr);
+    let said = "rank 0 has waited for 0 s in its first message with rank 1 of the same process";
+    assert_eq!(err.matches(said).count(), 1, "{err}");
+}
+
+#[test]
 fn a_thread_that_waits_for_another_rank_ends_with_its_communicator() {
     assert!(same_of_threads("never", 3).ends_with("rank 2:\ninit: 0\nended: 1\n"));
 }

@@ -12,7 +12,7 @@ use crate::config::var;
 use crate::lock::lock;
 use busbar_abi::nccl::*;
 use busbar_wire::generated::collectives::contract::*;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -170,27 +170,33 @@ pub fn send(parts: Vec<Part>, ends: Vec<End>) -> Result {
         }
         let long = |s: &f64| *s > 0.0 && since.elapsed().as_secs_f64() > *s;
         if let Some(seconds) = stall.take_if(|s| long(s)) {
-            say(&ends, seconds);
+            say(&all, &ends, seconds);
         }
         let woken = WAITING.1.wait_timeout(all, LOOK);
         all = woken.unwrap_or_else(PoisonError::into_inner).0;
     }
 }
 
-/// Says for whom a rank waits.
-fn say(ends: &[End], seconds: f64) {
-    for end in ends {
-        let (what, other) = match end.sends() {
-            true => ("to", end.to),
-            false => ("from", end.from),
-        };
-        let me = end.comm.place().1;
-        let why = format!(
-            "rank {me} has waited for {seconds:.0} s with its first message {what} rank {other} of \
-             the same process, which has not called its part"
-        );
-        lost(ncclInProgress, &why);
+/// Says which ranks have not come that these sides wait for.
+fn say(all: &[Waiting], ends: &[End], seconds: f64) {
+    let lacks = |e: &&End| {
+        let mut others = all.iter().flat_map(|w| &w.ends);
+        !others.any(|o| o.pair() == e.pair() && o.sends() != e.sends())
+    };
+    let other = |e: &End| if e.sends() { e.to } else { e.from };
+    let missing: BTreeSet<_> = ends.iter().filter(lacks).map(other).collect();
+    // Those that have come say for whom they wait.
+    if missing.is_empty() {
+        return;
     }
+    let missing: Vec<_> = missing.iter().map(i32::to_string).collect();
+    let me = ends.first().map_or(0, |e| e.comm.place().1);
+    let why = format!(
+        "rank {me} has waited for {seconds:.0} s in its first message with rank {} of the same \
+         process, which has not called its part",
+        missing.join(", ")
+    );
+    lost(ncclInProgress, &why);
 }
 
 #[cfg(test)]
