@@ -25,8 +25,8 @@ pub fn run(a: Args) -> Result<()> {
     let config = a.settings()?;
     a.check()?;
     // A tree that is not whole is said to be that, before anything is asked for.
-    shims()?;
-    let path = program::find(&a.command[0])?;
+    let shims = shims()?;
+    let path = program::find_in(&a.command[0], libraries::folders(&shims.cuda))?;
     let note = program::check(&path, 0)?;
     let wanted = a.wanted()?;
     // Before there are threads; a program that takes this process's place gets its own.

@@ -74,6 +74,11 @@ pub fn folders() -> Vec<PathBuf> {
 
 /// Finds `name` as the shell would.
 pub fn find(name: &OsStr) -> Result<PathBuf> {
+    find_in(name, folders())
+}
+
+/// Finds `name` as the shell would with these folders in `PATH`.
+pub fn find_in(name: &OsStr, folders: Vec<PathBuf>) -> Result<PathBuf> {
     let text = name.to_string_lossy();
     let runs = |p: &Path| {
         p.metadata()
@@ -98,7 +103,7 @@ pub fn find(name: &OsStr) -> Result<PathBuf> {
         }
         return Ok(p);
     }
-    folders()
+    folders
         .into_iter()
         .map(|d| d.join(name))
         .find(|p| runs(p))

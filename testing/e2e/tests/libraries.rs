@@ -1,6 +1,7 @@
 //! The names that programs find Busbar's libraries by.
 
-use busbar_e2e::program::{clear, printed};
+use busbar_e2e::opencl;
+use busbar_e2e::program::{clear, finished, printed};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
 use std::process::Command;
@@ -53,6 +54,20 @@ fn a_program_may_link_what_it_compiles_with_the_driver() {
                  cc a.c -o a -lcuda -lnvidia-ml && ./a && echo it runs";
     c.args(["run", "--server", &server.address, "--", "sh", "-c", build]);
     assert_eq!(printed(c.current_dir(folder.path())), "it runs\n");
+}
+
+#[test]
+fn nvidia_smi_says_so_where_no_server_has_a_gpu_of_nvidias() {
+    let server = opencl::Server::start();
+    let mut c = opencl::launcher(&server.address);
+    // Whichever this machine has.
+    c.env("PATH", "/nowhere");
+    let out = finished(c.args(["nvidia-smi", "-L"]));
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        !out.status.success() && err.contains("no server has an NVIDIA GPU"),
+        "{err}"
+    );
 }
 
 #[test]

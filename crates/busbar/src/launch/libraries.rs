@@ -93,27 +93,25 @@ fn preloads(ours: &Path) -> OsString {
     all.join(":").into()
 }
 
-/// `PATH` with what programs look for there and this machine lacks, at its end: this very program,
-/// and `nvidia-smi`, which is this one by another name.
-fn path(cuda: &Path) -> Option<OsString> {
-    let folders = program::folders();
-    let has = |name: &str| folders.iter().any(|d| d.join(name).is_file());
-    let exe = std::env::current_exe().ok()?;
-    let mut more = Vec::new();
-    if !has("busbar") {
-        more.push(exe.parent()?.to_path_buf());
+/// The folders of `PATH`, and at the end those with what programs look for there and this machine
+/// lacks: this very program, and `nvidia-smi`, which is this one by another name.
+pub(super) fn folders(cuda: &Path) -> Vec<PathBuf> {
+    let mut all = program::folders();
+    let Ok(exe) = std::env::current_exe() else {
+        return all;
+    };
+    let lacks = |all: &[PathBuf], name: &str| !all.iter().any(|d| d.join(name).is_file());
+    if lacks(&all, "busbar") {
+        all.extend(exe.parent().map(Into::into));
     }
-    if !has(program::SMI) {
+    if lacks(&all, program::SMI) {
         let items = [(program::SMI, Item::Link(exe))];
         match beside::folder(&cuda.join("libcuda.so.1"), "programs", &items) {
-            Ok(folder) => more.push(folder),
+            Ok(folder) => all.push(folder),
             Err(e) => eprintln!("busbar: {e:#}; programs find no {}", program::SMI),
         }
     }
-    if more.is_empty() {
-        return None;
-    }
-    std::env::join_paths(folders.into_iter().chain(more)).ok()
+    all
 }
 
 /// Has a program find our libraries, and no others of their names. Where there may be `ranks` that
@@ -154,7 +152,8 @@ pub(crate) fn show(c: &mut Command, nccl: Option<bool>, ranks: bool) -> Result<(
         }
         _ => {}
     }
-    if let Some(path) = path(&shims.cuda) {
+    // A folder with a mark in its name that no list can hold leaves the list as it is.
+    if let Ok(path) = std::env::join_paths(folders(&shims.cuda)) {
         c.env("PATH", path);
     }
     // Triton looks for the driver by itself, in the loader's cache first, where a driver may be
