@@ -121,6 +121,9 @@ pub fn counts(api: &Api) {
         println!("trim: {}", api.call("cuMemPoolTrimTo", &[pool, 0]));
         api.call("cuMemGetInfo_v2", &[at(&mut left), at(&mut all)]);
         println!("all is back: {}", left == before);
+        if left != before {
+            eprintln!("free before and now: {before}, {left}");
+        }
         println!("reserved: {}", number(api, pool, RESERVED_HIGH) >= 64 << 20);
     }
 }
