@@ -19,7 +19,7 @@ fn cuMemcpy2D(pCopy: *const CUDA_MEMCPY2D_v1) -> CUresult;
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy2DAsync", 2000)]
 fn cuMemcpy2DAsync(pCopy: *const CUDA_MEMCPY2D_v1, hStream: CUstream) -> CUresult;
 
-#[cx(context)] #[is(engine::copy_rows::copy_within_rows(from_2d(pCopy), hStream, false, true))] #[get_proc("cuMemcpy2DAsync", 3020)] #[per_thread("_ptsz")]
+#[cx(context)] #[is(engine::copy_rows::copy_box(from_2d(pCopy), hStream, false, true))] #[get_proc("cuMemcpy2DAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpy2DAsync_v2(
     #[in_ref] pCopy: *const CUDA_MEMCPY2D,
     #[handle] hStream: CUstream,
@@ -32,7 +32,7 @@ fn cuMemcpy2DUnaligned(pCopy: *const CUDA_MEMCPY2D_v1) -> CUresult;
 #[is(cuMemcpy2D_v2)] #[get_proc("cuMemcpy2DUnaligned", 3020)] #[per_thread("_ptds")]
 fn cuMemcpy2DUnaligned_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult;
 
-#[cx(context)] #[is(engine::copy_rows::copy_within_rows(from_2d(pCopy), cx.stream(null, per_thread)?, false, false))] #[get_proc("cuMemcpy2D", 3020)] #[per_thread("_ptds")]
+#[cx(context)] #[is(engine::copy_rows::copy_box(from_2d(pCopy), cx.stream(null, per_thread)?, false, false))] #[get_proc("cuMemcpy2D", 3020)] #[per_thread("_ptds")]
 fn cuMemcpy2D_v2(#[in_ref] pCopy: *const CUDA_MEMCPY2D) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy3D", 2000)]
@@ -41,7 +41,7 @@ fn cuMemcpy3D(pCopy: *const CUDA_MEMCPY3D_v1) -> CUresult;
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy3DAsync", 2000)]
 fn cuMemcpy3DAsync(pCopy: *const CUDA_MEMCPY3D_v1, hStream: CUstream) -> CUresult;
 
-#[cx(context)] #[is(engine::copy_rows::copy_within_rows(rows_of(pCopy), hStream, false, true))] #[get_proc("cuMemcpy3DAsync", 3020)] #[per_thread("_ptsz")]
+#[cx(context)] #[is(engine::copy_rows::copy_box(rows_of(pCopy), hStream, false, true))] #[get_proc("cuMemcpy3DAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpy3DAsync_v2(
     #[in_ref] pCopy: *const CUDA_MEMCPY3D,
     #[handle] hStream: CUstream,
@@ -64,16 +64,16 @@ fn cuMemcpy3DBatchAsync_v2(
     hStream: CUstream,
 ) -> CUresult;
 
-#[cx(context)] #[is(engine::copy_rows::copy_within_rows(from_peer(pCopy), cx.stream(null, per_thread)?, true, false))] #[get_proc("cuMemcpy3DPeer", 4000)] #[per_thread("_ptds")]
+#[cx(context)] #[is(engine::copy_rows::copy_box(from_peer(pCopy), cx.stream(null, per_thread)?, true, false))] #[get_proc("cuMemcpy3DPeer", 4000)] #[per_thread("_ptds")]
 fn cuMemcpy3DPeer(#[in_ref] pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult;
 
-#[cx(context)] #[is(engine::copy_rows::copy_within_rows(from_peer(pCopy), hStream, true, true))] #[get_proc("cuMemcpy3DPeerAsync", 4000)] #[per_thread("_ptsz")]
+#[cx(context)] #[is(engine::copy_rows::copy_box(from_peer(pCopy), hStream, true, true))] #[get_proc("cuMemcpy3DPeerAsync", 4000)] #[per_thread("_ptsz")]
 fn cuMemcpy3DPeerAsync(
     #[in_ref] pCopy: *const CUDA_MEMCPY3D_PEER,
     #[handle] hStream: CUstream,
 ) -> CUresult;
 
-#[cx(context)] #[is(engine::copy_rows::copy_within_rows(rows_of(pCopy), cx.stream(null, per_thread)?, false, false))] #[get_proc("cuMemcpy3D", 3020)] #[per_thread("_ptds")]
+#[cx(context)] #[is(engine::copy_rows::copy_box(rows_of(pCopy), cx.stream(null, per_thread)?, false, false))] #[get_proc("cuMemcpy3D", 3020)] #[per_thread("_ptds")]
 fn cuMemcpy3D_v2(#[in_ref] pCopy: *const CUDA_MEMCPY3D) -> CUresult;
 
 #[cx] #[is(engine::copy::any(dst, src, ByteCount, hStream, true))] #[get_proc("cuMemcpyAsync", 4000)] #[per_thread("_ptsz")]

@@ -148,14 +148,11 @@ fn drawn(a: &Args) -> Result<()> {
             .iter()
             .filter_map(|(server, said)| Some((server.as_str(), said.as_ref().ok()?)))
             .collect();
-        let mut all = cards(&up);
-        let own = match a.own {
-            true => own::own()?,
-            false => Vec::new(),
+        let own = a.own.then(own::own).transpose()?;
+        let all = match &own {
+            Some(own) => card::of_program(&cards(&up), own),
+            None => cards(&up),
         };
-        if a.own {
-            all = card::of_program(&all, &own);
-        }
         let chosen = options.chosen(all)?;
         if !up.is_empty() {
             table::print(&text(&options, &up, &chosen, first));

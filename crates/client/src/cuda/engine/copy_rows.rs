@@ -107,28 +107,7 @@ unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32, later: bool) -> Result<(), CUr
     Ok(())
 }
 
-/// Copies a box that a program describes. As the driver has it, none of its rows ends outside of
-/// its end's own.
-///
-/// # Safety
-/// What of the box lies on the host is the program's.
-pub unsafe fn copy_within_rows(
-    cx: Cx,
-    r: Rows,
-    stream: u32,
-    peer: bool,
-    later: bool,
-) -> Result<(), CUresult> {
-    let some = r.width > 0 && r.height > 0 && r.depth > 0;
-    refuse_if(
-        some && [r.src, r.dst].iter().any(|e| ends::crosses(e, &r)),
-        CUDA_ERROR_INVALID_VALUE,
-    )?;
-    // SAFETY: passed on to the caller.
-    unsafe { copy_box(cx, r, stream, peer, later) }
-}
-
-/// Copies a box of bytes.
+/// Copies a box of bytes. As the driver has it, none of its rows ends outside of its end's own.
 ///
 /// # Safety
 /// What of the box lies on the host is the program's.
@@ -142,6 +121,8 @@ pub unsafe fn copy_box(
     if r.width == 0 || r.height == 0 || r.depth == 0 {
         return Ok(());
     }
+    let crosses = [r.src, r.dst].iter().any(|e| ends::crosses(e, &r));
+    refuse_if(crosses, CUDA_ERROR_INVALID_VALUE)?;
     let box_bytes = r
         .width
         .checked_mul(r.height)

@@ -113,7 +113,7 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2(
         let cx = cx.at_stream(hStream);
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
-        unsafe { engine::copy_rows::copy_within_rows(cx, from_2d(pCopy), hStream, false, true) }
+        unsafe { engine::copy_rows::copy_box(cx, from_2d(pCopy), hStream, false, true) }
     })
 }
 
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2_ptsz(
         let cx = cx.at_stream(hStream);
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
-        unsafe { engine::copy_rows::copy_within_rows(cx, from_2d(pCopy), hStream, false, true) }
+        unsafe { engine::copy_rows::copy_box(cx, from_2d(pCopy), hStream, false, true) }
     })
 }
 
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult 
         let pCopy = unsafe { &*pCopy };
         // SAFETY: the arguments are the program's.
         unsafe {
-            engine::copy_rows::copy_within_rows(
+            engine::copy_rows::copy_box(
                 cx,
                 from_2d(pCopy),
                 cx.stream(std::ptr::null_mut(), false)?,
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn cuMemcpy2D_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUre
         let pCopy = unsafe { &*pCopy };
         // SAFETY: the arguments are the program's.
         unsafe {
-            engine::copy_rows::copy_within_rows(
+            engine::copy_rows::copy_box(
                 cx,
                 from_2d(pCopy),
                 cx.stream(std::ptr::null_mut(), true)?,
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2(
         let cx = cx.at_stream(hStream);
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
-        unsafe { engine::copy_rows::copy_within_rows(cx, rows_of(pCopy), hStream, false, true) }
+        unsafe { engine::copy_rows::copy_box(cx, rows_of(pCopy), hStream, false, true) }
     })
 }
 
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2_ptsz(
         let cx = cx.at_stream(hStream);
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
-        unsafe { engine::copy_rows::copy_within_rows(cx, rows_of(pCopy), hStream, false, true) }
+        unsafe { engine::copy_rows::copy_box(cx, rows_of(pCopy), hStream, false, true) }
     })
 }
 
@@ -334,7 +334,7 @@ pub unsafe extern "C" fn cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUr
         let pCopy = unsafe { &*pCopy };
         // SAFETY: the arguments are the program's.
         unsafe {
-            engine::copy_rows::copy_within_rows(
+            engine::copy_rows::copy_box(
                 cx,
                 from_peer(pCopy),
                 cx.stream(std::ptr::null_mut(), false)?,
@@ -355,7 +355,7 @@ pub unsafe extern "C" fn cuMemcpy3DPeer_ptds(pCopy: *const CUDA_MEMCPY3D_PEER) -
         let pCopy = unsafe { &*pCopy };
         // SAFETY: the arguments are the program's.
         unsafe {
-            engine::copy_rows::copy_within_rows(
+            engine::copy_rows::copy_box(
                 cx,
                 from_peer(pCopy),
                 cx.stream(std::ptr::null_mut(), true)?,
@@ -380,7 +380,7 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync(
         let cx = cx.at_stream(hStream);
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
-        unsafe { engine::copy_rows::copy_within_rows(cx, from_peer(pCopy), hStream, true, true) }
+        unsafe { engine::copy_rows::copy_box(cx, from_peer(pCopy), hStream, true, true) }
     })
 }
 
@@ -398,7 +398,7 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync_ptsz(
         let cx = cx.at_stream(hStream);
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
-        unsafe { engine::copy_rows::copy_within_rows(cx, from_peer(pCopy), hStream, true, true) }
+        unsafe { engine::copy_rows::copy_box(cx, from_peer(pCopy), hStream, true, true) }
     })
 }
 
@@ -412,7 +412,7 @@ pub unsafe extern "C" fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult 
         let pCopy = unsafe { &*pCopy };
         // SAFETY: the arguments are the program's.
         unsafe {
-            engine::copy_rows::copy_within_rows(
+            engine::copy_rows::copy_box(
                 cx,
                 rows_of(pCopy),
                 cx.stream(std::ptr::null_mut(), false)?,
@@ -433,7 +433,7 @@ pub unsafe extern "C" fn cuMemcpy3D_v2_ptds(pCopy: *const CUDA_MEMCPY3D) -> CUre
         let pCopy = unsafe { &*pCopy };
         // SAFETY: the arguments are the program's.
         unsafe {
-            engine::copy_rows::copy_within_rows(
+            engine::copy_rows::copy_box(
                 cx,
                 rows_of(pCopy),
                 cx.stream(std::ptr::null_mut(), true)?,
