@@ -1,17 +1,19 @@
-"""The lane of jobs: ranks on two GPUs, of one server and of two, natively and through Busbar.
+"""The lane of jobs: ranks on GPUs of one server and of two, natively and through Busbar.
 
-    python3 testing/gpu/jobs.py --dist dist [--only NAME ...] [--jobs 2] [--json FILE] [--logs DIR]
+    python3 testing/gpu/jobs.py --dist dist [--gpus 2] [--only NAME ...] [--json FILE] [--logs DIR]
 
 Programs run as their launchers start them, and must print the same on both sides; PyTorch's own
-distributed tests end alike, one by one; and while two ranks train, a rank, a worker, a server is
-killed: the other rank ends with an error that says so, and the GPUs are free. Clients see no driver
+distributed tests end alike, one by one; and while ranks train, a rank, a worker, a server is
+killed: the other ranks end with an error that says so, and the GPUs are free. Clients see no driver
 (remote.py). Two servers of one machine are two hosts to NCCL, with sockets between them. Needs
-root, PyTorch and two GPUs.
+root, PyTorch and two GPUs or more, an even number; a launcher that is not there is left out
+(DeepSpeed's and MPI's may be in folders of `PYTHONPATH` and `PATH`).
 """
 
 import argparse
 import concurrent.futures
 import contextlib
+import importlib.util
 import json
 import os
 import pathlib
@@ -30,42 +32,69 @@ HERE = pathlib.Path(__file__).resolve().parent
 PY = HERE / "programs"
 # A rank that is left has an error after so many seconds at most.
 LOST = 30
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
-TORCHRUN += ["--master_port", "{port}"]
-ACCELERATE = ["accelerate", "launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
-ACCELERATE += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "{port}"]
-# Name, servers, command, seconds; without `devices` of two servers natively is what one has.
-PROGRAMS = [
-    ("nccl_two_gpus", 1, [sys.executable, f"{PY}/nccl_two_gpus.py"], 150),
-    ("nccl_two_gpus", 2, [sys.executable, f"{PY}/nccl_two_gpus.py"], 150),
-    ("torchrun", 1, [*TORCHRUN, f"{PY}/ddp_job.py"], 120),
-    ("torchrun", 2, [*TORCHRUN, f"{PY}/ddp_job.py"], 120),
-    ("accelerate", 1, [*ACCELERATE, f"{PY}/ddp_job.py"], 120),
-    ("accelerate", 2, [*ACCELERATE, f"{PY}/ddp_job.py"], 120),
-    ("several_devices", 1, [sys.executable, f"{PY}/several_devices.py", "2"], 150),
-    ("several_devices", 2, [sys.executable, f"{PY}/several_devices.py", "2"], 150),
-]
-# Instead of how many servers: that of the suite; one whose GPUs nobody reserves, as without `-n`.
-SUITE, SHARED = 0, -1
-PROGRAMS += [(name, SHARED, *rest) for name, count, *rest in PROGRAMS if count == 1]
+# Instead of how many servers: that of the suite; one whose GPUs nobody reserves, as without `-n`;
+# and one that two machines share by the name of a job.
+SUITE, SHARED, NODES = 0, -1, -2
+
+
+def programs(gpus):
+    """Name, servers, command, seconds. A command of two machines is the one of each."""
+    python, ddp = sys.executable, f"{PY}/ddp_job.py"
+    torchrun = [python, "-m", "torch.distributed.run", "--master_port", "{port}"]
+    accelerate = ["accelerate", "launch", "--multi_gpu", "--num_processes", str(gpus)]
+    accelerate += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
+    accelerate += ["--main_process_port", "{port}"]
+    deepspeed = [python, "-m", "deepspeed.launcher.runner", "--num_gpus", str(gpus)]
+    deepspeed += ["--master_port", "{port}"]
+    mpirun = ["mpirun", "-np", str(gpus), "-genv", "MASTER_PORT", "{port}"]
+    each = [
+        ("nccl_gpus", [python, f"{PY}/nccl_gpus.py", str(gpus)], 150),
+        ("torchrun", [*torchrun, "--nproc_per_node", str(gpus), ddp], 120),
+        ("accelerate", [*accelerate, ddp], 120),
+        ("mpirun", [*mpirun, python, ddp], 120),
+        ("deepspeed", [*deepspeed, f"{PY}/deepspeed_job.py"], 240),
+        ("several_devices", [python, f"{PY}/several_devices.py", str(gpus)], 150),
+    ]
+    found = [(name, count, *rest) for count in (1, 2, SHARED) for name, *rest in each]
+    nodes = [*torchrun, "--nnodes", "2", "--nproc_per_node", str(gpus // 2)]
+    nodes += ["--master_addr", "127.0.0.1", "--node_rank", "{node}", ddp]
+    return [*found, ("torchrun of two machines", NODES, nodes, 150)]
+
+
+def absent(command):
+    """What of a command is not here, if anything."""
+    if not shutil.which(command[0]):
+        return command[0]
+    module = command[2].split(".")[0] if command[1] == "-m" else "os"
+    return None if importlib.util.find_spec(module) else module
+
+
 KILLS = ("rank", "worker", "server")
 
 
 def sorted_lines(result):
-    """Ranks print in any order; that one device reaches the other is said of one server alone."""
-    text = "\n".join(sorted(line for line in result["out"].splitlines() if line.strip()))
+    """Ranks print in any order; that one device reaches the other is said of one server alone.
+    What a launcher logs begins with the time in brackets, and is left out."""
+    kept = (line for line in result["out"].splitlines() if line.strip() and line[0] != "[")
+    text = "\n".join(sorted(kept))
     return {**result, "out": re.sub(r", peers \[.*?\]", "", text)}
 
 
 class Servers:
-    """One server with both GPUs, two with one each, and one more with both for a suite: a job has
-    its GPUs to itself."""
+    """One server with all GPUs, two with half of them each, and more with all: a job has its GPUs
+    to itself."""
 
-    def __init__(self, dist, port, work, logs, stack):
+    def __init__(self, dist, port, work, logs, stack, gpus):
+        self.gpus = gpus
         self.hide = hiding(work)
         self.busbar = pathlib.Path(dist).resolve() / "bin/busbar"
         self.all = []
-        each = [("0,1", "one"), ("0", "a"), ("1", "b"), ("0,1", "suite"), ("0,1", "shared")]
+        numbers = [str(n) for n in range(gpus)]
+        first, second, every = (
+            ",".join(some) for some in (numbers[: gpus // 2], numbers[gpus // 2:], numbers)
+        )
+        each = [(every, "one"), (first, "a"), (second, "b")]
+        each += [(every, name) for name in ("suite", "shared", "nodes")]
         for n, (devices, name) in enumerate(each):
             options = ["--devices", devices, "--cache-dir", str(pathlib.Path(work) / f"cache-{n}")]
             before = os.environ.get("NCCL_HOSTID")
@@ -77,13 +106,17 @@ class Servers:
                 os.environ["NCCL_HOSTID"] = before
 
     def addresses(self, count):
-        one, a, b, suite, shared = self.all
-        of = {1: [one], 2: [a, b], SUITE: [suite], SHARED: [shared]}
+        one, a, b, suite, shared, nodes = self.all
+        of = {1: [one], 2: [a, b], SUITE: [suite], SHARED: [shared], NODES: [nodes]}
         return ",".join(s.server for s in of[count])
 
-    def prefix(self, count):
+    def prefix(self, count, node=0):
         run = [str(self.busbar), "run", "--server", self.addresses(count)]
-        reserve = [] if count == SHARED else ["-n", "2", "--wait", "3m"]
+        reserve = ["-n", str(self.gpus), "--wait", "3m"]
+        if count == SHARED:
+            reserve = []
+        elif count == NODES:
+            reserve = ["--job", "two-machines", "--node", f"{node}/2", "-n", str(self.gpus // 2)]
         return [*self.hide, *run, *reserve, "--"]
 
     def sessions(self, count):
@@ -93,19 +126,40 @@ class Servers:
         return [s for one in json.loads(said.stdout) for s in one["status"]["sessions"]]
 
 
+def both(commands, limit, envs):
+    """What the machines of one job print, as one result."""
+    with concurrent.futures.ThreadPoolExecutor(len(commands)) as pool:
+        results = list(pool.map(run, commands, [limit] * len(commands), envs))
+    bad = [r["rc"] for r in results if r["rc"] != 0]
+    seconds = max(r["seconds"] for r in results)
+    out, err = ("".join(r[k] for r in results) for k in ("out", "err"))
+    return {"rc": bad[0] if bad else 0, "out": out, "err": err, "seconds": seconds}
+
+
 def program(servers, entry, port):
     name, count, command, limit = entry
-    if not shutil.which(command[0]):
-        return {"name": name, "verdict": "-", "why": f"no {command[0]} here"}
+    where = {SHARED: "not reserved", NODES: "1 server"}.get(count, f"{count} server(s)")
+    missing = absent(command)
+    if missing:
+        return {"name": f"{name}, {where}", "verdict": "-", "why": f"no {missing} here"}
     env = dict(os.environ, PYTHONUNBUFFERED="1", NCCL_IB_DISABLE="1", OMP_NUM_THREADS="4")
     # Natively and remotely at once, and beside others.
     env["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
-    words = [w.replace("{port}", str(port)) for w in command]
-    native = run(words, limit, env)
-    words = [w.replace("{port}", str(port + 1)) for w in command]
-    remote = run([*servers.prefix(count), *words], limit, dict(env, BUSBAR_LOG="warn"))
+    nodes = (0, 1) if count == NODES else (0,)
+
+    def words(port, node):
+        return [w.replace("{port}", str(port)).replace("{node}", str(node)) for w in command]
+
+    def devices(node):
+        """Natively a machine of two has the half of the GPUs that is the first or the second."""
+        half = servers.gpus // 2
+        some = ",".join(str(n) for n in range(node * half, (node + 1) * half))
+        return {"CUDA_VISIBLE_DEVICES": some} if count == NODES else {}
+
+    native = both([words(port, n) for n in nodes], limit, [dict(env, **devices(n)) for n in nodes])
+    remotely = [[*servers.prefix(count, n), *words(port + 1, n)] for n in nodes]
+    remote = both(remotely, limit, [dict(env, BUSBAR_LOG="warn")] * len(nodes))
     verdict, why = compare(*map(sorted_lines, (native, remote)))
-    where = "not reserved" if count == SHARED else f"{count} server(s)"
     row = {"name": f"{name}, {where}", "verdict": verdict, "why": why}
     row.update(native_s=native["seconds"], remote_s=remote["seconds"])
     if verdict != "same":
@@ -141,6 +195,7 @@ def distributed(servers, work, part, seconds):
         command = [*pytest, "-v", "-n", "4", "-p", "no:randomly"]
         command += [f"{file}::TestDistBackendWithSpawn::{c}" for c in chosen]
         env = dict(os.environ, TMPDIR=str(here), OMP_NUM_THREADS="2", BUSBAR_LOG="warn")
+        env["WORLD_SIZE"] = str(servers.gpus)
         for ours in ("MASTER_PORT", "TEMP_DIR", "NCCL_HOSTID"):
             env.pop(ours, None)
         result = run([*prefix, *command], seconds, env)
@@ -165,11 +220,12 @@ def distributed(servers, work, part, seconds):
 
 
 class Trained:
-    """Two ranks that train, whose lines a thread follows."""
+    """Ranks that train, whose lines a thread follows."""
 
     def __init__(self, servers, count):
         env = dict(os.environ, NCCL_IB_DISABLE="1", TORCH_NCCL_ASYNC_ERROR_HANDLING="1")
         command = [*servers.prefix(count), sys.executable, f"{PY}/job_steps.py"]
+        command += [str(servers.gpus)]
         self.process = start(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
         )
@@ -199,11 +255,12 @@ class Trained:
 
 
 def killed(servers, what, count):
-    """One of them is killed: the other rank is told, and nothing hangs."""
+    """One of them is killed: each other rank is told, and nothing hangs."""
     trained = Trained(servers, count)
+    ranks = range(servers.gpus)
     row = {"name": f"{what} killed, {count} server(s)", "verdict": "FAIL"}
     try:
-        if not all(trained.seen(f"^rank {r}: step 40$", 90) for r in (0, 1)):
+        if not all(trained.seen(f"^rank {r}: step 40$", 90) for r in ranks):
             row["why"] = "the ranks did not train"
             return row
         pid = int(trained.seen(r"^rank 1: process \d+", 1)[1].split()[-1])
@@ -218,16 +275,21 @@ def killed(servers, what, count):
         else:
             servers.all[0 if count == 1 else 2].process.kill()
         begun = time.monotonic()
-        ended = trained.seen(r"^rank 0: ended with", LOST + 30)
-        if not ended:
-            row["why"] = "rank 0 hangs"
-            return row
-        took = ended[0] - begun
+        took = 0
+        for rank in ranks:
+            if rank == 1 and what != "server":
+                continue
+            ended = trained.seen(f"^rank {rank}: ended with", begun + LOST + 30 - time.monotonic())
+            if not ended:
+                row["why"] = f"rank {rank} hangs"
+                return row
+            took = max(took, ended[0] - begun)
         texts = [t for at, t in trained.lines if at >= begun]
         named = next((t for t in texts if re.search(r"busbar: .*(rank|server|worker)", t)), "")
         row["remote_s"] = took
         row["verdict"] = "same" if named and took <= LOST else "FAIL"
-        row["why"] = f"rank 0 ended after {took:.1f} s: {named[:160] or 'nothing names the loss'}"
+        named = named[:160] or "nothing names the loss"
+        row["why"] = f"all others ended after {took:.1f} s: {named}"
         return row
     finally:
         trained.end()
@@ -241,6 +303,7 @@ def main():
     )
     p.add_argument("--dist", default="dist")
     p.add_argument("--only", nargs="*", default=[], help="names to run (regular expressions)")
+    p.add_argument("--gpus", type=int, default=2, help="an even number")
     p.add_argument("--jobs", type=int, default=2)
     p.add_argument("--part", default="1/8", help="K/N of PyTorch's distributed tests")
     p.add_argument("--seconds", type=float, default=200, help="for those")
@@ -266,10 +329,10 @@ def main():
 
     print(f"{'job':<32} {'':<5} {'native':>7} {'remote':>7}", flush=True)
     with contextlib.ExitStack() as stack:
-        servers = Servers(a.dist, a.port, work, logs, stack)
+        servers = Servers(a.dist, a.port, work, logs, stack, a.gpus)
         with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
             todo = [pool.submit(program, servers, e, 29500 + 10 * n)
-                    for n, e in enumerate(PROGRAMS) if wanted(e[0])]
+                    for n, e in enumerate(programs(a.gpus)) if wanted(e[0])]
             if wanted("distributed"):
                 part = tuple(map(int, a.part.split("/")))
                 todo.append(pool.submit(distributed, servers, work, part, a.seconds))

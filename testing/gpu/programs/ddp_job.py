@@ -1,6 +1,6 @@
 """A rank of a launcher's job trains with DistributedDataParallel, and prints its losses.
 
-``torchrun --nproc_per_node 2 ddp_job.py``; ``JOB_LATE=SECONDS`` has the last rank come late to one
+``torchrun --nproc_per_node 2 ddp_job.py``, or ``mpirun -np 2 python ddp_job.py``; ``JOB_LATE=SECONDS`` has the last rank come late to one
 more collective, ``JOB_ONE_GPU=1`` gives all ranks device 0, as hosts of their own.
 """
 
@@ -16,7 +16,21 @@ from torch.nn.parallel import DistributedDataParallel
 STEPS = 20
 
 
+def of_mpi():
+    """What torchrun would say of this rank, of what MPICH's or Open MPI's launcher says."""
+    names = {
+        "RANK": ("PMI_RANK", "OMPI_COMM_WORLD_RANK"),
+        "WORLD_SIZE": ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE"),
+        "LOCAL_RANK": ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    }
+    for name, each in names.items():
+        os.environ.setdefault(name, next(os.environ[n] for n in each if n in os.environ))
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+
+
 def main():
+    if "RANK" not in os.environ:
+        of_mpi()
     local = int(os.environ["LOCAL_RANK"])
     if os.environ.get("JOB_ONE_GPU"):
         os.environ["NCCL_HOSTID"] = f"host{local}"

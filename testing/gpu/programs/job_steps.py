@@ -1,6 +1,6 @@
-"""Two ranks that train for ever, started as a script starts them, each left alone if others end.
+"""Ranks that train for ever, started as a script starts them, each left alone if others end.
 
-``job_steps.py`` starts both and waits for all; what each prints begins with its rank: its process,
+``job_steps.py [RANKS]`` starts two or as many as that and waits for all; what each prints begins with its rank: its process,
 its steps, and how it ended. ``jobs.py`` kills what they need meanwhile.
 """
 
@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-RANKS = 2
+RANKS = int(os.environ.get("WORLD_SIZE") or (sys.argv[1:] or ["2"])[0])
 
 
 def work():
@@ -29,7 +29,7 @@ def work():
         y = x * (rank + 1)
         dist.all_reduce(y)
         value = y[0].item()
-        assert value == 3.0, value
+        assert value == RANKS * (RANKS + 1) / 2, value
         step += 1
         if step % 20 == 0:
             say(f"step {step}")

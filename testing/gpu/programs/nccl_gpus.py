@@ -1,7 +1,11 @@
-"""Two ranks on two GPUs: all collectives, DistributedDataParallel and FSDP, with all digits."""
+"""Ranks on a GPU each: all collectives, DistributedDataParallel and FSDP, with all digits.
+
+``nccl_gpus.py [RANKS]``: two, unless it says more.
+"""
 
 import os
 import socket
+import sys
 
 import torch
 import torch.distributed as dist
@@ -10,6 +14,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 50
+RANKS = int((sys.argv[1:] or ["2"])[0])
 
 
 def digits(t):
@@ -20,14 +25,14 @@ def collectives(rank):
     g = torch.Generator(device="cuda").manual_seed(5 + rank)
     said = []
     for n in (1, 1000, 1 << 20):
-        x = torch.randn(n * 2, device="cuda", generator=g)
+        x = torch.randn(n * RANKS, device="cuda", generator=g)
         y = x.clone()
         dist.all_reduce(y)
         said.append(f"all_reduce {n} {digits(y)}")
         y = x.clone()
         dist.broadcast(y, 1)
         said.append(f"broadcast {n} {digits(y)}")
-        y = torch.empty(n * 4, device="cuda")
+        y = torch.empty(n * RANKS * RANKS, device="cuda")
         dist.all_gather_into_tensor(y, x)
         said.append(f"all_gather {n} {digits(y)}")
         y = torch.empty(n, device="cuda")
@@ -38,10 +43,11 @@ def collectives(rank):
         said.append(f"all_to_all {n} {digits(y)}")
         if rank == 0:
             dist.send(x, 1)
-        else:
+        elif rank == 1:
             dist.recv(y, 0)
         said.append(f"send {n} {digits(y)}")
-        ops = [dist.P2POp(dist.isend, x, 1 - rank), dist.P2POp(dist.irecv, y, 1 - rank)]
+        after, before = (rank + 1) % RANKS, (rank - 1) % RANKS
+        ops = [dist.P2POp(dist.isend, x, after), dist.P2POp(dist.irecv, y, before)]
         for work in dist.batch_isend_irecv(ops):
             work.wait()
         said.append(f"exchange {n} {digits(y)}")
@@ -74,7 +80,7 @@ def work(rank, port, results):
     os.environ["MASTER_PORT"] = str(port)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", rank=rank, world_size=2)
+    dist.init_process_group("nccl", rank=rank, world_size=RANKS)
     said = collectives(rank)
     parallel = DistributedDataParallel(model(), device_ids=[rank])
     said += ["ddp " + line for line in train(parallel, rank)]
@@ -93,8 +99,8 @@ def main():
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     results = mp.get_context("spawn").SimpleQueue()
-    context = mp.spawn(work, (port, results), nprocs=2, join=False)
-    told = sorted(results.get() for _ in range(2))
+    context = mp.spawn(work, (port, results), nprocs=RANKS, join=False)
+    told = sorted(results.get() for _ in range(RANKS))
     while not context.join():
         pass
     for rank, said in told:
