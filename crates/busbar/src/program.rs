@@ -64,6 +64,16 @@ pub fn exit_status(status: ExitStatus) -> i32 {
 /// find this one under that name.
 pub const SMI: &str = "nvidia-smi";
 
+/// NVIDIA's own one, if that is what these folders have under its name. A script leads elsewhere: to
+/// a driver that may be gone, or back to us.
+pub fn real_smi(folders: Vec<PathBuf>) -> Option<PathBuf> {
+    let found = find_in(OsStr::new(SMI), folders).ok()?;
+    let mut head = [0; 4];
+    let read = std::fs::File::open(&found).and_then(|mut f| f.read_exact(&mut head));
+    // One that cannot be read cannot be a script either.
+    (read.is_err() || head == *b"\x7fELF").then_some(found)
+}
+
 /// The folders in which programs are looked for: where `PATH` says nothing, those of the system.
 pub fn folders() -> Vec<PathBuf> {
     match std::env::var_os("PATH").filter(|p| !p.is_empty()) {

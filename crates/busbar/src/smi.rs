@@ -20,7 +20,7 @@ use busbar_control::status::Status;
 use card::{Card, cards};
 use fields::Csv;
 use options::{Form, Options};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -78,7 +78,7 @@ pub fn run(a: &Args) -> Result<()> {
     // In a program that `busbar run` has started the one that is found may be this very one.
     let this = std::env::current_exe().and_then(std::fs::canonicalize).ok();
     let other = |path: &PathBuf| std::fs::canonicalize(path).ok() != this;
-    match program::find(OsStr::new(program::SMI)).ok().filter(other) {
+    match program::real_smi(program::folders()).filter(other) {
         Some(path) if !a.drawn && !a.own => real_one(a, &path),
         _ => drawn(a),
     }

@@ -1,8 +1,8 @@
 /* Ranks that are threads of one process: nccl_threads MODE RANKS. Each makes its calls by itself,
    without a group around those of all; what ranks print comes out in their order. MODE: `wait` and
    `poll` for communicators that calls wait for, and that are asked how far they are; `late`, where
-   rank 1 comes half a second after the others; `never`, where it does not come, and another thread
-   aborts. */
+   rank 1 comes half a second after the others; `lag`, where it comes late to a sum; `never`, where
+   it does not come, and another thread aborts. */
 #include "nccl.h"
 #include <pthread.h>
 #include <stdarg.h>
@@ -75,6 +75,8 @@ static void *rank(void *number) {
     say("ended: %d\n", exchange_all(a, b, N, F64, comm, s) != 0);
     return 0;
   }
+  /* Nothing is sent by this, and nobody is connected by it. */
+  show("nothing", done(comm, exchange_all(a, b, 0, F64, comm, s)), s, b);
   if (!strcmp(mode, "late") && me == 1) usleep(500000);
   for (int i = 0; i < 3; i++)
     show("all to all", done(comm, exchange_all(a, b, N, F64, comm, s)), s, b);
@@ -93,9 +95,11 @@ static void *rank(void *number) {
   if (mine == 0) show("one sends", done(child, send(a, N, F64, last, child, s)), s, b);
   if (mine == last) show("one gets", done(child, recv(b, N, F64, 0, child, s)), s, b);
   Coll *rooted = (Coll *)find(nccl, "ncclGather");
+  show("gather nothing", done(child, rooted(a, b, 0, F64, 1, child, s)), s, b);
   show("gather", done(child, rooted(a, b, N, F64, 1, child, s)), s, b);
   rooted = (Coll *)find(nccl, "ncclScatter");
   show("scatter", done(child, rooted(a, b, N, F64, last, child, s)), s, b);
+  if (!strcmp(mode, "lag") && me == 1) sleep(2);
   Coll *reduce = (Coll *)find(nccl, "ncclAllReduce");
   show("reduce", done(comm, reduce(a, b, N, F64, 0, comm, s)), s, b);
   check("destroy child", NC(ncclCommDestroy, (void *), child));

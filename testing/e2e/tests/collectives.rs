@@ -157,6 +157,17 @@ fn who_waits_long_for_a_thread_says_for_which_rank() {
 }
 
 #[test]
+fn a_device_that_waits_for_a_thread_of_the_same_process_is_told_of() {
+    let server = server(2);
+    let mut c = remote(&server, threads());
+    c.args(["lag", "2"]).env("BUSBAR_NCCL", "1");
+    let out = finished(c.env("BUSBAR_STALL", "0.5"));
+    let err = String::from_utf8_lossy(&out.stderr);
+    let said = "keeps rank 0 of the same process, who has waited for";
+    assert_eq!(err.matches(said).count(), 1, "{err}");
+}
+
+#[test]
 fn a_thread_that_waits_for_another_rank_ends_with_its_communicator() {
     assert!(same_of_threads("never", 3).ends_with("rank 2:\ninit: 0\nended: 1\n"));
 }

@@ -4,6 +4,8 @@ use busbar_e2e::opencl;
 use busbar_e2e::program::{clear, finished, printed};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 /// Loads each library by its name without a number first, as Taichi and Dr.Jit do, and says whether
@@ -59,28 +61,18 @@ fn a_program_may_link_what_it_compiles_with_the_driver() {
 #[test]
 fn nvidia_smi_says_so_where_no_server_has_a_gpu_of_nvidias() {
     let server = opencl::Server::start();
-    let mut c = opencl::launcher(&server.address);
-    // Whichever this machine has.
-    c.env("PATH", "/nowhere");
-    let out = finished(c.args(["nvidia-smi", "-L"]));
-    let err = String::from_utf8_lossy(&out.stderr);
-    assert!(
-        !out.status.success() && err.contains("no server has an NVIDIA GPU"),
-        "{err}"
-    );
-}
-
-#[test]
-fn a_drivers_path_is_taken_from_where_the_server_is_started() {
-    let server = Options {
-        folder: tree().fakedev.parent().map(Into::into),
-        ..Options::default()
-    };
-    // The processes that load it are elsewhere.
-    let server = server.arg("--cuda-library", "fakedev/libcuda.so.1").start();
-    let mut c = Command::new(&tree().busbar);
-    clear(&mut c);
-    c.args(["run", "--server", &server.address, "--", "python3", "-c"]);
-    let said = printed(c.arg(NAMES).args(["cuda"]));
-    assert_eq!(said, "1 devices\n");
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("nvidia-smi");
+    std::fs::write(&script, "#!/bin/sh\nexec /a/driver/that/is/gone").expect("a script");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("its mode");
+    // Whichever this machine has; and a script is not NVIDIA's.
+    for path in [OsStr::new("/nowhere"), folder.path().as_os_str()] {
+        let mut c = opencl::launcher(&server.address);
+        let out = finished(c.env("PATH", path).args(["nvidia-smi", "-L"]));
+        let err = String::from_utf8_lossy(&out.stderr);
+        assert!(
+            !out.status.success() && err.contains("no server has an NVIDIA GPU"),
+            "{path:?}: {err}"
+        );
+    }
 }

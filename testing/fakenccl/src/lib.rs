@@ -551,8 +551,11 @@ unsafe fn bytes<'a>(at: u64, n: usize) -> &'a mut [u8] {
 }
 
 impl Step {
-    /// The sides that it has of messages between ranks.
+    /// The sides that it has of messages between ranks. A collective of nothing has none.
     fn sides(&self) -> Vec<connect::Side> {
+        if self.count == 0 && !matches!(self.kind, Kind::Send | Kind::Recv) {
+            return Vec::new();
+        }
         let (all, peer): (Vec<u64>, _) = ((0..self.comm.ranks).collect(), [self.peer as u64]);
         let root = self.comm.rank == peer[0];
         let (to, from): (&[u64], &[u64]) = match self.kind {

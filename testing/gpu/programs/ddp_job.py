@@ -9,6 +9,7 @@ import os
 import sys
 import time
 
+import hosts
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -36,6 +37,7 @@ def main():
         os.environ["NCCL_HOSTID"] = f"host{local}"
         os.environ["NCCL_IB_DISABLE"] = "1"
         local = 0
+    hosts.divide(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     device = torch.device("cuda", local)
     torch.cuda.set_device(device)
     dist.init_process_group("nccl")

@@ -9,6 +9,7 @@ import os
 import sys
 
 import deepspeed
+import hosts
 import torch
 
 STEPS = 12
@@ -53,6 +54,7 @@ def main():
     parser.add_argument("--local_rank", type=int, default=int(os.environ.get("LOCAL_RANK", "0")))
     local = parser.parse_args().local_rank
     torch.cuda.set_device(local)
+    hosts.divide(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     deepspeed.init_distributed("nccl")
     rank = torch.distributed.get_rank()
     for stage in range(4):

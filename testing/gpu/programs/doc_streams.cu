@@ -333,7 +333,10 @@ DOC("questions in a host function are not permitted, either") {
         },
         nullptr));
     OK(cudaStreamSynchronize(s));
-    for (CUresult r : said) IS(r, CUDA_ERROR_NOT_PERMITTED);
+    IS(said[0], CUDA_ERROR_NOT_PERMITTED);
+    IS(said[1], CUDA_ERROR_NOT_PERMITTED);
+    IS(said[2], CUDA_ERROR_NOT_PERMITTED);
+    IS(said[3], CUDA_ERROR_NOT_PERMITTED);
     OK(cudaFree(memory));
 }
 DOC("a host function that is NULL is an invalid value") {

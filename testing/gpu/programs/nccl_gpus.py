@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 
+import hosts
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -80,6 +81,7 @@ def work(rank, port, results):
     os.environ["MASTER_PORT"] = str(port)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.cuda.set_device(rank)
+    hosts.divide(rank, RANKS)
     dist.init_process_group("nccl", rank=rank, world_size=RANKS)
     said = collectives(rank)
     parallel = DistributedDataParallel(model(), device_ids=[rank])

@@ -93,21 +93,21 @@ fn preloads(ours: &Path) -> OsString {
     all.join(":").into()
 }
 
-/// The folders of `PATH`, and at the end those with what programs look for there and this machine
-/// lacks: this very program, and `nvidia-smi`, which is this one by another name.
+/// The folders of `PATH`, and those with what programs look for there and this machine lacks: this
+/// very program, and `nvidia-smi`, which is this one by another name. That goes first, where a script
+/// may have the name.
 pub(super) fn folders(cuda: &Path) -> Vec<PathBuf> {
     let mut all = program::folders();
     let Ok(exe) = std::env::current_exe() else {
         return all;
     };
-    let lacks = |all: &[PathBuf], name: &str| !all.iter().any(|d| d.join(name).is_file());
-    if lacks(&all, "busbar") {
+    if !all.iter().any(|d| d.join("busbar").is_file()) {
         all.extend(exe.parent().map(Into::into));
     }
-    if lacks(&all, program::SMI) {
+    if program::real_smi(all.clone()).is_none() {
         let items = [(program::SMI, Item::Link(exe))];
         match beside::folder(&cuda.join("libcuda.so.1"), "programs", &items) {
-            Ok(folder) => all.push(folder),
+            Ok(folder) => all.insert(0, folder),
             Err(e) => eprintln!("busbar: {e:#}; programs find no {}", program::SMI),
         }
     }

@@ -156,8 +156,15 @@ pub(super) fn late(server: &Server, session: &str, what: &str) {
     };
     let text = one_line(&format!("{who} {what}"), LONGEST);
     note(server, session, &text);
-    if let Some(group) = group {
-        talk(server, &group, Talk::Late { text });
+    match group {
+        Some(group) => talk(server, &group, Talk::Late { text }),
+        // Its ranks are all of this session.
+        None => {
+            if let Some(s) = lock(&server.sessions).get_mut(session) {
+                s.stall.clone_from(&text);
+                s.worker.tell(&Order::Talk(Talk::Late { text }));
+            }
+        }
     }
 }
 

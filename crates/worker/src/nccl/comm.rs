@@ -407,8 +407,12 @@ impl Comms {
             moved |= steps.look(now);
             if let Some(waits) = steps.waits(limit, now) {
                 drop(steps);
-                *lock(&self.asked) = (waits.number > 0).then(|| (now, waits.clone()));
-                self.peers.say(Report::Waits(waits));
+                // Ranks of this process need no server to be asked.
+                let who = format!("rank {} of the same process", waits.rank);
+                if !self.say_what_is_lacked(&Waits { who, ..waits.clone() }) {
+                    *lock(&self.asked) = (waits.number > 0).then(|| (now, waits.clone()));
+                    self.peers.say(Report::Waits(waits));
+                }
             }
         }
         let mut asked = lock(&self.asked);
@@ -427,21 +431,25 @@ impl Comms {
         }
     }
 
+    /// Says what ranks of this process lack of what another waits for, if they lack anything.
+    fn say_what_is_lacked(&self, w: &Waits) -> bool {
+        let all: Vec<_> = lock(&self.all).comms.values().cloned().collect();
+        let lacks = |c: &Arc<Comm>| lock(&c.steps).lacks(w, Instant::now());
+        let lacking: Vec<_> = all.iter().filter_map(lacks).collect();
+        for lack in &lacking {
+            let (who, seconds) = (&w.who, w.seconds);
+            let call = steps::named(w);
+            let what = format!("keeps {who}, who has waited for {seconds} s in {call}: it {lack}");
+            self.peers.say(Report::Late { what });
+        }
+        !lacking.is_empty()
+    }
+
     /// What other ranks say.
     pub fn hear(&self, talk: &Talk) {
         match talk {
             Talk::Waits(w) => {
-                let all: Vec<_> = lock(&self.all).comms.values().cloned().collect();
-                let lacks = |c: &Arc<Comm>| lock(&c.steps).lacks(w, Instant::now());
-                for lack in all.iter().filter_map(lacks) {
-                    let what = format!(
-                        "keeps {}, who has waited for {} s in {}: it {lack}",
-                        w.who,
-                        w.seconds,
-                        steps::named(w)
-                    );
-                    self.peers.say(Report::Late { what });
-                }
+                self.say_what_is_lacked(w);
             }
             Talk::Late { text } => {
                 *lock(&self.asked) = None;

@@ -105,7 +105,12 @@ fn queued(
         peer: of.peer as u32,
         stream: cx.stream(stream)?,
     };
-    queue(cx, &m, meeting::ends(kind, &comm, of.peer))
+    // The library discards a collective of nothing; a message of nothing is one.
+    let ends = match count {
+        0 if !matches!(kind, SEND | RECV) => Vec::new(),
+        _ => meeting::ends(kind, &comm, of.peer),
+    };
+    queue(cx, &m, ends)
 }
 
 /// As [`queued`], with the code that the program gets.
