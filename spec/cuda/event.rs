@@ -9,7 +9,7 @@ fn cuEventDestroy(hEvent: CUevent) -> CUresult;
 #[id(0x0d02)] #[queued] #[by_hand(worker)] #[get_proc("cuEventDestroy", 4000)]
 fn cuEventDestroy_v2(#[del] hEvent: CUevent) -> CUresult;
 
-#[id(0x0d03)] #[waits] #[by_hand(client)] #[cx] #[get_proc("cuEventElapsedTime", 2000)]
+#[id(0x0d03)] #[waits] #[by_hand(client)] #[cx(in_functions)] #[get_proc("cuEventElapsedTime", 2000)]
 fn cuEventElapsedTime(
     #[out] pMilliseconds: *mut f32,
     #[handle] hStart: CUevent,
@@ -19,7 +19,7 @@ fn cuEventElapsedTime(
 #[is(cuEventElapsedTime)] #[get_proc("cuEventElapsedTime", 12080)]
 fn cuEventElapsedTime_v2(pMilliseconds: *mut f32, hStart: CUevent, hEnd: CUevent) -> CUresult;
 
-#[id(0x0d04)] #[waits] #[by_hand(client, worker)] #[cx] #[get_proc("cuEventQuery", 2000)]
+#[id(0x0d04)] #[waits] #[by_hand(client, worker)] #[cx(in_functions)] #[get_proc("cuEventQuery", 2000)]
 fn cuEventQuery(#[handle] hEvent: CUevent) -> CUresult;
 
 #[id(0x0d05)] #[queued] #[by_hand(client)] #[cx] #[get_proc("cuEventRecord", 2000)] #[per_thread("_ptsz")]

@@ -100,35 +100,35 @@ fn cuStreamGetCaptureInfo_v3(
     numDependencies_out: *mut usize,
 ) -> CUresult;
 
-#[local] #[cx(local)] #[get_proc("cuStreamGetCtx", 9020)] #[per_thread("_ptsz")]
+#[local] #[cx(local_in_functions)] #[get_proc("cuStreamGetCtx", 9020)] #[per_thread("_ptsz")]
 fn cuStreamGetCtx(#[handle] hStream: CUstream, #[gives(one)] pctx: *mut CUcontext) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuStreamGetCtx", 12050)] #[per_thread("_ptsz")]
+#[custom] #[cx(in_functions)] #[get_proc("cuStreamGetCtx", 12050)] #[per_thread("_ptsz")]
 fn cuStreamGetCtx_v2(
     #[handle] hStream: CUstream,
     #[gives] pCtx: *mut CUcontext,
     #[gives] pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult;
 
-#[local] #[cx(local)] #[get_proc("cuStreamGetDevice", 12080)] #[per_thread("_ptsz")]
+#[local] #[cx(local_in_functions)] #[get_proc("cuStreamGetDevice", 12080)] #[per_thread("_ptsz")]
 fn cuStreamGetDevice(#[handle] hStream: CUstream, #[out] device: *mut CUdevice) -> CUresult;
 
-#[id(0x0c09)] #[cached] #[get_proc("cuStreamGetFlags", 5050)] #[per_thread("_ptsz")]
+#[id(0x0c09)] #[cached] #[cx(in_functions)] #[get_proc("cuStreamGetFlags", 5050)] #[per_thread("_ptsz")]
 fn cuStreamGetFlags(#[handle] hStream: CUstream, #[out] flags: *mut u32) -> CUresult;
 
-#[id(0x0c0a)] #[cached] #[get_proc("cuStreamGetId", 12000)] #[per_thread("_ptsz")]
+#[id(0x0c0a)] #[cached] #[cx(in_functions)] #[get_proc("cuStreamGetId", 12000)] #[per_thread("_ptsz")]
 fn cuStreamGetId(#[handle] hStream: CUstream, #[out] streamId: *mut u64) -> CUresult;
 
-#[id(0x0c0b)] #[cached] #[get_proc("cuStreamGetPriority", 5050)] #[per_thread("_ptsz")]
+#[id(0x0c0b)] #[cached] #[cx(in_functions)] #[get_proc("cuStreamGetPriority", 5050)] #[per_thread("_ptsz")]
 fn cuStreamGetPriority(#[handle] hStream: CUstream, #[out] priority: *mut i32) -> CUresult;
 
-#[local] #[cx] #[get_proc("cuStreamIsCapturing", 10000)] #[per_thread("_ptsz")]
+#[local] #[cx(in_functions)] #[get_proc("cuStreamIsCapturing", 10000)] #[per_thread("_ptsz")]
 fn cuStreamIsCapturing(
     #[handle] hStream: CUstream,
     #[out] captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult;
 
-#[id(0x0c0c)] #[waits] #[by_hand(client, worker)] #[cx] #[disturbs] #[get_proc("cuStreamQuery", 2000)]
+#[id(0x0c0c)] #[waits] #[by_hand(client, worker)] #[cx(in_functions)] #[disturbs] #[get_proc("cuStreamQuery", 2000)]
 #[per_thread("_ptsz")]
 fn cuStreamQuery(#[handle] hStream: CUstream) -> CUresult;
 

@@ -20,7 +20,7 @@ pub fn api(api: &Api) -> Result<()> {
             bail!("{}: todo, but nothing in it is hand-written", at());
         }
         let is_shared = matches!(&it.class, Class::Is(to, _) if api.find(to).is_none());
-        let told = it.begin.as_ref().is_some_and(|b| !b.context);
+        let told = it.begin.as_ref().is_some_and(|b| !b.of_all);
         if told && !is_shared && !c.client_by_hand() {
             bail!(
                 "{}: that `cx` is for what is hand-written on the client",

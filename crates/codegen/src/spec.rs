@@ -55,6 +55,8 @@ pub struct Begin {
     pub enter: String,
     /// Whether there must be a current context.
     pub context: bool,
+    /// Whether that may be said of a call which is generated as a whole, too.
+    pub of_all: bool,
 }
 
 /// What a null handle is.
@@ -445,7 +447,7 @@ fn class_of(word: &str, attr: &Attribute) -> Result<Option<Class>> {
     }))
 }
 
-/// `cx`, `cx(local)`, `cx(anywhere)`, `cx(context)`.
+/// `cx`, `cx(local)`, `cx(anywhere)`, `cx(context)`, `cx(in_functions)`, `cx(local_in_functions)`.
 fn begin(attr: &Attribute) -> Result<Begin> {
     let word = match &attr.meta {
         syn::Meta::List(_) => attr.parse_args::<Ident>()?.to_string(),
@@ -455,11 +457,14 @@ fn begin(attr: &Attribute) -> Result<Begin> {
         "" | "context" => "enter",
         "local" => "enter_local",
         "anywhere" => "enter_anywhere",
+        "in_functions" => "enter_in_functions",
+        "local_in_functions" => "enter_local_in_functions",
         other => bail!("no call begins `{other}`"),
     };
     Ok(Begin {
         enter: enter.to_owned(),
         context: word == "context",
+        of_all: matches!(word.as_str(), "context" | "in_functions"),
     })
 }
 

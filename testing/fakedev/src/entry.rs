@@ -2,7 +2,7 @@
 
 use crate::config;
 use crate::faults::{self, Action};
-use crate::ffi::{CUresult, Res};
+use crate::ffi::{CUresult, INVALID_CONTEXT, NOT_PERMITTED, Res};
 use crate::state::{context, live, logs};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -45,6 +45,32 @@ static REFUSED: LazyLock<Option<File>> = LazyLock::new(|| {
 static COST: LazyLock<Duration> =
     LazyLock::new(|| Duration::from_nanos(config::number("FAKEDEV_LAUNCH_NS").unwrap_or(0)));
 
+/// What a driver permits in a function that a stream waits for, where it refuses all else: what
+/// needs no driver, and questions about streams and events.
+const IN_FUNCTIONS: [&str; 16] = [
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuGetErrorString",
+    "cuGetErrorName",
+    "cuGetProcAddress",
+    "cuGetProcAddress_v2",
+    "cuStreamGetFlags",
+    "cuStreamGetId",
+    "cuStreamGetPriority",
+    "cuStreamGetCtx",
+    "cuStreamGetCtx_v2",
+    "cuStreamGetDevice",
+    "cuStreamIsCapturing",
+    "cuStreamQuery",
+    "cuEventQuery",
+    "cuEventElapsedTime",
+];
+
+fn permitted(name: &str) -> bool {
+    let plain = name.trim_end_matches("_ptsz");
+    !context::in_function() || !plain.starts_with("cu") || IN_FUNCTIONS.contains(&plain)
+}
+
 /// Runs one driver function: log, count, injected failure, then the function itself.
 pub fn call(site: &'static Site, f: impl FnOnce() -> Res) -> CUresult {
     let nth = site.count.fetch_add(1, Ordering::Relaxed) + 1;
@@ -54,6 +80,8 @@ pub fn call(site: &'static Site, f: impl FnOnce() -> Res) -> CUresult {
     }
     let code = if let Some(code) = faults::lost(site.name, total) {
         code
+    } else if !permitted(site.name) {
+        NOT_PERMITTED
     } else {
         match faults::at(site.name, nth) {
             Some(Action::Fail(code)) => code,
@@ -67,6 +95,11 @@ pub fn call(site: &'static Site, f: impl FnOnce() -> Res) -> CUresult {
             }
             None => f().err().unwrap_or(0),
         }
+    };
+    // No context is current there.
+    let code = match code {
+        INVALID_CONTEXT if context::in_function() => NOT_PERMITTED,
+        code => code,
     };
     if code != 0 {
         logs::failed(site.name, code);

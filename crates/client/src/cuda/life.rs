@@ -123,11 +123,34 @@ pub fn enter() -> Result<Cx> {
     Ok(cx)
 }
 
+/// Begins a call that a driver permits in a function that a stream waits for, too.
+#[inline]
+pub fn enter_in_functions() -> Result<Cx> {
+    let cx = present()?;
+    if cx.state().contexts.in_trouble() {
+        cx.state().contexts.session_lives()?;
+        works(cx)?;
+    }
+    Ok(cx)
+}
+
+/// Refuses what is called in such a function.
+#[inline]
+fn not_in_function(cx: Cx) -> Result<()> {
+    let refused = || cx.state().contexts.in_trouble() && thread::in_function();
+    refuse_if(refused(), CUDA_ERROR_NOT_PERMITTED)
+}
+
 #[cold]
 fn look_closer(cx: Cx) -> Result<()> {
+    cx.state().contexts.session_lives()?;
+    not_in_function(cx)?;
+    works(cx)
+}
+
+/// Whether the current context works still.
+fn works(cx: Cx) -> Result<()> {
     let state = cx.state();
-    state.contexts.session_lives()?;
-    refuse_if(thread::in_function(), CUDA_ERROR_NOT_PERMITTED)?;
     let raw = thread::current_raw();
     if raw != 0 && state.handles.id(Kind::Context, raw).is_none() {
         return Err(CUDA_ERROR_CONTEXT_IS_DESTROYED);
@@ -139,12 +162,20 @@ fn look_closer(cx: Cx) -> Result<()> {
 pub fn enter_anywhere() -> Result<Cx> {
     let cx = present()?;
     cx.state().contexts.session_lives()?;
+    not_in_function(cx)?;
     Ok(cx)
 }
 
 /// Begins a call that needs only the client's own knowledge, and so works whatever has failed.
 #[inline]
 pub fn enter_local() -> Result<Cx> {
+    not_in_function(present()?)?;
+    enter_local_in_functions()
+}
+
+/// As [`enter_local`], for a call that a driver permits in a function that a stream waits for, too.
+#[inline]
+pub fn enter_local_in_functions() -> Result<Cx> {
     let cx = present()?;
     if !Switch::Local.on() {
         cx.ask()?;
@@ -196,7 +227,11 @@ fn failed(e: CUresult, again: &dyn Fn() -> CUresult) -> CUresult {
         Some(there) if !thread::is_elsewhere() => thread::elsewhere(there, again),
         _ => {
             log_is_told();
-            e
+            match e {
+                // No context is current in a function that a stream waits for, whatever is asked.
+                CUDA_ERROR_INVALID_CONTEXT if thread::in_function() => CUDA_ERROR_NOT_PERMITTED,
+                e => e,
+            }
         }
     }
 }

@@ -407,7 +407,9 @@ struct Parts {
 }
 
 fn forward(api: &Api, c: &Call, per_thread: bool, s: &mut String) {
-    s.push_str("let cx = life::enter()?;\n");
+    let begun = c.item.begin.as_ref();
+    let enter = begun.map_or("enter", |b| b.enter.as_str());
+    let _ = writeln!(s, "let cx = life::{enter}()?;");
     s.push_str(&begin::whose(api, c));
     if c.item.begin.as_ref().is_some_and(|b| b.context) {
         s.push_str("cx.need_context()?;\n");

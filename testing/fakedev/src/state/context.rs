@@ -223,9 +223,6 @@ pub fn reset() {
 /// The calling thread's current context, even a broken one.
 pub fn current_even_broken() -> R<Arc<Context>> {
     device::initialized()?;
-    if IN_FUNCTION.get() {
-        return Err(NOT_PERMITTED);
-    }
     let handle = current_handle();
     if handle == 0 {
         return Err(INVALID_CONTEXT);
@@ -275,7 +272,12 @@ pub fn current_handle() -> usize {
     STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0))
 }
 
-/// Runs a function of the program's, in which no calls are permitted.
+/// Whether the calling thread is in a function that a stream waits for.
+pub fn in_function() -> bool {
+    IN_FUNCTION.get()
+}
+
+/// Runs a function of the program's, in which hardly any calls are permitted.
 pub fn without_calls(f: impl FnOnce()) {
     IN_FUNCTION.set(true);
     f();

@@ -20,17 +20,6 @@ pub struct Cx {
     pub scope: u32,
 }
 
-/// What a call says that needs a current context where there is none. In a function that a stream
-/// waits for there never is one: nothing is permitted there, which libraries take for the sign of
-/// where they are.
-#[cold]
-pub fn no_context() -> CUresult {
-    match thread::in_function() {
-        true => CUDA_ERROR_NOT_PERMITTED,
-        false => CUDA_ERROR_INVALID_CONTEXT,
-    }
-}
-
 impl Cx {
     /// A call of no context's.
     pub fn of(client: &'static Client) -> Self {
@@ -156,7 +145,7 @@ impl Cx {
     #[inline]
     pub fn need_context(self) -> Result<u32, CUresult> {
         if self.scope == 0 {
-            Err(no_context())
+            Err(CUDA_ERROR_INVALID_CONTEXT)
         } else {
             Ok(self.scope)
         }

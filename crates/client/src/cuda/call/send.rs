@@ -1,6 +1,6 @@
 //! How a call gets to the worker, and its answer back.
 
-use super::cx::{Cx, ReplyBytes, decode, no_context};
+use super::cx::{Cx, ReplyBytes, decode};
 use super::freed;
 use super::gates::{Pass, stops};
 use crate::calls::Answer;
@@ -100,7 +100,7 @@ impl Cx {
             return self.call(r).map(drop);
         }
         if self.scope == 0 && needs_context(R::OP) {
-            return Err(no_context());
+            return Err(CUDA_ERROR_INVALID_CONTEXT);
         }
         self.recycle_before(R::OP);
         let _pass = self.pass(stops(R::OP));

@@ -3,7 +3,7 @@
 use super::prelude::*;
 use crate::cuda::generated::procs::PROC_TABLE;
 use crate::cuda::life;
-use crate::cuda::life::{enter_anywhere, enter_local, guard};
+use crate::cuda::life::{enter_in_functions, enter_local_in_functions, guard};
 use std::ffi::CString;
 
 pub unsafe fn cuInit(flags: u32) -> CUresult {
@@ -18,7 +18,7 @@ const DRIVER_VERSION: i32 = 13000;
 
 pub unsafe fn cuDriverGetVersion(version: *mut i32) -> CUresult {
     guard(|| {
-        let v = enter_local().map_or(DRIVER_VERSION, |cx| cx.client.driver_version);
+        let v = enter_local_in_functions().map_or(DRIVER_VERSION, |cx| cx.client.driver_version);
         // SAFETY: the program's pointer.
         unsafe { put(version, v) }
     })
@@ -30,7 +30,7 @@ fn told(error: CUresult) -> Option<&'static (CString, CString)> {
     if !(1..1000).contains(&error) {
         return None;
     }
-    let cx = enter_anywhere().ok()?;
+    let cx = enter_in_functions().ok()?;
     let known = || lock(&cx.state().error_texts);
     if let Some(t) = known().get(&error) {
         return Some(t);
@@ -107,7 +107,7 @@ unsafe fn lookup(
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     // What is asked before there is a server may be for one that is newer than this client.
-    if enter_local().is_ok_and(|cx| version > cx.client.driver_version) {
+    if enter_local_in_functions().is_ok_and(|cx| version > cx.client.driver_version) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     // SAFETY: the program's C string.

@@ -52,7 +52,7 @@ pub unsafe extern "C" fn cuEventElapsedTime(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventElapsedTime(pMilliseconds, hStart, hEnd) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStart = cx.handle(Kind::Event, hStart as u64)?;
         let hEnd = cx.handle(Kind::Event, hEnd as u64)?;
         not_null(pMilliseconds)?;
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn cuEventQuery(hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventQuery(hEvent) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::event::cuEventQuery(cx, hEvent) }

@@ -595,7 +595,7 @@ pub unsafe extern "C" fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext)
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetCtx(hStream, pctx) };
     life::call(again, move || {
-        let cx = life::enter_local()?;
+        let cx = life::enter_local_in_functions()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
         not_null(pctx)?;
@@ -612,7 +612,7 @@ pub unsafe extern "C" fn cuStreamGetCtx_ptsz(hStream: CUstream, pctx: *mut CUcon
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetCtx_ptsz(hStream, pctx) };
     life::call(again, move || {
-        let cx = life::enter_local()?;
+        let cx = life::enter_local_in_functions()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
         not_null(pctx)?;
@@ -633,7 +633,7 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
@@ -650,7 +650,7 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetCtx_v2_ptsz(hStream, pCtx, pGreenCtx) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
@@ -663,7 +663,7 @@ pub unsafe extern "C" fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdev
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetDevice(hStream, device) };
     life::call(again, move || {
-        let cx = life::enter_local()?;
+        let cx = life::enter_local_in_functions()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
         not_null(device)?;
@@ -683,7 +683,7 @@ pub unsafe extern "C" fn cuStreamGetDevice_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetDevice_ptsz(hStream, device) };
     life::call(again, move || {
-        let cx = life::enter_local()?;
+        let cx = life::enter_local_in_functions()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
         not_null(device)?;
@@ -700,7 +700,7 @@ pub unsafe extern "C" fn cuStreamGetFlags(hStream: CUstream, flags: *mut u32) ->
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetFlags(hStream, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         not_null(flags)?;
         let v_h_stream = cx.stream(hStream, false)?;
         let v_req = wire::CuStreamGetFlags {
@@ -719,7 +719,7 @@ pub unsafe extern "C" fn cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u3
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetFlags_ptsz(hStream, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         not_null(flags)?;
         let v_h_stream = cx.stream(hStream, true)?;
         let v_req = wire::CuStreamGetFlags {
@@ -738,7 +738,7 @@ pub unsafe extern "C" fn cuStreamGetId(hStream: CUstream, streamId: *mut u64) ->
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetId(hStream, streamId) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         not_null(streamId)?;
         let v_h_stream = cx.stream(hStream, false)?;
         let v_req = wire::CuStreamGetId {
@@ -757,7 +757,7 @@ pub unsafe extern "C" fn cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u6
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetId_ptsz(hStream, streamId) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         not_null(streamId)?;
         let v_h_stream = cx.stream(hStream, true)?;
         let v_req = wire::CuStreamGetId {
@@ -776,7 +776,7 @@ pub unsafe extern "C" fn cuStreamGetPriority(hStream: CUstream, priority: *mut i
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetPriority(hStream, priority) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         not_null(priority)?;
         let v_h_stream = cx.stream(hStream, false)?;
         let v_req = wire::CuStreamGetPriority {
@@ -798,7 +798,7 @@ pub unsafe extern "C" fn cuStreamGetPriority_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetPriority_ptsz(hStream, priority) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         not_null(priority)?;
         let v_h_stream = cx.stream(hStream, true)?;
         let v_req = wire::CuStreamGetPriority {
@@ -820,7 +820,7 @@ pub unsafe extern "C" fn cuStreamIsCapturing(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamIsCapturing(hStream, captureStatus) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
         not_null(captureStatus)?;
@@ -841,7 +841,7 @@ pub unsafe extern "C" fn cuStreamIsCapturing_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamIsCapturing_ptsz(hStream, captureStatus) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
         not_null(captureStatus)?;
@@ -859,7 +859,7 @@ pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamQuery(hStream) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
         cx.must_be_safe()?;
@@ -873,7 +873,7 @@ pub unsafe extern "C" fn cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamQuery_ptsz(hStream) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
         cx.must_be_safe()?;

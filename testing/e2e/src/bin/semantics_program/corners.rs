@@ -87,27 +87,47 @@ pub fn loads(api: &Api) {
 /// What a function that a stream waits for is told when it calls the driver.
 struct Calls<'a> {
     api: &'a Api,
+    context: u64,
     memory: u64,
-    said: [AtomicI32; 5],
+    stream: u64,
+    event: u64,
+    said: [AtomicI32; 21],
 }
 
 unsafe extern "C" fn calls(data: *mut c_void) {
     // SAFETY: the program's own, which waits for this function.
-    let Calls { api, memory, said } = unsafe { &*data.cast_const().cast::<Calls<'_>>() };
-    let (mut p, mut size) = (0u64, 0u64);
-    // Also what a client knows without asking anybody.
-    let calls: [(_, &[u64]); 5] = [
+    let c = unsafe { &*data.cast_const().cast::<Calls<'_>>() };
+    let (memory, stream, event) = (c.memory, c.stream, c.event);
+    let (mut p, mut size, mut ms, mut n) = (0u64, 0u64, 0f32, 0u32);
+    // Also what a client knows without asking anybody, and with a context that was made current.
+    let calls: [(_, &[u64]); 21] = [
+        ("cuDriverGetVersion", &[at(&mut n)]),
+        ("cuDeviceGetCount", &[at(&mut n)]),
+        ("cuDeviceGetAttribute", &[at(&mut n), 10, 0]),
+        ("cuCtxSetCurrent", &[c.context]),
+        ("cuCtxGetCurrent", &[at(&mut p)]),
         ("cuMemAlloc_v2", &[at(&mut p), 64]),
         ("cuCtxSynchronize", &[]),
         (
             "cuMemGetAddressRange_v2",
-            &[at(&mut p), at(&mut size), *memory],
+            &[at(&mut p), at(&mut size), memory],
         ),
-        ("cuMemFree_v2", &[*memory]),
+        ("cuPointerGetAttribute", &[at(&mut p), 3, memory]),
+        ("cuMemFree_v2", &[memory]),
+        ("cuMemFreeHost", &[0]),
         ("cuStreamQuery", &[0]),
+        ("cuStreamSynchronize", &[stream]),
+        ("cuEventRecord", &[event, stream]),
+        ("cuStreamGetFlags", &[stream, at(&mut n)]),
+        ("cuStreamGetPriority", &[stream, at(&mut n)]),
+        ("cuStreamGetCtx", &[stream, at(&mut p)]),
+        ("cuStreamIsCapturing", &[stream, at(&mut n)]),
+        ("cuStreamQuery", &[stream]),
+        ("cuEventQuery", &[event]),
+        ("cuEventElapsedTime", &[at(&mut ms), event, event]),
     ];
-    for ((name, args), said) in calls.iter().zip(said) {
-        said.store(api.call(name, args), Ordering::Release);
+    for ((name, args), said) in calls.iter().zip(&c.said) {
+        said.store(c.api.call(name, args), Ordering::Release);
     }
 }
 
@@ -116,8 +136,11 @@ fn refused(api: &Api) {
     let stream = api.made("cuStreamCreate", &[1]);
     let inside = Calls {
         api,
+        context: api.made("cuCtxGetCurrent", &[]),
         memory: api.made("cuMemAlloc_v2", &[64]),
-        said: [const { AtomicI32::new(-1) }; 5],
+        stream,
+        event: api.made("cuEventCreate", &[0]),
+        said: [const { AtomicI32::new(-1) }; 21],
     };
     let data = std::ptr::from_ref(&inside) as u64;
     api.tell(
