@@ -64,8 +64,8 @@ pub fn exit_status(status: ExitStatus) -> i32 {
 /// find this one under that name.
 pub const SMI: &str = "nvidia-smi";
 
-/// NVIDIA's own one, if that is what these folders have under its name. A script leads elsewhere: to
-/// a driver that may be gone, or back to us.
+/// NVIDIA's own one, if that is what these folders have under its name. A script leads elsewhere:
+/// to a driver that may be gone, or back to us.
 pub fn real_smi(folders: Vec<PathBuf>) -> Option<PathBuf> {
     let found = find_in(OsStr::new(SMI), folders).ok()?;
     let mut head = [0; 4];

@@ -47,7 +47,7 @@ static COST: LazyLock<Duration> =
 
 /// What a driver permits in a function that a stream waits for, where it refuses all else: what
 /// needs no driver, and questions about streams and events.
-const IN_FUNCTIONS: [&str; 16] = [
+const IN_FUNCTIONS: [&str; 17] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuGetErrorString",
@@ -64,6 +64,7 @@ const IN_FUNCTIONS: [&str; 16] = [
     "cuStreamQuery",
     "cuEventQuery",
     "cuEventElapsedTime",
+    "cuEventElapsedTime_v2",
 ];
 
 fn permitted(name: &str) -> bool {

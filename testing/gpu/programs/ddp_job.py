@@ -1,7 +1,8 @@
 """A rank of a launcher's job trains with DistributedDataParallel, and prints its losses.
 
-``torchrun --nproc_per_node 2 ddp_job.py``, or ``mpirun -np 2 python ddp_job.py``; ``JOB_LATE=SECONDS`` has the last rank come late to one
-more collective, ``JOB_ONE_GPU=1`` gives all ranks device 0, as hosts of their own.
+``torchrun --nproc_per_node 2 ddp_job.py``, or ``mpirun -np 2 python ddp_job.py``;
+``JOB_LATE=SECONDS`` has the last rank come late to one more collective, ``JOB_ONE_GPU=1`` gives all
+ranks device 0, as hosts of their own.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Ranks that train for ever, started as a script starts them, each left alone if others end.
 
-``job_steps.py [RANKS]`` starts two or as many as that and waits for all; what each prints begins with its rank: its process,
-its steps, and how it ended. ``jobs.py`` kills what they need meanwhile.
+``job_steps.py [RANKS]`` starts two or as many as that and waits for all; what each prints begins
+with its rank: its process, its steps, and how it ended. ``jobs.py`` kills what they need meanwhile.
 """
 
 import os

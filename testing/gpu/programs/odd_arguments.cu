@@ -573,7 +573,9 @@ static void in_a_function() {
     cuStreamSynchronize(stream);
     static CUevent event;
     static CUgraph graph;
+    static CUstream other;
     DO(cuEventCreate(&event, 0));
+    DO(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     DO(cuGraphCreate(&graph, 0));
     struct Answer {
         const char *call;
@@ -597,6 +599,10 @@ static void in_a_function() {
         CUgraph g = nullptr;
         CUmemoryPool pool = nullptr;
         CUstreamCaptureStatus status;
+        CUstreamAttrValue attribute;
+        CUdriverProcAddressQueryResult found;
+        cuuint64_t capture = 0;
+        unsigned long long id = 0;
         const char *text = nullptr;
         void *at = nullptr;
         char name[64];
@@ -643,6 +649,15 @@ static void in_a_function() {
         ASK(cuEventCreate(&e, 0));
         ASK(cuEventQuery(event));
         ASK(cuEventElapsedTime(&ms, event, event));
+        ASK(cuEventRecord(event, other));
+        ASK(cuEventSynchronize(event));
+        ASK(cuStreamWaitEvent(other, event, 0));
+        ASK(cuStreamSynchronize(other));
+        ASK(cuStreamGetId(stream, &id));
+        ASK(cuStreamGetDevice(stream, &d));
+        ASK(cuStreamGetCaptureInfo(other, &status, &capture, 0, 0, 0, 0));
+        ASK(cuStreamGetAttribute(other, CU_STREAM_ATTRIBUTE_PRIORITY, &attribute));
+        ASK(cuGetProcAddress("cuInit", &at, 12000, 0, &found));
         ASK(cuGraphCreate(&g, 0));
         ASK(cuGraphGetNodes(graph, nullptr, &size));
     };

@@ -94,8 +94,8 @@ fn preloads(ours: &Path) -> OsString {
 }
 
 /// The folders of `PATH`, and those with what programs look for there and this machine lacks: this
-/// very program, and `nvidia-smi`, which is this one by another name. That goes first, where a script
-/// may have the name.
+/// very program, and `nvidia-smi`, which is this one by another name. That goes first, where a
+/// script may have the name.
 pub(super) fn folders(cuda: &Path) -> Vec<PathBuf> {
     let mut all = program::folders();
     let Ok(exe) = std::env::current_exe() else {

@@ -408,8 +408,9 @@ impl Comms {
             if let Some(waits) = steps.waits(limit, now) {
                 drop(steps);
                 // Ranks of this process need no server to be asked.
-                let who = format!("rank {} of the same process", waits.rank);
-                if !self.say_what_is_lacked(&Waits { who, ..waits.clone() }) {
+                let mut here = waits.clone();
+                here.who = format!("rank {} of the same process", waits.rank);
+                if !self.say_what_is_lacked(&here) {
                     *lock(&self.asked) = (waits.number > 0).then(|| (now, waits.clone()));
                     self.peers.say(Report::Waits(waits));
                 }
