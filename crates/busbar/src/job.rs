@@ -4,6 +4,7 @@
 //! job's; the others wait until that is there, and each has its piece of it. Which devices a
 //! program has, in the order of its ranks, its libraries learn from `BUSBAR_DEVICES`.
 
+use crate::complaint::complain;
 use crate::leases;
 use crate::reserve::{self, Event, News};
 use anyhow::{Result, bail};
@@ -145,7 +146,7 @@ pub fn watch(at: &[(String, Vec<u32>)], conns: Vec<Arc<dyn Connection>>, mut new
                 if !told.insert(text.clone()) {
                     continue;
                 }
-                eprintln!("busbar: {text}");
+                complain(text);
             }
             let talk = matches!(word, Word::Talk(_));
             let others = conns.iter().enumerate().filter(|(n, _)| *n != i);

@@ -7,6 +7,7 @@ mod libraries;
 pub use args::Args;
 pub(crate) use libraries::{other_folders, shims, show};
 
+use crate::complaint::complain;
 use crate::reserve::Reserved;
 use crate::signals::Signals;
 use crate::waiting::Waiting;
@@ -35,7 +36,7 @@ pub fn run(a: Args) -> Result<()> {
     let devices = devices::find(&a, &config, wanted)?;
     drop(waiting);
     if let Some(note) = note {
-        eprintln!("busbar: {note}");
+        complain(note);
     }
     let mut c = command(&a, &config, &devices)?;
     let (Some(signals), Some(reserved)) = (signals, devices.reserved) else {

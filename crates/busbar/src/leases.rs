@@ -1,5 +1,6 @@
 //! `busbar request`, `busbar release` and `busbar list`: leases that last longer than one command.
 
+use crate::complaint::complain;
 use crate::reserve::{self, Wanted};
 use crate::servers::{Said, Servers};
 use crate::status::fail_with;
@@ -153,7 +154,7 @@ pub fn release(a: &ReleaseArgs) -> Result<()> {
         }
     }
     if a.all {
-        errors.iter().for_each(|e| eprintln!("busbar: {e}"));
+        errors.iter().for_each(complain);
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `busbar login`: which servers are known, and by what.
 
+use crate::complaint::complain;
 use crate::discover;
 use crate::table::{self, Column, Mood, Table};
 use anyhow::{Context, Result, anyhow, bail};
@@ -139,7 +140,7 @@ pub fn run(a: Args) -> Result<()> {
     if errors.len() == found.len() {
         bail!("{}", errors.join("; "));
     }
-    errors.iter().for_each(|e| eprintln!("busbar: {e}"));
+    errors.iter().for_each(complain);
     all.server.retain(|s| s.address != address);
     all.server.insert(0, server);
     write(&all)?;

@@ -2,6 +2,7 @@
 
 mod audit;
 mod beside;
+mod complaint;
 mod confine;
 mod discover;
 mod doctor;
@@ -38,7 +39,6 @@ mod worker;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::Path;
 
 #[derive(Parser)]
@@ -134,7 +134,7 @@ fn main() {
         Ok(cli) => cli.command,
         Err(e) => {
             if let Some(why) = words::sentence(&e) {
-                let _ = writeln!(std::io::stderr(), "busbar: {why}");
+                complaint::complain(why);
                 std::process::exit(FAILED);
             }
             let _ = e.print();
@@ -153,7 +153,7 @@ fn main() {
         Command::Worker(_) | Command::Link(_) | Command::Doctor(_)
     );
     for why in variables::mistakes().into_iter().filter(|_| reads) {
-        let _ = writeln!(std::io::stderr(), "busbar: {why}");
+        complaint::complain(why);
     }
     let done = match command {
         Command::Serve(a) => serve::run(*a),
@@ -184,7 +184,7 @@ fn main() {
         Command::Worker(a) => worker::run(a),
     };
     if let Err(e) = done {
-        let _ = writeln!(std::io::stderr(), "busbar: {e:#}");
+        complaint::complain(format_args!("{e:#}"));
         let unfit = e.downcast_ref::<program::Unfit>();
         std::process::exit(unfit.map_or(FAILED, |u| u.status));
     }

@@ -10,6 +10,7 @@ pub use line::pass_on;
 pub use news::{Event, News};
 pub use wanted::{Flags, Reserved, Wanted};
 
+use crate::complaint::complain;
 use crate::servers::{self, Said};
 use anyhow::{Result, anyhow, bail};
 use busbar_client::config::Config;
@@ -83,7 +84,7 @@ pub fn reserve(config: &Config, wanted: &Wanted) -> Result<Reserved> {
         );
     }
     for e in &unanswered {
-        eprintln!("busbar: without one server: {e}");
+        complain(format_args!("without one server: {e}"));
     }
     // By what they say it can be had at once, of few servers.
     if let Some(plan) = plan(wanted, &candidates) {

@@ -10,6 +10,7 @@ mod options;
 mod own;
 mod screen;
 
+use crate::complaint::complain;
 use crate::servers::{self, Said, Servers, told};
 use crate::signals::Signals;
 use crate::status::fail_with;
@@ -168,7 +169,7 @@ fn drawn(a: &Args) -> Result<()> {
         };
         // A server that is away may come back.
         for e in errors {
-            eprintln!("busbar: {e}");
+            complain(e);
         }
         first = false;
         std::thread::sleep(every);

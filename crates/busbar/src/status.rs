@@ -1,5 +1,6 @@
 //! `busbar devices` and `busbar ps`: what servers have, and who uses it.
 
+use crate::complaint::complain;
 use crate::servers::{self, Said, Servers};
 use crate::table::{self, Column, Mood, Table};
 use anyhow::{Context, Result, bail};
@@ -66,7 +67,7 @@ fn as_json(answers: &[Said]) -> String {
 pub(crate) fn fail_with(mut errors: Vec<String>) -> Result<()> {
     let last = errors.pop();
     for e in errors {
-        eprintln!("busbar: {e}");
+        complain(e);
     }
     last.map_or(Ok(()), |e| bail!("{e}"))
 }
@@ -101,7 +102,7 @@ fn show(
         table::print_again(&text);
         // A server that is away may come back.
         for e in errors {
-            eprintln!("busbar: {e}");
+            complain(e);
         }
         std::thread::sleep(Duration::from_secs_f64(every));
     }

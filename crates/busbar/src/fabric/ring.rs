@@ -6,6 +6,7 @@
 //! which starts itself as each rank, as a launcher does, and takes the name that the first rank has
 //! got from NCCL to the others.
 
+use crate::complaint;
 use crate::library::Library;
 use crate::program;
 use crate::servers::{self, told};
@@ -209,7 +210,7 @@ impl Ranks {
                 for line in BufReader::new(out).lines().map_while(Result::ok) {
                     match line.strip_prefix(MARK) {
                         Some(line) => drop(say.send(Some(line.into()))),
-                        None => eprintln!("{line}"),
+                        None => complaint::line(line),
                     }
                 }
                 let _ = say.send(None);

@@ -2,6 +2,7 @@
 //! that it shares with others.
 
 use super::args::Args;
+use crate::complaint::complain;
 use crate::reserve::{self, Reserved, Wanted};
 use crate::servers::{Said, told};
 use crate::{job, leases};
@@ -149,7 +150,7 @@ fn shared(ask: Ask, config: &Config, servers: &[String]) -> Result<Shared> {
             }
             Look::Later(why) | Look::Never(why) => bail!("{why}"),
         };
-        notes.iter().for_each(|e| eprintln!("busbar: {e}"));
+        notes.iter().for_each(complain);
         return Ok(found);
     }
 }

@@ -1,6 +1,7 @@
 //! Where Busbar's libraries are, and how a program is made to find them.
 
 use crate::beside::{self, Item};
+use crate::complaint::complain;
 use crate::opencl::{self, Loader};
 use crate::program;
 use anyhow::{Context, Result, bail};
@@ -108,7 +109,7 @@ pub(super) fn folders(cuda: &Path) -> Vec<PathBuf> {
         let items = [(program::SMI, Item::Link(exe))];
         match beside::folder(&cuda.join("libcuda.so.1"), "programs", &items) {
             Ok(folder) => all.insert(0, folder),
-            Err(e) => eprintln!("busbar: {e:#}; programs find no {}", program::SMI),
+            Err(e) => complain(format_args!("{e:#}; programs find no {}", program::SMI)),
         }
     }
     all
@@ -134,7 +135,10 @@ pub(crate) fn show(c: &mut Command, nccl: Option<bool>, ranks: bool) -> Result<(
             dirs.insert(0, links);
         }
         // Most programs ask for the names with a number.
-        Err(e) => eprintln!("busbar: {e:#}; programs find no {}", NAMES.join(", no ")),
+        Err(e) => complain(format_args!(
+            "{e:#}; programs find no {}",
+            NAMES.join(", no ")
+        )),
     }
     dirs.insert(0, shims.cuda.clone());
     c.env("LD_LIBRARY_PATH", std::env::join_paths(dirs)?);

@@ -3,6 +3,7 @@
 
 use super::news::{Heard, News, Said};
 use super::wanted::{Reserved, Wanted};
+use crate::complaint::complain;
 use anyhow::{Result, bail};
 use busbar_channel::{recv_hello, send_hello};
 use busbar_client::config::Config;
@@ -307,7 +308,7 @@ impl<'a> Line<'a> {
             each.join("; ")
         );
         if !each.is_empty() && text != self.told {
-            eprintln!("busbar: {text}");
+            complain(&text);
             self.told = text;
         }
     }

@@ -3,7 +3,7 @@
 use super::prelude::*;
 use crate::cuda::generated::procs::PROC_TABLE;
 use crate::cuda::life;
-use crate::cuda::life::{enter_in_functions, enter_local_in_functions, guard};
+use crate::cuda::life::{enter_local_in_functions, guard};
 use std::ffi::CString;
 
 pub unsafe fn cuInit(flags: u32) -> CUresult {
@@ -30,7 +30,7 @@ fn told(error: CUresult) -> Option<&'static (CString, CString)> {
     if !(1..1000).contains(&error) {
         return None;
     }
-    let cx = enter_in_functions().ok()?;
+    let cx = enter_local_in_functions().ok()?;
     let known = || lock(&cx.state().error_texts);
     if let Some(t) = known().get(&error) {
         return Some(t);

@@ -94,7 +94,7 @@ impl Contexts {
         self.trouble.fetch_or(1, Ordering::AcqRel);
     }
 
-    /// Runs a function of the program's, in which no call of the driver's is permitted.
+    /// Runs a function of the program's, in which hardly any call of the driver's is permitted.
     pub fn without_calls<T>(&self, f: impl FnOnce() -> T) -> T {
         const ONE: u32 = 2;
         self.trouble.fetch_add(ONE, Ordering::AcqRel);
