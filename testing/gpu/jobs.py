@@ -222,6 +222,8 @@ def distributed(servers, work, part, seconds):
     lost = [c for c in failed if again.get(c) != "passed"]
     why = f"{len(passed)} of {len(chosen)} pass natively, {len(passed) - len(lost)} remotely"
     why += f"; not: {', '.join(lost[:9])}" if lost else ""
+    once = [c for c in failed if c not in lost]
+    why += f"; when asked again: {', '.join(once[:9])}" if once else ""
     row = {"name": f"distributed tests {k}/{n}", "verdict": "same" if passed else "FAIL"}
     row.update(why=why, native_s=native["seconds"], remote_s=remote["seconds"])
     if lost or not passed:
@@ -323,6 +325,8 @@ def main():
     p.add_argument("--json")
     p.add_argument("--logs", help="folder for the output of what did not pass")
     a = p.parse_args()
+    if a.gpus < 2 or a.gpus % 2:
+        p.error("--gpus takes an even number: each of two servers has half of them")
     work = pathlib.Path(tempfile.mkdtemp(prefix="busbar-jobs-"))
     logs = pathlib.Path(a.logs or work / "logs")
     logs.mkdir(parents=True, exist_ok=True)
