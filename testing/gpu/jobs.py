@@ -163,11 +163,11 @@ def program(servers, entry, port):
     hosts = {"JOB_HOSTS": str(count)} if count > 1 else {}
     here = [dict(env, **hosts, **devices(n)) for n in nodes]
     native = both([words(port, n) for n in nodes], limit, here)
-    remotely = [[*servers.prefix(count, n), *words(port + 1, n)] for n in nodes]
-    remote = both(remotely, limit, [dict(env, BUSBAR_LOG="warn")] * len(nodes))
     if native["rc"] != 0:
         name = f"{name}, {where}"
         return {"name": name, "verdict": "-", "why": f"natively: {native['err'].strip()[-200:]!r}"}
+    remotely = [[*servers.prefix(count, n), *words(port + 1, n)] for n in nodes]
+    remote = both(remotely, limit, [dict(env, BUSBAR_LOG="warn")] * len(nodes))
     verdict, why = compare(*map(sorted_lines, (native, remote)))
     row = {"name": f"{name}, {where}", "verdict": verdict, "why": why}
     row.update(native_s=native["seconds"], remote_s=remote["seconds"])

@@ -76,3 +76,18 @@ fn nvidia_smi_says_so_where_no_server_has_a_gpu_of_nvidias() {
         );
     }
 }
+
+#[test]
+fn a_drivers_path_is_taken_from_where_the_server_is_started() {
+    let server = Options {
+        folder: tree().fakedev.parent().map(Into::into),
+        ..Options::default()
+    };
+    // The processes that load it are elsewhere.
+    let server = server.arg("--cuda-library", "fakedev/libcuda.so.1").start();
+    let mut c = Command::new(&tree().busbar);
+    clear(&mut c);
+    c.args(["run", "--server", &server.address, "--", "python3", "-c"]);
+    let said = printed(c.arg(NAMES).args(["cuda"]));
+    assert_eq!(said, "1 devices\n");
+}

@@ -68,8 +68,8 @@ const IN_FUNCTIONS: [&str; 17] = [
 ];
 
 fn permitted(name: &str) -> bool {
-    let plain = name.trim_end_matches("_ptsz");
-    !context::in_function() || !plain.starts_with("cu") || IN_FUNCTIONS.contains(&plain)
+    let plain = || name.trim_end_matches("_ptsz");
+    !context::in_function() || !name.starts_with("cu") || IN_FUNCTIONS.contains(&plain())
 }
 
 /// Runs one driver function: log, count, injected failure, then the function itself.

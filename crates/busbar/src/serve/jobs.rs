@@ -98,9 +98,8 @@ pub(super) fn waits(server: &Server, session: &str, mut waits: Waits) {
         } else {
             let text = missing(server, &sessions, &who, group.as_ref(), &waits);
             if let Some(s) = sessions.get_mut(session) {
-                s.stall.clone_from(&text);
                 let text = text.clone();
-                s.worker.tell(&Order::Talk(Talk::Late { text }));
+                hears(s, &Talk::Late { text });
             }
             (group, Some(text))
         }
@@ -161,8 +160,7 @@ pub(super) fn late(server: &Server, session: &str, what: &str) {
         // Its ranks are all of this session.
         None => {
             if let Some(s) = lock(&server.sessions).get_mut(session) {
-                s.stall.clone_from(&text);
-                s.worker.tell(&Order::Talk(Talk::Late { text }));
+                hears(s, &Talk::Late { text });
             }
         }
     }
@@ -187,11 +185,16 @@ pub(super) fn tell(server: &Server, group: &Group, talk: Talk) {
     let mut sessions = lock(&server.sessions);
     let theirs = sessions.values_mut();
     for s in theirs.filter(|s| s.group.as_ref() == Some(group) && s.joined) {
-        if let Talk::Late { text } = &talk {
-            s.stall.clone_from(text);
-        }
-        s.worker.tell(&Order::Talk(talk.clone()));
+        hears(s, &talk);
     }
+}
+
+/// A session hears something; `busbar ps` has what keeps it.
+fn hears(s: &mut SessionEntry, talk: &Talk) {
+    if let Talk::Late { text } = talk {
+        s.stall.clone_from(text);
+    }
+    s.worker.tell(&Order::Talk(talk.clone()));
 }
 
 /// Tells the sessions of a job that have communicators.

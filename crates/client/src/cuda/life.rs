@@ -118,18 +118,17 @@ fn present() -> Result<Cx> {
 pub fn enter() -> Result<Cx> {
     let cx = present()?;
     if cx.state().contexts.in_trouble() {
-        look_closer(cx)?;
+        look_closer(cx, false)?;
     }
     Ok(cx)
 }
 
-/// Begins a call that a driver permits in a function that a stream waits for, too.
+/// As [`enter`], for a call that a driver permits in a function that a stream waits for, too.
 #[inline]
 pub fn enter_in_functions() -> Result<Cx> {
     let cx = present()?;
     if cx.state().contexts.in_trouble() {
-        cx.state().contexts.session_lives()?;
-        works(cx)?;
+        look_closer(cx, true)?;
     }
     Ok(cx)
 }
@@ -142,14 +141,12 @@ fn not_in_function(cx: Cx) -> Result<()> {
 }
 
 #[cold]
-fn look_closer(cx: Cx) -> Result<()> {
+fn look_closer(cx: Cx, in_functions: bool) -> Result<()> {
     cx.state().contexts.session_lives()?;
-    not_in_function(cx)?;
-    works(cx)
-}
-
-/// Whether the current context works still.
-fn works(cx: Cx) -> Result<()> {
+    refuse_if(
+        !in_functions && thread::in_function(),
+        CUDA_ERROR_NOT_PERMITTED,
+    )?;
     let state = cx.state();
     let raw = thread::current_raw();
     if raw != 0 && state.handles.id(Kind::Context, raw).is_none() {
@@ -169,8 +166,9 @@ pub fn enter_anywhere() -> Result<Cx> {
 /// Begins a call that needs only the client's own knowledge, and so works whatever has failed.
 #[inline]
 pub fn enter_local() -> Result<Cx> {
-    not_in_function(present()?)?;
-    enter_local_in_functions()
+    let cx = enter_local_in_functions()?;
+    not_in_function(cx)?;
+    Ok(cx)
 }
 
 /// As [`enter_local`], for a call that a driver permits in a function that a stream waits for, too.
