@@ -150,7 +150,12 @@ def parser():
         "alexnet:32:fp32,resnet56:512:bf16:host",
     )
     common(run)
-    add("--steps", type=positive, help=f"measured steps (default {FULL['steps']})")
+    add(
+        "--steps",
+        type=positive,
+        help=f"measured steps (default {FULL['steps']}); nccl: calls that are queued before one "
+        "waits (default 20)",
+    )
     add("--warmup", type=positive, help=f"steps before them (default {FULL['warmup']})")
     add("--block", type=positive, default=10, help="steps between two readings of time")
     add("--workers", type=int, default=8, help="DataLoader processes")
@@ -367,6 +372,7 @@ def across_command(args):
 
 def job_command(args):
     """``run nccl``, ``run scaling``, ``run horovod``."""
+    args.queued = args.steps or (3 if args.smoke else 20)
     settle(args)
     if args.link_binary or args.peer:
         raise Usage(f"{args.table} takes no link and no peer")

@@ -95,7 +95,8 @@ def measure(args):
         args,
         "busbar_bench.nccl_rank",
         *("--collectives", args.collectives, "--most", str(most)),
-        *(("--factor", "8", "--iterations", "3", "--warmup", "1") if args.smoke else ()),
+        *("--iterations", str(args.queued)),
+        *(("--factor", "8", "--warmup", "1") if args.smoke else ()),
     )
     runs = alternating(args, command)
     return document(args, "nccl", f"collectives of {args.ranks} ranks", runs, started)

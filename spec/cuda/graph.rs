@@ -513,7 +513,7 @@ fn cuGraphKernelNodeSetParams_v2(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult;
 
-#[id(0x0f16)] #[queued] #[by_hand(client, worker)] #[cx] #[get_proc("cuGraphLaunch", 10000)] #[per_thread("_ptsz")]
+#[id(0x0f16)] #[queued] #[by_hand(client, worker)] #[cx(in_functions)] #[get_proc("cuGraphLaunch", 10000)] #[per_thread("_ptsz")]
 fn cuGraphLaunch(#[handle] hGraph: CUgraphExec, #[handle] hStream: CUstream) -> CUresult;
 
 #[cx] #[is(get_node(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC, busbar_abi::member))] #[get_proc("cuGraphMemAllocNodeGetParams", 11040)]

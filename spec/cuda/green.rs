@@ -70,5 +70,5 @@ fn cuGreenCtxStreamCreate(
 #[id(0x160a)] #[waits] #[get_proc("cuGreenCtxWaitEvent", 12040)]
 fn cuGreenCtxWaitEvent(#[handle] hCtx: CUgreenCtx, #[handle] hEvent: CUevent) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuStreamGetGreenCtx", 12040)]
+#[custom] #[cx(in_functions)] #[get_proc("cuStreamGetGreenCtx", 12040)]
 fn cuStreamGetGreenCtx(hStream: CUstream, #[gives(one)] phCtx: *mut CUgreenCtx) -> CUresult;

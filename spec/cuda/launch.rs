@@ -43,7 +43,7 @@ fn cuLaunchGridAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuLaunchHostFunc", 10000)] #[per_thread("_ptsz")]
+#[custom] #[cx(in_functions)] #[get_proc("cuLaunchHostFunc", 10000)] #[per_thread("_ptsz")]
 fn cuLaunchHostFunc(hStream: CUstream, r#fn: CUhostFn, userData: *mut c_void) -> CUresult;
 
 #[cx(context)] #[is(launch(f, ([gridDimX, gridDimY, gridDimZ], [blockDimX, blockDimY, blockDimZ]), (sharedMemBytes, 0), (hStream, per_thread), (kernelParams, extra)))]

@@ -88,7 +88,7 @@ fn cuMemRangeGetAttributes(
     count: usize,
 ) -> CUresult;
 
-#[local] #[cx] #[get_proc("cuStreamAttachMemAsync", 6000)] #[per_thread("_ptsz")]
+#[local] #[cx(in_functions)] #[get_proc("cuStreamAttachMemAsync", 6000)] #[per_thread("_ptsz")]
 fn cuStreamAttachMemAsync(
     #[handle] hStream: CUstream,
     dptr: CUdeviceptr,

@@ -1,6 +1,6 @@
 //! Streams and capture.
 
-#[custom] #[cx] #[get_proc("cuStreamAddCallback", 5000)] #[per_thread("_ptsz")]
+#[custom] #[cx(in_functions)] #[get_proc("cuStreamAddCallback", 5000)] #[per_thread("_ptsz")]
 fn cuStreamAddCallback(
     hStream: CUstream,
     callback: CUstreamCallback,
@@ -8,7 +8,7 @@ fn cuStreamAddCallback(
     flags: u32,
 ) -> CUresult;
 
-#[cx] #[is(batch(stream, count, paramArray, flags, NO_BARRIER))] #[family(stream_words)] #[get_proc("cuStreamBatchMemOp", 8000)] #[per_thread("_ptsz")]
+#[cx(in_functions)] #[is(batch(stream, count, paramArray, flags, NO_BARRIER))] #[family(stream_words)] #[get_proc("cuStreamBatchMemOp", 8000)] #[per_thread("_ptsz")]
 fn cuStreamBatchMemOp(
     #[handle] stream: CUstream,
     count: u32,
@@ -16,7 +16,7 @@ fn cuStreamBatchMemOp(
     flags: u32,
 ) -> CUresult;
 
-#[id(0x0c01)] #[queued] #[by_hand(client)] #[cx] #[family(stream_words)] #[get_proc("cuStreamBatchMemOp", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c01)] #[queued] #[by_hand(client)] #[cx(in_functions)] #[family(stream_words)] #[get_proc("cuStreamBatchMemOp", 11070)] #[per_thread("_ptsz")]
 fn cuStreamBatchMemOp_v2(
     #[handle] stream: CUstream,
     count: u32,
@@ -27,7 +27,7 @@ fn cuStreamBatchMemOp_v2(
 #[is(cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL))] #[get_proc("cuStreamBeginCapture", 10000)] #[per_thread("_ptsz")]
 fn cuStreamBeginCapture(hStream: CUstream) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuStreamBeginCaptureToGraph", 12030)] #[per_thread("_ptsz")]
+#[custom] #[cx(in_functions)] #[get_proc("cuStreamBeginCaptureToGraph", 12030)] #[per_thread("_ptsz")]
 fn cuStreamBeginCaptureToGraph(
     #[handle] hStream: CUstream,
     #[handle] hGraph: CUgraph,
@@ -37,12 +37,12 @@ fn cuStreamBeginCaptureToGraph(
     mode: CUstreamCaptureMode,
 ) -> CUresult;
 
-#[id(0x0c02)] #[waits] #[by_hand(client, worker)] #[cx] #[get_proc("cuStreamBeginCapture", 10010)]
+#[id(0x0c02)] #[waits] #[by_hand(client, worker)] #[cx(in_functions)] #[get_proc("cuStreamBeginCapture", 10010)]
 #[per_thread("_ptsz")]
 #[changes(Stream, "capture")]
 fn cuStreamBeginCapture_v2(#[handle] hStream: CUstream, mode: CUstreamCaptureMode) -> CUresult;
 
-#[id(0x0c03)] #[waits] #[get_proc("cuStreamCopyAttributes", 11000)] #[per_thread("_ptsz")]
+#[id(0x0c03)] #[waits] #[cx(in_functions)] #[get_proc("cuStreamCopyAttributes", 11000)] #[per_thread("_ptsz")]
 #[changes(Stream, dstStream, "attribute")]
 fn cuStreamCopyAttributes(#[handle] dstStream: CUstream, #[handle] srcStream: CUstream) -> CUresult;
 
@@ -59,13 +59,13 @@ fn cuStreamCreateWithPriority(
 #[is(cuStreamDestroy_v2)] #[get_proc("cuStreamDestroy", 2000)]
 fn cuStreamDestroy(hStream: CUstream) -> CUresult;
 
-#[id(0x0c06)] #[queued] #[get_proc("cuStreamDestroy", 4000)]
+#[id(0x0c06)] #[queued] #[cx(in_functions)] #[get_proc("cuStreamDestroy", 4000)]
 fn cuStreamDestroy_v2(#[del] hStream: CUstream) -> CUresult;
 
 #[custom] #[get_proc("cuStreamEndCapture", 10000)] #[per_thread("_ptsz")]
 fn cuStreamEndCapture(hStream: CUstream, #[new] phGraph: *mut CUgraph) -> CUresult;
 
-#[id(0x0c08)] #[waits] #[get_proc("cuStreamGetAttribute", 11000)] #[per_thread("_ptsz")]
+#[id(0x0c08)] #[waits] #[cx(in_functions)] #[get_proc("cuStreamGetAttribute", 11000)] #[per_thread("_ptsz")]
 fn cuStreamGetAttribute(
     #[handle] hStream: CUstream,
     attr: CUstreamAttrID,
@@ -89,7 +89,7 @@ fn cuStreamGetCaptureInfo_v2(
     numDependencies_out: *mut usize,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuStreamGetCaptureInfo", 12030)] #[per_thread("_ptsz")]
+#[custom] #[cx(in_functions)] #[get_proc("cuStreamGetCaptureInfo", 12030)] #[per_thread("_ptsz")]
 fn cuStreamGetCaptureInfo_v3(
     #[handle] hStream: CUstream,
     captureStatus_out: *mut CUstreamCaptureStatus,
@@ -134,7 +134,7 @@ fn cuStreamQuery(#[handle] hStream: CUstream) -> CUresult;
 
 /// The attributes of a stream hold no handle; the members of this union that do are for launches.
 // Seldom done, and which values are good is the driver's to say.
-#[id(0x0c0d)] #[waits] #[get_proc("cuStreamSetAttribute", 11000)]
+#[id(0x0c0d)] #[waits] #[cx(in_functions)] #[get_proc("cuStreamSetAttribute", 11000)]
 #[per_thread("_ptsz")]
 #[changes(Stream, "attribute")]
 fn cuStreamSetAttribute(
@@ -143,7 +143,7 @@ fn cuStreamSetAttribute(
     #[in_ref] param: *const CUstreamAttrValue,
 ) -> CUresult;
 
-#[id(0x0c0e)] #[waits] #[by_hand(client, worker)] #[cx] #[disturbs] #[get_proc("cuStreamSynchronize", 2000)]
+#[id(0x0c0e)] #[waits] #[by_hand(client, worker)] #[cx(in_functions)] #[disturbs] #[get_proc("cuStreamSynchronize", 2000)]
 #[per_thread("_ptsz")]
 fn cuStreamSynchronize(#[handle] hStream: CUstream) -> CUresult;
 
@@ -155,7 +155,7 @@ fn cuStreamUpdateCaptureDependencies(
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuStreamUpdateCaptureDependencies", 12030)] #[per_thread("_ptsz")]
+#[custom] #[cx(in_functions)] #[get_proc("cuStreamUpdateCaptureDependencies", 12030)] #[per_thread("_ptsz")]
 fn cuStreamUpdateCaptureDependencies_v2(
     #[handle] hStream: CUstream,
     #[takes] dependencies: *mut CUgraphNode,
@@ -176,7 +176,7 @@ fn cuStreamWaitEvent(
 #[is(cuStreamWaitValue32_v2)] #[get_proc("cuStreamWaitValue32", 8000)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue32(stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult;
 
-#[id(0x0c10)] #[queued] #[by_hand(client)] #[cx] #[family(stream_words)] #[get_proc("cuStreamWaitValue32", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c10)] #[queued] #[by_hand(client)] #[cx(in_functions)] #[family(stream_words)] #[get_proc("cuStreamWaitValue32", 11070)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue32_v2(
     #[handle] stream: CUstream,
     addr: CUdeviceptr,
@@ -187,7 +187,7 @@ fn cuStreamWaitValue32_v2(
 #[is(cuStreamWaitValue64_v2)] #[get_proc("cuStreamWaitValue64", 9000)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue64(stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult;
 
-#[id(0x0c11)] #[queued] #[by_hand(client)] #[cx] #[family(stream_words)] #[get_proc("cuStreamWaitValue64", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c11)] #[queued] #[by_hand(client)] #[cx(in_functions)] #[family(stream_words)] #[get_proc("cuStreamWaitValue64", 11070)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue64_v2(
     #[handle] stream: CUstream,
     addr: CUdeviceptr,
@@ -198,7 +198,7 @@ fn cuStreamWaitValue64_v2(
 #[is(cuStreamWriteValue32_v2(stream, addr, value, flags & !CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER))] #[family(stream_words)] #[get_proc("cuStreamWriteValue32", 8000)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue32(stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult;
 
-#[id(0x0c12)] #[queued] #[by_hand(client)] #[cx] #[family(stream_words)] #[get_proc("cuStreamWriteValue32", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c12)] #[queued] #[by_hand(client)] #[cx(in_functions)] #[family(stream_words)] #[get_proc("cuStreamWriteValue32", 11070)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue32_v2(
     #[handle] stream: CUstream,
     addr: CUdeviceptr,
@@ -209,7 +209,7 @@ fn cuStreamWriteValue32_v2(
 #[is(cuStreamWriteValue64_v2(stream, addr, value, flags & !CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER))] #[family(stream_words)] #[get_proc("cuStreamWriteValue64", 9000)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue64(stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult;
 
-#[id(0x0c13)] #[queued] #[by_hand(client)] #[cx] #[family(stream_words)] #[get_proc("cuStreamWriteValue64", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c13)] #[queued] #[by_hand(client)] #[cx(in_functions)] #[family(stream_words)] #[get_proc("cuStreamWriteValue64", 11070)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue64_v2(
     #[handle] stream: CUstream,
     addr: CUdeviceptr,
@@ -217,5 +217,5 @@ fn cuStreamWriteValue64_v2(
     flags: u32,
 ) -> CUresult;
 
-#[local] #[cx(local)] #[get_proc("cuThreadExchangeStreamCaptureMode", 10010)]
+#[local] #[cx(local_in_functions)] #[get_proc("cuThreadExchangeStreamCaptureMode", 10010)]
 fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode) -> CUresult;

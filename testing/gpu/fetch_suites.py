@@ -97,6 +97,16 @@ SOURCES = {
         "https://github.com/rapidsai/kvikio", "v26.10.00a", "kvikio", ["python/kvikio/tests"]
     ),
     "tilelang": ("https://github.com/tile-ai/tilelang", "v0.1.9", "tilelang", ["testing/python"]),
+    "triton": (
+        "https://github.com/triton-lang/triton",
+        "v3.6.0",
+        "triton",
+        ["python/test", "python/triton_kernels/tests", "python/triton_kernels/triton_kernels"],
+    ),
+    "flaggems": (
+        "https://github.com/FlagOpen/FlagGems", "master", "flaggems", ["tests", "src/flag_gems"]
+    ),
+    "liger": ("https://github.com/linkedin/Liger-Kernel", "v0.8.2", "liger", ["test", "src"]),
     "library-samples": (
         "https://github.com/NVIDIA/CUDALibrarySamples",
         "main",

@@ -249,6 +249,39 @@ def suites(folder, scale):
             chunk=4,
         )
     )
+    triton = folder / "triton/python"
+    files = sorted(str(p.relative_to(triton)) for p in triton.glob("**/test_*.py"))
+    found.append(
+        Suite(
+            "triton",
+            # What needs no GPU of this kind, or a plugin that is built with Triton itself.
+            [f for f in files if not re.search(r"amd|cdna|tlx|plugin|filecheck|frontend|knobs", f)],
+            triton,
+            cap=cap(40),
+            limit=120,
+            path=(str(triton / "triton_kernels"),),
+        )
+    )
+    gems = folder / "flaggems"
+    files = sorted(str(p.relative_to(gems)) for p in gems.glob("tests/test_*.py"))
+    found.append(
+        Suite("flaggems", files, gems, ["--mode", "quick"], cap=cap(60), limit=120,
+              path=(str(gems / "src"),))
+    )
+    liger = folder / "liger"
+    files = sorted(str(p.relative_to(liger)) for p in liger.glob("test/**/test_*.py"))
+    found.append(
+        Suite(
+            "liger",
+            # Weights and data of others; compilers of their own.
+            [f for f in files if not re.search(r"convergence|megatron|cute|cutile", f)],
+            liger,
+            cap=cap(15),
+            limit=120,
+            chunk=3,
+            path=(str(liger / "src"), str(liger)),
+        )
+    )
     extra = folder / "extra"
     found.append(
         Suite("extra", sorted(p.name for p in extra.glob("test_*.py")), extra, cap=cap(200))

@@ -70,6 +70,8 @@ pub struct Config {
     pub silence_timeout: Option<Duration>,
     /// Optimisations that are switched off, by name; see [`busbar_channel::switches`].
     pub off: Vec<String>,
+    /// What the driver is told by the environment: see [`busbar_control::driver`].
+    pub driver: Vec<(String, String)>,
     /// `BUSBAR_SHM`: 0 for no memory shared with a worker on the same host; 1 for sharing it even
     /// when the connection is forwarded.
     pub sharing: Sharing,
@@ -171,6 +173,7 @@ impl Config {
                 .filter(|d| !d.is_zero())
                 .map(|d| d.max(Duration::from_secs(1))),
             off: busbar_channel::switches::read_off(env),
+            driver: busbar_control::driver::of_environment(env),
             sharing: match var("BUSBAR_SHM").as_str() {
                 "0" => Sharing::Never,
                 "1" => Sharing::Always,

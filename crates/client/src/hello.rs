@@ -169,6 +169,7 @@ pub fn introduce(config: &Config, server: &str, mut hello: Hello) -> Result<Hell
     hello.devices = config.parts;
     hello.idle = config.idle;
     hello.off = config.off.clone();
+    hello.driver = config.driver.clone();
     hello.features.extend([PATIENCE, NEWS].map(String::from));
     hello.client = whoami();
     Ok(hello)

@@ -251,6 +251,8 @@ pub struct Hello {
     pub epoch: u64,
     /// Open: optimisations that the client's user has switched off, by name.
     pub off: Vec<String>,
+    /// Open: what the program's environment says to the driver: see [`crate::driver`].
+    pub driver: Vec<(String, String)>,
     /// Open: the lease that the session belongs to; empty for none.
     pub lease: String,
     /// Open and status: the bytes of device memory that a session is to have for itself, of one

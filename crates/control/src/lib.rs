@@ -12,6 +12,7 @@
 
 pub mod attach;
 pub mod device;
+pub mod driver;
 pub mod fabric;
 pub mod gpu;
 pub mod hello;

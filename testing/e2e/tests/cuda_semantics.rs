@@ -160,12 +160,43 @@ fn corners_are_as_the_driver_has_them() {
         "rights 0",
         // As an H200's driver of CUDA 13.0 does.
         "in a function: [0, 800, 800, 800, 800, 800, 800, 800, 800, 800, 800, 800, 800, 800, \
-         0, 0, 0, 0, 600, 0, 400]",
+         0, 0, 0, 0, 600, 0, 400, 800, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]",
         "cuEventRecord: 400",
         "flags 1: 3",
     ] {
         assert!(text.lines().any(|l| l == line), "{line}\n{text}");
     }
+}
+
+#[test]
+fn a_launch_that_is_to_block_has_waited_and_says_what_was_wrong() {
+    let server = Server::start();
+    let text = same(&server, "1", &["blocking", "1"]);
+    let line = |what: &str| text.lines().any(|l| l == what);
+    for waited in [
+        "kernel",
+        "in the default stream",
+        "beside a capture",
+        "graph",
+        "fill",
+        "fill of rows",
+        "copy",
+        "copy of either",
+        "beside a function",
+    ] {
+        assert!(line(&format!("{waited}: 0, then 0")), "{waited}\n{text}");
+    }
+    for goes_on in ["function", "copy in", "copy out"] {
+        assert!(
+            line(&format!("{goes_on}: 0, then 600")),
+            "{goes_on}\n{text}"
+        );
+    }
+    assert!(line("captured: 0") && line("a fault: 719"), "{text}");
+    // Nothing else asks for it.
+    let text = same(&server, "1", &["blocking", "2"]);
+    assert!(!text.contains("beside a function: 0, then 0"), "{text}");
+    assert!(text.contains("a fault: 0\n"), "{text}");
 }
 
 /// As [`same`], with the program on the server's host and as if elsewhere.

@@ -53,6 +53,31 @@ fn a_worker_loads_no_driver_of_an_api_that_its_server_does_not_offer() {
 }
 
 #[test]
+fn a_program_tells_its_servers_driver_what_it_would_tell_its_own() {
+    let server = Server::start();
+    let told = |name: &str, value: &str| -> bool {
+        let mut c = remote(&server, program());
+        let mut client = Running::start(c.args(["hold", "1"]).env(name, value));
+        client.line_with("holding");
+        let has = proc_file(worker(&server), "environ").contains(&format!("{name}={value}\0"));
+        client.goes_on_holding();
+        server.wait_for_sessions(0);
+        has
+    };
+    assert!(told("CUDA_DEVICE_MAX_CONNECTIONS", "1"));
+    // Nor does the next one have it.
+    assert!(!told("CUDA_CACHE_PATH", "/tmp"));
+    let mut next = Running::start(remote(&server, program()).args(["hold", "1"]));
+    next.line_with("holding");
+    let environment = proc_file(worker(&server), "environ");
+    assert!(!environment.contains("CUDA_DEVICE_MAX"), "{environment}");
+    next.goes_on_holding();
+    server.wait_for_sessions(0);
+    assert!(!told("CUDA_DEVICE_MAX_CONNECTIONS", "1/2"));
+    assert!(!told("LD_PRELOAD_", "1"));
+}
+
+#[test]
 fn what_the_driver_has_compiled_is_there_for_the_tenants_next_session_and_for_no_other_ones() {
     let g = Guarded::start_with(|o, folder| {
         let cache = folder.join("cache").display().to_string();

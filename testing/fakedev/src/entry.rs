@@ -45,26 +45,59 @@ static REFUSED: LazyLock<Option<File>> = LazyLock::new(|| {
 static COST: LazyLock<Duration> =
     LazyLock::new(|| Duration::from_nanos(config::number("FAKEDEV_LAUNCH_NS").unwrap_or(0)));
 
-/// What a driver permits in a function that a stream waits for, where it refuses all else: what
-/// needs no driver, and questions about streams and events.
-const IN_FUNCTIONS: [&str; 17] = [
+/// What a driver permits in a function that a stream waits for, where there is no context for what
+/// takes the current one: what needs no driver, and what names a stream or an event, but for
+/// launches, copies and memory.
+const IN_FUNCTIONS: [&str; 49] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuGetErrorString",
     "cuGetErrorName",
     "cuGetProcAddress",
     "cuGetProcAddress_v2",
-    "cuStreamGetFlags",
-    "cuStreamGetId",
-    "cuStreamGetPriority",
+    "cuThreadExchangeStreamCaptureMode",
+    "cuLaunchHostFunc",
+    "cuGraphLaunch",
+    "cuMemsetD8Async",
+    "cuMemsetD16Async",
+    "cuMemsetD32Async",
+    "cuMemsetD2D8Async",
+    "cuMemsetD2D16Async",
+    "cuMemsetD2D32Async",
+    "cuStreamAddCallback",
+    "cuStreamAttachMemAsync",
+    "cuStreamBatchMemOp",
+    "cuStreamBatchMemOp_v2",
+    "cuStreamBeginCapture_v2",
+    "cuStreamBeginCaptureToGraph",
+    "cuStreamCopyAttributes",
+    "cuStreamDestroy_v2",
+    "cuStreamEndCapture",
+    "cuStreamGetAttribute",
+    "cuStreamGetCaptureInfo_v2",
+    "cuStreamGetCaptureInfo_v3",
     "cuStreamGetCtx",
     "cuStreamGetCtx_v2",
     "cuStreamGetDevice",
+    "cuStreamGetFlags",
+    "cuStreamGetGreenCtx",
+    "cuStreamGetId",
+    "cuStreamGetPriority",
     "cuStreamIsCapturing",
     "cuStreamQuery",
-    "cuEventQuery",
+    "cuStreamSetAttribute",
+    "cuStreamSynchronize",
+    "cuStreamUpdateCaptureDependencies_v2",
+    "cuStreamWaitEvent",
+    "cuStreamWaitValue32_v2",
+    "cuStreamWriteValue32_v2",
+    "cuEventDestroy_v2",
     "cuEventElapsedTime",
     "cuEventElapsedTime_v2",
+    "cuEventQuery",
+    "cuEventRecord",
+    "cuEventRecordWithFlags",
+    "cuEventSynchronize",
 ];
 
 fn permitted(name: &str) -> bool {

@@ -571,19 +571,13 @@ static void advice() {
 // What a function that a stream waits for may ask, and what it is told that may not.
 static void in_a_function() {
     cuStreamSynchronize(stream);
-    static CUevent event;
+    static CUevent event, spare;
     static CUgraph graph;
-    static CUstream other;
+    static CUstream other, third;
     DO(cuEventCreate(&event, 0));
     DO(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     DO(cuGraphCreate(&graph, 0));
-    struct Answer {
-        const char *call;
-        CUresult r;
-    };
-    static Answer answers[64];
-    static int n;
-#define ASK(...) answers[n++] = {#__VA_ARGS__, __VA_ARGS__}
+#define ASK(...) printf("%.100s: ", #__VA_ARGS__), printf("%d\n", __VA_ARGS__)
     auto asks = [](void *) {
         int value = 0;
         unsigned bits = 0;
@@ -606,6 +600,14 @@ static void in_a_function() {
         const char *text = nullptr;
         void *at = nullptr;
         char name[64];
+        CUgreenCtx green = nullptr;
+        const CUstream usual = nullptr;
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        CUuuid uuid;
+        CUipcEventHandle handle;
+        auto nothing = [](void *) {};
+        auto neither = [](CUstream, CUresult, void *) {};
+        attribute.priority = 0;
         ASK(cuDriverGetVersion(&value));
         ASK(cuInit(0));
         ASK(cuGetErrorString(CUDA_ERROR_NOT_PERMITTED, &text));
@@ -649,21 +651,60 @@ static void in_a_function() {
         ASK(cuEventCreate(&e, 0));
         ASK(cuEventQuery(event));
         ASK(cuEventElapsedTime(&ms, event, event));
-        ASK(cuEventRecord(event, other));
-        ASK(cuEventSynchronize(event));
-        ASK(cuStreamWaitEvent(other, event, 0));
-        ASK(cuStreamSynchronize(other));
         ASK(cuStreamGetId(stream, &id));
         ASK(cuStreamGetDevice(stream, &d));
-        ASK(cuStreamGetCaptureInfo(other, &status, &capture, 0, 0, 0, 0));
-        ASK(cuStreamGetAttribute(other, CU_STREAM_ATTRIBUTE_PRIORITY, &attribute));
         ASK(cuGetProcAddress("cuInit", &at, 12000, 0, &found));
         ASK(cuGraphCreate(&g, 0));
         ASK(cuGraphGetNodes(graph, nullptr, &size));
+        // Of the stream that waits, of another one, and of the default one.
+#define EACH(s)                                                                                   \
+    ASK(cuStreamQuery(s));                                                                        \
+    ASK(cuEventRecord(event, s));                                                                 \
+    ASK(cuEventRecordWithFlags(event, s, 0));                                                     \
+    ASK(cuStreamWaitEvent(s, event, 0));                                                          \
+    ASK(cuStreamGetFlags(s, &bits));                                                              \
+    ASK(cuStreamGetCaptureInfo(s, &status, &capture, 0, 0, 0, 0));                                \
+    ASK(cuStreamIsCapturing(s, &status));                                                         \
+    ASK(cuStreamGetAttribute(s, CU_STREAM_ATTRIBUTE_PRIORITY, &attribute));                       \
+    ASK(cuStreamSetAttribute(s, CU_STREAM_ATTRIBUTE_PRIORITY, &attribute));                       \
+    ASK(cuStreamCopyAttributes(s, third));                                                        \
+    ASK(cuStreamGetGreenCtx(s, &green));                                                          \
+    ASK(cuStreamUpdateCaptureDependencies(s, nullptr, nullptr, 0, 0))
+        EACH(stream);
+        EACH(other);
+        EACH(usual);
+        // It would wait for itself in the others.
+        ASK(cuStreamSynchronize(other));
+        ASK(cuEventRecord(event, other));
+        ASK(cuEventSynchronize(event));
+        ASK(cuStreamBeginCapture(other, CU_STREAM_CAPTURE_MODE_RELAXED));
+        ASK(cuStreamEndCapture(other, &g));
+        ASK(cuThreadExchangeStreamCaptureMode(&mode));
+        ASK(cuLaunchHostFunc(other, nothing, nullptr));
+        ASK(cuStreamAddCallback(other, neither, nullptr, 0));
+        ASK(cuMemsetD8Async(memory, 1, 64, other));
+        ASK(cuMemcpyHtoDAsync(memory, host, 64, other));
+        ASK(cuMemcpyAsync(memory, memory + 64, 64, other));
+        ASK(cuMemAllocAsync(&p, 64, other));
+        ASK(cuMemFreeAsync(0, other));
+        ASK(cuStreamWriteValue32(other, memory, 1, 0));
+        ASK(cuStreamWaitValue32(other, memory, 0, CU_STREAM_WAIT_VALUE_GEQ));
+        ASK(cuStreamAttachMemAsync(other, memory, 0, CU_MEM_ATTACH_GLOBAL));
+        ASK(cuGraphLaunch(nullptr, other));
+        ASK(cuGraphDestroy(nullptr));
+        ASK(cuFuncGetName(&text, k));
+        ASK(cuCtxSynchronize());
+        ASK(cuCtxGetId(context, &id));
+        ASK(cuDeviceGetUuid(&uuid, 0));
+        ASK(cuIpcGetEventHandle(&handle, event));
+        ASK(cuMemHostRegister(name, 1, 0));
+        ASK(cuEventDestroy(spare));
+        ASK(cuStreamDestroy(third));
     };
+    DO(cuStreamCreate(&third, CU_STREAM_NON_BLOCKING));
+    DO(cuEventCreate(&spare, 0));
     DO(cuLaunchHostFunc(stream, asks, nullptr));
     DO(cuStreamSynchronize(stream));
-    for (int i = 0; i < n; i++) printf("%.100s: %d\n", answers[i].call, answers[i].r);
 }
 
 int main() {

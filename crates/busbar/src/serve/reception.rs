@@ -190,6 +190,7 @@ fn check_texts(h: &mut Hello) -> Result<(), Refusal> {
         last_received: _,
         epoch: _,
         off,
+        driver,
         lease,
         memory: _,
         share: _,
@@ -216,6 +217,8 @@ fn check_texts(h: &mut Hello) -> Result<(), Refusal> {
         pid_namespace: _,
         job,
     } = client;
+    // Nothing else gets into a worker's environment.
+    driver.retain(busbar_control::driver::is_known);
     let link = [&link.address, &link.key, &link.session, &link.ticket];
     let names = [&*api, &*session, &*secret, &*lease, &*release];
     let more = [

@@ -75,6 +75,10 @@ fn manner(server: &Server, hello: &Hello, who: &Who) -> Result<Manner, Refusal> 
     Ok(Manner {
         mode: hello.mode,
         share: Some(hello.share).filter(|n| *n > 0),
+        driver: match hello.api.as_str() {
+            "cuda" => hello.driver.clone(),
+            _ => Vec::new(),
+        },
     })
 }
 

@@ -71,11 +71,21 @@ pub(crate) struct Worker {
 }
 
 /// How a new session is to have its devices beside others.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Manner {
     pub mode: Mode,
     /// The share of a device's time, in thousandths, if it is to have one.
     pub share: Option<u32>,
+    /// What the driver is told by the environment that it starts with.
+    pub driver: Vec<(String, String)>,
+}
+
+impl Manner {
+    /// Whether a worker that nobody has asked for anything in particular will do, whose driver has
+    /// started.
+    fn is_usual(&self) -> bool {
+        self.mode == Mode::Isolated && self.driver.is_empty()
+    }
 }
 
 /// Knows the RDMA device of a tenant, where it is to have one of its own.
@@ -453,7 +463,7 @@ impl Workers {
         Ok((child, pid))
     }
 
-    fn start(&self, owner: &Who, manner: Manner) -> Result<Worker> {
+    fn start(&self, owner: &Who, manner: &Manner) -> Result<Worker> {
         let dense = match manner.mode {
             Mode::Isolated => None,
             Mode::Dense => Some(self.dense(owner)?),
@@ -476,6 +486,7 @@ impl Workers {
             }
         }
         c.arg(format!("--warm={}", self.apis.join(",")));
+        c.envs(manner.driver.iter().map(|(name, value)| (name, value)));
         if let Some(dense) = &dense {
             c.arg(format!("--mps={}", dense.folder.display()));
             // Of a hundredth there is none smaller.
@@ -554,8 +565,8 @@ impl Workers {
             bail!(GONE);
         }
         // A spare one has its driver loaded, and is isolated for good.
-        let isolated = manner.mode == Mode::Isolated;
-        let spare_wanted = spare_wanted && isolated;
+        let usual = manner.is_usual();
+        let spare_wanted = spare_wanted && usual;
         let spare = || spare_wanted.then(|| self.spare(owner)).flatten();
         let (w, turn) = match spare() {
             Some(w) => (w, None),
@@ -564,12 +575,12 @@ impl Workers {
                 let turn = self.turns.wait(asks, LOOK, &still_wanted);
                 let turn = turn.context(GONE)?;
                 (
-                    spare().map_or_else(|| self.start(owner, manner), Ok)?,
+                    spare().map_or_else(|| self.start(owner, &manner), Ok)?,
                     Some(turn),
                 )
             }
         };
-        if isolated {
+        if usual {
             self.keep_spare(owner);
         }
         let deadline = Instant::now() + READY_TIME;
@@ -590,7 +601,7 @@ impl Workers {
             }
             if !still_wanted() {
                 // It has cost what it costs: the next client gets it.
-                match isolated {
+                match usual {
                     true => self.keep(w),
                     false => w.kill(),
                 }
@@ -610,7 +621,7 @@ impl Workers {
         }
         let (me, owner) = (self.clone(), owner.clone());
         let run = move || {
-            if let Ok(w) = me.start(&owner, Manner::default()) {
+            if let Ok(w) = me.start(&owner, &Manner::default()) {
                 me.keep(w);
             }
             me.sparing.store(false, Ordering::Release);

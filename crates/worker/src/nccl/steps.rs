@@ -77,6 +77,11 @@ impl Steps {
         key(format!("{:x} {} {color}", self.key, self.children).as_bytes())
     }
 
+    /// Whether this is a rank of the communicator that somebody waits for others in.
+    pub fn is_of(&self, w: &Waits) -> bool {
+        self.key == w.comm
+    }
+
     /// Which rank this is.
     pub fn found(&mut self, rank: u32, ranks: u32) {
         self.place = (rank, ranks);
@@ -224,9 +229,14 @@ impl Steps {
         }
         // It waits as well, or makes others wait: it need not ask.
         for step in &mut self.ahead {
-            step.told |= step.sides.contains(&(w.side, w.number));
+            step.told |= match w.number {
+                0 => step.sides.is_empty(),
+                n => step.sides.contains(&(w.side, n)),
+            };
         }
-        if !concerned || self.answered == Some((mine, w.number)) {
+        // Whoever knows the communicator has come to make it.
+        let has_come = w.number == 0;
+        if has_come || !concerned || self.answered == Some((mine, w.number)) {
             return None;
         }
         let last = self.made.get(&mine);
@@ -328,6 +338,15 @@ mod tests {
             .waits(MINUTE, start + MEETING)
             .expect("they have not come");
         assert_eq!(asked.number, 0);
+        let mut also = of(1);
+        assert_eq!(also.lacks(&asked, start), None, "it has come");
+        call(&mut also, &[], start);
+        assert_eq!(also.lacks(&asked, start), None, "it waits as well");
+        assert_eq!(
+            also.waits(MINUTE, start + 2 * MINUTE),
+            None,
+            "and need not ask"
+        );
         waits.ends(HOST, None);
         call(&mut waits, &[Side::All], start + MINUTE);
         let next = waits.waits(MINUTE, start + 2 * MINUTE).expect("of a call");

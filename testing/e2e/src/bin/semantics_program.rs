@@ -4,6 +4,8 @@
 
 #[path = "semantics_program/api.rs"]
 mod api;
+#[path = "semantics_program/blocking.rs"]
+mod blocking;
 #[path = "semantics_program/calls.rs"]
 mod calls;
 #[path = "semantics_program/captures.rs"]
@@ -113,6 +115,7 @@ fn main() {
         "loads" => corners::loads(&api),
         "compiles" => corners::compiles(&api),
         "corners" => corners::corners(&api),
+        "blocking" => blocking::blocking(&api),
         "full" => full::full(&api),
         "copies" => full::copies(&api),
         "primary" => full::primary(&api),

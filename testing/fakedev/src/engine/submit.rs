@@ -26,6 +26,11 @@ pub fn resolve(handle: CUstream, flavour: Flavour) -> R<(Arc<Stream>, Arc<Contex
     Ok((context.default_stream(legacy), context))
 }
 
+/// Whether the program wants kernels to be over when their launch returns.
+fn blocking() -> bool {
+    std::env::var_os("CUDA_LAUNCH_BLOCKING").is_some_and(|v| v == "1")
+}
+
 /// Hands work to a stream, or to the graph that the stream is being captured into.
 pub fn submit(handle: CUstream, flavour: Flavour, work: Work) -> Res {
     let (stream, context) = resolve(handle, flavour)?;
@@ -42,6 +47,7 @@ pub fn submit_to(stream: &Arc<Stream>, context: &Arc<Context>, work: Work) -> Re
         capture::refuse_implicit(&order)?;
     }
     let after = order.before(stream);
+    let (blocks, keeps) = (work.runs_on_the_device(), context.clone());
     let context = Arc::downgrade(context);
     let (asked, of) = (work.clone(), context.clone());
     let ready = move |late| {
@@ -61,5 +67,8 @@ pub fn submit_to(stream: &Arc<Stream>, context: &Arc<Context>, work: Work) -> Re
     if stream::alone() {
         stream::work_on();
     }
-    Ok(())
+    match blocks && blocking() {
+        true => keeps.synchronize(),
+        false => Ok(()),
+    }
 }

@@ -48,6 +48,17 @@ pub enum Work {
     Empty,
 }
 
+impl Work {
+    /// Whether the device alone does it, at once.
+    pub fn runs_on_the_device(&self) -> bool {
+        match self {
+            Self::Kernel(_) | Self::Fill(_) | Self::All(_) => true,
+            Self::Copy(c) => c.dst.device && c.src.device,
+            _ => false,
+        }
+    }
+}
+
 /// A function on the host and its argument.
 #[derive(Clone, Copy)]
 pub struct HostCall {

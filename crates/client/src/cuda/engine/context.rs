@@ -24,6 +24,7 @@ pub fn retain(cx: Cx, dev: CUdevice) -> Result<()> {
     let _one = contexts.change_primaries();
     let p = contexts.primary(dev)?;
     if p.retained.load(Ordering::Acquire) == 0 {
+        contexts.heed_environment();
         cx.call(&msg::PrimaryRetain {
             context: cx.device(dev)?.primary,
             device: dev,

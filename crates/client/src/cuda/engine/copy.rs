@@ -19,7 +19,8 @@ fn on_device(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<()> 
     let (dst, src) = (there(dst), there(src));
     cx.state().must_be_on_device(dst, len)?;
     cx.state().must_be_on_device(src, len)?;
-    copy_across::between(cx, dst, src, len, stream)
+    copy_across::between(cx, dst, src, len, stream)?;
+    cx.has_begun(stream)
 }
 
 /// A copy of bytes that lie one behind the other, between kinds of memory.

@@ -213,5 +213,6 @@ fn on_device(cx: Cx, r: &Rows, stream: u32, peer: bool) -> Result<(), CUresult> 
     {
         (m.src_context, m.dst_context, m.peer) = (from, to, 1);
     }
-    cx.send(&m)
+    cx.send(&m)?;
+    cx.has_begun(stream)
 }

@@ -3,6 +3,7 @@
 use super::prelude::*;
 use crate::cuda::call::{ReplyBytes, thread};
 use crate::cuda::engine::settled;
+use crate::cuda::state::order::ALL_STREAMS;
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`, as handles.
 const LEGACY: u64 = 1;
@@ -106,6 +107,30 @@ pub fn not_captured(cx: Cx, stream: u32) -> Result<()> {
 }
 
 impl Cx {
+    /// Work on a device has begun: kernels, graphs, fills, copies that the host sees nothing of.
+    /// With `CUDA_LAUNCH_BLOCKING=1` all work of the context is over when such a call returns, and
+    /// what is wrong with it is that call's error; what a stream captures has not begun.
+    #[inline]
+    pub fn has_begun(self, stream: u32) -> Result<()> {
+        match self.state().contexts.are_blocking() {
+            true => self.wait_for_what_has_begun(stream),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn wait_for_what_has_begun(self, stream: u32) -> Result<()> {
+        let cx = self.at_stream(stream);
+        if cx.state().captures.any() {
+            // To wait for a whole context would void a capture in it.
+            return match captures(cx, stream)? {
+                true => Ok(()),
+                false => cx.synchronize(stream),
+            };
+        }
+        cx.synchronize(ALL_STREAMS)
+    }
+
     /// A call that could disturb a capture, as an allocation may, is refused and the capture void,
     /// unless the capture or the calling thread asked for less care. Calls with `#[disturbs]` in
     /// the spec begin so.

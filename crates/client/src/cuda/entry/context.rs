@@ -121,6 +121,7 @@ pub fn cuCtxCreate_v2(cx: Cx, flags: u32, dev: CUdevice) -> Result<u32> {
         .and_then(|()| cx.call(&message))
         .inspect_err(|_| cx.destroy(Kind::Context, id))?;
     cx.state().contexts.remember(id, dev, flags, false);
+    cx.state().contexts.heed_environment();
     thread::push(cx.client, cx.raw(Kind::Context, id));
     Ok(id)
 }

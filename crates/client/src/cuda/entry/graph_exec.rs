@@ -182,7 +182,8 @@ pub unsafe fn cuGraphLaunch(cx: Cx, h_graph: u32, h_stream: u32) -> Result<()> {
     let m = msg::CuGraphLaunch { h_graph, h_stream };
     addresses::work(cx, h_stream)?;
     let Some(l) = cx.state().graphs.lists(h_graph) else {
-        return cx.send(&m);
+        cx.send(&m)?;
+        return cx.has_begun(h_stream);
     };
     if stream::captures(cx, h_stream)? {
         // It becomes a node, and copies when that is launched.
@@ -195,6 +196,7 @@ pub unsafe fn cuGraphLaunch(cx: Cx, h_graph: u32, h_stream: u32) -> Result<()> {
             true => cx.call(&m).map(drop)?,
             false => cx.send(&m)?,
         }
-        graph_host::after_launch(cx, h_graph, &l, h_stream)
+        graph_host::after_launch(cx, h_graph, &l, h_stream)?;
     }
+    cx.has_begun(h_stream)
 }

@@ -33,7 +33,8 @@ pub unsafe fn launch(
         usual: !cx.captures_mind(stream),
     };
     // SAFETY: the program's parameters.
-    unsafe { launch::queue(cx, info, &l, kernel_params, extra).map(drop) }
+    unsafe { launch::queue(cx, info, &l, kernel_params, extra)? };
+    cx.has_begun(stream)
 }
 
 /// Launches a function as it was set up, as before CUDA 4.
@@ -104,7 +105,7 @@ pub unsafe fn cuLaunchKernelEx(
             value.add(1).write_unaligned(node);
         }
     }
-    Ok(())
+    cx.has_begun(stream)
 }
 
 pub fn cuLaunchHostFunc(
@@ -117,7 +118,7 @@ pub fn cuLaunchHostFunc(
     let f = f.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let stream = cx.stream(stream, per_thread)?;
     let data = data as u64;
-    callback::queue_host_function(cx, stream, Function { f, data })
+    callback::queue_host_function(cx.at_stream(stream), stream, Function { f, data })
 }
 
 // The calls from before CUDA 4 have a file of their own.

@@ -3,7 +3,7 @@
 use super::prelude::*;
 use crate::cuda::engine::ends::Filled;
 use crate::cuda::engine::{addresses, copy_across, ends};
-use crate::cuda::life::{enter, guard};
+use crate::cuda::life::{enter_in_functions, guard};
 
 /// Queues a fill where its memory is.
 fn fill(
@@ -14,7 +14,7 @@ fn fill(
     send: impl Fn(Cx, bool, u32, u64) -> Result<()>,
 ) -> CUresult {
     guard(|| {
-        let mut cx = enter()?;
+        let mut cx = enter_in_functions()?;
         if raw.is_null() {
             cx = cx.of_address(dst);
         }
@@ -23,7 +23,10 @@ fn fill(
         cx.need_context()?;
         let there = match check(cx)? {
             Filled::Nothing => return Ok(()),
-            Filled::Unknown => return send(cx, false, stream, addresses::of_unknown(cx, dst)),
+            Filled::Unknown => {
+                send(cx, false, stream, addresses::of_unknown(cx, dst))?;
+                return cx.has_begun(stream);
+            }
             Filled::Known => addresses::on_device(cx, dst, "a fill")?,
         };
         copy_across::in_its_context(cx, dst, stream, |cx| send(cx, true, 0, there))
@@ -32,7 +35,7 @@ fn fill(
         if raw.is_null() && cx.state().ranges.is_pinned(dst, 1) {
             cx.synchronize(stream)?;
         }
-        Ok(())
+        cx.has_begun(stream)
     })
 }
 

@@ -40,7 +40,8 @@ pub unsafe fn cuModuleEnumerateFunctions(
 }
 
 pub fn cuModuleGetLoadingMode(_cx: Cx) -> Result<CUmoduleLoadingMode> {
-    let eager = std::env::var("CUDA_MODULE_LOADING").is_ok_and(|v| v == "EAGER");
+    let asked = std::env::var("CUDA_MODULE_LOADING");
+    let eager = asked.is_ok_and(|v| v.eq_ignore_ascii_case("eager"));
     Ok(if eager { 1 } else { 2 })
 }
 

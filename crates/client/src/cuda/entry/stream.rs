@@ -4,7 +4,7 @@ use super::green;
 use super::prelude::*;
 use crate::cuda::call::thread;
 use crate::cuda::engine::{across, callback, graph, settled, stream};
-use crate::cuda::life::{enter, guard};
+use crate::cuda::life::{enter_in_functions, guard};
 use busbar_wire::codec::Request;
 
 const NON_BLOCKING: u32 = 1;
@@ -163,7 +163,7 @@ pub unsafe fn cuStreamEndCapture(
     per_thread: bool,
 ) -> CUresult {
     guard(|| {
-        let cx = enter()?;
+        let cx = enter_in_functions()?;
         let stream = cx.stream(stream, per_thread)?;
         // SAFETY: the program's pointer, which may be null: whoever captured to a graph has it.
         unsafe { put_opt(graph, std::ptr::null_mut()) };
@@ -275,8 +275,9 @@ pub unsafe fn cuStreamWaitEvent(
     per_thread: bool,
 ) -> CUresult {
     guard(|| {
-        let cx = enter()?;
+        let cx = enter_in_functions()?;
         let h_stream = cx.stream(stream, per_thread)?;
+        let cx = cx.at_stream(h_stream);
         let raw = event as u64;
         if let Some(other) = cx.others(Kind::Event, raw) {
             return across::wait(cx, h_stream, other);

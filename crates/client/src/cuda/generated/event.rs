@@ -34,7 +34,7 @@ pub unsafe extern "C" fn cuEventDestroy_v2(hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventDestroy_v2(hEvent) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
         let v_req = wire::CuEventDestroyV2 { h_event: v_h_event };
         cx.send(&v_req)?;
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CU
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventRecord(hEvent, hStream) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn cuEventRecord_ptsz(hEvent: CUevent, hStream: CUstream) 
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventRecord_ptsz(hEvent, hStream) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn cuEventRecordWithFlags(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventRecordWithFlags(hEvent, hStream, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn cuEventRecordWithFlags_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventRecordWithFlags_ptsz(hEvent, hStream, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn cuEventSynchronize(hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventSynchronize(hEvent) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::event::cuEventSynchronize(cx, hEvent) }

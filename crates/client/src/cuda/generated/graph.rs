@@ -1449,7 +1449,7 @@ pub unsafe extern "C" fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphLaunch(hGraph, hStream) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hGraph = cx.handle(Kind::GraphExec, hGraph as u64)?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
@@ -1463,7 +1463,7 @@ pub unsafe extern "C" fn cuGraphLaunch_ptsz(hGraph: CUgraphExec, hStream: CUstre
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphLaunch_ptsz(hGraph, hStream) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hGraph = cx.handle(Kind::GraphExec, hGraph as u64)?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);

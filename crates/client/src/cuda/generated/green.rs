@@ -262,7 +262,7 @@ pub unsafe extern "C" fn cuStreamGetGreenCtx(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetGreenCtx(hStream, phCtx) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         not_null(phCtx)?;
         // SAFETY: the arguments are the program's.
         let v_phCtx = unsafe { crate::cuda::entry::green::cuStreamGetGreenCtx(cx, hStream) }?;

@@ -152,7 +152,7 @@ pub unsafe extern "C" fn cuLaunchHostFunc(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLaunchHostFunc(hStream, r#fn, userData) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::launch::cuLaunchHostFunc(cx, hStream, r#fn, userData, false) }
     })
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn cuLaunchHostFunc_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLaunchHostFunc_ptsz(hStream, r#fn, userData) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::launch::cuLaunchHostFunc(cx, hStream, r#fn, userData, true) }
     })

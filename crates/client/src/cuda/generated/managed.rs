@@ -383,7 +383,7 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamAttachMemAsync(hStream, dptr, length, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
@@ -403,7 +403,7 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamAttachMemAsync_ptsz(hStream, dptr, length, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.

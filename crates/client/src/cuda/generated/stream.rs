@@ -20,7 +20,7 @@ pub unsafe extern "C" fn cuStreamAddCallback(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamAddCallback(hStream, callback, userData, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::stream::cuStreamAddCallback(
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn cuStreamAddCallback_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamAddCallback_ptsz(hStream, callback, userData, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::stream::cuStreamAddCallback(
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp(
     flags: u32,
 ) -> CUresult {
     life::guard(move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let stream = cx.stream(stream, false)?;
         let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_ptsz(
     flags: u32,
 ) -> CUresult {
     life::guard(move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let stream = cx.stream(stream, true)?;
         let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamBatchMemOp_v2(stream, count, paramArray, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let stream = cx.stream(stream, false)?;
         let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let stream = cx.stream(stream, true)?;
         let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph(
         )
     };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
         )
     };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamBeginCapture_v2(hStream, mode) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamBeginCapture_v2_ptsz(hStream, mode) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
@@ -268,7 +268,7 @@ pub unsafe extern "C" fn cuStreamCopyAttributes(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamCopyAttributes(dstStream, srcStream) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let v_dst_stream = cx.stream(dstStream, false)?;
         let v_src_stream = cx.stream(srcStream, false)?;
         let v_req = wire::CuStreamCopyAttributes {
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn cuStreamCopyAttributes_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamCopyAttributes_ptsz(dstStream, srcStream) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let v_dst_stream = cx.stream(dstStream, true)?;
         let v_src_stream = cx.stream(srcStream, true)?;
         let v_req = wire::CuStreamCopyAttributes {
@@ -346,7 +346,7 @@ pub unsafe extern "C" fn cuStreamDestroy_v2(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamDestroy_v2(hStream) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let v_h_stream = cx.handle(Kind::Stream, hStream as u64)?;
         let v_req = wire::CuStreamDestroyV2 {
             h_stream: v_h_stream,
@@ -381,7 +381,7 @@ pub unsafe extern "C" fn cuStreamGetAttribute(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetAttribute(hStream, attr, value) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         not_null(value)?;
         let v_h_stream = cx.stream(hStream, false)?;
         let v_req = wire::CuStreamGetAttribute {
@@ -405,7 +405,7 @@ pub unsafe extern "C" fn cuStreamGetAttribute_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetAttribute_ptsz(hStream, attr, value) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         not_null(value)?;
         let v_h_stream = cx.stream(hStream, true)?;
         let v_req = wire::CuStreamGetAttribute {
@@ -529,7 +529,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
         )
     };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
@@ -571,7 +571,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
         )
     };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
@@ -891,7 +891,7 @@ pub unsafe extern "C" fn cuStreamSetAttribute(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamSetAttribute(hStream, attr, param) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let v_h_stream = cx.stream(hStream, false)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_param = unsafe { structure(param) }?;
@@ -914,7 +914,7 @@ pub unsafe extern "C" fn cuStreamSetAttribute_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamSetAttribute_ptsz(hStream, attr, param) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let v_h_stream = cx.stream(hStream, true)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_param = unsafe { structure(param) }?;
@@ -933,7 +933,7 @@ pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamSynchronize(hStream) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
         cx.must_be_safe()?;
@@ -947,7 +947,7 @@ pub unsafe extern "C" fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamSynchronize_ptsz(hStream) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
         cx.must_be_safe()?;
@@ -1013,7 +1013,7 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2(
         )
     };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, false)?;
         let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
@@ -1049,7 +1049,7 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2_ptsz(
         )
     };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let hStream = cx.stream(hStream, true)?;
         let cx = cx.at_stream(hStream);
         // SAFETY: the arguments are the program's.
@@ -1118,7 +1118,7 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWaitValue32_v2(stream, addr, value, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let stream = cx.stream(stream, false)?;
         let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
@@ -1138,7 +1138,7 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let stream = cx.stream(stream, true)?;
         let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
@@ -1180,7 +1180,7 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWaitValue64_v2(stream, addr, value, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let stream = cx.stream(stream, false)?;
         let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
@@ -1200,7 +1200,7 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let stream = cx.stream(stream, true)?;
         let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
@@ -1256,7 +1256,7 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWriteValue32_v2(stream, addr, value, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let stream = cx.stream(stream, false)?;
         let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
@@ -1278,7 +1278,7 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWriteValue32_v2_ptsz(stream, addr, value, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let stream = cx.stream(stream, true)?;
         let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
@@ -1336,7 +1336,7 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWriteValue64_v2(stream, addr, value, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let stream = cx.stream(stream, false)?;
         let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
@@ -1358,7 +1358,7 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWriteValue64_v2_ptsz(stream, addr, value, flags) };
     life::call(again, move || {
-        let cx = life::enter()?;
+        let cx = life::enter_in_functions()?;
         let stream = cx.stream(stream, true)?;
         let cx = cx.at_stream(stream);
         // SAFETY: the arguments are the program's.
@@ -1377,7 +1377,7 @@ pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuThreadExchangeStreamCaptureMode(mode) };
     life::call(again, move || {
-        let cx = life::enter_local()?;
+        let cx = life::enter_local_in_functions()?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::stream::cuThreadExchangeStreamCaptureMode(cx, mode) }
     })

@@ -52,6 +52,8 @@ pub struct Contexts {
     /// Whether the session is lost, or any context is, and twice the number of the program's
     /// functions that run in stream order: only then a call looks closer.
     trouble: AtomicU32,
+    /// Whether what begins work on a device waits for it.
+    blocking: AtomicBool,
 }
 
 /// Keeps an error, unless there is an earlier one.
@@ -70,6 +72,7 @@ impl Default for Contexts {
             changing: Mutex::default(),
             lost: AtomicI32::new(0),
             trouble: AtomicU32::new(0),
+            blocking: AtomicBool::new(false),
         }
     }
 }
@@ -160,6 +163,18 @@ impl Contexts {
             c.failed.store(0, Ordering::Release);
             c.deferred.store(0, Ordering::Release);
         }
+    }
+
+    /// A context is made: what the environment says by now counts, as with the driver.
+    pub fn heed_environment(&self) {
+        let asked = std::env::var_os("CUDA_LAUNCH_BLOCKING").is_some_and(|v| v == "1");
+        self.blocking.store(asked, Ordering::Relaxed);
+    }
+
+    /// Whether the program wants kernels to be over when their launch returns.
+    #[inline]
+    pub fn are_blocking(&self) -> bool {
+        self.blocking.load(Ordering::Relaxed)
     }
 
     /// Makes a context known, which has no errors yet.

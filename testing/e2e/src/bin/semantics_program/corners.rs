@@ -90,17 +90,21 @@ struct Calls<'a> {
     context: u64,
     memory: u64,
     stream: u64,
+    other: u64,
     event: u64,
-    said: [AtomicI32; 21],
+    said: [AtomicI32; 34],
 }
+
+unsafe extern "C" fn nothing(_: *mut c_void) {}
 
 unsafe extern "C" fn calls(data: *mut c_void) {
     // SAFETY: the program's own, which waits for this function.
     let c = unsafe { &*data.cast_const().cast::<Calls<'_>>() };
     let (memory, stream, event) = (c.memory, c.stream, c.event);
     let (mut p, mut size, mut ms, mut n) = (0u64, 0u64, 0f32, 0u32);
+    let mut value = [0u64; 8];
     // Also what a client knows without asking anybody, and with a context that was made current.
-    let calls: [(_, &[u64]); 21] = [
+    let calls: [(_, &[u64]); 34] = [
         ("cuDriverGetVersion", &[at(&mut n)]),
         ("cuDeviceGetCount", &[at(&mut n)]),
         ("cuDeviceGetAttribute", &[at(&mut n), 10, 0]),
@@ -116,8 +120,8 @@ unsafe extern "C" fn calls(data: *mut c_void) {
         ("cuMemFree_v2", &[memory]),
         ("cuMemFreeHost", &[0]),
         ("cuStreamQuery", &[0]),
-        ("cuStreamSynchronize", &[stream]),
-        ("cuEventRecord", &[event, stream]),
+        ("cuEventRecord", &[event, 0]),
+        ("cuMemcpyAsync", &[memory, memory, 64, c.other]),
         ("cuStreamGetFlags", &[stream, at(&mut n)]),
         ("cuStreamGetPriority", &[stream, at(&mut n)]),
         ("cuStreamGetCtx", &[stream, at(&mut p)]),
@@ -125,6 +129,26 @@ unsafe extern "C" fn calls(data: *mut c_void) {
         ("cuStreamQuery", &[stream]),
         ("cuEventQuery", &[event]),
         ("cuEventElapsedTime", &[at(&mut ms), event, event]),
+        // What names its stream needs no context, but for launches, copies and memory.
+        ("cuMemAllocAsync", &[at(&mut p), 64, c.other]),
+        ("cuMemsetD8Async", &[memory, 1, 64, c.other]),
+        (
+            "cuStreamGetCaptureInfo_v2",
+            &[c.other, at(&mut n), 0, 0, 0, 0],
+        ),
+        ("cuStreamGetAttribute", &[c.other, 3, at(&mut value[0])]),
+        ("cuStreamSetAttribute", &[c.other, 3, at(&mut value[0])]),
+        ("cuEventRecord", &[event, c.other]),
+        ("cuStreamWaitEvent", &[c.other, event, 0]),
+        ("cuEventSynchronize", &[event]),
+        ("cuStreamSynchronize", &[c.other]),
+        ("cuEventRecord", &[event, stream]),
+        ("cuStreamBeginCapture_v2", &[c.other, 2]),
+        ("cuStreamEndCapture", &[c.other, at(&mut p)]),
+        (
+            "cuLaunchHostFunc",
+            &[c.other, nothing as *const () as u64, 0],
+        ),
     ];
     for ((name, args), said) in calls.iter().zip(&c.said) {
         said.store(c.api.call(name, args), Ordering::Release);
@@ -139,8 +163,9 @@ fn refused(api: &Api) {
         context: api.made("cuCtxGetCurrent", &[]),
         memory: api.made("cuMemAlloc_v2", &[64]),
         stream,
+        other: api.made("cuStreamCreate", &[1]),
         event: api.made("cuEventCreate", &[0]),
-        said: [const { AtomicI32::new(-1) }; 21],
+        said: [const { AtomicI32::new(-1) }; 34],
     };
     let data = std::ptr::from_ref(&inside) as u64;
     api.tell(
