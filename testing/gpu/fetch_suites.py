@@ -107,6 +107,9 @@ SOURCES = {
         "https://github.com/FlagOpen/FlagGems", "master", "flaggems", ["tests", "src/flag_gems"]
     ),
     "liger": ("https://github.com/linkedin/Liger-Kernel", "v0.8.2", "liger", ["test", "src"]),
+    "cccl": (
+        "https://github.com/NVIDIA/cccl", "python-0.4.5", "cccl", ["python/cuda_cccl/tests"]
+    ),
     "library-samples": (
         "https://github.com/NVIDIA/CUDALibrarySamples",
         "main",

@@ -282,6 +282,9 @@ def suites(folder, scale):
             path=(str(liger / "src"), str(liger)),
         )
     )
+    cccl = folder / "cccl/python/cuda_cccl/tests"
+    files = sorted(str(p.relative_to(cccl)) for p in cccl.glob("**/test_*.py"))
+    found.append(Suite("cccl", files, cccl, cap=cap(25), limit=120, chunk=2))
     extra = folder / "extra"
     found.append(
         Suite("extra", sorted(p.name for p in extra.glob("test_*.py")), extra, cap=cap(200))
