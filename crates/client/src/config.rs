@@ -84,6 +84,8 @@ pub struct Config {
     /// `BUSBAR_POINTERS`: whether every word of a kernel's parameters that could be an address of
     /// page-locked memory counts as one.
     pub all_pointers: bool,
+    /// `CUDA_MODULE_LOADING`: whether modules are loaded whole, as the driver says of itself.
+    pub eager: bool,
 }
 
 impl Config {
@@ -181,6 +183,7 @@ impl Config {
             },
             sides_at_once: var("BUSBAR_SIDE").parse().unwrap_or(0),
             all_pointers: var("BUSBAR_POINTERS") == "all",
+            eager: var("CUDA_MODULE_LOADING").eq_ignore_ascii_case("eager"),
         }
     }
 

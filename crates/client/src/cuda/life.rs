@@ -416,6 +416,7 @@ fn connect(config: &Config, share: Share, (number, parts): (usize, u32)) -> Resu
     };
     let state: &'static State = Box::leak(Box::new(State {
         all_pointers: config.all_pointers,
+        eager: config.eager,
         ..State::of(share)
     }));
     let events = Arc::new(Events {

@@ -85,7 +85,12 @@ pub fn cuEventSynchronize(cx: Cx, h_event: u32) -> Result<()> {
         return Ok(());
     }
     let before = cx.state().events.is_behind(h_event);
-    cx.call(&msg::CuEventSynchronize { h_event })?;
+    // Where no context is current, the driver waits in the event's.
+    let there = match cx.scope {
+        0 => cx.in_context(cx.state().handles.context(Kind::Event, h_event)),
+        _ => cx,
+    };
+    there.call(&msg::CuEventSynchronize { h_event })?;
     event::happened(cx, h_event, before);
     Ok(())
 }

@@ -39,10 +39,8 @@ pub unsafe fn cuModuleEnumerateFunctions(
     Ok(())
 }
 
-pub fn cuModuleGetLoadingMode(_cx: Cx) -> Result<CUmoduleLoadingMode> {
-    let asked = std::env::var("CUDA_MODULE_LOADING");
-    let eager = asked.is_ok_and(|v| v.eq_ignore_ascii_case("eager"));
-    Ok(if eager { 1 } else { 2 })
+pub fn cuModuleGetLoadingMode(cx: Cx) -> Result<CUmoduleLoadingMode> {
+    Ok(if cx.state().eager { 1 } else { 2 })
 }
 
 pub fn cuFuncGetModule(cx: Cx, f: CUfunction) -> Result<CUmodule> {

@@ -202,6 +202,7 @@ pub unsafe fn cuStreamEndCapture(
 }
 
 pub fn cuStreamIsCapturing(cx: Cx, sid: u32) -> Result<CUstreamCaptureStatus> {
+    cx.need_context()?;
     let answer = stream::ask(cx, sid, 0)?;
     let v = match &answer {
         None => 0,
@@ -221,6 +222,7 @@ pub unsafe fn cuStreamGetCaptureInfo_v3(
     count_out: *mut usize,
 ) -> Result<()> {
     refuse_if(status.is_null(), CUDA_ERROR_INVALID_VALUE)?;
+    cx.need_context()?;
     let wants_nodes = !nodes_out.is_null() || !count_out.is_null();
     let detail = u32::from(!graph.is_null()) | u32::from(wants_nodes) << 1;
     let answer = stream::ask(cx, stream, detail)?;
@@ -265,7 +267,7 @@ pub unsafe fn cuStreamAddCallback(
     };
     refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE)?;
     let stream_id = cx.stream(stream, per_thread)?;
-    callback::queue_stream_callback(cx, stream_id, stream, f, data)
+    callback::queue_stream_callback(cx.at_stream(stream_id), stream_id, stream, f, data)
 }
 
 pub unsafe fn cuStreamWaitEvent(
@@ -278,6 +280,7 @@ pub unsafe fn cuStreamWaitEvent(
         let cx = enter_in_functions()?;
         let h_stream = cx.stream(stream, per_thread)?;
         let cx = cx.at_stream(h_stream);
+        cx.need_context()?;
         let raw = event as u64;
         if let Some(other) = cx.others(Kind::Event, raw) {
             return across::wait(cx, h_stream, other);

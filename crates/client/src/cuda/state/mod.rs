@@ -159,6 +159,8 @@ pub struct State {
     pub error_texts: Mutex<BTreeMap<CUresult, &'static (CString, CString)>>,
     /// `BUSBAR_POINTERS=all`: every word that could be an address counts as one.
     pub all_pointers: bool,
+    /// Whether modules are said to be loaded whole.
+    pub eager: bool,
 }
 
 impl State {
