@@ -28,10 +28,14 @@ fn who() -> String {
     if let Some(ours) = thread.name().filter(|n| n.starts_with(OURS)) {
         return ours.into();
     }
+    function().unwrap_or("(the session opens)").into()
+}
+
+/// The function of an API that the thread is in, or was in last, where these are counted.
+pub fn function() -> Option<&'static str> {
     let runs = RUNS.try_with(Cell::get).unwrap_or_default();
     let named = |s: &&str| !s.is_empty() && !s.starts_with('{');
-    let function = runs.rsplit("::").find(named);
-    function.unwrap_or("(the session opens)").into()
+    runs.rsplit("::").find(named)
 }
 
 /// Names of our own threads begin so.

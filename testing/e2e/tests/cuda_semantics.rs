@@ -335,6 +335,46 @@ fn the_drivers_log_is_the_programs() {
 }
 
 #[test]
+fn the_log_is_written_where_the_program_wants_it() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("log");
+    let program = || {
+        let mut c = remote(&server, Path::new(PROGRAM));
+        c.arg("mistakes");
+        c
+    };
+    let quiet = printed(&mut program());
+    let to_file = printed(program().env("CUDA_LOG_FILE", &path));
+    assert_eq!(quiet, to_file);
+    let log = std::fs::read_to_string(&path).expect("a log");
+    let lines: Vec<_> = log.lines().collect();
+    assert!(!lines.is_empty());
+    for line in &lines {
+        let head = line.split("][").count();
+        let says = line.contains("][CUDA][E] Returning ") && line.contains(" from cu");
+        assert!(head == 4 && says, "{line}");
+    }
+    // A line for each mistake: what the client refuses, and what the server's driver does.
+    let mut mistakes = 0;
+    for line in quiet.lines() {
+        let row = line.split_once(" cu").and_then(|(_, c)| c.split_once(": "));
+        let Some((name, rcs)) = row else { continue };
+        let rc = rcs.split(' ').next().unwrap_or_default();
+        let (of, from) = (format!("Returning {rc} "), format!(" from cu{name}"));
+        let said = lines.iter().any(|l| l.contains(&of) && l.contains(&from));
+        assert!(rc == "0" || said, "{line}\n{log}");
+        mistakes += usize::from(rc != "0");
+    }
+    assert!(mistakes > 50, "{quiet}");
+    let err = finished(program().env("CUDA_LOG_FILE", "stderr")).stderr;
+    assert_eq!(
+        String::from_utf8_lossy(&err).matches("[CUDA][E]").count(),
+        lines.len()
+    );
+}
+
+#[test]
 fn the_log_tells_of_queued_calls() {
     let server = Options::default()
         .env("FAKEDEV_FAULTS", "cuMemsetD8Async@1=1")

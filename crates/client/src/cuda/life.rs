@@ -224,12 +224,13 @@ fn failed(e: CUresult, again: &dyn Fn() -> CUresult) -> CUresult {
         // A second time, no client has all of its objects.
         Some(there) if !thread::is_elsewhere() => thread::elsewhere(there, again),
         _ => {
-            log_is_told();
-            match e {
+            let e = match e {
                 // No context is current in a function that a stream waits for, whatever is asked.
                 CUDA_ERROR_INVALID_CONTEXT if thread::in_function() => CUDA_ERROR_NOT_PERMITTED,
                 e => e,
-            }
+            };
+            log_is_told(e);
+            e
         }
     }
 }
@@ -242,13 +243,18 @@ fn panicked() -> CUresult {
 
 /// A call fails: who listens to the driver's log hears of it before the program does.
 #[cold]
-fn log_is_told() {
+fn log_is_told(e: CUresult) {
     // In the child of a fork there may be no one left to let go of the lock.
     if let Ok(c) = client()
         && c.state.logs.used()
     {
-        logs::tell(c.state);
+        logs::failed(c.state, e);
     }
+}
+
+/// Somebody listens to the driver's log: from now on it is known which function fails.
+pub fn log_is_used() {
+    PROCESS.counts.store(true, Ordering::Relaxed);
 }
 
 /// The answer of a call that is not forwarded; logged once each.
@@ -300,7 +306,14 @@ pub fn init() -> Result<()> {
     if set.is_err() {
         PROCESS.has(std::ptr::null_mut());
     }
-    opened.map(drop)
+    let client = opened?;
+    if let Some(path) = var("CUDA_LOG_FILE").filter(|p| !p.is_empty()) {
+        log_is_used();
+        for client in client.all() {
+            logs::to_file(Cx { client, scope: 0 }, &path);
+        }
+    }
+    Ok(())
 }
 
 /// Makes another client than the process's own that of this thread, or no other. What the thread

@@ -2,6 +2,26 @@
 
 use busbar_abi::Plain;
 use busbar_abi::cuda::*;
+use std::cell::Cell;
+
+thread_local! {
+    /// Whether this thread asks what is none of the program's business.
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Asks the driver what may well fail, though the program has made no mistake: who listens to its
+/// log does not hear of that.
+pub fn quietly<T>(ask: impl FnOnce() -> T) -> T {
+    let before = QUIET.replace(true);
+    let told = ask();
+    QUIET.set(before);
+    told
+}
+
+/// Whether this thread does so.
+pub fn is_quiet() -> bool {
+    QUIET.get()
+}
 
 /// The driver, loaded once per process.
 pub fn load(path: Option<&str>) -> Result<&'static Driver, String> {
@@ -70,7 +90,7 @@ pub fn kind_of(d: &Driver, va: u64) -> Option<CUmemorytype> {
     let mut kind: CUmemorytype = 0;
     let which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE as _;
     // SAFETY: a pointer to room for the attribute, a number.
-    let rc = unsafe { d.cuPointerGetAttribute((&raw mut kind).cast(), which, va) };
+    let rc = quietly(|| unsafe { d.cuPointerGetAttribute((&raw mut kind).cast(), which, va) });
     (rc == CUDA_SUCCESS).then_some(kind)
 }
 
@@ -79,7 +99,7 @@ pub fn is_managed(d: &Driver, va: u64) -> u32 {
     let mut managed = 0u32;
     let which = CU_POINTER_ATTRIBUTE_IS_MANAGED as _;
     // SAFETY: a pointer to room for the attribute, a boolean.
-    match unsafe { d.cuPointerGetAttribute((&raw mut managed).cast(), which, va) } {
+    match quietly(|| unsafe { d.cuPointerGetAttribute((&raw mut managed).cast(), which, va) }) {
         CUDA_SUCCESS => u32::from(managed & 0xff != 0),
         _ => 0,
     }

@@ -193,13 +193,13 @@ fn packed(w: &Cuda, k: &CUDA_KERNEL_NODE_PARAMS) -> Result<Vec<u8>> {
     for i in 0.. {
         let (mut offset, mut size) = (0, 0);
         // SAFETY: a live function or kernel and pointers to live numbers.
-        let rc = unsafe {
+        let rc = quietly(|| unsafe {
             if k.func.is_null() {
                 w.cuKernelGetParamInfo(k.kern, i, &mut offset, &mut size)
             } else {
                 w.cuFuncGetParamInfo(k.func, i, &mut offset, &mut size)
             }
-        };
+        });
         if rc != CUDA_SUCCESS {
             break;
         }

@@ -101,7 +101,7 @@ pub fn library_kernel(
     check(unsafe { d.cuLibraryGetKernel(&mut kernel, library as CUlibrary, name.as_ptr()) })?;
     let (params, attributes) = describe(
         // SAFETY: a live kernel and pointers to live numbers.
-        |i, offset, size| unsafe { d.cuKernelGetParamInfo(kernel, i, offset, size) },
+        |i, offset, size| quietly(|| unsafe { d.cuKernelGetParamInfo(kernel, i, offset, size) }),
         // SAFETY: as above.
         |a, v| unsafe { d.cuKernelGetAttribute(v, a as _, kernel, dev) },
     );

@@ -124,7 +124,7 @@ fn find(d: &Driver, module: CUmodule, name: &CStr) -> Result<(CUfunction, Vec<u3
     check(unsafe { d.cuModuleGetFunction(&mut f, module, name.as_ptr()) })?;
     let (params, attributes) = describe(
         // SAFETY: a live function and pointers to live numbers.
-        |i, offset, size| unsafe { d.cuFuncGetParamInfo(f, i, offset, size) },
+        |i, offset, size| quietly(|| unsafe { d.cuFuncGetParamInfo(f, i, offset, size) }),
         // SAFETY: as above.
         |a, v| unsafe { d.cuFuncGetAttribute(v, a as _, f) },
     );

@@ -1,6 +1,6 @@
 //! What every family uses.
 
-pub use super::driver::{attempt, check};
+pub use super::driver::{attempt, check, quietly};
 pub use super::session::Cuda;
 pub use crate::answer::{Always, Answered, Encoded, Fail, plain};
 pub use crate::memory::{On, Use};

@@ -3,6 +3,7 @@
 use super::cx::{Cx, ReplyBytes, decode};
 use super::freed;
 use super::gates::{Pass, stops};
+use super::thread;
 use crate::calls::Answer;
 use crate::cuda::state::area::ANY;
 use crate::cuda::state::order::{ALL_STREAMS, is_fill, is_work};
@@ -224,6 +225,9 @@ impl Cx {
             && (!self.give_back(Outcome::OfMemory).is_empty() | freed::wait(self) || owed)
         {
             return call();
+        }
+        if answer.status != CUDA_SUCCESS {
+            thread::set_answered(answer.status);
         }
         Ok(answer)
     }

@@ -37,6 +37,8 @@ thread_local! {
         const { RefCell::new(Vec::new()) };
     /// Whether this thread is in a listener, whose own errors must not make it wait for itself.
     static LISTENING: Cell<bool> = const { Cell::new(false) };
+    /// The last error that the server's driver has answered a call of this thread's with.
+    static ANSWERED: Cell<i32> = const { Cell::new(0) };
     /// Whether this thread is in a function that a stream waits for, which may make no calls.
     static IN_FUNCTION: Cell<bool> = const { Cell::new(false) };
 }
@@ -203,6 +205,16 @@ pub fn in_function() -> bool {
 /// Sets that.
 pub fn set_in_function(on: bool) {
     IN_FUNCTION.set(on);
+}
+
+/// The server's driver has answered a call with an error.
+pub fn set_answered(error: i32) {
+    ANSWERED.set(error);
+}
+
+/// The last such error since somebody has asked; 0 for none.
+pub fn take_answered() -> i32 {
+    ANSWERED.take()
 }
 
 /// Whether this thread is in a listener of the driver's log.

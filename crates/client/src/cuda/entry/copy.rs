@@ -35,29 +35,28 @@ unsafe fn peer(
     byte_count: usize,
     stream: CUstream,
     (per_thread, later): (bool, bool),
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let h_stream = cx.stream(stream, per_thread)?;
-        let cx = cx.at_stream(h_stream);
-        cx.need_context()?;
-        // SAFETY: memory of devices, which is looked up.
-        let across = unsafe { across::bytes(cx, dst, src, byte_count, h_stream, later, copy::any) };
-        if let Some(done) = across {
-            return done;
-        }
-        let m = msg::CuMemcpyPeerAsync {
-            dst_device: dst,
-            dst_context: cx.handle_opt(Kind::Context, dst_context as u64)?,
-            src_device: src,
-            src_context: cx.handle_opt(Kind::Context, src_context as u64)?,
-            byte_count: byte_count as u64,
-            h_stream,
-        };
-        let there = |p| cx.state().must_be_on_device(p, byte_count).is_ok();
-        let usual = m.dst_context != 0 && m.src_context != 0 && there(dst) && there(src);
-        cx.send_if(usual, &m)
-    })
+) -> Result<()> {
+    let cx = enter()?;
+    let h_stream = cx.stream(stream, per_thread)?;
+    let cx = cx.at_stream(h_stream);
+    cx.need_context()?;
+    // SAFETY: memory of devices, which is looked up.
+    let across = unsafe { across::bytes(cx, dst, src, byte_count, h_stream, later, copy::any) };
+    if let Some(done) = across {
+        return done;
+    }
+    let m = msg::CuMemcpyPeerAsync {
+        dst_device: dst,
+        dst_context: cx.handle_opt(Kind::Context, dst_context as u64)?,
+        src_device: src,
+        src_context: cx.handle_opt(Kind::Context, src_context as u64)?,
+        byte_count: byte_count as u64,
+        h_stream,
+    };
+    let there = |p| cx.state().must_be_on_device(p, byte_count).is_ok();
+    let usual = m.dst_context != 0 && m.src_context != 0 && there(dst) && there(src);
+    cx.send_if(usual, &m)?;
+    cx.has_begun(h_stream)
 }
 
 pub unsafe fn cuMemcpyPeerAsync(
@@ -71,7 +70,7 @@ pub unsafe fn cuMemcpyPeerAsync(
 ) -> CUresult {
     let (dst, src) = ((dst, dst_context), (src, src_context));
     // SAFETY: passed on to the caller.
-    unsafe { peer(dst, src, len, stream, (per_thread, true)) }
+    guard(|| unsafe { peer(dst, src, len, stream, (per_thread, true)) })
 }
 
 pub unsafe fn cuMemcpyPeer(
@@ -84,7 +83,7 @@ pub unsafe fn cuMemcpyPeer(
 ) -> CUresult {
     let (dst, src) = ((dst, dst_context), (src, src_context));
     // SAFETY: passed on to the caller.
-    unsafe { peer(dst, src, len, std::ptr::null_mut(), (per_thread, false)) }
+    guard(|| unsafe { peer(dst, src, len, std::ptr::null_mut(), (per_thread, false)) })
 }
 
 // What lines of the spec say of rows, and the functions on batches, which have a file of their own.

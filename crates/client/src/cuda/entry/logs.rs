@@ -2,6 +2,7 @@
 
 use super::prelude::*;
 use crate::cuda::engine::logs;
+use crate::cuda::life::log_is_used;
 use crate::cuda::state::contexts::as_result;
 use crate::cuda::state::logs::Listener;
 use std::ffi::OsStr;
@@ -55,6 +56,7 @@ pub unsafe fn cuLogsRegisterCallback(
 ) -> Result<CUlogsCallbackHandle> {
     let f = f.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     logs::start(cx.state())?;
+    log_is_used();
     let data = data as u64;
     // Lines may come before the answer.
     let all = &cx.state().logs;

@@ -12,31 +12,29 @@ fn fill(
     dst: u64,
     check: impl Fn(Cx) -> Result<Filled>,
     send: impl Fn(Cx, bool, u32, u64) -> Result<()>,
-) -> CUresult {
-    guard(|| {
-        let mut cx = enter_in_functions()?;
-        if raw.is_null() {
-            cx = cx.of_address(dst);
+) -> Result<()> {
+    let mut cx = enter_in_functions()?;
+    if raw.is_null() {
+        cx = cx.of_address(dst);
+    }
+    let stream = cx.stream(raw, per_thread)?;
+    let cx = cx.at_stream(stream);
+    cx.need_context()?;
+    let there = match check(cx)? {
+        Filled::Nothing => return Ok(()),
+        Filled::Unknown => {
+            send(cx, false, stream, addresses::of_unknown(cx, dst))?;
+            return cx.has_begun(stream);
         }
-        let stream = cx.stream(raw, per_thread)?;
-        let cx = cx.at_stream(stream);
-        cx.need_context()?;
-        let there = match check(cx)? {
-            Filled::Nothing => return Ok(()),
-            Filled::Unknown => {
-                send(cx, false, stream, addresses::of_unknown(cx, dst))?;
-                return cx.has_begun(stream);
-            }
-            Filled::Known => addresses::on_device(cx, dst, "a fill")?,
-        };
-        copy_across::in_its_context(cx, dst, stream, |cx| send(cx, true, 0, there))
-            .unwrap_or_else(|| send(cx, true, stream, there))?;
-        // Without a stream named, a fill of the host's memory is over when the call returns.
-        if raw.is_null() && cx.state().ranges.is_pinned(dst, 1) {
-            cx.synchronize(stream)?;
-        }
-        cx.has_begun(stream)
-    })
+        Filled::Known => addresses::on_device(cx, dst, "a fill")?,
+    };
+    copy_across::in_its_context(cx, dst, stream, |cx| send(cx, true, 0, there))
+        .unwrap_or_else(|| send(cx, true, stream, there))?;
+    // Without a stream named, a fill of the host's memory is over when the call returns.
+    if raw.is_null() && cx.state().ranges.is_pinned(dst, 1) {
+        cx.synchronize(stream)?;
+    }
+    cx.has_begun(stream)
 }
 
 macro_rules! line {
@@ -49,21 +47,16 @@ macro_rules! line {
             per_thread: bool,
         ) -> CUresult {
             let checked = |cx| ends::fill(cx, dst, 0, size_of::<$t>(), n, 1);
-            fill(
-                stream,
-                per_thread,
-                dst,
-                checked,
-                |cx, usual, h_stream, dst_device| {
-                    let fill = msg::$message {
-                        dst_device,
-                        $value,
-                        n: n as u64,
-                        h_stream,
-                    };
-                    cx.send_if(usual, &fill)
-                },
-            )
+            let send = |cx: Cx, usual, h_stream, dst_device| {
+                let fill = msg::$message {
+                    dst_device,
+                    $value,
+                    n: n as u64,
+                    h_stream,
+                };
+                cx.send_if(usual, &fill)
+            };
+            guard(|| fill(stream, per_thread, dst, checked, send))
         }
     };
 }
@@ -80,23 +73,18 @@ macro_rules! rows {
             per_thread: bool,
         ) -> CUresult {
             let checked = |cx| ends::fill(cx, dst, pitch, size_of::<$t>(), width, height);
-            fill(
-                stream,
-                per_thread,
-                dst,
-                checked,
-                |cx, usual, h_stream, dst_device| {
-                    let fill = msg::$message {
-                        dst_device,
-                        dst_pitch: pitch as u64,
-                        $value,
-                        width: width as u64,
-                        height: height as u64,
-                        h_stream,
-                    };
-                    cx.send_if(usual, &fill)
-                },
-            )
+            let send = |cx: Cx, usual, h_stream, dst_device| {
+                let fill = msg::$message {
+                    dst_device,
+                    dst_pitch: pitch as u64,
+                    $value,
+                    width: width as u64,
+                    height: height as u64,
+                    h_stream,
+                };
+                cx.send_if(usual, &fill)
+            };
+            guard(|| fill(stream, per_thread, dst, checked, send))
         }
     };
 }

@@ -61,6 +61,11 @@ impl Logs {
         lock(&self.listeners).get(&id).copied()
     }
 
+    /// The numbers of all listeners.
+    pub fn listeners(&self) -> Vec<u32> {
+        lock(&self.listeners).keys().copied().collect()
+    }
+
     /// A listener no longer.
     pub fn ignore(&self, id: u32) {
         lock(&self.listeners).remove(&id);

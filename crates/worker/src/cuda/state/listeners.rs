@@ -1,7 +1,7 @@
 //! Who listens to the driver's log.
 
 use super::prelude::*;
-use crate::cuda::driver::check;
+use crate::cuda::driver::{check, is_quiet};
 use crate::named::{self, Named};
 use crate::outbox::Outbox;
 use busbar_wire::codec::Message;
@@ -75,6 +75,9 @@ pub unsafe extern "C" fn line(
     message: *mut c_char,
     length: usize,
 ) {
+    if is_quiet() {
+        return;
+    }
     let Some((outbox, listener)) = LISTENERS.get(data) else {
         return;
     };
