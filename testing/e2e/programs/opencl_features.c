@@ -546,7 +546,19 @@ static void svm(void) {
     OK(clEnqueueSVMMap(queue, CL_TRUE, CL_MAP_READ, p, N * 4, 0, NULL, NULL));
     printf("mapped: %ld\n", total(p, N));
     OK(clEnqueueSVMUnmap(queue, p, 0, NULL, NULL));
+    // What comes to the host is there without a map: the whole of it, and a part.
+    const void *whole = p, *part = p + 8;
+    size_t bytes = 32;
+    cl_event came;
+    run(k, N);
+    OK(clEnqueueSVMMigrateMem(queue, 1, &whole, NULL, CL_MIGRATE_MEM_OBJECT_HOST, 0, NULL, &came));
+    OK(clWaitForEvents(1, &came));
+    printf("came: %ld\n", total(p, N));
+    run(k, N);
+    OK(clEnqueueSVMMigrateMem(queue, 1, &part, &bytes, CL_MIGRATE_MEM_OBJECT_HOST, 1, &came, NULL));
     OK(clFinish(queue));
+    printf("came: %ld\n", total(p + 8, 8));
+    OK(clReleaseEvent(came));
     clSVMFree(context, p);
     OK(clReleaseKernel(k));
 }

@@ -5,6 +5,7 @@
 use super::command::{self, Links, Out, marker, nothing};
 use super::prelude::*;
 use super::transfer;
+use crate::opencl::arguments::Events;
 use crate::opencl::call::Context;
 use crate::opencl::state::svm::Allocation;
 
@@ -153,6 +154,30 @@ pub unsafe fn copy(
         }
     }
     transfer::written(q, blocking, false, out)
+}
+
+/// Brings ranges to where the program sees them, though it maps none. The event is that of the last,
+/// behind which all have come.
+pub fn to_host(
+    q: &Object<Queue>,
+    ranges: &[(usize, usize)],
+    (event, waits): Links,
+    out: Out<'_>,
+) -> Result<()> {
+    let Some((&(at, size), others)) = ranges.split_last() else {
+        return nothing(q, false, (event, waits), out);
+    };
+    for &(at, size) in others {
+        let msg = read(q, at, size, (0, waits.clone()));
+        // SAFETY: no list and no place.
+        let no_event = unsafe { Events::new(0, std::ptr::null(), std::ptr::null_mut()) };
+        let (none, _) = command::begin(q, CL_COMMAND_SVM_MIGRATE_MEM, no_event)?;
+        // SAFETY: the range lies in pages of ours, which the program may not free meanwhile.
+        unsafe { transfer::fetch(q, !q.in_order(), &msg, (at as *mut u8, size), none, || ())? };
+    }
+    let msg = read(q, at, size, (event, waits));
+    // SAFETY: as above.
+    unsafe { transfer::fetch(q, false, &msg, (at as *mut u8, size), out, || ()) }
 }
 
 /// Maps a range.

@@ -162,6 +162,16 @@ pub unsafe fn clEnqueueSVMMigrateMem(
         places.push(at as u64);
         lengths.push(size as u64);
     }
+    let contents = flags & CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED == 0;
+    if flags & CL_MIGRATE_MEM_OBJECT_HOST != 0 && contents {
+        // The host that it is to come to is the program's. Where a driver has one memory for host
+        // and device, programs look at it then without a map.
+        let ranges: Vec<_> = (places.iter().zip(&lengths))
+            .filter_map(|(at, size)| q.server.svm.whole(*at as usize, *size as usize))
+            .collect();
+        let (out, links) = begin(q, CL_COMMAND_SVM_MIGRATE_MEM, events)?;
+        return svm::to_host(q, &ranges, links, out);
+    }
     command!(q, events, CL_COMMAND_SVM_MIGRATE_MEM => SvmMigrate {
         pointers: places,
         sizes: lengths,

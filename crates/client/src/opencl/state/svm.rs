@@ -49,6 +49,17 @@ impl<C> Allocations<C> {
         lock(&self.0).remove(&at)
     }
 
+    /// A range as a command means it whose size may be 0: all of the allocation then that has it.
+    pub fn whole(&self, at: usize, size: usize) -> Option<(usize, usize)> {
+        let all = lock(&self.0);
+        let (start, a) = all.range(..=at).next_back()?;
+        let inside = size <= a.size && at - start <= a.size - size;
+        inside.then_some(match size {
+            0 => (*start, a.size),
+            _ => (at, size),
+        })
+    }
+
     /// Whether a range lies in one.
     pub fn holds(&self, at: usize, size: usize) -> bool {
         self.with(at, size, |_| ()).is_some()
@@ -93,6 +104,9 @@ mod tests {
         let all = one();
         assert!(all.holds(0x1000, 100) && all.holds(0x1010, 84) && all.holds(0x1064, 0));
         assert!(!all.holds(0x1010, 85) && !all.holds(0xfff, 1) && !all.holds(0x1010, usize::MAX));
+        assert_eq!(all.whole(0x1010, 0), Some((0x1000, 100)));
+        assert_eq!(all.whole(0x1010, 4), Some((0x1010, 4)));
+        assert_eq!(all.whole(0x1010, 85), None);
         assert_eq!(all.remove(0x1000).unwrap().theirs, 9);
         assert!(!all.holds(0x1000, 1) && all.remove(0x1000).is_none());
     }
