@@ -50,6 +50,14 @@ pub fn printed(c: &mut Command) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
+/// Runs a program natively and through `server`; both must print the same, which is returned.
+pub fn same(program: &Path, server: &Server, devices: &str, args: &[&str]) -> String {
+    let wanted = printed(native(program).args(args).env("FAKEDEV_DEVICES", devices));
+    let got = printed(remote(server, program).args(args));
+    assert_eq!(wanted, got, "{args:?}");
+    got
+}
+
 /// The counters that a client told `BUSBAR_STATS=1` has printed at its end.
 pub fn stats(out: &Output) -> serde_json::Value {
     let err = String::from_utf8_lossy(&out.stderr);

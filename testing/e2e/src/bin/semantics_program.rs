@@ -16,62 +16,44 @@ mod changes;
 mod compiled;
 #[path = "semantics_program/copies.rs"]
 mod copies;
-
 #[path = "semantics_program/corners.rs"]
 mod corners;
-
 #[path = "semantics_program/created.rs"]
 mod created;
-
 #[path = "semantics_program/deaths.rs"]
 mod deaths;
-
 #[path = "semantics_program/device_graphs.rs"]
 mod device_graphs;
-
 #[path = "semantics_program/events.rs"]
 mod events;
-
 #[path = "semantics_program/full.rs"]
 mod full;
-
 #[path = "semantics_program/functions.rs"]
 mod functions;
-
 #[path = "semantics_program/graph_memory.rs"]
 mod graph_memory;
-
 #[path = "semantics_program/hears.rs"]
 mod hears;
 #[path = "semantics_program/held.rs"]
 mod held;
-
 #[path = "semantics_program/host_graphs.rs"]
 mod host_graphs;
-
 #[path = "semantics_program/host_memory.rs"]
 mod host_memory;
-
 #[path = "semantics_program/kernels.rs"]
 mod kernels;
 #[path = "semantics_program/logs.rs"]
 mod logs;
-
 #[path = "semantics_program/managed.rs"]
 mod managed;
-
 #[path = "semantics_program/mistakes.rs"]
 mod mistakes;
-
 #[path = "semantics_program/pools.rs"]
 mod pools;
-
 #[path = "semantics_program/recycled.rs"]
 mod recycled;
-
 #[path = "semantics_program/registered.rs"]
 mod registered;
-
 #[path = "semantics_program/talks.rs"]
 mod talks;
 #[path = "semantics_program/threads.rs"]

@@ -156,8 +156,8 @@ pub unsafe fn copy(
     transfer::written(q, blocking, false, out)
 }
 
-/// Brings ranges to where the program sees them, though it maps none. The event is that of the last,
-/// behind which all have come.
+/// Brings ranges to where the program sees them, though it maps none. The event is that of the
+/// last, behind which all have come.
 pub fn to_host(
     q: &Object<Queue>,
     ranges: &[(usize, usize)],
