@@ -1,5 +1,6 @@
 // What variables of the driver's change: each case is a process of its own, which this starts
-// again with the variable set. Prints what each call says, and what still runs behind it.
+// again with the variable set. Prints what each call says, and what still runs behind it, and how
+// many lines of the log end in which error (a driver also says why, which a client cannot).
 #include "tell.h"
 #include <cstring>
 #include <string>
@@ -151,6 +152,14 @@ static void lines() {
     SAY(cuMemAlloc(&p, 0));
     SAY(cuMemFree(64));
     SAY(cuStreamCreate(&stream, 64));
+    SAY(cuStreamQuery(nullptr));
+    SAY(cuCtxSetLimit((CUlimit)99, 1));
+    const char *path = getenv("CUDA_LOG_FILE");
+    FILE *log = path ? fopen(path, "r") : nullptr;
+    char line[4096];
+    while (log && fgets(line, sizeof line, log))
+        if (const char *returns = strstr(line, "Returning")) printf("logged: %s", returns);
+    if (path) unlink(path);
 }
 
 int main(int argc, char **argv) {
@@ -178,7 +187,7 @@ int main(int argc, char **argv) {
         {"1", "CUDA_MODULE_LOADING", "eager"},
         {"2", "CUDA_DEVICE_MAX_CONNECTIONS", "1"},
         {"2", "CUDA_DEVICE_MAX_CONNECTIONS", "8"},
-        {"3", "CUDA_LOG_FILE", "stdout"},
+        {"3", "CUDA_LOG_FILE", "environment.log"},
     };
     for (auto &c : cases) {
         for (int late = 0; late < 2; late++) {

@@ -306,14 +306,20 @@ pub fn init() -> Result<()> {
     if set.is_err() {
         PROCESS.has(std::ptr::null_mut());
     }
-    let client = opened?;
-    if let Some(path) = var("CUDA_LOG_FILE").filter(|p| !p.is_empty()) {
-        log_is_used();
-        for client in client.all() {
-            logs::to_file(Cx { client, scope: 0 }, &path);
-        }
+    for client in opened?.all() {
+        log_to_file(Cx { client, scope: 0 });
     }
     Ok(())
+}
+
+/// The log goes to a file, if the environment says by now that it is to, and does not yet.
+pub fn log_to_file(cx: Cx) {
+    if let Some(path) = var("CUDA_LOG_FILE").filter(|p| !p.is_empty())
+        && cx.state().logs.goes_to_file()
+    {
+        log_is_used();
+        logs::to_file(cx, &path);
+    }
 }
 
 /// Makes another client than the process's own that of this thread, or no other. What the thread

@@ -4,7 +4,7 @@
 use super::prelude::*;
 use crate::cuda::call::thread;
 use crate::cuda::engine::{context, death, settled};
-use crate::cuda::life::unsupported;
+use crate::cuda::life::{log_to_file, unsupported};
 use crate::cuda::state::contexts::Info;
 use crate::cuda::state::order::ALL_STREAMS;
 
@@ -122,6 +122,7 @@ pub fn cuCtxCreate_v2(cx: Cx, flags: u32, dev: CUdevice) -> Result<u32> {
         .inspect_err(|_| cx.destroy(Kind::Context, id))?;
     cx.state().contexts.remember(id, dev, flags, false);
     cx.state().contexts.heed_environment();
+    log_to_file(cx);
     thread::push(cx.client, cx.raw(Kind::Context, id));
     Ok(id)
 }
@@ -217,6 +218,7 @@ pub fn cuDevicePrimaryCtxSetFlags_v2(cx: Cx, dev: CUdevice, flags: u32) -> Resul
 pub fn cuDevicePrimaryCtxRetain(cx: Cx, dev: CUdevice) -> Result<u32> {
     let id = context::primary_id(cx, dev)?;
     context::retain(cx, dev)?;
+    log_to_file(cx);
     Ok(id)
 }
 

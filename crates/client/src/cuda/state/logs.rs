@@ -39,6 +39,8 @@ pub struct Logs {
     /// Whether anybody has ever listened: nobody else pays for it.
     used: AtomicBool,
     ids: AtomicU32,
+    /// Whether it goes to a file.
+    to_file: AtomicBool,
 }
 
 impl Logs {
@@ -46,6 +48,11 @@ impl Logs {
     #[inline]
     pub fn used(&self) -> bool {
         self.used.load(Ordering::Acquire)
+    }
+
+    /// It goes to a file from now on; whether that is new.
+    pub fn goes_to_file(&self) -> bool {
+        !self.to_file.swap(true, Ordering::AcqRel)
     }
 
     /// A listener from now on; its number.
