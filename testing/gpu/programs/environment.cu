@@ -62,6 +62,8 @@ static void after(const char *what, CUresult rc, CUstream of) {
 }
 
 static void CUDA_CB sleeps(void *) { usleep(100000); }
+// Longer than a kernel takes, also on a busy machine.
+static void CUDA_CB sleeps_long(void *) { sleep(2); }
 
 static void launches() {
     begin();
@@ -98,8 +100,8 @@ static void launches() {
     after("copy", cuMemcpyDtoDAsync(b, a, big, stream), stream);
     after("copy in", cuMemcpyHtoDAsync(a, host, some, stream), stream);
     after("copy out", cuMemcpyDtoHAsync(host, a, some, stream), stream);
-    // What was begun elsewhere is not waited for.
-    DRIVER(cuLaunchHostFunc(other, sleeps, nullptr));
+    // Is what was begun elsewhere waited for?
+    DRIVER(cuLaunchHostFunc(other, sleeps_long, nullptr));
     after("kernel beside a function", LAUNCH(stream), stream);
     printf("  the function: %s\n", cuStreamQuery(other) ? "runs" : "done");
     DRIVER(cuStreamSynchronize(other));

@@ -50,6 +50,7 @@ static int value() {
 
 static void run(const char *what, CUgraphExec x) {
     CHECK(cudaMemset(p, 0, 4));
+    CHECK(cudaDeviceSynchronize());
     SAY(cuGraphLaunch(x, s));
     SAY(cuStreamSynchronize(s));
     printf("%s: %d\n", what, value());
