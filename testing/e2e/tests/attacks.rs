@@ -611,6 +611,35 @@ fn names_show_themselves_and_nothing_else() {
     }
 }
 
+/// A client has some of the driver's variables set for its worker, and no others, to nothing long
+/// or odd.
+#[test]
+fn a_client_says_nothing_of_a_workers_environment_but_numbers_for_the_driver() {
+    let server = Server::start();
+    let mut hello = Hello::new(Intent::Open);
+    hello.api = "cuda".into();
+    let set = [
+        ("CUDA_DEVICE_MAX_CONNECTIONS", "3"),
+        ("CUDA_SCALE_LAUNCH_QUEUES", "2\nLD_PRELOAD=/tmp/evil.so"),
+        ("CUDA_GRAPHS_USE_NODE_PRIORITY", "11111111111111111"),
+        ("CUDA_MPS_PIPE_DIRECTORY", "evil"),
+        ("CUDA_COREDUMP_FILE", "evil"),
+        ("LD_PRELOAD", "evil"),
+        ("", "evil"),
+    ];
+    hello.driver = set.map(|(name, value)| (name.into(), value.into())).into();
+    let said = serde_json::to_vec(&hello).expect("JSON");
+    let (_held, welcome) = greet(&server.address, &said).expect("a welcome");
+    assert!(welcome.refusal.is_none(), "{welcome:?}");
+    let worker = &server.wait_for_sessions(1)[0]["worker_pid"];
+    let environment = std::fs::read_to_string(format!("/proc/{worker}/environ"));
+    let environment = environment.expect("the worker lives");
+    assert!(environment.contains("CUDA_DEVICE_MAX_CONNECTIONS=3\0"));
+    for odd in ["evil", "CUDA_SCALE", "CUDA_GRAPHS", "CUDA_COREDUMP"] {
+        assert!(!environment.contains(odd), "{odd} in {environment}");
+    }
+}
+
 /// A server's refusal is a line in the terminal of whoever asked.
 #[test]
 fn a_refusal_is_one_line_whatever_the_server_says() {
