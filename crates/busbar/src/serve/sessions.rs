@@ -59,7 +59,7 @@ fn random_name(bytes: usize) -> Result<String, Refusal> {
     Ok(random.to_string())
 }
 
-/// How a new session is to have its devices beside others.
+/// How the worker of a new session is started.
 fn manner(server: &Server, hello: &Hello, who: &Who) -> Result<Manner, Refusal> {
     let dense = hello.mode == Mode::Dense;
     if dense && hello.api != "cuda" {

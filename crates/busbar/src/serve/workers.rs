@@ -70,7 +70,8 @@ pub(crate) struct Worker {
     ready: AtomicBool,
 }
 
-/// How a new session is to have its devices beside others.
+/// How the worker of a new session is started: how it has its devices beside others, and what its
+/// driver is told.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Manner {
     pub mode: Mode,
@@ -81,8 +82,7 @@ pub(crate) struct Manner {
 }
 
 impl Manner {
-    /// Whether a worker that nobody has asked for anything in particular will do, whose driver has
-    /// started.
+    /// Whether a spare worker will do, whose driver has started with nothing said to it.
     fn is_usual(&self) -> bool {
         self.mode == Mode::Isolated && self.driver.is_empty()
     }

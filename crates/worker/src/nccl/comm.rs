@@ -407,14 +407,14 @@ impl Comms {
             moved |= steps.look(now);
             if let Some(waits) = steps.waits(limit, now) {
                 drop(steps);
-                // Ranks of this process need no server to be asked.
-                let mut here = waits.clone();
-                here.who = format!("rank {} of the same process", waits.rank);
                 let of_it = |c: &&Arc<Comm>| lock(&c.steps).is_of(&waits);
                 if waits.number == 0 && all.iter().filter(of_it).count() == waits.ranks as usize {
                     // All have come: what makes it takes long.
                     continue;
                 }
+                // Ranks of this process need no server to be asked.
+                let mut here = waits.clone();
+                here.who = format!("rank {} of the same process", waits.rank);
                 if !self.say_what_is_lacked(&here) {
                     *lock(&self.asked) = (waits.number > 0).then(|| (now, waits.clone()));
                     self.peers.say(Report::Waits(waits));

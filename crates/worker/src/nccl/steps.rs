@@ -224,7 +224,7 @@ impl Steps {
             Side::From(peer) => (Side::To(w.rank), peer == rank),
             Side::To(peer) => (Side::From(w.rank), peer == rank),
         };
-        if w.comm != self.key {
+        if !self.is_of(w) {
             return None;
         }
         // It waits as well, or makes others wait: it need not ask.

@@ -39,7 +39,7 @@ thread_local! {
     static LISTENING: Cell<bool> = const { Cell::new(false) };
     /// The last error that the server's driver has answered a call of this thread's with.
     static ANSWERED: Cell<i32> = const { Cell::new(0) };
-    /// Whether this thread is in a function that a stream waits for, which may make no calls.
+    /// Whether this thread is in a function that a stream waits for, which may make few calls.
     static IN_FUNCTION: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -18,9 +18,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// `CU_LOG_LEVEL_ERROR`.
-const ERROR: CUlogLevel = 0;
-
 /// A line has come. Called on the receiving thread. An error says what is wrong with the server.
 pub fn arrived(state: &State, m: &msg::LogLine<'_>) -> Result<(), String> {
     state.logs.add(Line {
@@ -54,7 +51,7 @@ pub fn failed(state: &State, error: CUresult) {
         for listener in state.logs.listeners() {
             let _ = state.logs.add(Line {
                 listener,
-                level: ERROR,
+                level: CU_LOG_LEVEL_ERROR,
                 text: text.clone(),
             });
         }
@@ -98,7 +95,11 @@ unsafe extern "C" fn write(
     let (h, m, s) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
     // SAFETY: no preconditions.
     let thread = unsafe { libc::pthread_self() };
-    let level = if level == ERROR { 'E' } else { 'W' };
+    let level = if level == CU_LOG_LEVEL_ERROR {
+        'E'
+    } else {
+        'W'
+    };
     let ms = ms % 1000;
     let line = format!("[{h:02}:{m:02}:{s:02}.{ms:03}][{thread}][CUDA][{level}] {text}\n");
     // SAFETY: a descriptor of this process's, and bytes that are there. Whoever has closed it hears

@@ -151,14 +151,14 @@ pub unsafe fn clEnqueueSVMMigrateMem(
     let known = CL_MIGRATE_MEM_OBJECT_HOST | CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED;
     refuse_if(n == 0, CL_INVALID_VALUE)?;
     refuse_if(pointers.is_null() || flags & !known != 0, CL_INVALID_VALUE)?;
-    let (mut places, mut lengths) = (Vec::new(), Vec::new());
+    let (mut places, mut lengths, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
     for i in 0..n as usize {
         // SAFETY: the program gives as many of both, or no sizes at all.
         let (at, size) = unsafe {
             let size = (!sizes.is_null()).then(|| sizes.add(i).read());
             (pointers.add(i).read() as usize, size.unwrap_or(0))
         };
-        refuse_if(!q.server.svm.holds(at, size), CL_INVALID_VALUE)?;
+        ranges.push(q.server.svm.whole(at, size).ok_or(CL_INVALID_VALUE)?);
         places.push(at as u64);
         lengths.push(size as u64);
     }
@@ -166,9 +166,6 @@ pub unsafe fn clEnqueueSVMMigrateMem(
     if flags & CL_MIGRATE_MEM_OBJECT_HOST != 0 && contents {
         // The host that it is to come to is the program's. Where a driver has one memory for host
         // and device, programs look at it then without a map.
-        let ranges: Vec<_> = (places.iter().zip(&lengths))
-            .filter_map(|(at, size)| q.server.svm.whole(*at as usize, *size as usize))
-            .collect();
         let (out, links) = begin(q, CL_COMMAND_SVM_MIGRATE_MEM, events)?;
         return svm::to_host(q, &ranges, links, out);
     }

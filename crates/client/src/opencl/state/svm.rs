@@ -31,12 +31,12 @@ impl<C> Allocations<C> {
         &self,
         at: usize,
         size: usize,
-        f: impl FnOnce(&mut Allocation<C>) -> T,
+        f: impl FnOnce(usize, &mut Allocation<C>) -> T,
     ) -> Option<T> {
         let mut all = lock(&self.0);
         let (start, a) = all.range_mut(..=at).next_back()?;
         let inside = size <= a.size && at - start <= a.size - size;
-        inside.then(|| f(a))
+        inside.then(|| f(*start, a))
     }
 
     /// Adds one.
@@ -51,29 +51,26 @@ impl<C> Allocations<C> {
 
     /// A range as a command means it whose size may be 0: all of the allocation then that has it.
     pub fn whole(&self, at: usize, size: usize) -> Option<(usize, usize)> {
-        let all = lock(&self.0);
-        let (start, a) = all.range(..=at).next_back()?;
-        let inside = size <= a.size && at - start <= a.size - size;
-        inside.then_some(match size {
-            0 => (*start, a.size),
+        self.with(at, size, |start, a| match size {
+            0 => (start, a.size),
             _ => (at, size),
         })
     }
 
     /// Whether a range lies in one.
     pub fn holds(&self, at: usize, size: usize) -> bool {
-        self.with(at, size, |_| ()).is_some()
+        self.whole(at, size).is_some()
     }
 
     /// Notes a mapped region; false when it does not lie in one.
     pub fn map(&self, at: usize, size: usize, flags: u64) -> bool {
-        let add = |a: &mut Allocation<C>| a.maps.push((at, size, flags));
+        let add = |_, a: &mut Allocation<C>| a.maps.push((at, size, flags));
         self.with(at, size, add).is_some()
     }
 
     /// The bytes and flags of the region that was mapped last at this place; it is mapped no more.
     pub fn unmap(&self, at: usize) -> Option<(usize, u64)> {
-        let take = |a: &mut Allocation<C>| {
+        let take = |_, a: &mut Allocation<C>| {
             let i = a.maps.iter().rposition(|m| m.0 == at)?;
             let (_, size, flags) = a.maps.remove(i);
             Some((size, flags))
