@@ -3,12 +3,14 @@
 
 /// Those that change how it does what it is asked, and nothing else: neither where it writes, nor
 /// what it does to others. Those that say what a program sees are the client's own business.
-pub const VARIABLES: [&str; 6] = [
+pub const VARIABLES: [&str; 8] = [
     "CUDA_DEVICE_DEFAULT_PERSISTING_L2_CACHE_PERCENTAGE_LIMIT",
     "CUDA_DEVICE_MAX_CONNECTIONS",
     "CUDA_DEVICE_MAX_COPY_CONNECTIONS",
     "CUDA_GRAPHS_USE_NODE_PRIORITY",
     "CUDA_MANAGED_FORCE_DEVICE_ALLOC",
+    "CUDA_MODULE_DATA_LOADING",
+    "CUDA_MODULE_LOADING",
     "CUDA_SCALE_LAUNCH_QUEUES",
 ];
 
@@ -23,11 +25,13 @@ pub fn is_known((name, value): &(String, String)) -> bool {
         && value.bytes().all(plain)
 }
 
-/// What of an environment a client tells of.
+/// What of an environment a client tells of. To load code when it is first used is what a driver
+/// does by itself, so that need not be said: a session that says nothing finds a spare worker.
 pub fn of_environment(var: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
     let all = VARIABLES.iter();
     let all = all.filter_map(|name| Some((name.to_string(), var(name)?)));
-    all.filter(is_known).collect()
+    let needless = |value: &str| value.eq_ignore_ascii_case("lazy");
+    all.filter(|v| is_known(v) && !needless(&v.1)).collect()
 }
 
 #[cfg(test)]
@@ -39,6 +43,7 @@ mod tests {
         let told = |name: &str, value: &str| is_known(&(name.into(), value.into()));
         assert!(told("CUDA_DEVICE_MAX_CONNECTIONS", "1"));
         assert!(told("CUDA_SCALE_LAUNCH_QUEUES", "0.25x"));
+        assert!(told("CUDA_MODULE_LOADING", "EAGER"));
         for value in ["", "1 ", "a/b", "1\0", "12345678901234567"] {
             assert!(!told("CUDA_DEVICE_MAX_CONNECTIONS", value), "{value:?}");
         }
@@ -48,5 +53,9 @@ mod tests {
         let one = |name: &str| (name == VARIABLES[1]).then(|| "8".to_string());
         let found = of_environment(one);
         assert_eq!(found, [(VARIABLES[1].to_string(), "8".to_string())]);
+        let loading = |value: &str| {
+            of_environment(|name| (name == "CUDA_MODULE_LOADING").then(|| value.to_string())).len()
+        };
+        assert_eq!((loading("EAGER"), loading("lazy")), (1, 0));
     }
 }

@@ -50,6 +50,7 @@ pub fn primary_retain(w: &mut Cuda, m: msg::PrimaryRetain) -> Result {
     }
     w.made_of(&m, ctx as u64, charge);
     super::copy::register(w, ctx as u64);
+    super::shared::adopt(w, ctx);
     // The program may have made it current before it retained it, as CUDA's runtime does.
     w.current = u32::MAX;
     Ok(())
@@ -102,6 +103,7 @@ fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result {
     };
     w.completer.abandon(left, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     forget(w, context);
+    super::shared::adopt_anywhere(w);
     check(rc)
 }
 
@@ -134,6 +136,7 @@ pub fn context_create(w: &mut Cuda, m: msg::ContextCreate) -> Result {
     check(unsafe { w.cuCtxCreate_v2(&mut ctx, m.flags, dev) })?;
     w.made_of(&m, ctx as u64, charge);
     super::copy::register(w, ctx as u64);
+    super::shared::adopt(w, ctx);
     w.current = m.context;
     Ok(())
 }
@@ -145,6 +148,7 @@ fn destroy(w: &mut Cuda, context: u32) -> Result {
     // SAFETY: a live context, which is not used again.
     let rc = unsafe { w.cuCtxDestroy_v2(ctx as CUcontext) };
     w.completer.abandon(left, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    super::shared::adopt_anywhere(w);
     check(rc)
 }
 

@@ -29,7 +29,9 @@ pub fn share_host(w: &mut Cuda, m: msg::ShareHost) -> Result {
         0 => w.shared.map_twin((m.va, m.size), m.origin, w.record.aux)?,
         number => w.shared.map(m.va, m.size, number)?,
     }
-    register(w.driver, m.va, m.size).inspect_err(|_| w.shared.unmap(m.va))
+    register(w.driver, m.va, m.size).inspect_err(|_| w.shared.unmap(m.va))?;
+    w.shared.registered(m.va, w.record.aux);
+    Ok(())
 }
 
 pub fn unshare_host(w: &mut Cuda, m: msg::UnshareHost) -> Result {
@@ -51,6 +53,49 @@ pub fn leave_context(w: &mut Cuda, context: u32) {
         // SAFETY: memory that was registered, in the current context.
         unsafe { w.cuMemHostUnregister(va as *mut _) };
         w.shared.unmap(va);
+    }
+    let lost = w.shared.lose(context);
+    if !lost.is_empty() {
+        // Another context may be copying. What this one is told of an error is no concern here.
+        let _ = super::memory::wait_for_streams(w);
+    }
+    for va in lost {
+        // SAFETY: as above.
+        unsafe { w.cuMemHostUnregister(va as *mut _) };
+    }
+}
+
+/// Registers in a context what lost the one that it was registered in: the program shares a segment
+/// between contexts, and goes on to use it.
+pub fn adopt(w: &mut Cuda, context: CUcontext) {
+    let lost = w.shared.lost();
+    if lost.is_empty() {
+        return;
+    }
+    let id = w.known(Kind::Context, context as u64);
+    // SAFETY: a live context.
+    if unsafe { w.cuCtxPushCurrent_v2(context) } != CUDA_SUCCESS {
+        return;
+    }
+    for (va, size) in lost {
+        // One that fails, as all do in a context that is lost, the next context may have.
+        if register(w.driver, va, size).is_ok() {
+            w.shared.registered(va, id);
+        }
+    }
+    let mut popped: CUcontext = std::ptr::null_mut();
+    // SAFETY: the context pushed above.
+    unsafe { w.cuCtxPopCurrent_v2(&mut popped) };
+}
+
+/// The same in any of the contexts that are left.
+pub fn adopt_anywhere(w: &mut Cuda) {
+    if w.shared.lost().is_empty() {
+        return;
+    }
+    let left = w.handles.of(Kind::Context).next();
+    if let Some(context) = left {
+        adopt(w, context as CUcontext);
     }
 }
 

@@ -4,7 +4,7 @@ use crate::entry::api;
 use crate::ffi::*;
 use crate::state::function::{KERNELS, MAX_SHARED, layout};
 use crate::state::image::Kernel;
-use crate::state::module::{MODULES, function_of, resolve};
+use crate::state::module::{EAGER_LOADING, MODULES, function_of, loading_mode, resolve};
 use crate::state::{context, device};
 use std::ffi::c_char;
 use std::sync::atomic::Ordering;
@@ -95,7 +95,8 @@ api! {
         device::by_ordinal(device)?;
         let kernel = KERNELS.get(kernel)?;
         // The real one loads the code by then, and waits for streams where it does.
-        if !kernel.asked.swap(true, Ordering::AcqRel)
+        if loading_mode() != EAGER_LOADING
+            && !kernel.asked.swap(true, Ordering::AcqRel)
             && let Ok(context) = context::current()
         {
             let _ = context.synchronize();

@@ -258,9 +258,15 @@ api! {
 
     fn [cuMemHostGetFlags] (out: *mut u32, address: u64) {
         context::current()?;
-        let range = memory::find(address).filter(|range| range.kind == Kind::Pinned);
+        let range = memory::find(address).ok_or(INVALID_VALUE)?;
+        let told = match range.kind {
+            Kind::Pinned => range.flags,
+            // Whether it is portable.
+            Kind::Registered => range.flags & 1,
+            _ => return Err(INVALID_VALUE),
+        };
         // Mapped is always set: every device here shares the host's addresses.
-        put(out, range.ok_or(INVALID_VALUE)?.flags | 2)
+        put(out, told | 2)
     }
 
     // Only that of a tensor map which is needed for it to have another address.
@@ -331,6 +337,11 @@ api! {
                 store(data, &0_i32.to_ne_bytes())?;
                 continue;
             }
+            // Memory that CUDA does not know is the host's.
+            if which == 4 && range.is_none() {
+                store(data, &address.to_ne_bytes())?;
+                continue;
+            }
             match attribute(range.as_ref(), address, which) {
                 Ok(bytes) => store(data, &bytes)?,
                 // Not an error here: what does not apply to the pointer reads as zero.
@@ -382,7 +393,7 @@ api! {
 
     fn [cuModuleGetLoadingMode] (out: *mut i32) {
         device::initialized()?;
-        put(out, module::LAZY_LOADING)
+        put(out, module::loading_mode())
     }
 }
 

@@ -42,6 +42,9 @@ pub fn submit_to(stream: &Arc<Stream>, context: &Arc<Context>, work: Work) -> Re
     if let Some(capture) = capture::of(stream)? {
         return capture.add(stream, work);
     }
+    if work.is_refused() {
+        return Err(INVALID_VALUE);
+    }
     let mut order = context.order.lock().unwrap();
     if stream.is_legacy() {
         capture::refuse_implicit(&order)?;

@@ -6,14 +6,24 @@ use super::function::{Attributes, ByDevice, FUNCTIONS, Function, KERNELS, Kernel
 use super::handle::{self, Table};
 use super::image::Image;
 use super::memory::{self, Kind};
+use crate::config;
 use crate::ffi::*;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
-/// What `cuModuleGetLoadingMode` says: code is loaded when it is first used.
-pub const LAZY_LOADING: i32 = 2;
+/// What `cuModuleGetLoadingMode` says: code is loaded when it is first used, or with its module.
+pub fn loading_mode() -> i32 {
+    static MODE: LazyLock<i32> = LazyLock::new(|| {
+        let eager =
+            config::get("CUDA_MODULE_LOADING").is_some_and(|v| v.eq_ignore_ascii_case("eager"));
+        if eager { EAGER_LOADING } else { LAZY_LOADING }
+    });
+    *MODE
+}
+pub const EAGER_LOADING: i32 = 1;
+const LAZY_LOADING: i32 = 2;
 
 /// All modules, by handle; those of libraries too.
 pub static MODULES: Table<Module> = Table::new();

@@ -49,6 +49,17 @@ pub enum Work {
 }
 
 impl Work {
+    /// Whether a stream does not take it: words of memory that moves by itself, or of a pool's. In
+    /// a graph they may be; the graph is refused when it is launched.
+    pub fn is_refused(&self) -> bool {
+        match self {
+            Self::WaitValue(v) | Self::WriteValue(v) => memory::find(v.addr)
+                .is_some_and(|r| matches!(r.kind, memory::Kind::Managed | memory::Kind::Pool)),
+            Self::All(all) => all.iter().any(|(_, work)| work.is_refused()),
+            _ => false,
+        }
+    }
+
     /// Whether the device alone does it, at once.
     pub fn runs_on_the_device(&self) -> bool {
         match self {

@@ -15,8 +15,9 @@
 //! are what leaves addresses on the stack. So is one of memory that was asked for as mapped.
 
 use super::prelude::*;
-use crate::cuda::engine::shadow;
+use crate::cuda::engine::{pool, shadow};
 use crate::cuda::state::functions::Function;
+use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::rows::Rows;
 use crate::cuda::state::shadows::{MOST_SCANNED, words};
 use crate::cuda::state::space::{GRANULE, RESERVED, span};
@@ -158,11 +159,22 @@ pub fn of_node(cx: Cx, p: u64) -> Result<u64> {
     on_device(cx, p, "a graph's node")
 }
 
-/// The same of the words of a list of memory operations, as bytes.
+/// Whether streams may wait for words there and write them: not where memory moves by itself, nor
+/// in that of a pool.
+pub fn are_steady(cx: Cx, p: u64) -> bool {
+    let found = cx.state().ranges.find(p);
+    !found.is_some_and(|r| r.sort == Sort::Managed || pool::is_pooled(&r))
+}
+
+/// The same of the words of a list of memory operations of a graph's node, as bytes. A node may
+/// have any; that its graph is launched may be refused.
 pub fn of_operations(cx: Cx, list: &mut [u8]) -> Result<()> {
     for op in list.chunks_exact_mut(size_of::<CUstreamBatchMemOpParams>()) {
         // The second word is the address; that of a barrier is none.
         if let Some(word) = op[8..].first_chunk_mut::<8>() {
+            if !are_steady(cx, u64::from_le_bytes(*word)) {
+                cx.state().graphs.launches_may_be_refused();
+            }
             *word = of_node(cx, u64::from_le_bytes(*word))?.to_le_bytes();
         }
     }

@@ -149,13 +149,13 @@ fn run(f: Function) {
 fn work(cx: Cx, job: &Asked) {
     match job.what {
         Promised::Function(f) => {
-            graph_host::fetch(cx, &job.before);
+            let fetched = graph_host::fetch(cx, &job.before);
             in_stream_order(cx, || {
                 if job.error == CUDA_SUCCESS {
                     run(f);
                 }
             });
-            graph_host::give(cx, &job.after, &job.beside);
+            graph_host::give(cx, &job.after, &job.beside, &fetched);
         }
         Promised::Callback { f, stream, data } => {
             // SAFETY: the program's function and data.

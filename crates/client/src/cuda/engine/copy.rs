@@ -11,7 +11,7 @@ use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{
     across, addresses, callback, copy_across, graph_host, ring, settled, shared, stream, transfer,
 };
-use crate::cuda::state::rows::{DEVICE, End, HOST, Rows};
+use crate::cuda::state::rows::{DEVICE, End, HOST, Rows, UNIFIED};
 
 /// A copy between two places on devices, or between what is there of shadowed memory.
 fn on_device(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<()> {
@@ -21,6 +21,13 @@ fn on_device(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<()> 
     cx.state().must_be_on_device(src, len)?;
     copy_across::between(cx, dst, src, len, stream)?;
     cx.has_begun(stream)
+}
+
+/// Where the device finds what a program calls the host's memory, if it does: that may be its own.
+fn for_device(cx: Cx, p: u64, len: usize) -> Option<u64> {
+    let state = cx.state();
+    let shadowed = state.shadows.device_side(p, len);
+    shadowed.or_else(|| state.is_devices(p).then_some(p))
 }
 
 /// A copy of bytes that lie one behind the other, between kinds of memory.
@@ -60,12 +67,47 @@ fn captured(
     graph_host::capture(cx, &flat(dst, src, len), stream)
 }
 
-/// Host to device. Unless it may be done `later`, it is done on return as far as the program can
-/// tell.
+/// Makes a node of a copy whose ends the addresses tell, on a capturing stream: its parameters then
+/// say so. Says whether it did.
+#[cold]
+fn captured_as_named(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<bool> {
+    for (p, writes) in [(dst, true), (src, false)] {
+        match cx.state().on_host(p) {
+            true => begin(cx, p, len, writes)?,
+            false => cx.state().must_be_on_device(p, len)?,
+        }
+    }
+    graph_host::capture(cx, &flat((UNIFIED, dst), (UNIFIED, src), len), stream)
+}
+
+/// Host to device, as the program calls it: what it calls a device's may be page-locked memory.
+/// Unless it may be done `later`, it is done on return as far
+/// as the program can tell.
 ///
 /// # Safety
 /// `len` bytes at `src` are readable; page-locked ones stay as they are until the copy is done.
 pub unsafe fn to_device(
+    cx: Cx,
+    dst: u64,
+    src: *const u8,
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<()> {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        match cx.state().ranges.find_page_locked(dst).is_some() {
+            true => by_address(cx, dst, src as u64, len, stream, later),
+            false => from_host(cx, dst, src, len, stream, later),
+        }
+    }
+}
+
+/// The program's memory to a device's.
+///
+/// # Safety
+/// As for [`to_device`].
+unsafe fn from_host(
     cx: Cx,
     dst: u64,
     src: *const u8,
@@ -118,7 +160,7 @@ unsafe fn queue_to_device(
         return Ok(Ok(()));
     }
     begin(cx, src as u64, len, false)?;
-    if let Some(there) = cx.state().shadows.device_side(src as u64, len) {
+    if let Some(there) = for_device(cx, src as u64, len) {
         return on_device(cx, dst, there, len, stream).map(Ok);
     }
     let dst = cx.state().shadows.device_side(dst, len).unwrap_or(dst);
@@ -171,11 +213,32 @@ unsafe fn queue_to_device(
     Ok(before)
 }
 
-/// Device to host.
+/// Device to host, as the program calls it.
 ///
 /// # Safety
 /// `len` bytes at `dst` are writable, and stay so until the copy is done.
 pub unsafe fn to_host(
+    cx: Cx,
+    dst: *mut u8,
+    src: u64,
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<()> {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        match cx.state().ranges.find_page_locked(src).is_some() {
+            true => by_address(cx, dst as u64, src, len, stream, later),
+            false => from_device(cx, dst, src, len, stream, later),
+        }
+    }
+}
+
+/// A device's memory to the program's.
+///
+/// # Safety
+/// As for [`to_host`].
+unsafe fn from_device(
     cx: Cx,
     dst: *mut u8,
     src: u64,
@@ -212,7 +275,7 @@ unsafe fn bring_to_host(
         return Ok(!later);
     }
     begin(cx, dst as u64, len, true)?;
-    if let Some(there) = cx.state().shadows.device_side(dst as u64, len) {
+    if let Some(there) = for_device(cx, dst as u64, len) {
         on_device(cx, there, src, len, stream)?;
         // The program's next look at the bytes waits for them; an error it is told of here.
         if !later {
@@ -302,16 +365,39 @@ pub unsafe fn at_once(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Re
 }
 
 /// A copy whose ends the addresses tell.
+///
+/// # Safety
+/// `len` bytes at an end on the host are the program's, to read or to write, until the copy is done.
 pub unsafe fn any(cx: Cx, dst: u64, src: u64, len: usize, stream: u32, later: bool) -> Result<()> {
     // SAFETY: passed on to the caller.
     if let Some(done) = unsafe { across::bytes(cx, dst, src, len, stream, later, any) } {
         return done;
     }
+    let may_be_captured = len > 0 && later && cx.state().captures.any();
+    if may_be_captured && captured_as_named(cx, dst, src, len, stream)? {
+        return Ok(());
+    }
+    // SAFETY: passed on to the caller.
+    unsafe { by_address(cx, dst, src, len, stream, later) }
+}
+
+/// As [`any`], of ends that the program has named otherwise.
+///
+/// # Safety
+/// As for [`any`].
+pub unsafe fn by_address(
+    cx: Cx,
+    dst: u64,
+    src: u64,
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<()> {
     // SAFETY: passed on to the caller, for whichever end is on the host.
     unsafe {
         match (cx.state().on_host(dst), cx.state().on_host(src)) {
-            (false, true) => to_device(cx, dst, src as *const u8, len, stream, later),
-            (true, false) => to_host(cx, dst as *mut u8, src, len, stream, later),
+            (false, true) => from_host(cx, dst, src as *const u8, len, stream, later),
+            (true, false) => from_device(cx, dst as *mut u8, src, len, stream, later),
             (false, false) if len == 0 => Ok(()),
             (false, false) => on_device(cx, dst, src, len, stream),
             (true, true) => {

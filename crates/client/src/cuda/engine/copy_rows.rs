@@ -7,7 +7,7 @@ use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{
     across, addresses, callback, copy_across, ends, graph_host, settled, stream, transfer,
 };
-use crate::cuda::state::rows::{ARRAY, CHUNK, DEVICE, End, HOST, Rows, shape};
+use crate::cuda::state::rows::{ARRAY, CHUNK, DEVICE, End, HOST, Rows, UNIFIED, shape};
 use busbar_channel::Bulk;
 
 fn array_id(cx: Cx, e: &End) -> Result<u32, CUresult> {
@@ -134,6 +134,7 @@ pub unsafe fn copy_box(
     if let Some(done) = unsafe { across::rows(cx, &r, stream, later, copy_box) } {
         return done;
     }
+    let named = r;
     let r = cx.state().resolved(&r);
     ends::pitches(&r)?;
     ends::check(cx, &r.src, &r)?;
@@ -141,13 +142,22 @@ pub unsafe fn copy_box(
     if cx.state().shadows.active() {
         cx.work(stream, false)?;
     }
+    let of = |kind| named.src.memory == kind || named.dst.memory == kind;
     let host = r.src.memory == HOST || r.dst.memory == HOST;
-    if host && cx.state().captures.any() {
-        if !later {
+    if (host || of(UNIFIED)) && cx.state().captures.any() {
+        if host && !later {
             stream::refuse_wait(cx, stream)?;
-        } else if graph_host::capture(cx, &r, stream)? {
+        } else if later && graph_host::capture(cx, &named, stream)? {
             return Ok(());
         }
+    }
+    if later && let Some(there) = in_place(cx, &r) {
+        if r.src.memory == HOST {
+            // SAFETY: passed on to the caller.
+            unsafe { addresses::in_rows(cx, &r)? };
+        }
+        cx.client.session.note_shared(r.host(r.src).len());
+        return on_device(cx, &there, stream, peer);
     }
     // SAFETY: passed on to the caller.
     unsafe {
@@ -192,6 +202,26 @@ pub unsafe fn copy_box(
             _ => Err(CUDA_ERROR_INVALID_VALUE),
         }
     }
+}
+
+/// A copy between a device and page-locked memory that the worker has at the same address: it is
+/// made there, in the order of its stream with all else that uses this memory.
+fn in_place(cx: Cx, r: &Rows) -> Option<Rows> {
+    let mut there = *r;
+    let (host, b, other) = match (r.src.memory, r.dst.memory) {
+        (HOST, DEVICE | ARRAY) => (&mut there.src, r.host(r.src), &r.dst),
+        (DEVICE | ARRAY, HOST) => (&mut there.dst, r.host(r.dst), &r.src),
+        _ => return None,
+    };
+    let (p, len) = b.span();
+    // A device of another server has other memory there.
+    let here =
+        cx.client.devices.len() == 1 || cx.state().home(other)?.1 == cx.current_device().ok()?;
+    if !here || !cx.state().is_shared(p, len) {
+        return None;
+    }
+    (host.memory, host.device, host.host) = (DEVICE, host.host, 0);
+    Some(there)
 }
 
 /// Queues the copy of a box that the host sees nothing of.

@@ -9,7 +9,7 @@ use super::prelude::*;
 use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{addresses, stream, transfer};
 use crate::cuda::state::graphs::Lists;
-use crate::cuda::state::rows::{End, HOST, HostBox, Rows, UNIFIED, shape};
+use crate::cuda::state::rows::{CHUNK, DEVICE, End, HOST, HostBox, Rows, UNIFIED, shape};
 use busbar_channel::Bulk;
 
 /// A copy as it travels: its shape, ids of arrays, ids of mirrors.
@@ -19,10 +19,15 @@ pub struct Travel {
     pub mirrors: [u32; 2],
 }
 
-fn mirror(cx: Cx, r: &Rows, end: End, written: bool) -> u32 {
+/// What stands for an end that is the program's own memory, and was `named` as such a kind.
+fn mirror(cx: Cx, r: &Rows, end: End, named: CUmemorytype, written: bool) -> u32 {
     if end.memory != HOST {
         return 0;
     }
+    let end = End {
+        memory: named,
+        ..end
+    };
     cx.state().graphs.mirror(r.host(end), written)
 }
 
@@ -34,11 +39,17 @@ pub fn travel(cx: Cx, r: &Rows) -> Result<Travel> {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     let array = |e: &End| cx.handle_opt(Kind::Array, e.array);
+    // A program that asks for a node's parameters sees the kinds of memory that it named.
+    let named = [r.src.memory, r.dst.memory];
     let mut r = cx.state().resolved(r);
-    // What the worker has at the same address needs nothing in its place.
-    for e in [&mut r.src, &mut r.dst] {
+    for (e, named) in [&mut r.src, &mut r.dst].into_iter().zip(named) {
         if e.memory == HOST && cx.state().spaces.is_shared(e.host) {
-            (e.memory, e.device, e.host) = (UNIFIED, e.host, 0);
+            // What the worker has at the same address needs nothing in its place; it has no memory
+            // that is the program's alone, so that is how the program's memory is called there.
+            let memory = if named == UNIFIED { UNIFIED } else { DEVICE };
+            (e.memory, e.device, e.host) = (memory, e.host, 0);
+        } else if e.memory == DEVICE && named == UNIFIED {
+            e.memory = UNIFIED;
         }
     }
     for e in [&r.src, &r.dst] {
@@ -60,27 +71,33 @@ pub fn travel(cx: Cx, r: &Rows) -> Result<Travel> {
     Ok(Travel {
         shape,
         arrays: [array(&r.src)?, array(&r.dst)?],
-        mirrors: [mirror(cx, &r, r.src, false), mirror(cx, &r, r.dst, true)],
+        mirrors: [
+            mirror(cx, &r, r.src, named[0], false),
+            mirror(cx, &r, r.dst, named[1], true),
+        ],
     })
 }
 
 /// Puts the program's own addresses back where the worker has mirrors, or shares its memory.
 pub fn restore(cx: Cx, c: &mut CUDA_MEMCPY3D, mirrors: [u32; 2]) {
+    let place = |memory, p| if memory == HOST { (p, 0) } else { (0, p) };
     if let Some(b) = cx.state().graphs.mirrored(mirrors[0]) {
-        c.srcMemoryType = CU_MEMORYTYPE_HOST as _;
-        (c.srcHost, c.srcDevice) = (b.end.host as _, 0);
+        c.srcMemoryType = b.end.memory;
+        let (host, device) = place(b.end.memory, b.end.host);
+        (c.srcHost, c.srcDevice) = (host as _, device);
         (c.srcXInBytes, c.srcY, c.srcZ) = (b.end.x, b.end.y, b.end.z);
         (c.srcPitch, c.srcHeight) = (b.end.pitch, b.end.height);
-    } else if cx.state().spaces.is_shared(c.srcDevice) {
+    } else if c.srcMemoryType == DEVICE && cx.state().spaces.is_shared(c.srcDevice) {
         c.srcMemoryType = CU_MEMORYTYPE_HOST as _;
         (c.srcHost, c.srcDevice) = (c.srcDevice as _, 0);
     }
     if let Some(b) = cx.state().graphs.mirrored(mirrors[1]) {
-        c.dstMemoryType = CU_MEMORYTYPE_HOST as _;
-        (c.dstHost, c.dstDevice) = (b.end.host as _, 0);
+        c.dstMemoryType = b.end.memory;
+        let (host, device) = place(b.end.memory, b.end.host);
+        (c.dstHost, c.dstDevice) = (host as _, device);
         (c.dstXInBytes, c.dstY, c.dstZ) = (b.end.x, b.end.y, b.end.z);
         (c.dstPitch, c.dstHeight) = (b.end.pitch, b.end.height);
-    } else if cx.state().spaces.is_shared(c.dstDevice) {
+    } else if c.dstMemoryType == DEVICE && cx.state().spaces.is_shared(c.dstDevice) {
         c.dstMemoryType = CU_MEMORYTYPE_HOST as _;
         (c.dstHost, c.dstDevice) = (c.dstDevice as _, 0);
     }
@@ -183,9 +200,17 @@ pub unsafe fn after_launch(cx: Cx, exec: u32, l: &Lists, stream: u32) -> Result<
     Ok(())
 }
 
+/// What copies before a host node have written, as it was when the node's function began.
+pub struct Fetched {
+    mirror: u32,
+    to: HostBox,
+    packed: Vec<u8>,
+}
+
 /// Before a host node's function runs: what copies before it have written. Ahead of what is queued,
 /// which may wait for the graph.
-pub fn fetch(cx: Cx, ids: &[u32]) {
+pub fn fetch(cx: Cx, ids: &[u32]) -> Vec<Fetched> {
+    let mut all = Vec::new();
     for id in ids {
         let b = cx.state().graphs.destination(*id);
         let Some(b) = b.filter(|b| !is_seen(cx, b)) else {
@@ -196,14 +221,28 @@ pub fn fetch(cx: Cx, ids: &[u32]) {
         if answer.is_ok_and(|a| a.status == CUDA_SUCCESS) {
             // SAFETY: a graph of the program's writes this memory.
             unsafe { transfer::scatter(&b, &packed) };
+            all.push(Fetched {
+                mirror: *id,
+                to: b,
+                packed,
+            });
         }
     }
+    all
 }
 
 /// After a host node's function has run: what copies behind it will read, but for what copies
-/// `beside` it write, which is not here. It is there before the worker heeds the word that the
-/// function has returned.
-pub fn give(cx: Cx, ids: &[u32], beside: &[u32]) {
+/// `beside` it write, which is not here; and what the function has changed of what it was given:
+/// that comes back after the launch. It is there before the worker heeds the word that the function
+/// has returned.
+pub fn give(cx: Cx, ids: &[u32], beside: &[u32], fetched: &[Fetched]) {
+    for f in fetched {
+        // SAFETY: a graph of the program's writes this memory.
+        let now = unsafe { transfer::gather(&f.to) };
+        for (offset, piece) in changed(&f.packed, &now) {
+            let _ = cx.client.session.mirror_in(f.mirror, offset as u64, piece);
+        }
+    }
     let newer = |id: &u32| cx.state().graphs.destination(*id);
     let newer = beside.iter().filter_map(newer).flat_map(|b| b.without(&[]));
     let newer: Vec<_> = newer.map(|(_, p, n)| (p, p + n as u64)).collect();
@@ -217,5 +256,33 @@ pub fn give(cx: Cx, ids: &[u32], beside: &[u32]) {
         };
         // SAFETY: a graph of the program's reads this memory.
         let _ = unsafe { transfer::pieces(&b, &newer, write) };
+    }
+}
+
+/// Where bytes are not as they were, and those between: at most one piece of each `CHUNK`.
+fn changed<'a>(before: &'a [u8], now: &'a [u8]) -> impl Iterator<Item = (usize, &'a [u8])> {
+    let chunks = before.chunks(CHUNK).zip(now.chunks(CHUNK)).enumerate();
+    chunks.filter_map(|(i, (before, now))| {
+        let differs = |n: &usize| before[*n] != now[*n];
+        let first = (0..now.len()).find(differs)?;
+        let last = (0..now.len()).rfind(differs)?;
+        Some((i * CHUNK + first, &now[first..=last]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_changed_is_found_in_each_piece() {
+        let before = vec![7; 2 * CHUNK + 10];
+        let mut now = before.clone();
+        assert_eq!(changed(&before, &now).count(), 0);
+        now[3] = 1;
+        now[5] = 2;
+        now[2 * CHUNK + 9] = 3;
+        let found: Vec<_> = changed(&before, &now).collect();
+        assert_eq!(found, [(3, &[1, 7, 2][..]), (2 * CHUNK + 9, &[3][..])]);
     }
 }

@@ -25,7 +25,7 @@ pub unsafe fn cuMemcpyDtoDAsync_v2(
         cx.state().must_be_on_device(src, len)?;
     }
     // SAFETY: memory that CUDA knows, checked above.
-    unsafe { copy::any(cx, dst, src, len, s, true) }
+    unsafe { copy::by_address(cx, dst, src, len, s, true) }
 }
 
 /// A copy between contexts, in a stream or with the default ones.

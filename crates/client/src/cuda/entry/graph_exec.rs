@@ -181,8 +181,9 @@ pub fn cuGraphNodeSetEnabled(
 pub unsafe fn cuGraphLaunch(cx: Cx, h_graph: u32, h_stream: u32) -> Result<()> {
     let m = msg::CuGraphLaunch { h_graph, h_stream };
     addresses::work(cx, h_stream)?;
+    let usual = !cx.state().graphs.may_refuse_launch();
     let Some(l) = cx.state().graphs.lists(h_graph) else {
-        cx.send(&m)?;
+        cx.send_if(usual, &m)?;
         return cx.has_begun(h_stream);
     };
     if stream::captures(cx, h_stream)? {
@@ -192,10 +193,7 @@ pub unsafe fn cuGraphLaunch(cx: Cx, h_graph: u32, h_stream: u32) -> Result<()> {
     // SAFETY: the program's memory, as it named it in the graph.
     unsafe {
         graph_host::before_launch(cx, &l, h_stream)?;
-        match l.keeps {
-            true => cx.call(&m).map(drop)?,
-            false => cx.send(&m)?,
-        }
+        cx.send_if(usual && !l.keeps, &m)?;
         graph_host::after_launch(cx, h_graph, &l, h_stream)?;
     }
     cx.has_begun(h_stream)

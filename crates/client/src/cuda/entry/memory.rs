@@ -216,11 +216,14 @@ pub unsafe fn cuMemHostGetFlags(cx: Cx, p: *mut c_void) -> Result<u32> {
     let r = cx
         .state()
         .ranges
-        .find(p as u64)
-        .filter(Range::is_allocated)
+        .find_page_locked(p as u64)
+        .filter(|r| !r.is_created())
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
     // It is mapped whether a program asks for that or not.
-    let told = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_WRITECOMBINED;
+    let told = match r.sort {
+        Sort::Registered => CU_MEMHOSTREGISTER_PORTABLE,
+        _ => CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_WRITECOMBINED,
+    };
     Ok(r.flags & told | CU_MEMHOSTALLOC_DEVICEMAP)
 }
 

@@ -36,8 +36,14 @@ fn is_usual(cx: Cx, p: u64, len: u64, what: Use, flags: u32) -> bool {
 }
 
 /// Where the device finds a word.
-fn place(cx: Cx, p: u64, what: Use) -> Result<u64> {
+fn place(cx: Cx, stream: u32, p: u64, what: Use) -> Result<u64> {
     refuse_if(p == 0, CUDA_ERROR_INVALID_VALUE)?;
+    if !addresses::are_steady(cx, p) {
+        // A graph may have it, and is refused when it is launched.
+        let captured = cx.state().captures.any() && stream::captures(cx, stream)?;
+        refuse_if(!captured, CUDA_ERROR_INVALID_VALUE)?;
+        cx.state().graphs.launches_may_be_refused();
+    }
     let at = addresses::on_device(cx, p, "a stream")?;
     if what == Use::Wait && cx.state().shadows.active() {
         cx.state().shadows.streams_will_wait();
@@ -65,7 +71,7 @@ macro_rules! words {
         ) -> Result<()> {
             let cx = cx.in_context(stream::context_of(cx, stream)?);
             let usual = is_usual(cx, addr, size_of::<$t>() as u64, $use, flags);
-            let addr = place(cx, addr, $use)?;
+            let addr = place(cx, stream, addr, $use)?;
             ahead(cx, stream, $use)?;
             cx.send_if(usual, &msg::$message { stream, addr, value, flags })
         }
@@ -129,7 +135,7 @@ pub unsafe fn batch(
             op.u[3] = flags;
         }
         usual &= is_usual(cx, p, len, what, flags as u32);
-        op.u[1] = place(cx, p, what)?;
+        op.u[1] = place(cx, stream, p, what)?;
     }
     ahead(cx, stream, all)?;
     let m = msg::CuStreamBatchMemOpV2 {

@@ -56,6 +56,8 @@ pub struct Graphs {
     execs: Mutex<HashMap<u32, Arc<Lists>>>,
     /// How many those are: mostly none, and then a launch looks no further.
     count: AtomicUsize,
+    /// Whether there may be a graph that a driver refuses to launch.
+    doubtful: AtomicBool,
     /// Nodes of executable graphs that have been changed, and what a driver looked at then.
     changed: Mutex<HashMap<u32, ByNode>>,
 }
@@ -221,6 +223,16 @@ impl Graphs {
             all.insert(exec, Arc::new(lists));
         }
         self.count.store(all.len(), Ordering::Release);
+    }
+
+    /// From now on, what a driver says of a launch is waited for.
+    pub fn launches_may_be_refused(&self) {
+        self.doubtful.store(true, Ordering::Release);
+    }
+
+    /// Whether a driver may refuse to launch a graph.
+    pub fn may_refuse_launch(&self) -> bool {
+        self.doubtful.load(Ordering::Acquire)
     }
 
     /// What an executable graph reads and writes, if anything.

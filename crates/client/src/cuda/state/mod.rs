@@ -301,6 +301,12 @@ impl State {
         }
     }
 
+    /// Whether an address is of memory that CUDA gave for a device.
+    pub fn is_devices(&self, p: u64) -> bool {
+        let found = self.ranges.find(p);
+        found.is_some_and(|r| !r.sort.is_page_locked())
+    }
+
     /// Whether an address is the program's own memory, as far as CUDA is concerned.
     pub fn on_host(&self, p: u64) -> bool {
         match self.ranges.find(p) {
@@ -328,6 +334,10 @@ impl State {
     /// means.
     pub fn resolved(&self, r: &Rows) -> Rows {
         let end = |mut e: End| {
+            // What a program calls the host's may be anybody's; the driver looks where it is.
+            if e.memory == rows::HOST && self.is_devices(e.host) {
+                (e.memory, e.device, e.host) = (rows::DEVICE, e.host, 0);
+            }
             let p = e.device;
             // Page-locked memory has an address on the device, which is the program's own.
             let pinned = e.memory == rows::DEVICE && self.ranges.is_pinned(p, 1);

@@ -18,11 +18,19 @@ const HIGHEST: u64 = 1 << 47;
 /// Segments of one session: each is a mapping, of which a process may not have very many.
 const MOST: usize = 16 << 10;
 
+/// Memory that the program shares.
+pub struct Piece {
+    size: u64,
+    /// The context in which it is registered, which keeps it known to the driver for all of them;
+    /// 0 while it is in none.
+    context: u32,
+}
+
 /// What is mapped.
 pub struct Shared {
     pub offers: Option<Offers>,
-    /// Length by address.
-    pub segments: BTreeMap<u64, u64>,
+    /// By address.
+    pub segments: BTreeMap<u64, Piece>,
     /// What stands for memory of a program elsewhere.
     pub twins: Twins,
     pub bytes: u64,
@@ -49,7 +57,33 @@ impl Shared {
     /// Whether all of these bytes are in one segment.
     pub fn holds(&self, p: u64, len: u64) -> bool {
         let found = self.segments.range(..=p).next_back();
-        found.is_some_and(|(at, n)| p - at < *n && len <= n - (p - at))
+        found.is_some_and(|(at, s)| p - at < s.size && len <= s.size - (p - at))
+    }
+
+    /// A segment is registered in a context now.
+    pub fn registered(&mut self, va: u64, context: u32) {
+        if let Some(s) = self.segments.get_mut(&va) {
+            s.context = context;
+        }
+    }
+
+    /// A context goes: the segments that were registered there are so in none.
+    pub fn lose(&mut self, context: u32) -> Vec<u64> {
+        let of_it = self
+            .segments
+            .iter_mut()
+            .filter(|(_, s)| s.context == context);
+        let lost = of_it.map(|(va, s)| {
+            s.context = 0;
+            *va
+        });
+        lost.collect()
+    }
+
+    /// The segments that are registered nowhere, with their lengths.
+    pub fn lost(&self) -> Vec<(u64, u64)> {
+        let lost = self.segments.iter().filter(|(_, s)| s.context == 0);
+        lost.map(|(va, s)| (*va, s.size)).collect()
     }
 
     /// Takes memory of this host for the session, without an address.
@@ -81,7 +115,7 @@ impl Shared {
 
     /// The length of what is mapped at an address.
     pub fn size(&self, va: u64) -> Option<u64> {
-        let shared = self.segments.get(&va).copied();
+        let shared = self.segments.get(&va).map(|s| s.size);
         let known = shared.or_else(|| self.twins.size(va));
         // What the driver has made is not ours to unmap.
         known.filter(|_| self.counted.contains_key(&va))
@@ -99,7 +133,7 @@ impl Shared {
         }
         // Nothing is replaced, be it ours or the driver's.
         memory.map(va, size).map_err(|_| CUDA_ERROR_OUT_OF_MEMORY)?;
-        self.segments.insert(va, size);
+        self.segments.insert(va, Piece { size, context: 0 });
         self.count(Use::Shared, va, size);
         Ok(())
     }
@@ -114,7 +148,7 @@ impl Shared {
         if let Some(size) = self.twins.unmap(va) {
             self.bytes -= size;
         }
-        if let Some(size) = self.segments.remove(&va) {
+        if let Some(Piece { size, .. }) = self.segments.remove(&va) {
             self.bytes -= size;
             // SAFETY: mapped above, and neither the driver nor a copy uses it any more.
             unsafe { Segment::unmap(va, size) };
@@ -168,6 +202,10 @@ mod tests {
         );
         assert!(s.holds(VA, 4 * PAGE) && s.holds(VA + 5, 4 * PAGE - 5));
         assert!(!s.holds(VA, 4 * PAGE + 1) && !s.holds(VA - 1, 2) && !s.holds(VA, u64::MAX));
+        assert_eq!(s.lost(), [(VA, 4 * PAGE)]);
+        s.registered(VA, 3);
+        assert_eq!((s.lost(), s.lose(4)), (vec![], vec![]));
+        assert_eq!((s.lose(3), s.lost()), (vec![VA], vec![(VA, 4 * PAGE)]));
         s.unmap(VA);
         assert!(!s.holds(VA, 1) && s.bytes == 0);
     }

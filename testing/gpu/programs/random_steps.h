@@ -1,0 +1,280 @@
+// The steps of a program made at random that are not about graphs.
+#pragma once
+#include "random_work.h"
+#include <atomic>
+#include <unistd.h>
+
+namespace {
+
+void step_work(Program &p) {
+    Lane &lane = p.lane_if(false);
+    for (unsigned i = 1 + p.random.below(3); i-- > 0;) work(p, p.order, lane, p.live, nullptr, false);
+}
+
+/// The host reads or writes memory as any program does.
+void step_host(Program &p) {
+    int id = p.piece_if(on_host, p.live);
+    if (id < 0) return;
+    Piece &piece = p.pieces[id];
+    if (p.random.chance(50)) return p.show(id);
+    p.ready_host({}, {id});
+    unsigned at = p.random.below(piece.n), n = 1 + p.random.below(piece.n - at);
+    if (p.random.chance(30)) n = 1;
+    for (unsigned i = 0; i < n; i++) piece.p[at + i] = stir(at + i + n);
+    p.order.host_wrote(id);
+    p.say("the host wrote %u words of %s", n, NAMES[piece.kind]);
+}
+
+void step_allocate(Program &p) {
+    if (p.live.size() > 30) return;
+    p.allocate(p.random.of({DEVICE, ASYNC, ASYNC, MANAGED, PINNED, PAGEABLE, VIRTUAL}));
+}
+
+void step_free(Program &p) {
+    if (p.live.size() < 14) return;
+    int block = p.pieces[p.random.one(p.live)].block;
+    if (p.blocks[block].kind != SYMBOL) p.release(block);
+}
+
+/// Memory of the program's own that becomes page-locked, or does no longer.
+void step_pin(Program &p) {
+    int id = p.piece_if([](const Piece &q) { return q.kind == PAGEABLE || q.kind == REGISTERED; },
+                        p.live);
+    if (id < 0) return;
+    int block = p.pieces[id].block;
+    std::vector<int> all;
+    for (size_t i = 0; i < p.pieces.size(); i++)
+        if (p.pieces[i].block == block) all.push_back((int)i);
+    p.ready_host({}, all);
+    p.drop_graphs_of(block);
+    Block &b = p.blocks[block];
+    bool pins = b.kind == PAGEABLE;
+    cudaError_t rc =
+        pins ? p.told(cudaHostRegister(b.p, b.bytes,
+                                       p.random.of({cudaHostRegisterDefault,
+                                                    cudaHostRegisterMapped,
+                                                    cudaHostRegisterPortable})),
+                      "register %zu", b.bytes)
+             : p.told(cudaHostUnregister(b.p), "unregister");
+    if (rc != cudaSuccess) return;
+    b.kind = pins ? REGISTERED : PAGEABLE;
+    for (int i : all) p.pieces[i].kind = b.kind;
+}
+
+void step_wait(Program &p) {
+    Lane &lane = p.lane_if(false);
+    switch (p.random.below(3)) {
+    case 0: return p.wait_for_all();
+    case 1:
+        p.told(cudaStreamSynchronize(lane.stream), "wait for a stream");
+        p.order.host_waits(p.order.recorded(lane.id));
+        p.told(cudaStreamQuery(lane.stream), "ask a stream that is over");
+        return;
+    default: {
+        cudaEvent_t e = p.event();
+        p.told(cudaEventRecord(e, lane.stream), "record");
+        auto clock = p.order.recorded(lane.id);
+        if (p.random.chance(50)) work(p, p.order, lane, p.live, nullptr, false);
+        p.told(cudaEventSynchronize(e), "wait for an event");
+        p.order.host_waits(clock);
+        p.told(cudaEventQuery(e), "ask an event that is over");
+    }
+    }
+}
+
+/// A stream waits for the host, while others go on and are waited for.
+void step_hold(Program &p) {
+    if (!p.alone) return;
+    p.wait_for_all();
+    std::atomic<int> go{0};
+    std::vector<int> free;
+    for (size_t i = 0; i < p.lanes.size(); i++)
+        if (p.lanes[i].alive && !p.lanes[i].blocking && !p.lanes[i].legacy) free.push_back((int)i);
+    if (free.size() < 2) return;
+    Lane &held = p.lanes[free[0]];
+    p.told(cudaLaunchHostFunc(
+               held.stream, [](void *go) { while (!*(std::atomic<int> *)go) usleep(50); }, &go),
+           "a host function that waits");
+    p.may_wait = false;
+    for (unsigned i = 2 + p.random.below(6); i-- > 0;) {
+        work(p, p.order, p.lane_if(false), p.live, nullptr, false);
+        if (p.random.chance(30)) p.told(cudaStreamQuery(held.stream), "ask the one that is held");
+    }
+    // What is put into a stream that never had to do with the one that is held.
+    cudaStream_t other;
+    p.told(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), "a stream beside");
+    p.told(cudaStreamSynchronize(other), "wait for that one");
+    p.told(cudaStreamDestroy(other), "destroy that one");
+    p.may_wait = true;
+    go = 1;
+    p.wait_for_all();
+}
+
+/// System calls that reach memory a device may have written.
+void step_file(Program &p) {
+    int id = p.piece_if(on_host, p.live);
+    if (id < 0) return;
+    Piece &piece = p.pieces[id];
+    size_t bytes = 4ul * (1 + p.random.below(piece.n));
+    if (p.random.chance(50)) {
+        p.ready_host({id}, {});
+        ssize_t n = pwrite(p.file, piece.p, bytes, 0);
+        p.say("%s to a file: %zd of %zu", NAMES[piece.kind], n, bytes);
+    } else {
+        p.ready_host({}, {id});
+        ssize_t n = pread(p.file, piece.p, bytes, 0);
+        p.order.host_wrote(id);
+        p.say("a file to %s: %zd of %zu", NAMES[piece.kind], n, bytes);
+    }
+}
+
+/// A copy that returns when it is over, or as its kind has it.
+void step_copy_now(Program &p) {
+    int to = p.piece_if(any, p.live), from = p.piece_if(any, p.live, to);
+    if (to < 0 || from < 0) return;
+    p.ready_host({from}, {to});
+    Piece &t = p.pieces[to], &f = p.pieces[from];
+    unsigned n = 1 + p.random.below(std::min(t.n, f.n));
+    p.told(cudaMemcpy(t.p, f.p, 4ul * n, cudaMemcpyDefault), "copy %u words now, %s to %s", n,
+           NAMES[f.kind], NAMES[t.kind]);
+    // Between device memories it may return before.
+    p.wait_for_all();
+    p.order.host_wrote(to);
+    if (p.alone && f.host() && f.n >= 64 && p.random.chance(20)) {
+        p.told(cudaMemcpyToSymbol(constant_words, f.p, 256), "constants");
+        p.wait_for_all();
+    }
+}
+
+void step_ask(Program &p) {
+    int id = p.piece_if(any, p.live);
+    Piece &piece = p.pieces[id];
+    cudaPointerAttributes a{};
+    unsigned *at = piece.p + p.random.below(piece.n);
+    p.told(cudaPointerGetAttributes(&a, at), "attributes");
+    p.say("%s is of type %d on %d, for the device %d, for the host %d", NAMES[piece.kind], a.type,
+          a.device, a.devicePointer == at, a.hostPointer == at);
+    unsigned flags = 0;
+    if (piece.kind == PINNED || piece.kind == REGISTERED) {
+        p.told(cudaHostGetFlags(&flags, at), "flags");
+        p.say("flags %x", flags);
+    }
+    if (piece.kind != PAGEABLE) {
+        CUdeviceptr base = 0;
+        size_t size = 0;
+        p.told(cuMemGetAddressRange(&base, &size, (CUdeviceptr)at), "range");
+        p.say("of %zu, from it %d", size, base <= (CUdeviceptr)at);
+    }
+}
+
+void step_advise(Program &p) {
+    int id = p.piece_if([](const Piece &q) { return q.kind == MANAGED; }, p.live);
+    if (id < 0) return;
+    Piece &piece = p.pieces[id];
+    cudaMemLocation here{cudaMemLocationTypeDevice, 0}, host{cudaMemLocationTypeHost, 0};
+    auto place = p.random.chance(50) ? here : host;
+    size_t bytes = 4ul * (1 + p.random.below(piece.n));
+    if (p.random.chance(50)) {
+        auto advice = p.random.of({cudaMemAdviseSetReadMostly, cudaMemAdviseUnsetReadMostly,
+                                   cudaMemAdviseSetPreferredLocation,
+                                   cudaMemAdviseUnsetPreferredLocation, cudaMemAdviseSetAccessedBy,
+                                   cudaMemAdviseUnsetAccessedBy});
+        p.told(cudaMemAdvise(piece.p, bytes, advice, place), "advise %d of %zu", advice, bytes);
+    } else {
+        Lane &lane = p.lane_if(false);
+        p.told(cudaMemPrefetchAsync(piece.p, bytes, place, 0, lane.stream), "prefetch %zu", bytes);
+    }
+    int mostly = 0, preferred = 0;
+    p.told(cudaMemRangeGetAttribute(&mostly, 4, cudaMemRangeAttributeReadMostly, piece.p, bytes),
+           "ask of it");
+    p.told(cudaMemRangeGetAttribute(&preferred, 4, cudaMemRangeAttributePreferredLocation, piece.p,
+                                    bytes),
+           "ask where");
+    p.say("mostly read %d, preferred at %d", mostly, preferred);
+}
+
+void step_stream(Program &p) {
+    if (!p.alone) return;
+    Lane &lane = p.lanes[2 + p.random.below((uint32_t)p.lanes.size() - 2)];
+    int priority = 0;
+    unsigned flags = 0;
+    if (lane.alive && p.lanes.size() < 12) {
+        p.told(cudaStreamGetPriority(lane.stream, &priority), "priority");
+        p.told(cudaStreamGetFlags(lane.stream, &flags), "flags");
+        p.say("a stream of %d, %u goes, with what it has to do", priority, flags);
+        p.told(cudaStreamDestroy(lane.stream), "destroy a stream");
+        lane.alive = false;
+        cudaStream_t s;
+        bool blocking = p.random.chance(40);
+        p.told(cudaStreamCreateWithFlags(&s, blocking ? cudaStreamDefault : cudaStreamNonBlocking),
+               "a new stream");
+        int id = p.order.add_lane();
+        p.lanes.push_back({s, id, blocking, false, true});
+    }
+    cudaEvent_t &e = p.random.one(p.events);
+    p.told(cudaEventDestroy(e), "destroy an event");
+    p.told(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "a new event");
+}
+
+/// What CUDA refuses; nothing is changed by it.
+void step_mistake(Program &p) {
+    Lane &lane = p.lane_if(false);
+    int d = p.piece_if([](const Piece &q) { return q.kind == DEVICE || q.kind == ASYNC; }, p.live);
+    int h = p.piece_if([](const Piece &q) { return q.kind == PAGEABLE; }, p.live);
+    if (d < 0 || h < 0) return;
+    unsigned *device = p.pieces[d].p, *host = p.pieces[h].p;
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t exec = nullptr;
+    cudaPointerAttributes a;
+    void *pointer = nullptr;
+    float ms = 0;
+    switch (p.random.below(26)) {
+    case 0:
+        mix<<<0, 64, 0, lane.stream>>>(device, device, device, 0, 1, 1, 0);
+        p.told(cudaPeekAtLastError(), "no blocks");
+        break;
+    case 1:
+        mix<<<1, 2000, 0, lane.stream>>>(device, device, device, 0, 1, 1, 0);
+        p.told(cudaPeekAtLastError(), "too many threads");
+        break;
+    case 2:
+        mix<<<1, 32, 1 << 20, lane.stream>>>(device, device, device, 0, 1, 1, 0);
+        p.told(cudaPeekAtLastError(), "too much shared memory");
+        break;
+    case 3: p.told(cudaFree(device + 1), "free inside"); break;
+    case 4: p.told(cudaFree(host), "free what is the host's"); break;
+    case 5: p.told(cudaFreeHost(device), "free host memory that is none"); break;
+    case 6: p.told(cudaHostUnregister(host), "unregister what is not"); break;
+    case 7: p.told(cudaStreamEndCapture(lane.stream, &graph), "end no capture"); break;
+    case 8:
+        p.told(cudaStreamBeginCapture(cudaStreamLegacy, cudaStreamCaptureModeRelaxed),
+               "capture the legacy stream");
+        break;
+    case 9: p.told(cudaGraphLaunch(nullptr, lane.stream), "launch no graph"); break;
+    case 10: p.told(cudaGraphInstantiate(&exec, nullptr, 0), "instantiate none"); break;
+    case 11: p.told(cudaSetDevice(99), "device 99"); break;
+    case 12: p.told(cudaMalloc(&pointer, (size_t)1 << 50), "a petabyte"); break;
+    case 13: p.told(cudaMallocHost(&pointer, (size_t)1 << 50), "a petabyte of host memory"); break;
+    case 14:
+        p.told(cudaMemcpy2DAsync(device, 4, host, 8, 8, 2, cudaMemcpyDefault, lane.stream),
+               "rows longer than their pitch");
+        break;
+    case 15:
+        p.told(cudaMemcpyAsync(device, host, 4, (cudaMemcpyKind)9, lane.stream), "a kind of 9");
+        break;
+    case 16: p.told(cudaMemcpyAsync(nullptr, host, 4, cudaMemcpyDefault, lane.stream), "to 0"); break;
+    case 17: p.told(cudaMemcpyAsync(nullptr, host, 0, cudaMemcpyDefault, lane.stream), "0 to 0"); break;
+    case 18: p.told(cudaEventElapsedTime(&ms, nullptr, nullptr), "time of no events"); break;
+    case 19: p.told(cudaMemPrefetchAsync(device, 64, {cudaMemLocationTypeDevice, 0}, 0, lane.stream),
+                    "prefetch what is not managed"); break;
+    case 20: p.told(cudaHostGetDevicePointer(&pointer, host, 0), "the device's address"); break;
+    case 21: p.told(cudaPointerGetAttributes(&a, nullptr), "attributes of 0"); break;
+    case 22: p.told(cudaFuncSetAttribute((void *)mix, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         1 << 20), "an attribute too large"); break;
+    case 23: p.told(cudaMemsetAsync(host, 0, 4, lane.stream), "set what is the host's"); break;
+    case 24: p.told(cudaFree(nullptr), "free nothing"); break;
+    default: p.told(cudaStreamWaitEvent(lane.stream, nullptr, 0), "wait for no event");
+    }
+}
+
+} // namespace

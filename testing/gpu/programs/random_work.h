@@ -1,0 +1,223 @@
+// What a program made at random puts into a stream, captured or not.
+#pragma once
+#include "random_program.h"
+
+namespace {
+
+bool on_device(const Piece &piece) { return piece.device(); }
+bool on_host(const Piece &piece) { return piece.host(); }
+bool any(const Piece &) { return true; }
+bool quick(const Piece &q) { return q.kind != PAGEABLE && q.kind != MANAGED; }
+bool steady(const Piece &q) { return q.device() && q.kind != MANAGED && q.kind != ASYNC; }
+bool apart(const Piece &piece) { return !piece.host(); }
+
+void CUDART_CB run_chore(void *chore) { ((Chore *)chore)->run(); }
+
+/// What one piece of work touches, found before it is put.
+struct Touch {
+    std::vector<int> reads, writes;
+};
+
+/// A kernel over three pieces, launched in one of the ways there are.
+void launch(Program &p, Lane &lane, Mix m, bool captures) {
+    Random &r = p.random;
+    unsigned threads = r.of({32u, 64u, 96u, 256u}), blocks = 1 + r.below(12);
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(blocks);
+    config.blockDim = dim3(threads);
+    config.stream = lane.stream;
+    cudaLaunchAttribute attribute[2]{};
+    config.attrs = attribute;
+    switch (r.below(7)) {
+    case 0:
+        mix<<<blocks, threads, 0, lane.stream>>>(m.out, m.a, m.b, m.n, m.na, m.nb, m.seed);
+        p.told(cudaPeekAtLastError(), "launch");
+        break;
+    case 1: {
+        p.longs.push_back({});
+        Long &l = p.longs.back();
+        for (unsigned i = 0; i < 500; i++) l.before[i] = m.seed + i;
+        l.mix = m;
+        l.after[9] = m.n;
+        void *arguments[] = {&l};
+        p.told(cudaLaunchKernel((void *)mix_long, config.gridDim, config.blockDim, arguments, 0,
+                                lane.stream),
+               "launch with long parameters");
+        break;
+    }
+    case 2: {
+        void *arguments[] = {&m};
+        p.told(cudaLaunchCooperativeKernel((void *)mix_together, dim3(blocks), dim3(threads),
+                                           arguments, 0, lane.stream),
+               "launch a grid that waits");
+        break;
+    }
+    case 3:
+        config.dynamicSmemBytes = threads * 4;
+        p.told(cudaLaunchKernelEx(&config, mix_shared, m), "launch with shared memory");
+        break;
+    case 4:
+        attribute[0].id = cudaLaunchAttributeClusterDimension;
+        attribute[0].val.clusterDim.x = 2;
+        attribute[0].val.clusterDim.y = attribute[0].val.clusterDim.z = 1;
+        attribute[1].id = cudaLaunchAttributePriority;
+        attribute[1].val.priority = -1;
+        config.gridDim = dim3(blocks + blocks % 2);
+        config.numAttrs = 2;
+        p.told(cudaLaunchKernelEx(&config, mix, m.out, m.a, m.b, m.n, m.na, m.nb, m.seed),
+               "launch clusters");
+        break;
+    case 5: {
+        // The addresses that it uses stand in memory alone.
+        Mix *told = nullptr;
+        if (captures || !p.may_wait) {
+            mix<<<1, 1024, 0, lane.stream>>>(m.out, m.a, m.b, m.n, m.na, m.nb, m.seed);
+            p.told(cudaPeekAtLastError(), "launch a large block");
+            break;
+        }
+        p.told(cudaMallocAsync((void **)&told, sizeof m, lane.stream), "malloc for what is told");
+        p.told(cudaMemcpyAsync(told, &m, sizeof m, cudaMemcpyHostToDevice, lane.stream), "tell");
+        mix_told<<<blocks, threads, 0, lane.stream>>>(told);
+        p.told(cudaPeekAtLastError(), "launch what is told by memory");
+        p.told(cudaFreeAsync(told, lane.stream), "free what was told");
+        break;
+    }
+    default:
+        mix_constant<<<blocks, threads, 0, lane.stream>>>(m.out, m.n);
+        p.told(cudaPeekAtLastError(), "launch with constants");
+    }
+}
+
+/// A copy of some of one piece to another: of words, of rows, of planes.
+void copy(Program &p, Lane &lane, const Piece &to, const Piece &from) {
+    Random &r = p.random;
+    unsigned n = std::min(to.n, from.n);
+    auto kind = cudaMemcpyDefault;
+    bool host_from = from.kind == PAGEABLE || from.kind == PINNED || from.kind == REGISTERED;
+    bool host_to = to.kind == PAGEABLE || to.kind == PINNED || to.kind == REGISTERED;
+    if (r.chance(50))
+        kind = host_from ? (host_to ? cudaMemcpyHostToHost : cudaMemcpyHostToDevice)
+                         : (host_to ? cudaMemcpyDeviceToHost : cudaMemcpyDeviceToDevice);
+    unsigned words = 1 + r.below(n), at = r.below(to.n - words + 1), of = r.below(from.n - words + 1);
+    switch (r.below(5)) {
+    case 0: {
+        unsigned width = 1 + r.below(std::min(n, 90u)), pitch = width + r.below(9);
+        unsigned rows = std::max(1u, std::min(n / pitch, 1 + r.below(40)));
+        if (pitch * rows > n) pitch = width;
+        p.told(cudaMemcpy2DAsync(to.p, 4ul * pitch, from.p, 4ul * width, 4ul * width, rows, kind,
+                                 lane.stream),
+               "copy %u rows of %u from %s to %s", rows, width, NAMES[from.kind], NAMES[to.kind]);
+        return;
+    }
+    case 1: {
+        unsigned width = 1 + r.below(12), height = 1 + r.below(6), depth = 1 + r.below(4);
+        if (width * height * depth > n) width = height = depth = 1;
+        cudaMemcpy3DParms c{};
+        c.srcPtr = make_cudaPitchedPtr(from.p, 4ul * width, 4ul * width, height);
+        c.dstPtr = make_cudaPitchedPtr(to.p, 4ul * width, 4ul * width, height);
+        c.extent = make_cudaExtent(4ul * width, height, depth);
+        c.kind = kind;
+        p.told(cudaMemcpy3DAsync(&c, lane.stream), "copy a box of %u %u %u from %s to %s", width,
+               height, depth, NAMES[from.kind], NAMES[to.kind]);
+        return;
+    }
+    default:
+        // At any byte.
+        size_t bytes = 4ul * words - r.below(4), low = 4ul * at, low_of = 4ul * of;
+        p.told(cudaMemcpyAsync((char *)to.p + low, (char *)from.p + low_of, bytes, kind,
+                               lane.stream),
+               "copy %zu bytes from %s to %s", bytes, NAMES[from.kind], NAMES[to.kind]);
+    }
+}
+
+void set(Program &p, Lane &lane, const Piece &to) {
+    Random &r = p.random;
+    unsigned n = 1 + r.below(to.n), value = r.below(1 << 30);
+    auto at = (CUdeviceptr)(to.p + r.below(to.n - n + 1));
+    switch (r.below(4)) {
+    case 0: p.told(cuMemsetD32Async(at, value, n, lane.stream), "set words"); break;
+    case 1: p.told(cuMemsetD16Async(at, (uint16_t)value, 2ul * n, lane.stream), "set halves"); break;
+    case 2: {
+        unsigned width = 1 + r.below(std::min(to.n, 50u)), rows = std::max(1u, to.n / (2 * width));
+        p.told(cudaMemset2DAsync(to.p, 4ul * width, (int)(value & 255), 4ul * width - 2, rows,
+                                 lane.stream),
+               "set rows");
+        break;
+    }
+    default:
+        p.told(cudaMemsetAsync((void *)at, (int)(value & 255), 4ul * n - 1, lane.stream),
+               "set bytes");
+    }
+}
+
+/// Work put into a stream; `among` is what it may touch. Adds what it touches to `all`.
+void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch *all,
+          bool captures) {
+    Random &r = p.random;
+    Touch t;
+    auto begin = [&] { p.ready(o, lane, t.reads, t.writes); };
+    switch (r.below(10)) {
+    default: {
+        int out = p.piece_if(on_device, among), a = p.piece_if(on_device, among, out);
+        int b = p.piece_if(on_device, among, out);
+        if (out < 0 || a < 0 || b < 0) return;
+        t = {{a, b}, {out}};
+        begin();
+        Piece &o1 = p.pieces[out], &a1 = p.pieces[a], &b1 = p.pieces[b];
+        p.say("%s from %s and %s", NAMES[o1.kind], NAMES[a1.kind], NAMES[b1.kind]);
+        launch(p, lane, {o1.p, a1.p, b1.p, o1.n, a1.n, b1.n, (unsigned)r.below(1 << 20)}, captures);
+        break;
+    }
+    case 0: {
+        int out = p.piece_if(on_host, among), a = p.piece_if(on_host, among, out);
+        if (out < 0 || a < 0) return;
+        t = {{a}, {out}};
+        begin();
+        Piece &o1 = p.pieces[out], &a1 = p.pieces[a];
+        p.chores.push_back({{o1.p, a1.p, a1.p, std::min(o1.n, 3000u), a1.n, a1.n, r.below(1 << 20)}});
+        p.told(cudaLaunchHostFunc(lane.stream, run_chore, &p.chores.back()),
+               "a host function on %s and %s", NAMES[o1.kind], NAMES[a1.kind]);
+        break;
+    }
+    case 1: {
+        // Memory of the host is set at once.
+        int to = p.piece_if(p.may_wait ? on_device : apart, among);
+        if (to < 0) return;
+        t = {{}, {to}};
+        begin();
+        set(p, lane, p.pieces[to]);
+        break;
+    }
+    case 2:
+    case 3:
+    case 4: {
+        // Between memories of the host, and where managed memory is one end, it may wait.
+        int to = p.piece_if(p.may_wait ? any : apart, among);
+        int from = p.piece_if(p.may_wait ? any : quick, among, to);
+        if (to < 0 || from < 0) return;
+        t = {{from}, {to}};
+        begin();
+        copy(p, lane, p.pieces[to], p.pieces[from]);
+        break;
+    }
+    case 5: {
+        // A graph that has words of managed memory or of a pool cannot be launched.
+        int to = p.piece_if(captures ? steady : on_device, among);
+        if (to < 0) return;
+        t = {{}, {to}};
+        begin();
+        Piece &piece = p.pieces[to];
+        p.say("a value of %s", NAMES[piece.kind]);
+        CUdeviceptr at = (CUdeviceptr)(piece.p + r.below(piece.n));
+        if (!p.told(cuStreamWriteValue32(lane.stream, at, 77, 0), "write a value"))
+            p.told(cuStreamWaitValue32(lane.stream, at, 77, CU_STREAM_WAIT_VALUE_EQ), "wait for it");
+        break;
+    }
+    }
+    p.put(o, lane, t.reads, t.writes);
+    if (!all) return;
+    all->reads.insert(all->reads.end(), t.reads.begin(), t.reads.end());
+    all->writes.insert(all->writes.end(), t.writes.begin(), t.writes.end());
+}
+
+} // namespace
