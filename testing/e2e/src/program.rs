@@ -50,6 +50,18 @@ pub fn printed(c: &mut Command) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
+/// As [`same`], of a server of its own, with the program on the server's host and as if elsewhere.
+pub fn same_both_ways(program: &Path, word: &str) -> String {
+    let server = Server::start();
+    let wanted = printed(native(program).arg(word));
+    for shared in ["1", "0"] {
+        let mut c = remote(&server, program);
+        let got = printed(c.arg(word).env("BUSBAR_SHM", shared));
+        assert_eq!(wanted, got, "{word}, BUSBAR_SHM={shared}");
+    }
+    wanted
+}
+
 /// Runs a program natively and through `server`; both must print the same, which is returned.
 pub fn same(program: &Path, server: &Server, devices: &str, args: &[&str]) -> String {
     let wanted = printed(native(program).args(args).env("FAKEDEV_DEVICES", devices));

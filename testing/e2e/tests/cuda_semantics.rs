@@ -164,17 +164,8 @@ fn corners_are_as_the_driver_has_them() {
     }
 }
 
-/// As [`same`], with the program on the server's host and as if elsewhere.
 fn same_both_ways(word: &str) -> String {
-    let server = Server::start();
-    let program = Path::new(PROGRAM);
-    let wanted = printed(native(program).arg(word));
-    for shared in ["1", "0"] {
-        let mut c = remote(&server, program);
-        let got = printed(c.arg(word).env("BUSBAR_SHM", shared));
-        assert_eq!(wanted, got, "BUSBAR_SHM={shared}");
-    }
-    wanted
+    program::same_both_ways(Path::new(PROGRAM), word)
 }
 
 #[test]

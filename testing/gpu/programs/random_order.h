@@ -41,6 +41,8 @@ class Order {
         std::vector<Stamp> writers, readers;
     };
     std::vector<Clock> lanes_;
+    /// Those of what was put into them last.
+    std::vector<Clock> last_;
     Clock host_;
     std::vector<Memory> memory_;
 
@@ -69,6 +71,7 @@ class Order {
 public:
     int add_lane() {
         lanes_.emplace_back(host_);
+        last_.emplace_back();
         return (int)lanes_.size() - 1;
     }
     /// The lanes that `lane` must wait for before it may do this; none if it may.
@@ -93,7 +96,10 @@ public:
             memory(piece).readers.clear();
         }
         for (int piece : reads) memory(piece).readers.push_back(stamp);
+        last_[lane] = clock;
     }
+    /// What comes next in `lane` is behind what was put into `other`.
+    void behind(int lane, int other) { join(lanes_[lane], last_[other]); }
     /// The host wrote: what ran before is over.
     void host_wrote(int piece) { memory(piece) = {}; }
     Clock recorded(int lane) {

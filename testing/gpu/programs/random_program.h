@@ -296,15 +296,15 @@ inline void Program::ready_host(const std::vector<int> &reads, const std::vector
     }
 }
 
-/// The legacy stream waits for those that block, and they for it.
+/// Work of the legacy stream is behind that of those that block, and theirs behind its. That holds
+/// for work alone: who waits for a stream that has none waits for nothing.
 inline void Program::put(Order &o, Lane &lane, const std::vector<int> &reads,
                          const std::vector<int> &writes) {
-    bool both = &o == &order && lane.legacy;
-    for (Lane &l : lanes)
-        if (both && l.alive && l.blocking) o.waits(lane.id, o.recorded(l.id));
+    for (Lane &l : lanes) {
+        bool orders = lane.legacy ? l.blocking : lane.blocking && l.legacy;
+        if (&o == &order && l.alive && orders) o.behind(lane.id, l.id);
+    }
     o.put(lane.id, reads, writes);
-    for (Lane &l : lanes)
-        if (both && l.alive && l.blocking) o.waits(l.id, o.recorded(lane.id));
 }
 
 inline void Program::allocate(Kind kind) {

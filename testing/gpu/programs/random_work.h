@@ -196,6 +196,8 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
         int from = p.piece_if(p.may_wait ? any : quick, among, to);
         if (to < 0 || from < 0) return;
         t = {{from}, {to}};
+        // It may be read at once, whatever its stream has to do before.
+        if (!captures && p.pieces[from].kind == PAGEABLE) p.ready_host({from}, {});
         begin();
         copy(p, lane, p.pieces[to], p.pieces[from]);
         break;

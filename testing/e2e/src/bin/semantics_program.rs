@@ -60,6 +60,8 @@ mod talks;
 mod threads;
 #[path = "semantics_program/tuning.rs"]
 mod tuning;
+#[path = "semantics_program/whose.rs"]
+mod whose;
 
 use api::{Api, at};
 
@@ -106,6 +108,10 @@ fn main() {
         "times" => events::times(&api),
         "ahead" | "ahead_timed" => events::ahead(&api, rounds(), word == "ahead_timed"),
         "rows" => copies::rows(&api),
+        "rows_behind" => whose::rows_behind(&api),
+        "function_in_graph" => whose::function_in_graph(&api),
+        "after_a_reset" => whose::after_a_reset(&api),
+        "named" => whose::named(&api),
         "own_streams" => threads::own_streams(&api),
         "small_stacks" => threads::small_stacks(&api),
         "with_itself" => kernels::with_itself(&api),

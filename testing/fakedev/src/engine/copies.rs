@@ -48,9 +48,22 @@ fn known(address: u64) -> bool {
     memory::find(address).is_some_and(|range| !range.is_host())
 }
 
-/// A copy between any two addresses.
+/// A copy between any two addresses: as a node of a graph it tells that nobody said what they are.
 pub fn any(dst: CUdeviceptr, src: CUdeviceptr, n: usize) -> Copy {
-    Copy::flat(dst, known(dst), src, known(src), n)
+    let params = Memcpy3D {
+        src_type: MEMORYTYPE_UNIFIED,
+        src_device: src,
+        dst_type: MEMORYTYPE_UNIFIED,
+        dst_device: dst,
+        width: n,
+        height: 1,
+        depth: 1,
+        ..Memcpy3D::default()
+    };
+    Copy {
+        params: Some(params),
+        ..Copy::flat(dst, known(dst), src, known(src), n)
+    }
 }
 
 fn plane(kind: u32, host: usize, device: u64, pitch: usize, slice: usize) -> R<Plane> {

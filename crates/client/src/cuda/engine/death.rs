@@ -6,13 +6,11 @@
 use super::prelude::*;
 use crate::cuda::call::{Host, freed, thread};
 use crate::cuda::engine::{host_memory, managed};
-use crate::cuda::state::ranges::{Range, Sort};
+use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::space;
 
-/// Frees the memory of the context `cx` is in. Page-locked memory is given back when the context has
-/// ended: until then bytes may arrive there.
-fn free_memory(cx: Cx) -> Vec<Range> {
-    let mut page_locked = Vec::new();
+/// Frees the memory of the context `cx` is in.
+fn free_memory(cx: Cx) {
     let (id, state) = (cx.scope, cx.state());
     state.shadows.forget_context(&Host, id);
     host_memory::leave_context(cx);
@@ -31,23 +29,18 @@ fn free_memory(cx: Cx) -> Vec<Range> {
                 managed::close(&r);
                 pieces.push((space::MANAGED, r.base, r.size));
             }
-            Sort::Host if r.is_allocated() => page_locked.push(r),
             _ => {}
         }
     }
     let device = state.contexts.device(id).unwrap_or(0);
     // A session that is over has unmapped everything.
     let _ = freed::retire_all(cx, pieces, [device as u32, space::MANAGED]);
-    page_locked
 }
 
 /// Ends a context by `end`, which tells the worker.
 fn finish(cx: Cx, id: u32, end: impl FnOnce(Cx) -> Result<()>) -> Result<()> {
-    let page_locked = free_memory(cx.in_context(id));
+    free_memory(cx.in_context(id));
     let ended = end(cx);
-    for r in page_locked {
-        host_memory::outlive(cx, &r);
-    }
     cx.client.answers.forget_all(&id.to_le_bytes());
     cx.state().retire_context(id);
     ended

@@ -81,13 +81,15 @@ pub fn travel(cx: Cx, r: &Rows) -> Result<Travel> {
 /// Puts the program's own addresses back where the worker has mirrors, or shares its memory.
 pub fn restore(cx: Cx, c: &mut CUDA_MEMCPY3D, mirrors: [u32; 2]) {
     let place = |memory, p| if memory == HOST { (p, 0) } else { (0, p) };
+    // What the worker has at the same address it calls a device's; programs hardly do.
+    let locked = |p| cx.state().ranges.find_page_locked(p).is_some();
     if let Some(b) = cx.state().graphs.mirrored(mirrors[0]) {
         c.srcMemoryType = b.end.memory;
         let (host, device) = place(b.end.memory, b.end.host);
         (c.srcHost, c.srcDevice) = (host as _, device);
         (c.srcXInBytes, c.srcY, c.srcZ) = (b.end.x, b.end.y, b.end.z);
         (c.srcPitch, c.srcHeight) = (b.end.pitch, b.end.height);
-    } else if c.srcMemoryType == DEVICE && cx.state().spaces.is_shared(c.srcDevice) {
+    } else if c.srcMemoryType == DEVICE && locked(c.srcDevice) {
         c.srcMemoryType = CU_MEMORYTYPE_HOST as _;
         (c.srcHost, c.srcDevice) = (c.srcDevice as _, 0);
     }
@@ -97,7 +99,7 @@ pub fn restore(cx: Cx, c: &mut CUDA_MEMCPY3D, mirrors: [u32; 2]) {
         (c.dstHost, c.dstDevice) = (host as _, device);
         (c.dstXInBytes, c.dstY, c.dstZ) = (b.end.x, b.end.y, b.end.z);
         (c.dstPitch, c.dstHeight) = (b.end.pitch, b.end.height);
-    } else if c.dstMemoryType == DEVICE && cx.state().spaces.is_shared(c.dstDevice) {
+    } else if c.dstMemoryType == DEVICE && locked(c.dstDevice) {
         c.dstMemoryType = CU_MEMORYTYPE_HOST as _;
         (c.dstHost, c.dstDevice) = (c.dstDevice as _, 0);
     }

@@ -120,16 +120,6 @@ pub fn free(cx: Cx, p: u64) -> Result<()> {
     Ok(())
 }
 
-/// Page-locked memory goes after its context: nothing uses it any more but what is on its way.
-pub fn outlive(cx: Cx, r: &Range) {
-    transfer::wait_for_copies(cx, r.base, r.size);
-    untell(cx, r);
-    match cx.state().spaces.is_shared(r.base) {
-        true => shared::leave_room(cx, r.base, r.size),
-        false => leave(&cx.state().spaces, r.base, r.size),
-    }
-}
-
 /// The room of memory that is the program's alone is anybody's.
 pub fn leave(spaces: &Spaces, base: u64, size: u64) {
     if let Some((va, size)) = place::leave_host(spaces, base, size) {

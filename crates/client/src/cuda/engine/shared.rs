@@ -74,11 +74,6 @@ fn share(cx: Cx, va: u64, size: u64) -> Result<()> {
 /// return: the next allocation may be in the same place, and no copy must read or write that.
 pub fn free(cx: Cx, base: u64, size: u64) {
     let_work_end(cx, base);
-    leave_room(cx, base, size);
-}
-
-/// The room of memory that [`alloc`] gave, and that nothing uses any more, is anybody's.
-pub fn leave_room(cx: Cx, base: u64, size: u64) {
     let _gate = lock(&cx.state().sharing.gate);
     if let Some((va, size)) = cx.state().spaces.unplace(space::SHARED, base, size) {
         unmap_host(va, size);

@@ -1,5 +1,8 @@
 //! One piece of shadowed memory: its blocks, who holds their valid bytes, and their protection.
 
+mod images;
+
+use self::images::Images;
 use super::ranges::Sort;
 use busbar_abi::cuda::*;
 use busbar_wire::changes::changes;
@@ -226,6 +229,7 @@ pub struct Area {
     edges: Vec<Edge>,
     /// Pages that are not protected, though those around them are.
     opened: Vec<u64>,
+    images: Images,
 }
 
 /// Work on a stream that the caller does not know.
@@ -285,6 +289,7 @@ impl Area {
             batch: 1,
             edges: Vec::new(),
             opened: Vec::new(),
+            images: Images::default(),
         }
     }
 
@@ -414,6 +419,9 @@ impl Area {
                 pages.protect(*page, PAGE, self.rights)?;
             }
         }
+        if to == State::Device {
+            self.images.forget(first..first + n);
+        }
         for b in &mut self.blocks[first..first + n] {
             self.dirty -= usize::from(*b == State::Host);
             self.shared -= usize::from(*b == State::Both);
@@ -459,13 +467,56 @@ impl Area {
         let mut at = 0;
         while let Some((first, n)) = self.run(at, State::Host, BULK_CHUNK / BLOCK as usize) {
             self.set(pages, first, n, State::Both)?;
-            for (offset, len) in self.pieces(first, n) {
-                let from = self.host + offset;
-                send(self.device_of(from), pages.bytes(from, len as usize))?;
-            }
             at = first + n;
+            let mut block = first;
+            while block < at {
+                let whole = self.images.without(block, at);
+                for (offset, len) in self.pieces(block, whole) {
+                    let from = self.host + offset;
+                    send(self.device_of(from), pages.bytes(from, len as usize))?;
+                }
+                block += whole;
+                if let Some(image) = self.images.take(block) {
+                    self.push_changes(pages, block, &image, &mut send)?;
+                    block += 1;
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Sends what the program has changed of a block since there was an image of it.
+    fn push_changes(
+        &self,
+        pages: &impl Pages,
+        block: usize,
+        image: &[u8],
+        send: &mut impl FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let first = self.span(block, 1).0;
+        for (offset, len) in self.pieces(block, 1) {
+            let from = self.host + offset;
+            let old = &image[(offset - first) as usize..][..len as usize];
+            let now = pages.bytes(from, len as usize);
+            images::send_changes(old, now, |at, new| {
+                send(self.device_of(from + at as u64), new)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The program was let in to blocks while work went on, which may write beside it.
+    pub fn keep_images(&mut self, pages: &impl Pages, first: usize, n: usize) {
+        for block in first..first + n {
+            let (offset, len) = self.span(block, 1);
+            let bytes = pages.bytes(self.host + offset, len as usize).to_vec();
+            self.images.keep(block, bytes);
+        }
+    }
+
+    /// Whether the program was let in somewhere while work went on.
+    pub fn has_images(&self) -> bool {
+        !self.images.is_empty()
     }
 
     /// What the program has changed where nothing is protected; both sides agree on it from now
@@ -577,6 +628,7 @@ impl Area {
 
     /// Bytes of blocks have come from the device.
     pub fn arrived(&mut self, pages: &impl Pages, first: usize, n: usize) -> Result<()> {
+        self.images.forget(first..first + n);
         self.set(pages, first, n, State::Both)
     }
 

@@ -11,7 +11,9 @@
 //! Lock order: the list of areas here comes before the session's own locks, and nothing that holds
 //! it touches memory that may fault, or waits for what the worker has queued.
 
+mod far;
 mod suspects;
+pub use far::Far;
 pub use suspects::{MOST_SCANNED, Suspects, words};
 
 use super::area::{ANY, Area, Attach, Change, Pages, longest_first};
@@ -20,24 +22,6 @@ use super::ranges::Sort;
 use super::space;
 use busbar_wire::generated::cuda as msg;
 use busbar_wire::record::Heard;
-
-/// The device's side of shadowed memory.
-pub trait Far {
-    /// Sends bytes for device memory, ahead of the queue.
-    fn push(&self, context: u32, dst: u64, bytes: &[u8]) -> Result<()>;
-    /// What is queued from now on finds what was pushed.
-    fn fence(&self) -> Result<()>;
-    /// Reads device memory, ahead of the queue.
-    fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<()>;
-    /// What of words that are sent may be an address of page-locked memory.
-    fn suspects(&self) -> Suspects;
-    /// Has the worker tell what devices change of `len` bytes at `src` from now on; `to` gets those
-    /// of now, if they are wanted.
-    fn open(&self, src: u64, len: usize, host: (u64, Heard), to: Option<&mut [u8]>) -> Result<()>;
-    /// Has the worker tell what devices have changed, of `all` or of what is watched: it has come
-    /// when this returns. Whether there is more.
-    fn look(&self, all: bool) -> Result<bool>;
-}
 
 /// The most areas of which something is not protected, without those that cannot be.
 const MOST_OPEN: usize = 64;
@@ -693,6 +677,15 @@ impl Areas {
     /// The program hears that work is over: what devices have changed where pages do not guard it
     /// is written. What the worker tells unasked has come already.
     pub fn hear(&mut self, pages: &impl Pages, far: &impl Far) {
+        // What a function of the program's was let see ahead of work may be old by now.
+        if self.lively().any(Area::has_images)
+            && let Err(e) = self.push(pages, far, ANY, true)
+        {
+            crate::log!(
+                Warn,
+                "cannot send what a host function has written: error {e}"
+            );
+        }
         let mut more = self.lively().any(Area::must_ask);
         while more {
             let Ok(left) = far.look(true) else {
@@ -787,11 +780,15 @@ impl Areas {
             return Outcome::Wait { owed, mark };
         }
         let fetched = self.fetch(pages, far, start, block, n);
-        match self.areas.get_mut(&start) {
-            Some(a) if fetched.is_ok() && write == Some(true) => {
-                retry(a.let_in(pages, block, true))
-            }
-            _ => retry(fetched),
+        let Some(a) = self.areas.get_mut(&start).filter(|_| fetched.is_ok()) else {
+            return retry(fetched);
+        };
+        if !owed.is_empty() {
+            a.keep_images(pages, block, n);
+        }
+        match write {
+            Some(true) => retry(a.let_in(pages, block, true)),
+            _ => Outcome::Retry,
         }
     }
 }

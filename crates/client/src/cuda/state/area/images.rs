@@ -1,0 +1,52 @@
+//! What the device had of blocks when the program was let in while work went on: a function that
+//! runs in stream order must not wait, and what runs beside it may write other bytes of the same
+//! block. So of such a block only what has changed since is sent, and it is closed as soon as the
+//! program hears of anything.
+
+use super::{CUDA_ERROR_INVALID_VALUE, Result};
+use busbar_wire::changes::changes;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Bytes by block.
+#[derive(Debug, Default)]
+pub struct Images(BTreeMap<usize, Vec<u8>>);
+
+impl Images {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn keep(&mut self, block: usize, bytes: Vec<u8>) {
+        self.0.insert(block, bytes);
+    }
+
+    pub fn take(&mut self, block: usize) -> Option<Vec<u8>> {
+        self.0.remove(&block)
+    }
+
+    /// Blocks have other bytes now, or none.
+    pub fn forget(&mut self, blocks: Range<usize>) {
+        if !self.0.is_empty() {
+            self.0.retain(|b, _| !blocks.contains(b));
+        }
+    }
+
+    /// How many blocks from `first` on, before `end`, have none.
+    pub fn without(&self, first: usize, end: usize) -> usize {
+        let next = self.0.range(first..end).next();
+        next.map_or(end, |(b, _)| *b) - first
+    }
+}
+
+/// Sends what of some bytes has changed since an image of them.
+pub fn send_changes(
+    image: &[u8],
+    now: &[u8],
+    mut send: impl FnMut(usize, &[u8]) -> Result<()>,
+) -> Result<()> {
+    if image.len() != now.len() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    changes(image, now).try_for_each(|r| send(r.start, &now[r]))
+}

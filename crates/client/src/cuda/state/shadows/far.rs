@@ -1,0 +1,23 @@
+//! The device's side of shadowed memory, as the client reaches it.
+
+use super::Suspects;
+use crate::cuda::state::prelude::*;
+use busbar_wire::record::Heard;
+
+/// The device's side of shadowed memory.
+pub trait Far {
+    /// Sends bytes for device memory, ahead of the queue.
+    fn push(&self, context: u32, dst: u64, bytes: &[u8]) -> Result<()>;
+    /// What is queued from now on finds what was pushed.
+    fn fence(&self) -> Result<()>;
+    /// Reads device memory, ahead of the queue.
+    fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<()>;
+    /// What of words that are sent may be an address of page-locked memory.
+    fn suspects(&self) -> Suspects;
+    /// Has the worker tell what devices change of `len` bytes at `src` from now on; `to` gets those
+    /// of now, if they are wanted.
+    fn open(&self, src: u64, len: usize, host: (u64, Heard), to: Option<&mut [u8]>) -> Result<()>;
+    /// Has the worker tell what devices have changed, of `all` or of what is watched: it has come
+    /// when this returns. Whether there is more.
+    fn look(&self, all: bool) -> Result<bool>;
+}
