@@ -8,10 +8,10 @@ or else is cloned from GitHub at the release that fits the machine's own (`--ref
 A checkout may lack files (a partial clone); what needs those fails alike on both sides.
 `--build 90` builds the programs that `make` builds here, with the nvcc that is here, for devices of
 that compute capability; the machine with the GPU then only runs them.
-numba-cuda's tests come with its package and need nothing; those of cuda-python need its own
-release of cuda.core and cuda.bindings, unpacked in `cuda-python/site`. `--add` puts further folders
-in: one with a `programs.json` (docs/suites.md) makes a suite of programs, `extra/` one of pytest
-files, `python/` holds packages the machine lacks.
+numba-cuda's tests and Warp's come with their packages and need nothing; those of cuda-python need
+its own release of cuda.core and cuda.bindings, unpacked in `cuda-python/site`. `--add` puts further
+folders in: one with a `programs.json` (docs/suites.md) makes a suite of programs, `extra/` one of
+pytest files, `python/` holds packages the machine lacks.
 """
 
 import argparse
@@ -110,6 +110,31 @@ SOURCES = {
     "cccl": (
         "https://github.com/NVIDIA/cccl", "python-0.4.5", "cccl", ["python/cuda_cccl/tests"]
     ),
+    "rmm": ("https://github.com/rapidsai/rmm", "main", "rmm", ["python/rmm/rmm/tests"]),
+    "bitsandbytes": (
+        "https://github.com/bitsandbytes-foundation/bitsandbytes",
+        "0.50.1",
+        "bitsandbytes",
+        ["tests"],
+    ),
+    "tensordict": ("https://github.com/pytorch/tensordict", "v0.13.0", "tensordict", ["test"]),
+    "torchrl": ("https://github.com/pytorch/rl", "v0.13.3", "torchrl", ["test"]),
+    "fla": ("https://github.com/fla-org/flash-linear-attention", "v0.5.2", "fla", ["tests"]),
+    "lightning": (
+        "https://github.com/Lightning-AI/pytorch-lightning",
+        "2.6.5",
+        "lightning",
+        ["tests/tests_pytorch", "tests/tests_fabric"],
+    ),
+    "geometric": (
+        "https://github.com/pyg-team/pytorch_geometric", "2.8.0.post1", "geometric", ["test"]
+    ),
+    "kornia": (
+        "https://github.com/kornia/kornia", "v0.8.3", "kornia", ["conftest.py", "testing", "tests"]
+    ),
+    "equinox": ("https://github.com/patrick-kidger/equinox", "v0.13.8", "equinox", ["tests"]),
+    "optax": ("https://github.com/google-deepmind/optax", "v0.2.8", "optax", ["optax"]),
+    "flax": ("https://github.com/google/flax", "v0.12.7", "flax", ["tests"]),
     "library-samples": (
         "https://github.com/NVIDIA/CUDALibrarySamples",
         "main",

@@ -285,11 +285,125 @@ def suites(folder, scale):
     cccl = folder / "cccl/python/cuda_cccl/tests"
     files = sorted(str(p.relative_to(cccl)) for p in cccl.glob("**/test_*.py"))
     found.append(Suite("cccl", files, cccl, cap=cap(25), limit=120, chunk=2))
+    found += more(folder, cap)
     extra = folder / "extra"
     found.append(
         Suite("extra", sorted(p.name for p in extra.glob("test_*.py")), extra, cap=cap(200))
     )
     return [s for s in found if s.files]
+
+
+def more(folder, cap):
+    """Suites of libraries on top of PyTorch and JAX, and of Warp and RMM."""
+    found = []
+
+    def add(name, where, pattern, without="(?!)", says="", **given):
+        here = folder / where
+        files = sorted(str(p.relative_to(here)) for p in here.glob(pattern))
+        files = [f for f in files if not re.search(without, f)
+                 and re.search(says, (here / f).read_text())]
+        # Files next to each other take alike long: deal them out.
+        files.sort(key=lambda f: (hash_of(f), f))
+        found.append(Suite(name, files, here, **given))
+
+    add(
+        "warp",
+        "python",
+        "warp/tests/**/test_*.py",
+        # Measurements, programs of their own, a display, and what empties the cache of all.
+        without=r"/test_(cpu_|examples|fem_examples|render|kernel_cache|large|version|external_b)",
+        # Functions outside of classes are the bodies of tests, and no tests.
+        select=r"::Test\w*::|::\w+::test_",
+        skip=r"_cpu$",
+        cap=cap(40),
+        # A file's kernels are one module, which its first test compiles.
+        limit=180,
+        seconds=180,
+        chunk=2,
+    )
+    add(
+        "rmm",
+        "rmm/python/rmm/rmm/tests",
+        "test_*.py",
+        without="cython|version|helpers",
+        cap=cap(120),
+    )
+    add(
+        "bitsandbytes",
+        "bitsandbytes",
+        "tests/test_*.py",
+        without="generation",
+        env={"BNB_TEST_DEVICE": "cuda"},
+        cap=cap(120),
+        limit=90,
+    )
+    add(
+        "tensordict",
+        "tensordict/test",
+        "**/test_*.py",
+        without="_utils|ucxx|zarr|h5|store|setup|tabular|_fx|_split",
+        cap=cap(200),
+        limit=120,
+        seconds=150,
+    )
+    add(
+        "torchrl",
+        "torchrl/test",
+        "**/test_*.py",
+        without="^(llm|libs|services)/|configs|rlhf|setup|loggers|helpers|benchmark",
+        select=r"(?i)cuda|gpu|device\d|compile|collector|parallel",
+        cap=cap(40),
+        limit=90,
+        chunk=2,
+    )
+    add(
+        "fla",
+        "fla",
+        "tests/[clmo]*/**/test_*.py",
+        without="context_parallel",
+        cap=cap(10),
+        limit=180,
+        seconds=180,
+        chunk=2,
+    )
+    add(
+        "lightning",
+        "lightning/tests",
+        "tests_*/**/test_*.py",
+        without="deepspeed|tensorrt|onnx|xla|tpu|mps|test_cli|graveyard|loggers|deprecated|legacy",
+        says="cuda",
+        select=r"(?i)cuda|gpu|amp|fsdp|device|precision|graph|16|_init|seed|optim",
+        cap=cap(20),
+        limit=90,
+        chunk=4,
+    )
+    add(
+        "geometric",
+        "geometric",
+        "test/**/test_*.py",
+        without="cugraph|distributed/|llm|explain|visual|datasets|graphgym",
+        says="CUDA",
+        select="cuda|parallel|profile",
+        cap=cap(30),
+        chunk=12,
+    )
+    add(
+        "kornia",
+        "kornia",
+        "tests/**/test_*.py",
+        without="onnx|tests/(models|contrib|performance|x)/",
+        env={"KORNIA_TEST_DEVICE": "cuda"},
+        select="cuda",
+        cap=cap(15),
+        chunk=12,
+    )
+    # The client of XLA takes most of a GPU's memory otherwise, for each of the tasks.
+    xla = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    add("equinox", "equinox", "tests/test_*.py", without="onnx", env=xla, cap=cap(40), chunk=3)
+    late = {"args": ["-o", "python_files=*_test.py"], "env": xla}
+    add("optax", "optax", "optax/**/*_test.py", cap=cap(30), chunk=4, **late)
+    add("flax", "flax", "tests/**/*_test.py", without="board|io_test", cap=cap(25), chunk=4, **late)
+    return found
 
 
 def hash_of(text):
