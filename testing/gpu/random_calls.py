@@ -52,8 +52,8 @@ def main():
     def one(seed):
         if time.monotonic() - begun > 60 * a.minutes:
             return seed, "-", "", ()
-        said = (str(w) for w in (pathlib.Path(program).resolve(), seed, a.rounds, a.steps, a.threads))
-        words, env = list(said), dict(os.environ)
+        numbers = (seed, a.rounds, a.steps, a.threads)
+        words, env = [str(pathlib.Path(program).resolve()), *map(str, numbers)], dict(os.environ)
         natively = [run(words, 90, env) for _ in range(2)]
         if natively[0]["rc"] != 0 or compare(*natively)[0] != "same":
             return seed, "odd", compare(*natively)[1] or f"natively {natively[0]['rc']}", natively

@@ -5,8 +5,9 @@
 //     random_calls SEED [ROUNDS [STEPS [THREADS]]]
 //
 // Round N of seed S is round 0 of seed S + N. With RANDOM_CALLS_CHECK in the environment all memory
-// is summed up after each step, which tells where a difference begins, if it still does then. What may conflict is ordered by events and waits
-// (random_order.h); a program that hangs is ended by a signal after a minute.
+// is summed up after each step, which tells where a difference begins, if it still does then. What
+// may conflict is ordered by events and waits (random_order.h); a program that hangs is ended by a
+// signal after a minute.
 #include "random_program.h"
 #include "random_graphs.h"
 #include <cstring>

@@ -138,7 +138,8 @@ void step_build(Program &p) {
             s.value = seed;
             s.width = 1 + p.random.below(o1.n);
             s.height = 1;
-            p.told(cudaGraphAddMemsetNode(&node, graph, after.data(), after.size(), &s), "add a set");
+            p.told(cudaGraphAddMemsetNode(&node, graph, after.data(), after.size(), &s),
+                   "add a set");
             break;
         }
         case 2: {
@@ -197,9 +198,10 @@ void step_change(Program &p) {
         p.say("of type %d", type);
         if (type == cudaGraphNodeTypeKernel) {
             cudaKernelNodeParams k{};
-            if (p.told(cudaGraphKernelNodeGetParams(node, &k), "parameters") || k.func != (void *)mix)
-                continue;
-            p.say("%u blocks of %u with %08x", k.gridDim.x, k.blockDim.x, *(unsigned *)k.kernelParams[6]);
+            if (p.told(cudaGraphKernelNodeGetParams(node, &k), "parameters")) continue;
+            if (k.func != (void *)mix) continue;
+            p.say("%u blocks of %u with %08x", k.gridDim.x, k.blockDim.x,
+                  *(unsigned *)k.kernelParams[6]);
             unsigned seed = p.random.below(1000);
             void *arguments[7];
             std::copy(k.kernelParams, k.kernelParams + 7, arguments);

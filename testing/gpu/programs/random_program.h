@@ -74,7 +74,8 @@ __global__ void mix_shared(Mix m) {
         unsigned i = base + threadIdx.x;
         words[threadIdx.x] = i < m.n ? m.a[i % m.na] : 0;
         __syncthreads();
-        if (i < m.n) m.out[i] = stir(m.out[i] + 3 * words[threadIdx.x] + 5 * m.b[i % m.nb] + m.seed);
+        if (i < m.n)
+            m.out[i] = stir(m.out[i] + 3 * words[threadIdx.x] + 5 * m.b[i % m.nb] + m.seed);
         __syncthreads();
     }
 }

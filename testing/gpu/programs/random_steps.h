@@ -8,7 +8,8 @@ namespace {
 
 void step_work(Program &p) {
     Lane &lane = p.lane_if(false);
-    for (unsigned i = 1 + p.random.below(3); i-- > 0;) work(p, p.order, lane, p.live, nullptr, false);
+    for (unsigned i = 1 + p.random.below(3); i-- > 0;)
+        work(p, p.order, lane, p.live, nullptr, false);
 }
 
 /// The host reads or writes memory as any program does.
@@ -262,11 +263,18 @@ void step_mistake(Program &p) {
     case 15:
         p.told(cudaMemcpyAsync(device, host, 4, (cudaMemcpyKind)9, lane.stream), "a kind of 9");
         break;
-    case 16: p.told(cudaMemcpyAsync(nullptr, host, 4, cudaMemcpyDefault, lane.stream), "to 0"); break;
-    case 17: p.told(cudaMemcpyAsync(nullptr, host, 0, cudaMemcpyDefault, lane.stream), "0 to 0"); break;
+    case 16:
+    case 17: {
+        size_t bytes = p.random.of({0, 4});
+        p.told(cudaMemcpyAsync(nullptr, host, bytes, cudaMemcpyDefault, lane.stream), "to 0");
+        break;
+    }
     case 18: p.told(cudaEventElapsedTime(&ms, nullptr, nullptr), "time of no events"); break;
-    case 19: p.told(cudaMemPrefetchAsync(device, 64, {cudaMemLocationTypeDevice, 0}, 0, lane.stream),
-                    "prefetch what is not managed"); break;
+    case 19: {
+        cudaMemLocation here{cudaMemLocationTypeDevice, 0};
+        p.told(cudaMemPrefetchAsync(device, 64, here, 0, lane.stream), "prefetch what stays");
+        break;
+    }
     case 20: p.told(cudaHostGetDevicePointer(&pointer, host, 0), "the device's address"); break;
     case 21: p.told(cudaPointerGetAttributes(&a, nullptr), "attributes of 0"); break;
     case 22: p.told(cudaFuncSetAttribute((void *)mix, cudaFuncAttributeMaxDynamicSharedMemorySize,

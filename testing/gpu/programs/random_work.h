@@ -98,7 +98,8 @@ void copy(Program &p, Lane &lane, const Piece &to, const Piece &from) {
     if (r.chance(50))
         kind = host_from ? (host_to ? cudaMemcpyHostToHost : cudaMemcpyHostToDevice)
                          : (host_to ? cudaMemcpyDeviceToHost : cudaMemcpyDeviceToDevice);
-    unsigned words = 1 + r.below(n), at = r.below(to.n - words + 1), of = r.below(from.n - words + 1);
+    unsigned words = 1 + r.below(n), at = r.below(to.n - words + 1);
+    unsigned of = r.below(from.n - words + 1);
     switch (r.below(5)) {
     case 0: {
         unsigned width = 1 + r.below(std::min(n, 90u)), pitch = width + r.below(9);
@@ -136,7 +137,9 @@ void set(Program &p, Lane &lane, const Piece &to) {
     auto at = (CUdeviceptr)(to.p + r.below(to.n - n + 1));
     switch (r.below(4)) {
     case 0: p.told(cuMemsetD32Async(at, value, n, lane.stream), "set words"); break;
-    case 1: p.told(cuMemsetD16Async(at, (uint16_t)value, 2ul * n, lane.stream), "set halves"); break;
+    case 1:
+        p.told(cuMemsetD16Async(at, (uint16_t)value, 2ul * n, lane.stream), "set halves");
+        break;
     case 2: {
         unsigned width = 1 + r.below(std::min(to.n, 50u)), rows = std::max(1u, to.n / (2 * width));
         p.told(cudaMemset2DAsync(to.p, 4ul * width, (int)(value & 255), 4ul * width - 2, rows,
@@ -174,7 +177,8 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
         t = {{a}, {out}};
         begin();
         Piece &o1 = p.pieces[out], &a1 = p.pieces[a];
-        p.chores.push_back({{o1.p, a1.p, a1.p, std::min(o1.n, 3000u), a1.n, a1.n, r.below(1 << 20)}});
+        Mix m{o1.p, a1.p, a1.p, std::min(o1.n, 3000u), a1.n, a1.n, r.below(1 << 20)};
+        p.chores.push_back({m});
         p.told(cudaLaunchHostFunc(lane.stream, run_chore, &p.chores.back()),
                "a host function on %s and %s", NAMES[o1.kind], NAMES[a1.kind]);
         break;
@@ -212,7 +216,8 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
         p.say("a value of %s", NAMES[piece.kind]);
         CUdeviceptr at = (CUdeviceptr)(piece.p + r.below(piece.n));
         if (!p.told(cuStreamWriteValue32(lane.stream, at, 77, 0), "write a value"))
-            p.told(cuStreamWaitValue32(lane.stream, at, 77, CU_STREAM_WAIT_VALUE_EQ), "wait for it");
+            p.told(cuStreamWaitValue32(lane.stream, at, 77, CU_STREAM_WAIT_VALUE_EQ),
+                   "wait for it");
         break;
     }
     }

@@ -11,16 +11,13 @@ use crate::ffi::*;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 
 /// What `cuModuleGetLoadingMode` says: code is loaded when it is first used, or with its module.
 pub fn loading_mode() -> i32 {
-    static MODE: LazyLock<i32> = LazyLock::new(|| {
-        let eager =
-            config::get("CUDA_MODULE_LOADING").is_some_and(|v| v.eq_ignore_ascii_case("eager"));
-        if eager { EAGER_LOADING } else { LAZY_LOADING }
-    });
-    *MODE
+    let told = config::get("CUDA_MODULE_LOADING");
+    let eager = told.is_some_and(|v| v.eq_ignore_ascii_case("eager"));
+    if eager { EAGER_LOADING } else { LAZY_LOADING }
 }
 pub const EAGER_LOADING: i32 = 1;
 const LAZY_LOADING: i32 = 2;

@@ -367,7 +367,7 @@ pub unsafe fn at_once(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Re
 /// A copy whose ends the addresses tell.
 ///
 /// # Safety
-/// `len` bytes at an end on the host are the program's, to read or to write, until the copy is done.
+/// `len` bytes at an end on the host are the program's to read or to write until the copy is done.
 pub unsafe fn any(cx: Cx, dst: u64, src: u64, len: usize, stream: u32, later: bool) -> Result<()> {
     // SAFETY: passed on to the caller.
     if let Some(done) = unsafe { across::bytes(cx, dst, src, len, stream, later, any) } {
