@@ -226,6 +226,16 @@ fn in_place(cx: Cx, r: &Rows) -> Option<Rows> {
 
 /// Queues the copy of a box that the host sees nothing of.
 fn on_device(cx: Cx, r: &Rows, stream: u32, peer: bool) -> Result<(), CUresult> {
+    let there = |mut e: End| {
+        let shadowed = cx.state().shadows.device_side(e.device, 1);
+        e.device = shadowed.filter(|_| e.memory == DEVICE).unwrap_or(e.device);
+        e
+    };
+    let r = &Rows {
+        src: there(r.src),
+        dst: there(r.dst),
+        ..*r
+    };
     let s = shape(r);
     let mut m = msg::CopyRowsOnDevice {
         shape: busbar_abi::bytes_of(&s),

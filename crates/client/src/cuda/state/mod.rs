@@ -334,8 +334,9 @@ impl State {
     /// means.
     pub fn resolved(&self, r: &Rows) -> Rows {
         let end = |mut e: End| {
-            // What a program calls the host's may be anybody's; the driver looks where it is.
-            if e.memory == rows::HOST && self.is_devices(e.host) {
+            // What a program calls the host's may be a device's, or be where a device has written
+            // last; the driver looks where it is.
+            if e.memory == rows::HOST && e.host != 0 && !self.on_host(e.host) {
                 (e.memory, e.device, e.host) = (rows::DEVICE, e.host, 0);
             }
             let p = e.device;

@@ -36,25 +36,27 @@ fn rows((from, src): (u64, u64), (to, dst): (u64, u64), height: u64) -> [u64; 16
 
 /// Rows that come to page-locked memory or leave it, and what is behind them in their stream.
 pub fn rows_behind(api: &Api) {
-    const N: u64 = 64 * 300;
     api.made("cuCtxCreate_v2", &[0, 0]);
     let stream = api.made("cuStreamCreate", &[1]);
-    let d = api.made("cuMemAlloc_v2", &[N]);
-    let host = api.made("cuMemHostAlloc", &[N, 0]);
-    for round in 0..20u8 {
-        bytes(host, N).fill(100);
-        api.call("cuMemsetD8_v2", &[d, u64::from(round), N]);
-        api.call("cuCtxSynchronize", &[]);
-        let mut out = rows((DEVICE, d), (HOST, host), 300);
-        api.tell("cuMemcpy2DAsync_v2", &[at(&mut out), stream]);
-        api.tell("cuMemsetD8Async", &[host, 50, N / 2, stream]);
-        let mut back = rows((UNIFIED, host), (UNIFIED, d), 300);
-        api.tell("cuMemcpy2DAsync_v2", &[at(&mut back), stream]);
-        api.tell("cuMemsetD8Async", &[host, 60, 64, stream]);
-        api.tell("cuStreamSynchronize", &[stream]);
-        let of = |at: u64| bytes(host, N)[at as usize];
-        println!("{:?}", [of(0), of(64), of(N / 2), of(N / 2 + 50)]);
-        println!("{:?}", ends(api, d, N / 2 + 40));
+    for (count, kind) in [(300, UNIFIED), (300, HOST), (20, UNIFIED), (20, HOST)] {
+        let n = 64 * count;
+        let d = api.made("cuMemAlloc_v2", &[n]);
+        let host = api.made("cuMemHostAlloc", &[n, 0]);
+        for round in 0..5u8 {
+            bytes(host, n).fill(100);
+            api.call("cuMemsetD8_v2", &[d, u64::from(round), n]);
+            api.call("cuCtxSynchronize", &[]);
+            let mut out = rows((DEVICE, d), (HOST, host), count);
+            api.tell("cuMemcpy2DAsync_v2", &[at(&mut out), stream]);
+            api.tell("cuMemsetD8Async", &[host, 50, n / 2, stream]);
+            let mut back = rows((kind, host), (UNIFIED, d), count);
+            api.tell("cuMemcpy2DAsync_v2", &[at(&mut back), stream]);
+            api.tell("cuMemsetD8Async", &[host, 60, 64, stream]);
+            api.tell("cuStreamSynchronize", &[stream]);
+            let of = |at: u64| bytes(host, n)[at as usize];
+            println!("{:?}", [of(0), of(64), of(n / 2), of(n / 2 + 50)]);
+            println!("{:?}", ends(api, d, n / 2 + 40));
+        }
     }
 }
 
