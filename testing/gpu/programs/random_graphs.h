@@ -45,13 +45,12 @@ void step_launch(Program &p) {
 
 /// What is put into one or several streams becomes a graph.
 void step_capture(Program &p) {
-    if (p.graphs.size() > 6) return;
+    // Other threads wait for the whole device, which a capture forbids them.
+    if (p.graphs.size() > 6 || !p.alone) return;
     auto among = some_pieces(p);
     Lane *first = &p.lane_if(true);
-    auto mode = p.alone ? p.random.of({cudaStreamCaptureModeGlobal,
-                                       cudaStreamCaptureModeThreadLocal,
-                                       cudaStreamCaptureModeRelaxed})
-                        : cudaStreamCaptureModeThreadLocal;
+    auto mode = p.random.of({cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,
+                             cudaStreamCaptureModeRelaxed});
     Order inner;
     std::vector<Lane *> lanes{first};
     std::vector<int> ids;

@@ -156,7 +156,8 @@ void step_ask(Program &p) {
     p.say("%s is of type %d on %d, for the device %d, for the host %d", NAMES[piece.kind], a.type,
           a.device, a.devicePointer == at, a.hostPointer == at);
     unsigned flags = 0;
-    if (piece.kind == PINNED || piece.kind == REGISTERED) {
+    // Of registered memory a driver tells the flags of whatever was registered there last.
+    if (piece.kind == PINNED) {
         p.told(cudaHostGetFlags(&flags, at), "flags");
         p.say("flags %x", flags);
     }
@@ -169,8 +170,9 @@ void step_ask(Program &p) {
 }
 
 void step_advise(Program &p) {
+    // What is told of a page is of all that lie in it, those of other threads, too.
     int id = p.piece_if([](const Piece &q) { return q.kind == MANAGED; }, p.live);
-    if (id < 0) return;
+    if (id < 0 || !p.alone) return;
     Piece &piece = p.pieces[id];
     cudaMemLocation here{cudaMemLocationTypeDevice, 0}, host{cudaMemLocationTypeHost, 0};
     auto place = p.random.chance(50) ? here : host;
