@@ -156,7 +156,7 @@ void step_ask(Program &p) {
     p.say("%s is of type %d on %d, for the device %d, for the host %d", NAMES[piece.kind], a.type,
           a.device, a.devicePointer == at, a.hostPointer == at);
     unsigned flags = 0;
-    // Of registered memory a driver tells the flags of whatever was registered there last.
+    // What a driver tells of registered memory is not the same from run to run.
     if (piece.kind == PINNED) {
         p.told(cudaHostGetFlags(&flags, at), "flags");
         p.say("flags %x", flags);

@@ -56,13 +56,31 @@ pub fn leave_context(w: &mut Cuda, context: u32) {
     }
     let lost = w.shared.lose(context);
     if !lost.is_empty() {
-        // Another context may be copying. What this one is told of an error is no concern here.
-        let _ = super::memory::wait_for_streams(w);
+        // Any of them may be copying.
+        let all: Vec<u64> = w.handles.of(Kind::Context).collect();
+        for context in all {
+            // What is told of an error is no concern here.
+            within(w, context as CUcontext, |w| {
+                let _ = super::memory::wait_for_streams(w);
+            });
+        }
     }
     for va in lost {
         // SAFETY: as above.
         unsafe { w.cuMemHostUnregister(va as *mut _) };
     }
+}
+
+/// Does something with a live context current, if that can be.
+fn within(w: &mut Cuda, context: CUcontext, f: impl FnOnce(&mut Cuda)) {
+    // SAFETY: a live context.
+    if unsafe { w.cuCtxPushCurrent_v2(context) } != CUDA_SUCCESS {
+        return;
+    }
+    f(w);
+    let mut popped: CUcontext = std::ptr::null_mut();
+    // SAFETY: the context pushed above.
+    unsafe { w.cuCtxPopCurrent_v2(&mut popped) };
 }
 
 /// Registers in a context what lost the one that it was registered in: the program shares a segment
@@ -73,19 +91,14 @@ pub fn adopt(w: &mut Cuda, context: CUcontext) {
         return;
     }
     let id = w.known(Kind::Context, context as u64);
-    // SAFETY: a live context.
-    if unsafe { w.cuCtxPushCurrent_v2(context) } != CUDA_SUCCESS {
-        return;
-    }
-    for (va, size) in lost {
-        // One that fails, as all do in a context that is lost, the next context may have.
-        if register(w.driver, va, size).is_ok() {
-            w.shared.registered(va, id);
+    within(w, context, |w| {
+        for (va, size) in lost {
+            // One that fails, as all do in a context that is lost, the next context may have.
+            if register(w.driver, va, size).is_ok() {
+                w.shared.registered(va, id);
+            }
         }
-    }
-    let mut popped: CUcontext = std::ptr::null_mut();
-    // SAFETY: the context pushed above.
-    unsafe { w.cuCtxPopCurrent_v2(&mut popped) };
+    });
 }
 
 /// The same in any of the contexts that are left.

@@ -81,8 +81,7 @@ fn captured_as_named(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Res
 }
 
 /// Host to device, as the program calls it: what it calls a device's may be page-locked memory.
-/// Unless it may be done `later`, it is done on return as far
-/// as the program can tell.
+/// Unless it may be done `later`, it is done on return as far as the program can tell.
 ///
 /// # Safety
 /// `len` bytes at `src` are readable; page-locked ones stay as they are until the copy is done.
