@@ -91,6 +91,39 @@ fn what_is_not_protected_comes_unasked_until_no_work_is_left() {
 }
 
 #[test]
+fn of_what_a_function_saw_while_work_ran_only_its_own_bytes_are_sent() {
+    let (ram, wire, s) = (
+        Ram::new(AT, LEN as usize),
+        Wire::default(),
+        Shadows::default(),
+    );
+    let a = Area::new(Sort::Managed, AT, LEN, AT, 3);
+    s.insert(&ram, a).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    let fault = |now| s.areas().fault(&ram, &wire, AT + 100, Some(true), now);
+    assert!(matches!(fault(false), Outcome::Wait { .. }));
+    assert_eq!(fault(true), Outcome::Retry);
+    said(&wire);
+    ram.write(AT + 100, &[1, 2]);
+    ram.write(AT + 5000, &[3]);
+    // The program hears of other work: the block is closed, and what it changed has gone.
+    s.areas().hear(&ram, &wire);
+    let sent = [(AT + 100, 2, 1), (AT + 5000, 1, 3)];
+    let sent = sent.map(|(at, n, first)| format!("push 3 {at:#x} {n} {first}"));
+    assert_eq!(said(&wire), [&sent[..], &["fence".into()]].concat());
+    assert!(matches!(fault(false), Outcome::Wait { .. }), "it is closed");
+    // Once no work is left, all of a block is the program's again.
+    s.areas().over(3, None, u64::MAX);
+    assert_eq!(fault(false), Outcome::Retry);
+    said(&wire);
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    assert_eq!(
+        said(&wire),
+        [format!("push 3 {AT:#x} 65536 9"), "fence".into()]
+    );
+}
+
+#[test]
 fn addresses_among_what_is_sent_are_found() {
     let len = 2 * LEN as usize;
     let (ram, wire, s) = (Ram::new(AT, len), Wire::default(), Shadows::default());
