@@ -18,6 +18,13 @@ pub fn changes(old: &[u8], new: &[u8]) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
+/// The bytes that differ and those between them, if any do.
+pub fn changed(old: &[u8], new: &[u8]) -> Option<Range<usize>> {
+    let mut runs = changes(old, new);
+    let first = runs.next()?;
+    Some(first.start..runs.last().map_or(first.end, |last| last.end))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -271,8 +271,6 @@ inline void Program::ready(Order &o, Lane &lane, const std::vector<int> &reads,
         default: wait_for_all();
         }
     }
-    // Whatever else is asked meanwhile changes nothing.
-    o.before(lane.id, reads, writes);
 }
 
 inline void Program::ready_host(const std::vector<int> &reads, const std::vector<int> &writes) {

@@ -50,7 +50,7 @@ pub fn primary_retain(w: &mut Cuda, m: msg::PrimaryRetain) -> Result {
     }
     w.made_of(&m, ctx as u64, charge);
     super::copy::register(w, ctx as u64);
-    super::shared::adopt(w, ctx);
+    super::shared::adopt(w, ctx as u64);
     // The program may have made it current before it retained it, as CUDA's runtime does.
     w.current = u32::MAX;
     Ok(())
@@ -136,7 +136,7 @@ pub fn context_create(w: &mut Cuda, m: msg::ContextCreate) -> Result {
     check(unsafe { w.cuCtxCreate_v2(&mut ctx, m.flags, dev) })?;
     w.made_of(&m, ctx as u64, charge);
     super::copy::register(w, ctx as u64);
-    super::shared::adopt(w, ctx);
+    super::shared::adopt(w, ctx as u64);
     w.current = m.context;
     Ok(())
 }

@@ -7,15 +7,10 @@ use super::memory;
 use super::prelude::*;
 
 /// The device of a context.
-fn device_of(w: &Cuda, ctx: CUcontext) -> Result<i32> {
+fn device_of(w: &mut Cuda, ctx: CUcontext) -> Result<i32> {
     let mut dev = 0;
-    // SAFETY: a live context, which is popped again at once, and a pointer to a live number.
-    unsafe {
-        check(w.cuCtxPushCurrent_v2(ctx))?;
-        let found = check(w.cuCtxGetDevice(&mut dev));
-        w.cuCtxPopCurrent_v2(&mut std::ptr::null_mut());
-        found?;
-    }
+    // SAFETY: a pointer to a live number.
+    check(w.within(ctx as u64, |w| unsafe { w.cuCtxGetDevice(&mut dev) })?)?;
     Ok(dev)
 }
 

@@ -283,18 +283,23 @@ impl Cuda {
         self.current = u32::MAX;
     }
 
+    /// Does something with a live context current, and the one before it again afterwards.
+    pub fn within<T>(&mut self, context: u64, f: impl FnOnce(&mut Self) -> T) -> Result<T> {
+        // SAFETY: a live context.
+        check(unsafe { self.cuCtxPushCurrent_v2(context as CUcontext) })?;
+        let out = f(self);
+        // SAFETY: the context pushed above.
+        unsafe { self.cuCtxPopCurrent_v2(&mut std::ptr::null_mut()) };
+        Ok(out)
+    }
+
     /// Waits until nothing of the session's is under way. Whoever waits for the end of the session
     /// does so for a while only.
     pub fn finish(&mut self) {
         let all: Vec<_> = self.handles.of(Kind::Context).collect();
         for context in all {
-            // SAFETY: a live context; what it says of its work, nobody hears any more.
-            unsafe {
-                if self.cuCtxPushCurrent_v2(context as CUcontext) == CUDA_SUCCESS {
-                    self.cuCtxSynchronize();
-                    self.cuCtxPopCurrent_v2(&mut std::ptr::null_mut());
-                }
-            }
+            // SAFETY: no arguments; what it says of its work, nobody hears any more.
+            let _ = self.within(context, |w| unsafe { w.cuCtxSynchronize() });
         }
     }
 

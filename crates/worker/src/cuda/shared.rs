@@ -60,9 +60,7 @@ pub fn leave_context(w: &mut Cuda, context: u32) {
         let all: Vec<u64> = w.handles.of(Kind::Context).collect();
         for context in all {
             // What is told of an error is no concern here.
-            within(w, context as CUcontext, |w| {
-                let _ = super::memory::wait_for_streams(w);
-            });
+            let _ = w.within(context, |w| super::memory::wait_for_streams(w));
         }
     }
     for va in lost {
@@ -71,29 +69,17 @@ pub fn leave_context(w: &mut Cuda, context: u32) {
     }
 }
 
-/// Does something with a live context current, if that can be.
-fn within(w: &mut Cuda, context: CUcontext, f: impl FnOnce(&mut Cuda)) {
-    // SAFETY: a live context.
-    if unsafe { w.cuCtxPushCurrent_v2(context) } != CUDA_SUCCESS {
-        return;
-    }
-    f(w);
-    let mut popped: CUcontext = std::ptr::null_mut();
-    // SAFETY: the context pushed above.
-    unsafe { w.cuCtxPopCurrent_v2(&mut popped) };
-}
-
 /// Registers in a context what lost the one that it was registered in: the program shares a segment
 /// between contexts, and goes on to use it.
-pub fn adopt(w: &mut Cuda, context: CUcontext) {
+pub fn adopt(w: &mut Cuda, context: u64) {
     let lost = w.shared.lost();
     if lost.is_empty() {
         return;
     }
-    let id = w.known(Kind::Context, context as u64);
-    within(w, context, |w| {
+    let id = w.known(Kind::Context, context);
+    // A context that is lost takes nothing; then the next one may have it.
+    let _ = w.within(context, |w| {
         for (va, size) in lost {
-            // One that fails, as all do in a context that is lost, the next context may have.
             if register(w.driver, va, size).is_ok() {
                 w.shared.registered(va, id);
             }
@@ -103,12 +89,9 @@ pub fn adopt(w: &mut Cuda, context: CUcontext) {
 
 /// The same in any of the contexts that are left.
 pub fn adopt_anywhere(w: &mut Cuda) {
-    if w.shared.lost().is_empty() {
-        return;
-    }
     let left = w.handles.of(Kind::Context).next();
     if let Some(context) = left {
-        adopt(w, context as CUcontext);
+        adopt(w, context);
     }
 }
 

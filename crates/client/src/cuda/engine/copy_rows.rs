@@ -142,9 +142,9 @@ pub unsafe fn copy_box(
     if cx.state().shadows.active() {
         cx.work(stream, false)?;
     }
-    let of = |kind| named.src.memory == kind || named.dst.memory == kind;
-    let host = r.src.memory == HOST || r.dst.memory == HOST;
-    if (host || of(UNIFIED)) && cx.state().captures.any() {
+    let either = |r: &Rows, kind| r.src.memory == kind || r.dst.memory == kind;
+    let host = either(&r, HOST);
+    if (host || either(&named, UNIFIED)) && cx.state().captures.any() {
         if host && !later {
             stream::refuse_wait(cx, stream)?;
         } else if later && graph_host::capture(cx, &named, stream)? {

@@ -11,6 +11,7 @@ use crate::cuda::engine::{addresses, stream, transfer};
 use crate::cuda::state::graphs::Lists;
 use crate::cuda::state::rows::{CHUNK, DEVICE, End, HOST, HostBox, Rows, UNIFIED, shape};
 use busbar_channel::Bulk;
+use busbar_wire::changes::changed;
 
 /// A copy as it travels: its shape, ids of arrays, ids of mirrors.
 pub struct Travel {
@@ -241,7 +242,7 @@ pub fn give(cx: Cx, ids: &[u32], beside: &[u32], fetched: &[Fetched]) {
     for f in fetched {
         // SAFETY: a graph of the program's writes this memory.
         let now = unsafe { transfer::gather(&f.to) };
-        for (offset, piece) in changed(&f.packed, &now) {
+        for (offset, piece) in changed_pieces(&f.packed, &now) {
             let _ = cx.client.session.mirror_in(f.mirror, offset as u64, piece);
         }
     }
@@ -262,13 +263,11 @@ pub fn give(cx: Cx, ids: &[u32], beside: &[u32], fetched: &[Fetched]) {
 }
 
 /// Where bytes are not as they were, and those between: at most one piece of each `CHUNK`.
-fn changed<'a>(before: &'a [u8], now: &'a [u8]) -> impl Iterator<Item = (usize, &'a [u8])> {
+fn changed_pieces<'a>(before: &'a [u8], now: &'a [u8]) -> impl Iterator<Item = (usize, &'a [u8])> {
     let chunks = before.chunks(CHUNK).zip(now.chunks(CHUNK)).enumerate();
     chunks.filter_map(|(i, (before, now))| {
-        let differs = |n: &usize| before[*n] != now[*n];
-        let first = (0..now.len()).find(differs)?;
-        let last = (0..now.len()).rfind(differs)?;
-        Some((i * CHUNK + first, &now[first..=last]))
+        let r = changed(before, now)?;
+        Some((i * CHUNK + r.start, &now[r]))
     })
 }
 
@@ -280,11 +279,11 @@ mod tests {
     fn what_has_changed_is_found_in_each_piece() {
         let before = vec![7; 2 * CHUNK + 10];
         let mut now = before.clone();
-        assert_eq!(changed(&before, &now).count(), 0);
+        assert_eq!(changed_pieces(&before, &now).count(), 0);
         now[3] = 1;
         now[5] = 2;
         now[2 * CHUNK + 9] = 3;
-        let found: Vec<_> = changed(&before, &now).collect();
+        let found: Vec<_> = changed_pieces(&before, &now).collect();
         assert_eq!(found, [(3, &[1, 7, 2][..]), (2 * CHUNK + 9, &[3][..])]);
     }
 }

@@ -5,7 +5,7 @@ mod images;
 use self::images::Images;
 use super::ranges::Sort;
 use busbar_abi::cuda::*;
-use busbar_wire::changes::changes;
+use busbar_wire::changes::{changed, changes};
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::Heard;
 use std::collections::BTreeMap;
@@ -498,9 +498,9 @@ impl Area {
             let from = self.host + offset;
             let old = &image[(offset - first) as usize..][..len as usize];
             let now = pages.bytes(from, len as usize);
-            images::send_changes(old, now, |at, new| {
-                send(self.device_of(from + at as u64), new)
-            })?;
+            for r in changes(old, now) {
+                send(self.device_of(from + r.start as u64), &now[r])?;
+            }
         }
         Ok(())
     }
@@ -533,12 +533,7 @@ impl Area {
                 None => std::iter::once(0..e.len).collect(),
                 Some(agreed) if e.stale => changes(agreed, &now).collect(),
                 // The device has written nothing: one piece, however much of it has changed.
-                Some(agreed) => {
-                    let mut runs = changes(agreed, &now);
-                    let first = runs.next();
-                    let whole = first.map(|r| r.start..runs.last().map_or(r.end, |l| l.end));
-                    whole.into_iter().collect()
-                }
+                Some(agreed) => changed(agreed, &now).into_iter().collect(),
             };
             for r in runs {
                 let around = r.start.saturating_sub(7)..(r.end + 7).min(now.len());

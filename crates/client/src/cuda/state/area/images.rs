@@ -3,8 +3,6 @@
 //! block. So of such a block only what has changed since is sent, and it is closed as soon as the
 //! program hears of anything.
 
-use super::{CUDA_ERROR_INVALID_VALUE, Result};
-use busbar_wire::changes::changes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -37,16 +35,4 @@ impl Images {
         let next = self.0.range(first..end).next();
         next.map_or(end, |(b, _)| *b) - first
     }
-}
-
-/// Sends what of some bytes has changed since an image of them.
-pub fn send_changes(
-    image: &[u8],
-    now: &[u8],
-    mut send: impl FnMut(usize, &[u8]) -> Result<()>,
-) -> Result<()> {
-    if image.len() != now.len() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
-    changes(image, now).try_for_each(|r| send(r.start, &now[r]))
 }
