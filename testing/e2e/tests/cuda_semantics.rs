@@ -175,6 +175,13 @@ fn advice_about_managed_memory_is_told_of_each_range() {
 }
 
 #[test]
+fn any_stream_uses_managed_memory_whatever_it_is_attached_to() {
+    let text = same_both_ways("attached");
+    assert!(text.contains("2 None: 0 1 30000"), "{text}");
+    assert!(text.contains("1 Some(4): 10 2 70000"), "{text}");
+}
+
+#[test]
 fn processes_share_pools() {
     let text = same(&Server::start(), "1", &["pools"]);
     assert!(text.contains("77 true"), "{text}");

@@ -152,6 +152,7 @@ fn main() {
         "registered" => registered::registered(&api),
         "held" => held::held(&api),
         "advice" => managed::advice(&api),
+        "attached" => managed::attached(&api),
         "pools" => pools::shared(&api),
         "pools_child" => pools::child(&api),
         "host_pools" => pools::of_host(&api),

@@ -158,7 +158,7 @@ impl Cx {
     /// Sends what the program has written, before any work asks for it.
     pub fn push_written(self, writes: bool) -> Result<()> {
         let mut areas = self.state().shadows.areas();
-        areas.push(&Host, &self, ANY, writes)
+        areas.push(&Host, &self, writes)
     }
 
     /// The program is about to wait for streams, which may wait for what it has written.
@@ -188,7 +188,7 @@ impl Cx {
         areas.hear(&Host, &self);
         // What the program has looked at meanwhile, it must look at again.
         if shadows.streams_wait()
-            && let Err(e) = areas.push(&Host, &self, ANY, true)
+            && let Err(e) = areas.push(&Host, &self, true)
         {
             crate::log!(Warn, "cannot send what the program has written: error {e}");
         }

@@ -6,7 +6,7 @@
 use super::prelude::*;
 use crate::cuda::call::{Host, watch};
 use crate::cuda::engine::{place, shared, transfer};
-use crate::cuda::state::area::{Area, Attach, SMALL};
+use crate::cuda::state::area::{Area, SMALL};
 use crate::cuda::state::ranges::{Range, Sort, pages};
 use crate::cuda::state::spares::Spare;
 
@@ -24,11 +24,10 @@ pub fn function_ran(cx: Cx) {
 }
 
 /// Shadows new managed memory, whose pages the program may read already.
-pub fn add_managed(cx: Cx, at: u64, len: u64, attach: Attach) -> Result<()> {
+pub fn add_managed(cx: Cx, at: u64, len: u64) -> Result<()> {
     cx.handle_faults()?;
     crate::log!(Info, "{len} bytes of managed memory at {at:#x}");
-    let mut a = Area::new(Sort::Managed, at, len, at, cx.scope);
-    a.attach = attach;
+    let a = Area::new(Sort::Managed, at, len, at, cx.scope);
     cx.state().shadows.insert(&Host, a)
 }
 

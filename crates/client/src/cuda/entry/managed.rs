@@ -5,7 +5,7 @@ use super::prelude::*;
 use crate::cuda::call::unmap_host;
 use crate::cuda::engine::{place, shadow, stream};
 use crate::cuda::state::advice::{CPU, NOWHERE, Place, common};
-use crate::cuda::state::area::{Area, Attach};
+use crate::cuda::state::area::Area;
 use crate::cuda::state::ranges::{Range, Sort, pages};
 use crate::cuda::state::space;
 
@@ -167,16 +167,11 @@ pub fn cuMemAllocManaged(cx: Cx, size: usize, flags: u32) -> Result<CUdeviceptr>
             let there = cx.call(&msg::MemMapAt { va, size, device });
             there.map(drop).inspect_err(|_| unmap_host(va, size))
         })?;
-    let attach = if flags == ATTACH_HOST {
-        Attach::Host
-    } else {
-        Attach::Global
-    };
     let of = (context, device);
     cx.state()
         .ranges
         .add(at, size as u64, Sort::Managed, of, flags);
-    shadow::add_managed(cx, at, pages(size as u64), attach)?;
+    shadow::add_managed(cx, at, pages(size as u64))?;
     Ok(at as CUdeviceptr)
 }
 
@@ -281,15 +276,12 @@ pub fn cuStreamAttachMemAsync(
     refuse_if(p != r.base, CUDA_ERROR_INVALID_VALUE)?;
     refuse_if(len != 0 && len as u64 != r.size, CUDA_ERROR_INVALID_VALUE)?;
     stream::not_captured(cx, stream)?;
-    let attach = match flags {
-        ATTACH_GLOBAL => Attach::Global,
-        ATTACH_HOST => Attach::Host,
-        ATTACH_SINGLE if stream != 0 => Attach::Single(stream),
-        _ => return Err(CUDA_ERROR_INVALID_VALUE),
+    // That streams leave such memory alone is a promise that only devices without concurrent access
+    // hold a program to: kernels of others use it, whatever was said of it.
+    let is_known = match flags {
+        ATTACH_GLOBAL | ATTACH_HOST => true,
+        ATTACH_SINGLE => stream != 0,
+        _ => false,
     };
-    cx.state()
-        .shadows
-        .areas()
-        .each(r.base, r.size, |a| a.attach = attach);
-    Ok(())
+    refuse_if(!is_known, CUDA_ERROR_INVALID_VALUE)
 }

@@ -216,8 +216,6 @@ pub struct Area {
     pub context: u32,
     /// How much work there had been before any could use it.
     pub born: u64,
-    /// Who may use it.
-    pub attach: Attach,
     /// The program is about to read a lot of it.
     pub eager: bool,
     rights: i32,
@@ -234,17 +232,6 @@ pub struct Area {
 
 /// Work on a stream that the caller does not know.
 pub const ANY: u32 = u32::MAX;
-
-/// Who may use managed memory, as `cuStreamAttachMemAsync` says it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attach {
-    /// Any stream.
-    Global,
-    /// The program only.
-    Host,
-    /// One stream.
-    Single(u32),
-}
 
 /// What an area needs done to the program's pages.
 pub trait Pages {
@@ -279,7 +266,6 @@ impl Area {
             variables: false,
             context,
             born: 0,
-            attach: Attach::Global,
             eager: false,
             rights: libc::PROT_READ | libc::PROT_WRITE,
             blocks: vec![State::Both; n],
@@ -389,15 +375,6 @@ impl Area {
         self.pieces
             .retain(|p| p.end <= piece.start || p.start >= piece.end);
         self.pieces.push(piece);
-    }
-
-    /// Whether work on a stream may touch it.
-    pub fn reached_by(&self, stream: u32) -> bool {
-        match self.attach {
-            Attach::Global => true,
-            Attach::Host => false,
-            Attach::Single(s) => s == stream || stream == ANY,
-        }
     }
 
     /// Whether work has something to do of it: to send it, to close it, to look for changes.

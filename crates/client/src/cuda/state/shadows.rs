@@ -16,7 +16,7 @@ mod suspects;
 pub use far::Far;
 pub use suspects::{MOST_SCANNED, Suspects, words};
 
-use super::area::{ANY, Area, Attach, Change, Pages, longest_first};
+use super::area::{Area, Change, Pages, longest_first};
 use super::prelude::*;
 use super::ranges::Sort;
 use super::space;
@@ -402,7 +402,7 @@ impl Shadows {
         Left {
             context: a.context,
             start: a.device_of(a.start),
-            over: !self.streams_wait() && all.owed(a, a.born).is_empty(),
+            over: !self.streams_wait() && all.owed(a.born).is_empty(),
         }
     }
 
@@ -426,7 +426,7 @@ impl Shadows {
         loop {
             let mut all = self.areas();
             let a = all.areas.get(&base)?;
-            let owed = all.owed(a, a.born);
+            let owed = all.owed(a.born);
             let home = owed.is_empty();
             if home {
                 while let Some((first, n)) = all.areas.get(&base).and_then(Area::first_on_device) {
@@ -474,10 +474,10 @@ impl Areas {
         })
     }
 
-    /// Runs `f` on each area of which work on `stream` has something to do.
-    fn each_lively(&mut self, stream: u32, mut f: impl FnMut(&mut Area)) {
+    /// Runs `f` on each area of which work has something to do.
+    fn each_lively(&mut self, mut f: impl FnMut(&mut Area)) {
         for start in &self.lively {
-            if let Some(a) = self.areas.get_mut(start).filter(|a| a.reached_by(stream)) {
+            if let Some(a) = self.areas.get_mut(start) {
                 f(a);
             }
         }
@@ -508,7 +508,7 @@ impl Areas {
         (context, stream): (u32, u32),
         reads: bool,
     ) -> Result<()> {
-        self.push(pages, far, stream, !reads)?;
+        self.push(pages, far, !reads)?;
         if !reads {
             if self.open > 0 && self.pending.is_empty() {
                 self.woken.notify_one();
@@ -521,16 +521,10 @@ impl Areas {
 
     /// Sends what the program has written of the areas that `stream` may use; what is queued from
     /// now on finds it. Where the device `writes`, its bytes are the valid ones from now on.
-    pub fn push(
-        &mut self,
-        pages: &impl Pages,
-        far: &impl Far,
-        stream: u32,
-        writes: bool,
-    ) -> Result<()> {
+    pub fn push(&mut self, pages: &impl Pages, far: &impl Far, writes: bool) -> Result<()> {
         let (mut any, mut done) = (false, Ok(()));
         let (mut found, mut sent) = (std::mem::take(&mut self.found), self.sent);
-        self.each_lively(stream, |a| {
+        self.each_lively(|a| {
             if a.has_news() {
                 let context = a.context;
                 done = done.and(a.push(pages, |dst, bytes| {
@@ -544,12 +538,12 @@ impl Areas {
             }
         });
         (self.found, self.sent) = (found, sent);
-        match self.send_edges(pages, far, stream, |_| true) {
+        match self.send_edges(pages, far, |_| true) {
             Ok(sent) => any |= sent,
             Err(e) => done = done.and(Err(e)),
         }
         if writes {
-            self.each_lively(stream, |a| {
+            self.each_lively(|a| {
                 let left = a.leave_to_device(pages);
                 done = std::mem::replace(&mut done, Ok(())).and(left);
             });
@@ -569,12 +563,11 @@ impl Areas {
         &mut self,
         pages: &impl Pages,
         far: &impl Far,
-        stream: u32,
         which: impl Fn(&Area) -> bool,
     ) -> Result<bool> {
         let mut news = Vec::new();
         let mut found = std::mem::take(&mut self.found);
-        self.each_lively(stream, |a| {
+        self.each_lively(|a| {
             if which(a) {
                 let note = |dst, bytes: &[u8]| {
                     found.extend(far.suspects().among(words(dst, bytes)));
@@ -635,7 +628,7 @@ impl Areas {
 
     /// Sends what the program has changed where nothing is protected, while work is under way.
     pub fn push_edges(&mut self, pages: &impl Pages, far: &impl Far) -> Result<bool> {
-        let any = self.send_edges(pages, far, ANY, Area::is_watched)?;
+        let any = self.send_edges(pages, far, Area::is_watched)?;
         if any {
             far.fence()?;
         }
@@ -679,7 +672,7 @@ impl Areas {
     pub fn hear(&mut self, pages: &impl Pages, far: &impl Far) {
         // What a function of the program's was let see ahead of work may be old by now.
         if self.lively().any(Area::has_images)
-            && let Err(e) = self.push(pages, far, ANY, true)
+            && let Err(e) = self.push(pages, far, true)
         {
             crate::log!(
                 Warn,
@@ -697,17 +690,13 @@ impl Areas {
         self.arrive(pages);
         // Other streams may go on writing.
         if self.pending.is_empty() {
-            self.each_lively(ANY, Area::edges_are_fresh);
+            self.each_lively(Area::edges_are_fresh);
         }
     }
 
-    /// What of the work since a count the program must wait for before it sees an area.
-    fn owed(&self, a: &Area, since: u64) -> Vec<(u32, u32)> {
-        let of_it = |stream: u32| match a.attach {
-            Attach::Single(s) => stream == s || stream == ANY,
-            _ => true,
-        };
-        let owed = |((_, stream), n): &(&(u32, u32), &u64)| of_it(*stream) && **n > since;
+    /// What of the work since a count the program must wait for before it sees memory.
+    fn owed(&self, since: u64) -> Vec<(u32, u32)> {
+        let owed = |(_, n): &(&(u32, u32), &u64)| **n > since;
         self.pending.iter().filter(owed).map(|(k, _)| *k).collect()
     }
 
@@ -767,10 +756,7 @@ impl Areas {
             return retry(a.let_in(pages, block, write.unwrap_or(true)));
         }
         let n = a.ahead(block);
-        let owed = self
-            .areas
-            .get(&start)
-            .map_or_else(Vec::new, |a| self.owed(a, 0));
+        let owed = self.owed(0);
         if !owed.is_empty() && !now {
             // The work may be waiting for the program, and the program for what the work writes.
             if self.open_page(pages, far, start, p).is_some() {

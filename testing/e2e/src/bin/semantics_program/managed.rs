@@ -93,3 +93,49 @@ pub fn advice(api: &Api) {
     api.tell("cuMemFree_v2", &[q]);
     api.tell("cuMemFree_v2", &[other]);
 }
+
+/// What was said of who uses managed memory is kept by nobody: the device that this stands for lets
+/// any stream use it at any time.
+pub fn attached(api: &Api) {
+    const N: usize = 40_000;
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let (one, other) = (
+        api.made("cuStreamCreate", &[1]),
+        api.made("cuStreamCreate", &[1]),
+    );
+    let plain = api.made("cuMemAlloc_v2", &[N as u64]);
+    for (flags, attach) in [
+        (1, None),
+        (2, None),
+        (1, Some(2)),
+        (1, Some(4)),
+        (2, Some(4)),
+    ] {
+        let p = api.made("cuMemAllocManaged", &[N as u64, flags]);
+        // SAFETY: managed memory of that size, which nobody else uses where it is looked at.
+        let bytes = || unsafe { std::slice::from_raw_parts_mut(p as *mut u8, N) };
+        bytes().fill(0);
+        if let Some(attach) = attach {
+            api.tell("cuStreamAttachMemAsync", &[one, p, 0, attach]);
+        }
+        for (round, stream) in [(1u8, other), (2, one), (3, 0)] {
+            api.tell("cuMemsetD8Async", &[p + 5000, round.into(), 30_000, stream]);
+            api.tell("cuStreamSynchronize", &[stream]);
+            let told = bytes();
+            let sum: u64 = told.iter().map(|b| u64::from(*b)).sum();
+            println!("{flags} {attach:?}: {} {} {sum}", told[4999], told[5000]);
+            // What the program writes the device sees.
+            bytes()[4000..6000].fill(10 * round);
+            api.tell("cuMemcpyDtoDAsync_v2", &[plain, p, N as u64, stream]);
+            api.tell("cuStreamSynchronize", &[stream]);
+            let mut back = vec![0u8; N];
+            api.tell(
+                "cuMemcpyDtoH_v2",
+                &[back.as_mut_ptr() as u64, plain, N as u64],
+            );
+            let sum: u64 = back.iter().map(|b| u64::from(*b)).sum();
+            println!("  {} {} {sum}", back[4000], back[6000]);
+        }
+        api.tell("cuMemFree_v2", &[p]);
+    }
+}

@@ -337,18 +337,6 @@ fn a_function_in_stream_order_does_not_wait_for_itself() {
 }
 
 #[test]
-fn memory_of_one_stream_owes_nothing_to_another() {
-    let (ram, wire, s) = managed();
-    s.areas().each(AT, 1, |a| a.attach = Attach::Single(5));
-    s.areas().work(&ram, &wire, (3, 4), false).unwrap();
-    let fault = || s.areas().fault(&ram, &wire, AT, Some(false), false);
-    assert_eq!(fault(), Outcome::Retry, "it is the program's still");
-    s.areas().work(&ram, &wire, (3, 5), false).unwrap();
-    let (owed, mark) = (vec![(3, 5)], 2);
-    assert_eq!(fault(), Outcome::Wait { owed, mark });
-}
-
-#[test]
 fn nothing_is_left_of_a_context_that_is_gone() {
     let (ram, wire, s) = managed();
     s.areas().work(&ram, &wire, (3, 1), false).unwrap();
