@@ -2,16 +2,23 @@
 //! streams of their own that wait for no other. So do those of mirrors, for host nodes of graphs.
 //!
 //! The executor may sit in a call that waits for a function of the program's, which cannot return
-//! before it has had such bytes. So nothing here touches the executor's state.
+//! before it has had such bytes. So nothing here touches the executor's state. Nor does it then use
+//! the session's contexts: a call that waits for work may keep all other threads out of its context
+//! (to destroy an executable graph that runs does, and to free an array), and streams of one context
+//! share a few channels to the device, in which a copy waits behind a stream that is held. What such
+//! a function needs comes and goes by a context that nothing else is done in.
 
 use super::blame::Blame;
 use super::driver::{of_device, relax};
 use super::prelude::*;
+use super::session::CONTEXT;
 use super::state::mapped::within;
 use super::state::mirrors::{self, ById};
 use super::state::twins::Twins;
 use crate::Setup;
 use crate::ahead::Urgent;
+use crate::callback::Callbacks;
+use crate::memory::{Charge, Gate, Use};
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent};
 use busbar_wire::codec::Message as _;
@@ -22,15 +29,37 @@ use busbar_wire::record::{
     OP_MIRROR_IN, OP_MIRROR_OUT,
 };
 
-/// A context, and the stream in it once there is one.
-struct Place {
+/// A stream to copy on, and its context.
+#[derive(Clone, Copy)]
+struct Lane {
     context: u64,
-    stream: Option<u64>,
+    stream: u64,
 }
 
-type Contexts = HashMap<u32, Place>;
+/// A context of the session's, and the lane in it once there is one.
+struct Place {
+    context: u64,
+    lane: Option<Lane>,
+}
 
-/// The session's contexts, by id. Locked while one is used. Cheap to clone.
+#[derive(Default)]
+struct Contexts {
+    /// The session's, by id.
+    known: HashMap<u32, Place>,
+    /// Those that nothing else is done in, by device, and what each takes; `None` where there is no
+    /// room for one.
+    apart: HashMap<CUdevice, Option<(Lane, Charge)>>,
+}
+
+impl Contexts {
+    fn has(&self, stream: u64) -> bool {
+        let mut own = self.known.values().filter_map(|p| p.lane);
+        let mut apart = self.apart.values().flatten();
+        own.any(|l| l.stream == stream) || apart.any(|(l, _)| l.stream == stream)
+    }
+}
+
+/// The contexts that copies are made in. Locked while one is used. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Places {
     all: Arc<Mutex<Contexts>>,
@@ -39,16 +68,16 @@ pub struct Places {
 impl Places {
     /// An id stands for this context from now on.
     pub fn know(&self, id: u32, context: u64) {
-        let mut all = self.lock();
-        if all.get(&id).is_none_or(|p| p.context != context) {
-            let stream = None;
-            all.insert(id, Place { context, stream });
+        let known = &mut self.lock().known;
+        if known.get(&id).is_none_or(|p| p.context != context) {
+            let lane = None;
+            known.insert(id, Place { context, lane });
         }
     }
 
     /// A context is about to go.
     pub fn forget(&self, id: u32) {
-        self.lock().remove(&id);
+        self.lock().known.remove(&id);
     }
 
     fn lock(&self) -> MutexGuard<'_, Contexts> {
@@ -89,6 +118,9 @@ pub struct Mover {
     twins: Twins,
     outgoing: Arena,
     outbox: Outbox,
+    /// Functions of the program's that something waits for.
+    callbacks: Callbacks,
+    gate: Gate,
     blame: Blame,
     begun: Vec<Begun>,
     /// Streams with copies under way, by context.
@@ -128,6 +160,8 @@ impl Mover {
             twins,
             outgoing: setup.outgoing.clone(),
             outbox: setup.outbox.clone(),
+            callbacks: setup.callbacks.clone(),
+            gate: setup.inventory.gate.clone(),
             blame,
             begun: Vec::new(),
             used: BTreeMap::new(),
@@ -135,26 +169,69 @@ impl Mover {
         }
     }
 
-    /// Makes a record's context current; it, and the stream there.
-    fn enter(&mut self, places: &mut Contexts, id: u32) -> Result<(u64, u64)> {
+    fn set_current(&self, context: u64) -> Result {
+        // SAFETY: a live context: whoever ends it forgets it first, and the list is locked.
+        check(unsafe { self.driver.cuCtxSetCurrent(context as CUcontext) })
+    }
+
+    /// A lane in the current context.
+    fn lane(&self, context: u64) -> Result<Lane> {
+        const NON_BLOCKING: u32 = 1;
+        let mut s: CUstream = std::ptr::null_mut();
+        // SAFETY: a pointer to a live handle.
+        check(unsafe { self.driver.cuStreamCreate(&mut s, NON_BLOCKING) })?;
+        let stream = s as u64;
+        Ok(Lane { context, stream })
+    }
+
+    /// A context of its own on a device, which becomes current.
+    fn context_apart(&self, device: CUdevice) -> Result<(Lane, Charge)> {
+        let charge = self.gate.take(Use::Context, Some(device), CONTEXT);
+        let charge = charge.map_err(|_| CUDA_ERROR_OUT_OF_MEMORY)?;
+        let mut context: CUcontext = std::ptr::null_mut();
+        // SAFETY: a pointer to a live handle, and a device of the session's.
+        check(unsafe { self.driver.cuCtxCreate_v2(&mut context, 0, device) })?;
+        Ok((self.lane(context as u64)?, charge))
+    }
+
+    /// The lane apart on the current context's device, if there is one. It is made when a record
+    /// comes while a function of the program's runs that something may wait for: such a context
+    /// takes memory, and few programs need one.
+    fn apart(&self, places: &mut Contexts) -> Option<Lane> {
+        let mut device = 0;
+        // SAFETY: a pointer to a live number.
+        check(unsafe { self.driver.cuCtxGetDevice(&mut device) }).ok()?;
+        if !places.apart.contains_key(&device) && self.callbacks.any() {
+            let made = self.context_apart(device).inspect_err(|e| {
+                crate::complain!("no context for what functions of the program look at: error {e}");
+            });
+            places.apart.insert(device, made.ok());
+        }
+        let (lane, _) = places.apart.get(&device)?.as_ref()?;
+        Some(*lane)
+    }
+
+    /// Makes a context current that a record's copies are made in: the record's own context, and
+    /// the lane.
+    fn enter(&mut self, places: &mut Contexts, id: u32) -> Result<(u64, Lane)> {
         if !std::mem::replace(&mut self.relaxed, true) {
             relax(self.driver);
         }
-        let place = places.get_mut(&id).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
-        // SAFETY: a live context: whoever ends it forgets it first, and the list is locked.
-        check(unsafe { self.driver.cuCtxSetCurrent(place.context as CUcontext) })?;
-        let stream = match place.stream {
-            Some(s) => s,
-            None => {
-                const NON_BLOCKING: u32 = 1;
-                let mut s: CUstream = std::ptr::null_mut();
-                // SAFETY: a pointer to a live handle.
-                check(unsafe { self.driver.cuStreamCreate(&mut s, NON_BLOCKING) })?;
-                *place.stream.insert(s as u64)
+        let of = places.known.get(&id).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+        let (context, lane) = (of.context, of.lane);
+        self.set_current(context)?;
+        let lane = match (self.apart(places), lane) {
+            (Some(lane), _) | (None, Some(lane)) => lane,
+            (None, None) => {
+                self.set_current(context)?;
+                let lane = self.lane(context)?;
+                let place = places.known.get_mut(&id);
+                *place.ok_or(CUDA_ERROR_INVALID_CONTEXT)?.lane.insert(lane)
             }
         };
-        self.used.insert(place.context, stream);
-        Ok((place.context, stream))
+        self.set_current(lane.context)?;
+        self.used.insert(lane.context, lane.stream);
+        Ok((context, lane))
     }
 
     /// Whether all of some addresses are the device's.
@@ -212,7 +289,7 @@ impl Mover {
         let mut rc = CUDA_SUCCESS;
         for (context, stream) in std::mem::take(&mut self.used) {
             // It may have gone meanwhile, and its copies with it.
-            if !places.values().any(|p| p.stream == Some(stream)) {
+            if !places.has(stream) {
                 continue;
             }
             // SAFETY: a live context and stream of it, as in `enter`.
@@ -225,13 +302,13 @@ impl Mover {
         rc
     }
 
-    fn read(&mut self, places: &Contexts, b: &mut Begun, stream: u64, payload: &[u8]) -> Result {
+    fn read(&mut self, places: &Contexts, b: &mut Begun, lane: Lane, payload: &[u8]) -> Result {
         let (src, rest) = address(payload)?;
         let (len, _) = address(rest)?;
         self.may(src, len)?;
         for offset in (0..len).step_by(BULK_CHUNK) {
             let len = (len - offset).min(BULK_CHUNK as u64) as usize;
-            let room = self.copy_out(stream, src + offset, len)?;
+            let room = self.copy_out(lane.stream, src + offset, len)?;
             let call = b.header.call;
             b.pieces.push(Piece {
                 call,
@@ -241,7 +318,7 @@ impl Mover {
             });
             if b.pieces.len() == AT_ONCE {
                 check(self.wait(places))?;
-                self.used.insert(b.context, stream);
+                self.used.insert(lane.context, lane.stream);
                 b.pieces.drain(..).for_each(|p| self.send(p));
             }
         }
@@ -328,12 +405,12 @@ impl Urgent for Mover {
                 return Ok(());
             }
             let mut places = places.lock();
-            let (context, stream) = self.enter(&mut places, h.aux)?;
+            let (context, lane) = self.enter(&mut places, h.aux)?;
             b.context = context;
             if h.op == OP_MEMORY_IN {
-                self.copy_in(stream, payload)
+                self.copy_in(lane.stream, payload)
             } else {
-                self.read(&places, &mut b, stream, payload)
+                self.read(&places, &mut b, lane, payload)
             }
         });
         self.begun.push(b);

@@ -95,7 +95,7 @@ api! {
 
     fn [cuGraphExecDestroy] (exec: CUgraphExec) {
         capture::check_unsafe()?;
-        EXECS.remove(exec).map_err(|_| INVALID_VALUE)?;
+        EXECS.remove(exec).map_err(|_| INVALID_VALUE)?.leave_streams();
         user_object::drop_graph(exec);
         Ok(())
     }

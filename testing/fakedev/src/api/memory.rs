@@ -40,7 +40,7 @@ fn free_device(address: CUdeviceptr) -> Res {
     // Work that was handed in may still use the memory: the free waits for it, as the real one
     // does.
     let owner = context::by_handle(range.context).unwrap_or(context);
-    let status = owner.synchronize();
+    let status = owner.drain();
     if let Some(memory) = of_graph {
         memory.open(false);
     } else if range.kind == Kind::Pool {
@@ -82,7 +82,7 @@ fn free_host(address: u64, kind: Kind, error: CUresult) -> Res {
     let range = Some(known).filter(|r| r.base == address && r.kind == kind);
     let range = range.ok_or(INVALID_VALUE)?;
     if let Ok(owner) = context::by_handle(range.context) {
-        let _ = owner.synchronize();
+        let _ = owner.drain();
     }
     let found = memory::remove(address, |found| found.id == range.id).ok_or(error)?;
     memory::release(&found);

@@ -7,7 +7,7 @@ use crate::ffi::*;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use std::thread;
 
 const CONTEXT_IS_DESTROYED: CUresult = 709;
@@ -46,6 +46,8 @@ pub struct Context {
     /// Held while a function of the program's runs: the driver has one thread for those of all
     /// streams.
     pub functions: Mutex<()>,
+    /// Whoever hands work in reads it: a call that keeps others out while it waits writes it.
+    pub entered: RwLock<()>,
     /// The values of `cuCtxSetLimit`.
     pub limits: Mutex<[usize; 8]>,
     /// The cache preference.
@@ -72,6 +74,7 @@ impl Context {
             retained: AtomicUsize::new(usize::from(!primary)),
             order: Mutex::default(),
             functions: Mutex::default(),
+            entered: RwLock::default(),
             limits: Mutex::new(LIMITS),
             cache_config: AtomicI32::new(0),
             bank_config: AtomicI32::new(0),
@@ -108,6 +111,13 @@ impl Context {
     pub fn revive(&self) {
         self.broken.store(0, Ordering::Release);
         self.alive.store(true, Ordering::Release);
+    }
+
+    /// As [`Context::synchronize`]; nobody hands work in meanwhile. The real driver waits so where
+    /// it takes from the device what work may still use.
+    pub fn drain(&self) -> Res {
+        let _alone = self.entered.write().unwrap();
+        self.synchronize()
     }
 
     /// Waits for all work handed in so far, then tells whether the context still works.

@@ -126,6 +126,17 @@ impl Exec {
         Ok(plan)
     }
 
+    /// Waits for a launch that may use streams beside its own, which end with this.
+    pub fn leave_streams(&self) {
+        let branches = self.shape.iter().filter(|before| **before == 0).count();
+        if branches > 1
+            && self.uploaded.load(Ordering::Acquire)
+            && let Some(context) = self.context.upgrade()
+        {
+            let _ = context.drain();
+        }
+    }
+
     /// Takes over another graph's work; an error comes with the reason and a node.
     pub fn update(&self, graph: &Graph) -> Result<(), (i32, CUgraphNode)> {
         let (new, shape) = plan(graph).map_err(|_| (UPDATE_ERROR, 0))?;

@@ -743,7 +743,10 @@ impl Areas {
     ) -> Outcome {
         let retry = |r: Result<()>| match r {
             Ok(()) => Outcome::Retry,
-            Err(_) => Outcome::Refuse,
+            Err(e) => {
+                crate::log!(Error, "the memory at {p:#x} cannot be had: error {e}");
+                Outcome::Refuse
+            }
         };
         let Some(a) = self.at(p).filter(|a| a.guards(p)) else {
             return Outcome::Refuse;

@@ -79,15 +79,39 @@ unsafe extern "C" fn function(data: *mut std::ffi::c_void) {
 enum Behind {
     Unload,
     Copies,
+    Unregister,
+    FreeHost,
+    DestroyExec,
 }
 
-fn turn(api: &Api, stream: u64, fill: u64, behind: Behind, written: bool) {
+/// An executable graph whose fills run side by side.
+fn branches(api: &Api, context: u64, there: u64) -> u64 {
+    // Two fills of a word each: destination, pitch, value, size of an element, width, height.
+    let (mut graph, mut exec) = (0u64, 0u64);
+    api.tell("cuGraphCreate", &[at(&mut graph), 0]);
+    for i in 0..2 {
+        let mut fill = [there + 100 + 4 * i, 0, 3 + (4 << 32), 1, 1];
+        let (mut node, fill) = (0u64, at(&mut fill));
+        let args = [at(&mut node), graph, 0, 0, fill, context];
+        api.tell("cuGraphAddMemsetNode", &args);
+    }
+    api.tell("cuGraphInstantiateWithFlags", &[at(&mut exec), graph, 0]);
+    api.tell("cuGraphDestroy", &[graph]);
+    exec
+}
+
+fn turn(api: &Api, (context, stream): (u64, u64), fill: u64, behind: Behind, written: bool) {
     println!("{behind:?}, written by the program: {written}");
     let memory = api.made("cuMemAllocManaged", &[BYTES, 1]);
     let other = api.made("cuMemAllocManaged", &[BYTES, 1]);
     let there = api.made("cuMemAlloc_v2", &[BYTES]);
     let host = api.made("cuMemHostAlloc", &[COPIES * 4096, 0]);
     let spare = api.made("cuModuleLoadData", &[super::api::IMAGE.as_ptr() as u64]);
+    let more = api.made("cuMemHostAlloc", &[4096, 0]);
+    let mut own = vec![0u8; 1 << 16];
+    let own = own.as_mut_ptr() as u64;
+    api.tell("cuMemHostRegister_v2", &[own, 1 << 16, 0]);
+    let exec = branches(api, context, there);
     api.tell("cuStreamSynchronize", &[stream]);
     println!(
         "launch: {}",
@@ -100,6 +124,7 @@ fn turn(api: &Api, stream: u64, fill: u64, behind: Behind, written: bool) {
     }
     let turn = Turn::of(memory);
     turn.queue(api, stream);
+    api.tell("cuGraphLaunch", &[exec, stream]);
     wait_for(&turn.begun);
     std::thread::scope(|s| {
         let writer = s.spawn(|| {
@@ -115,6 +140,9 @@ fn turn(api: &Api, stream: u64, fill: u64, behind: Behind, written: bool) {
                     assert_eq!(api.call("cuMemcpyDtoHAsync_v2", &args), 0);
                 }
             }
+            Behind::Unregister => _ = api.tell("cuMemHostUnregister", &[own]),
+            Behind::FreeHost => _ = api.tell("cuMemFreeHost", &[more]),
+            Behind::DestroyExec => _ = api.tell("cuGraphExecDestroy", &[exec]),
         }
         writer.join().expect("the write succeeds");
         // What the function has written is copied behind it.
@@ -123,6 +151,9 @@ fn turn(api: &Api, stream: u64, fill: u64, behind: Behind, written: bool) {
         api.tell("cuStreamSynchronize", &[stream]);
     });
     turn.show(api, there);
+    if !matches!(behind, Behind::Unregister) {
+        api.tell("cuMemHostUnregister", &[own]);
+    }
     for (name, p) in [
         ("cuMemFree_v2", memory),
         ("cuMemFree_v2", other),
@@ -163,12 +194,18 @@ fn in_a_graph(api: &Api, stream: u64, fill: u64) {
 
 /// A function has its memory whatever waits for it.
 pub(super) fn functions(api: &Api) {
-    api.made("cuCtxCreate_v2", &[0, 0]);
+    let context = api.made("cuCtxCreate_v2", &[0, 0]);
     let stream = api.made("cuStreamCreate", &[1]);
     let fill = api.kernel("fill");
-    for behind in [Behind::Unload, Behind::Copies] {
+    for behind in [
+        Behind::Unload,
+        Behind::Copies,
+        Behind::Unregister,
+        Behind::FreeHost,
+        Behind::DestroyExec,
+    ] {
         for written in [false, true] {
-            turn(api, stream, fill, behind, written);
+            turn(api, (context, stream), fill, behind, written);
         }
     }
     in_a_graph(api, stream, fill);
