@@ -125,6 +125,8 @@ pub struct Mover {
     begun: Vec<Begun>,
     /// Streams with copies under way, by context.
     used: BTreeMap<u64, u64>,
+    /// What became of those that were waited for before the others.
+    failed: CUresult,
     relaxed: bool,
 }
 
@@ -165,6 +167,7 @@ impl Mover {
             blame,
             begun: Vec::new(),
             used: BTreeMap::new(),
+            failed: CUDA_SUCCESS,
             relaxed: false,
         }
     }
@@ -197,11 +200,18 @@ impl Mover {
     /// The lane apart on the current context's device, if there is one. It is made when a record
     /// comes while a function of the program's runs that something may wait for: such a context
     /// takes memory, and few programs need one.
-    fn apart(&self, places: &mut Contexts) -> Option<Lane> {
+    fn apart(&mut self, places: &mut Contexts, context: u64) -> Option<Lane> {
         let mut device = 0;
         // SAFETY: a pointer to a live number.
         check(unsafe { self.driver.cuCtxGetDevice(&mut device) }).ok()?;
         if !places.apart.contains_key(&device) && self.callbacks.any() {
+            // What was begun in the session's comes first.
+            let before = self.wait(places);
+            self.failed = check(self.failed)
+                .and(check(before))
+                .err()
+                .unwrap_or(CUDA_SUCCESS);
+            self.set_current(context).ok()?;
             let made = self.context_apart(device).inspect_err(|e| {
                 crate::complain!("no context for what functions of the program look at: error {e}");
             });
@@ -220,7 +230,7 @@ impl Mover {
         let of = places.known.get(&id).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
         let (context, lane) = (of.context, of.lane);
         self.set_current(context)?;
-        let lane = match (self.apart(places), lane) {
+        let lane = match (self.apart(places, context), lane) {
             (Some(lane), _) | (None, Some(lane)) => lane,
             (None, None) => {
                 self.set_current(context)?;
@@ -418,10 +428,15 @@ impl Urgent for Mover {
 
     fn finish(&mut self) {
         let places = self.places.clone();
+        let before = std::mem::replace(&mut self.failed, CUDA_SUCCESS);
         let waited = match self.used.is_empty() {
             true => CUDA_SUCCESS,
             false => self.wait(&places.lock()),
         };
+        let waited = check(before)
+            .and(check(waited))
+            .err()
+            .unwrap_or(CUDA_SUCCESS);
         for b in std::mem::take(&mut self.begun) {
             let rc = if b.rc == CUDA_SUCCESS { waited } else { b.rc };
             let h = b.header;

@@ -118,10 +118,6 @@ type At = *const c_void;
 type To = *mut c_void;
 
 before! { ACCESSES:
-    write(fd: c_int, p: At, n: size_t) -> ssize_t { meets(p, n, false) }
-    pwrite(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t { meets(p, n, false) }
-    pwrite64(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t { meets(p, n, false) }
-    send(fd: c_int, p: At, n: size_t, flags: c_int) -> ssize_t { meets(p, n, false) }
     sendto(fd: c_int, p: At, n: size_t, flags: c_int, to: At, len: socklen_t) -> ssize_t {
         meets(p, n, false)
     }
@@ -150,9 +146,6 @@ before! { ACCESSES:
     fwrite_unlocked(p: At, size: size_t, n: size_t, f: To) -> size_t {
         meets(p, size.saturating_mul(n), false)
     }
-    read(fd: c_int, p: To, n: size_t) -> ssize_t { meets(p, n, true) }
-    pread(fd: c_int, p: To, n: size_t, at: off_t) -> ssize_t { meets(p, n, true) }
-    pread64(fd: c_int, p: To, n: size_t, at: off_t) -> ssize_t { meets(p, n, true) }
     recv(fd: c_int, p: To, n: size_t, flags: c_int) -> ssize_t { meets(p, n, true) }
     recvfrom(fd: c_int, p: To, n: size_t, flags: c_int, from: To, len: To) -> ssize_t {
         meets(p, n, true)
@@ -196,10 +189,101 @@ before! { ACCESSES:
     __fread_chk(p: To, room: size_t, size: size_t, n: size_t, f: To) -> size_t {
         meets(p, size.saturating_mul(n), true)
     }
-    __write(fd: c_int, p: At, n: size_t) -> ssize_t { meets(p, n, false) }
-    __read(fd: c_int, p: To, n: size_t) -> ssize_t { meets(p, n, true) }
-    __send(fd: c_int, p: At, n: size_t, flags: c_int) -> ssize_t { meets(p, n, false) }
-    __pwrite64(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t { meets(p, n, false) }
+}
+
+/// A call that may do only part of what it is asked for: `call` gets what is left, and how much is
+/// done. `met` opens memory first, and says whether kernels may use it. Where another thread's work
+/// closes it again in the middle, the system stops there, as it would stop at the end of a file; so
+/// the rest is tried unless `call` says that nothing more comes, or it `may_wait` for more than it
+/// would have.
+fn whole(
+    n: usize,
+    met: impl Fn(usize) -> bool,
+    may_wait: impl Fn() -> bool,
+    call: impl Fn(usize) -> ssize_t,
+) -> ssize_t {
+    let (mut done, mut tries) = (0, 0);
+    loop {
+        let met = met(done);
+        let r = call(done);
+        // SAFETY: this thread's own.
+        let failed = r == -1 && unsafe { *libc::__errno_location() } == libc::EFAULT;
+        if met && failed && tries < OFTEN {
+            tries += 1;
+            continue;
+        }
+        if r <= 0 {
+            return if done > 0 { done as ssize_t } else { r };
+        }
+        done += r as usize;
+        if !met || done >= n || may_wait() {
+            return done as ssize_t;
+        }
+    }
+}
+
+/// As [`whole`], from memory at `p`: whoever takes some of it takes the rest, or says that it must
+/// wait.
+fn write_whole(_: c_int, p: At, n: usize, call: impl Fn(At, usize, usize) -> ssize_t) -> ssize_t {
+    let rest = |done| p.wrapping_byte_add(done);
+    let met = |done| meets(rest(done), n - done, false);
+    whole(n, met, || false, |done| call(rest(done), n - done, done))
+}
+
+/// As [`whole`], to memory at `p`. What a pipe has no more of it may have later.
+fn read_whole(fd: c_int, p: To, n: usize, call: impl Fn(At, usize, usize) -> ssize_t) -> ssize_t {
+    let rest = |done| p.cast_const().wrapping_byte_add(done);
+    let met = |done| meets(rest(done), n - done, true);
+    let may_wait = || !is_file(fd);
+    whole(n, met, may_wait, |done| call(rest(done), n - done, done))
+}
+
+fn is_file(fd: c_int) -> bool {
+    // SAFETY: zero is a valid value of it, and it is written to.
+    unsafe {
+        let mut s: libc::stat = std::mem::zeroed();
+        libc::fstat(fd, &mut s) == 0 && s.st_mode & libc::S_IFMT == libc::S_IFREG
+    }
+}
+
+mod files {
+    use super::*;
+
+    gates! { pub WHOLE:
+        write(fd: c_int, p: At, n: size_t) -> ssize_t, next => {
+            write_whole(fd, p, n, |p, n, _| next(fd, p, n))
+        };
+        pwrite(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t, next => {
+            write_whole(fd, p, n, |p, n, done| next(fd, p, n, at + done as off_t))
+        };
+        pwrite64(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t, next => {
+            write_whole(fd, p, n, |p, n, done| next(fd, p, n, at + done as off_t))
+        };
+        send(fd: c_int, p: At, n: size_t, flags: c_int) -> ssize_t, next => {
+            write_whole(fd, p, n, |p, n, _| next(fd, p, n, flags))
+        };
+        read(fd: c_int, p: To, n: size_t) -> ssize_t, next => {
+            read_whole(fd, p, n, |p, n, _| next(fd, p.cast_mut(), n))
+        };
+        pread(fd: c_int, p: To, n: size_t, at: off_t) -> ssize_t, next => {
+            read_whole(fd, p, n, |p, n, done| next(fd, p.cast_mut(), n, at + done as off_t))
+        };
+        pread64(fd: c_int, p: To, n: size_t, at: off_t) -> ssize_t, next => {
+            read_whole(fd, p, n, |p, n, done| next(fd, p.cast_mut(), n, at + done as off_t))
+        };
+        __write(fd: c_int, p: At, n: size_t) -> ssize_t, next => {
+            write_whole(fd, p, n, |p, n, _| next(fd, p, n))
+        };
+        __read(fd: c_int, p: To, n: size_t) -> ssize_t, next => {
+            read_whole(fd, p, n, |p, n, _| next(fd, p.cast_mut(), n))
+        };
+        __send(fd: c_int, p: At, n: size_t, flags: c_int) -> ssize_t, next => {
+            write_whole(fd, p, n, |p, n, _| next(fd, p, n, flags))
+        };
+        __pwrite64(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t, next => {
+            write_whole(fd, p, n, |p, n, done| next(fd, p, n, at + done as off_t))
+        };
+    }
 }
 
 type Action = libc::sigaction;
@@ -331,5 +415,43 @@ mod signals {
 /// Puts ours in front.
 pub fn come_first() {
     // At once: all that is loaded is looked through.
-    replace(&[ACCESSES, signals::SIGNALS].concat());
+    replace(&[ACCESSES, files::WHOLE, signals::SIGNALS].concat());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    const FAULT: ssize_t = -1;
+
+    /// What becomes of ten bytes where the system does so much each time, and how far it was each
+    /// time.
+    fn of_ten(steps: &[ssize_t], met: bool, may_wait: bool) -> (ssize_t, Vec<usize>) {
+        let (left, seen) = (RefCell::new(steps.iter()), RefCell::new(Vec::new()));
+        let call = |done| {
+            seen.borrow_mut().push(done);
+            let r = *left.borrow_mut().next().expect("no more calls");
+            if r == FAULT {
+                // SAFETY: this thread's own.
+                unsafe { *libc::__errno_location() = libc::EFAULT };
+            }
+            r
+        };
+        let r = whole(10, |_| met, || may_wait, call);
+        (r, seen.into_inner())
+    }
+
+    #[test]
+    fn what_was_closed_in_the_middle_of_a_call_is_done_all_the_same() {
+        assert_eq!(of_ten(&[10], true, false), (10, vec![0]));
+        assert_eq!(of_ten(&[4, 6], true, false), (10, vec![0, 4]));
+        assert_eq!(of_ten(&[FAULT, 4, FAULT, 6], true, false).0, 10);
+        assert_eq!(of_ten(&[4, 0], true, false), (4, vec![0, 4]), "its end");
+        assert_eq!(of_ten(&[4], true, true), (4, vec![0]), "a pipe's");
+        assert_eq!(of_ten(&[4], false, false), (4, vec![0]), "other memory");
+        assert_eq!(of_ten(&[FAULT], false, false), (-1, vec![0]));
+        let always = vec![FAULT; OFTEN + 1];
+        assert_eq!(of_ten(&always, true, false).0, -1);
+    }
 }

@@ -17,12 +17,12 @@ impl Owner for Guarded {
         let (state, cx) = (self.0.state, Cx::of(self.0));
         // A capture must not be waited for; what it holds has not run.
         let now = now || state.shadows.streams_wait() || state.captures.any();
-        if now {
+        let mut areas = state.shadows.areas();
+        let outcome = areas.fault(&Host, &cx, p, write, now);
+        if now || areas.was_early(p) {
             // What it sees ahead of work may be old when that is over.
             state.shadows.note_edges();
         }
-        let mut areas = state.shadows.areas();
-        let outcome = areas.fault(&Host, &cx, p, write, now);
         if areas.has_open() {
             drop(areas);
             state.shadows.note_edges();

@@ -12,7 +12,8 @@
 //! program that means it does so from the start, and what is left on the stack varies. Tables with
 //! hundreds of places, most of them unused, as PyTorch's optimizers have them, have no such places.
 //! In any structure the address of memory is believed that never was an end of a copy: copies
-//! are what leaves addresses on the stack. So is one of memory that was asked for as mapped.
+//! are what leaves addresses on the stack. So is one of memory that was asked for as mapped, and one
+//! where a kernel would find something that is not what the program has now.
 
 use super::prelude::*;
 use crate::cuda::engine::{pool, shadow};
@@ -56,7 +57,7 @@ pub fn translate(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<()> {
                 let early = early && *size <= LONG;
                 let (believed, new) = f.places.believes(from + 8 * n, early || all);
                 let meant = cx.state().ranges.may_be_for_kernels(&r);
-                if !believed && !meant {
+                if !believed && !meant && !is_mapped_there(cx, word) {
                     if new {
                         let why = "not taken for an address (BUSBAR_POINTERS=all does)";
                         crate::log!(Info, "page-locked memory: {}; {why}", place());
@@ -71,6 +72,13 @@ pub fn translate(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a kernel that has this address would find memory there: what stands for the pages that
+/// the word is in, for kernels saw them before or see what lies beside. Of what is there nobody
+/// knows how old it is; where nothing is, the kernel fails.
+fn is_mapped_there(cx: Cx, word: u64) -> bool {
+    cx.state().spares.stand_at(word) || cx.state().shadows.stand_at(word)
 }
 
 /// Shows memory to kernels whose address is a word that reaches the device; says whether they did

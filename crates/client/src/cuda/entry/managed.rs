@@ -5,7 +5,7 @@ use super::prelude::*;
 use crate::cuda::call::unmap_host;
 use crate::cuda::engine::{place, shadow, stream};
 use crate::cuda::state::advice::{CPU, NOWHERE, Place, common};
-use crate::cuda::state::area::Area;
+use crate::cuda::state::area::{Area, Attach};
 use crate::cuda::state::ranges::{Range, Sort, pages};
 use crate::cuda::state::space;
 
@@ -172,6 +172,9 @@ pub fn cuMemAllocManaged(cx: Cx, size: usize, flags: u32) -> Result<CUdeviceptr>
         .ranges
         .add(at, size as u64, Sort::Managed, of, flags);
     shadow::add_managed(cx, at, pages(size as u64))?;
+    if flags == ATTACH_HOST {
+        attach(cx, (at, size as u64), Attach::Host);
+    }
     Ok(at as CUdeviceptr)
 }
 
@@ -264,6 +267,11 @@ pub unsafe fn cuMemRangeGetAttributes(
     Ok(())
 }
 
+fn attach(cx: Cx, (at, size): (u64, u64), whose: Attach) {
+    let mut areas = cx.state().shadows.areas();
+    areas.each(at, size, |a| a.attach = whose);
+}
+
 pub fn cuStreamAttachMemAsync(
     cx: Cx,
     stream: u32,
@@ -276,12 +284,12 @@ pub fn cuStreamAttachMemAsync(
     refuse_if(p != r.base, CUDA_ERROR_INVALID_VALUE)?;
     refuse_if(len != 0 && len as u64 != r.size, CUDA_ERROR_INVALID_VALUE)?;
     stream::not_captured(cx, stream)?;
-    // That streams leave such memory alone is a promise that only devices without concurrent access
-    // hold a program to: kernels of others use it, whatever was said of it.
-    let is_known = match flags {
-        ATTACH_GLOBAL | ATTACH_HOST => true,
-        ATTACH_SINGLE => stream != 0,
-        _ => false,
+    let whose = match flags {
+        ATTACH_GLOBAL => Attach::Global,
+        ATTACH_HOST => Attach::Host,
+        ATTACH_SINGLE if stream != 0 => Attach::Single(stream),
+        _ => return Err(CUDA_ERROR_INVALID_VALUE),
     };
-    refuse_if(!is_known, CUDA_ERROR_INVALID_VALUE)
+    attach(cx, (r.base, r.size), whose);
+    Ok(())
 }

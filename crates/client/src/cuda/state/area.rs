@@ -216,6 +216,8 @@ pub struct Area {
     pub context: u32,
     /// How much work there had been before any could use it.
     pub born: u64,
+    /// What the program waits for where it touches this.
+    pub attach: Attach,
     /// The program is about to read a lot of it.
     pub eager: bool,
     rights: i32,
@@ -232,6 +234,29 @@ pub struct Area {
 
 /// Work on a stream that the caller does not know.
 pub const ANY: u32 = u32::MAX;
+
+/// Whose managed memory is, as `cuStreamAttachMemAsync` says it. Any stream may use it all the same,
+/// as on devices that have concurrent access; what it says is for which work the program waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attach {
+    /// Any stream's.
+    Global,
+    /// The program's.
+    Host,
+    /// One stream's.
+    Single(u32),
+}
+
+impl Attach {
+    /// Whether the program waits for work on a stream.
+    fn waits_for(self, stream: u32) -> bool {
+        match self {
+            Self::Global => true,
+            Self::Host => false,
+            Self::Single(s) => s == stream || stream == ANY,
+        }
+    }
+}
 
 /// What an area needs done to the program's pages.
 pub trait Pages {
@@ -266,6 +291,7 @@ impl Area {
             variables: false,
             context,
             born: 0,
+            attach: Attach::Global,
             eager: false,
             rights: libc::PROT_READ | libc::PROT_WRITE,
             blocks: vec![State::Both; n],
@@ -377,6 +403,12 @@ impl Area {
         self.pieces.push(piece);
     }
 
+    /// What of the work that is under way the program waits for before it sees this.
+    pub fn waits_for(&self, owed: &[(u32, u32)]) -> Vec<(u32, u32)> {
+        let all = owed.iter().copied();
+        all.filter(|(_, s)| self.attach.waits_for(*s)).collect()
+    }
+
     /// Whether work has something to do of it: to send it, to close it, to look for changes.
     pub fn is_lively(&self) -> bool {
         self.dirty > 0 || self.shared > 0 || self.has_edges()
@@ -455,6 +487,8 @@ impl Area {
                 block += whole;
                 if let Some(image) = self.images.take(block) {
                     self.push_changes(pages, block, &image, &mut send)?;
+                    // The rest of what the program was let see may be old by now.
+                    self.set(pages, block, 1, State::Device)?;
                     block += 1;
                 }
             }

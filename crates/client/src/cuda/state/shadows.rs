@@ -256,6 +256,14 @@ impl Shadows {
         ((p - a.start).saturating_add(len as u64) <= a.size).then(|| a.device_of(p))
     }
 
+    /// Whether kernels would find something at an address of the program's: what it has a shadow of
+    /// lies in the same page, and they find that where the program has it.
+    pub fn stand_at(&self, p: u64) -> bool {
+        let (page, all) = (p & !(PAGE as u64 - 1), self.areas());
+        let near = all.areas.range(..page + PAGE as u64).next_back();
+        near.is_some_and(|(start, a)| a.device_of(*start) == *start && start + a.size > page)
+    }
+
     /// Shadows an area.
     pub fn insert(&self, pages: &impl Pages, a: Area) -> Result<()> {
         let mut all = self.areas();
@@ -730,6 +738,11 @@ impl Areas {
         self.open > 0
     }
 
+    /// Whether the program was let in to the memory at `p` while work went on that it may change.
+    pub fn was_early(&mut self, p: u64) -> bool {
+        self.at(p).is_some_and(|a| a.has_images())
+    }
+
     /// An access to `p` that the protection forbids. `write` says what it was, where the processor
     /// tells. With `now`, nothing is waited for: a function that runs in stream order must not wait
     /// for itself.
@@ -759,7 +772,8 @@ impl Areas {
             return retry(a.let_in(pages, block, write.unwrap_or(true)));
         }
         let n = a.ahead(block);
-        let owed = self.owed(0);
+        let (all, area) = (self.owed(0), self.areas.get(&start));
+        let owed = area.map_or_else(Vec::new, |a| a.waits_for(&all));
         if !owed.is_empty() && !now {
             // The work may be waiting for the program, and the program for what the work writes.
             if self.open_page(pages, far, start, p).is_some() {
@@ -772,7 +786,7 @@ impl Areas {
         let Some(a) = self.areas.get_mut(&start).filter(|_| fetched.is_ok()) else {
             return retry(fetched);
         };
-        if !owed.is_empty() {
+        if !all.is_empty() {
             a.keep_images(pages, block, n);
         }
         match write {

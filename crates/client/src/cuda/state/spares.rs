@@ -94,6 +94,15 @@ impl Spares {
         Some(old.stand_in().0 + (r.base & (PAGE - 1)))
     }
 
+    /// Whether some piece stands at an address of the program's.
+    pub fn stand_at(&self, p: u64) -> bool {
+        let is_there = |s: &Spare| {
+            let (page, len) = s.pages();
+            s.start == s.base && p >= page && p - page < len
+        };
+        lock(&self.0).iter().any(is_there)
+    }
+
     /// Takes what stands where other memory of the program's is about to be seen.
     pub fn take_between(&self, from: u64, to: u64) -> Vec<Spare> {
         self.take_all(|s| {

@@ -1,5 +1,6 @@
 //! Rules of shadowed memory, on memory of tests and a device that notes what it is asked.
 
+use super::super::area::Attach;
 use super::super::area::tests::ram::Ram;
 use super::*;
 use std::cell::RefCell;
@@ -334,6 +335,39 @@ fn a_function_in_stream_order_does_not_wait_for_itself() {
     let got = s.areas().fault(&ram, &wire, AT, Some(false), true);
     assert_eq!(got, Outcome::Retry);
     assert_eq!(said(&wire), [format!("read 3 {AT:#x} 131072")]);
+}
+
+#[test]
+fn of_memory_of_one_stream_no_other_is_waited_for() {
+    let (ram, wire, s) = managed();
+    s.areas().each(AT, 1, |a| a.attach = Attach::Single(5));
+    s.areas().work(&ram, &wire, (3, 4), false).unwrap();
+    let fault = || s.areas().fault(&ram, &wire, AT, Some(true), false);
+    assert_eq!(fault(), Outcome::Retry);
+    assert!(s.areas().was_early(AT), "the other may have written it");
+    ram.write(AT + 8, b"x");
+    said(&wire);
+    s.areas().work(&ram, &wire, (3, 5), false).unwrap();
+    assert_eq!(said(&wire)[0], format!("push 3 {:#x} 1 120", AT + 8));
+    let (owed, mark) = (vec![(3, 5)], 2);
+    assert_eq!(fault(), Outcome::Wait { owed, mark });
+}
+
+#[test]
+fn what_was_seen_ahead_of_work_is_fetched_again_once_it_was_sent() {
+    let (ram, wire, s) = managed();
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    let fault = || s.areas().fault(&ram, &wire, AT, Some(true), true);
+    assert_eq!(fault(), Outcome::Retry);
+    ram.write(AT + 8, b"x");
+    said(&wire);
+    // The device need not write for it to be old.
+    s.areas().push(&ram, &wire, false).unwrap();
+    let sent = format!("push 3 {:#x} 1 120", AT + 8);
+    assert_eq!(said(&wire), [sent, "fence".to_string()]);
+    assert_eq!(fault(), Outcome::Retry);
+    assert!(said(&wire)[0].starts_with("read 3 "));
+    assert!(s.areas().was_early(AT));
 }
 
 #[test]
