@@ -156,8 +156,8 @@ void step_ask(Program &p) {
     p.say("%s is of type %d on %d, for the device %d, for the host %d", NAMES[piece.kind], a.type,
           a.device, a.devicePointer == at, a.hostPointer == at);
     unsigned flags = 0;
-    // What a driver tells of registered memory is not the same from run to run, and of little memory
-    // it tells how that was allocated of which it is a part.
+    // What a driver tells of registered memory is not the same from run to run, and of a little
+    // memory it tells how that was allocated of which it is a part.
     if (piece.kind == PINNED && p.blocks[piece.block].bytes >= 400000) {
         p.told(cudaHostGetFlags(&flags, at), "flags");
         p.say("flags %x", flags);

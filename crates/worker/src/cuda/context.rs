@@ -2,8 +2,8 @@
 
 use super::blame::is_fatal;
 use super::done::{Events, Job};
+use super::driver::CONTEXT;
 use super::prelude::*;
-use super::session::CONTEXT;
 use crate::done::Bereft;
 
 /// The most threads that run at a time on the current device.

@@ -4,6 +4,10 @@ use busbar_abi::Plain;
 use busbar_abi::cuda::*;
 use std::cell::Cell;
 
+/// What a context takes of its device. The driver does not say; this is about what one takes of a
+/// GPU of today.
+pub const CONTEXT: u64 = 512 << 20;
+
 thread_local! {
     /// Whether this thread asks what is none of the program's business.
     static QUIET: Cell<bool> = const { Cell::new(false) };

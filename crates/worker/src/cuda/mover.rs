@@ -3,15 +3,14 @@
 //!
 //! The executor may sit in a call that waits for a function of the program's, which cannot return
 //! before it has had such bytes. So nothing here touches the executor's state. Nor does it then use
-//! the session's contexts: a call that waits for work may keep all other threads out of its context
-//! (to destroy an executable graph that runs does, and to free an array), and streams of one context
-//! share a few channels to the device, in which a copy waits behind a stream that is held. What such
-//! a function needs comes and goes by a context that nothing else is done in.
+//! the session's contexts: a call that waits for work may keep all other threads out of its
+//! context (to destroy an executable graph that runs does, and to free an array), and streams of
+//! one context share a few channels to the device, in which a copy waits behind a stream that is
+//! held. What such a function needs comes and goes by a context that nothing else is done in.
 
 use super::blame::Blame;
-use super::driver::{of_device, relax};
+use super::driver::{CONTEXT, of_device, relax};
 use super::prelude::*;
-use super::session::CONTEXT;
 use super::state::mapped::within;
 use super::state::mirrors::{self, ById};
 use super::state::twins::Twins;

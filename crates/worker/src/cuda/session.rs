@@ -1,7 +1,7 @@
 //! A session's CUDA side: the executor's state, and what a record's handler asks of it.
 
 use super::compiled::Compiled;
-use super::driver::is_capturing;
+use super::driver::{CONTEXT, is_capturing};
 use super::image::{Checked, checked};
 use super::prelude::*;
 use super::state::handles::{Body, Handles};
@@ -163,10 +163,6 @@ impl Mark {
         rc != CUDA_ERROR_NOT_READY
     }
 }
-
-/// What a context takes of its device. The driver does not say; this is about what one takes of a
-/// GPU of today.
-pub const CONTEXT: u64 = 512 << 20;
 
 /// Lines that one session may put into the server's log: a client must not be able to fill it.
 pub const COMPLAINTS: u32 = 16;

@@ -12,8 +12,8 @@
 //! program that means it does so from the start, and what is left on the stack varies. Tables with
 //! hundreds of places, most of them unused, as PyTorch's optimizers have them, have no such places.
 //! In any structure the address of memory is believed that never was an end of a copy: copies
-//! are what leaves addresses on the stack. So is one of memory that was asked for as mapped, and one
-//! where a kernel would find something that is not what the program has now.
+//! are what leaves addresses on the stack. So is one of memory that was asked for as mapped, and
+//! one where a kernel would find something that is not what the program has now.
 
 use super::prelude::*;
 use crate::cuda::engine::{pool, shadow};

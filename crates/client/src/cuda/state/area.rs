@@ -235,8 +235,9 @@ pub struct Area {
 /// Work on a stream that the caller does not know.
 pub const ANY: u32 = u32::MAX;
 
-/// Whose managed memory is, as `cuStreamAttachMemAsync` says it. Any stream may use it all the same,
-/// as on devices that have concurrent access; what it says is for which work the program waits.
+/// Whose managed memory is, as `cuStreamAttachMemAsync` says it. Any stream may use it all the
+/// same, as on devices that have concurrent access; what it says is for which work the program
+/// waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attach {
     /// Any stream's.
