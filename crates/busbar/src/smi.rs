@@ -6,6 +6,7 @@ mod card;
 mod clock;
 mod fields;
 mod long;
+mod not_told;
 mod options;
 mod own;
 mod screen;

@@ -102,6 +102,15 @@ fn without_nvidias_program_the_table_is_drawn_here() {
         prints(&both, &[asked, "--format=csv,noheader,nounits"]),
         wanted(false)
     );
+    // What nobody tells is no reason to say nothing of the rest.
+    let asked = "--query-gpu=index,temperature.memory,clocks_throttle_reasons.active,ecc.errors.\
+                 uncorrected.volatile.total,protected_memory.used";
+    assert_eq!(
+        prints(&both, &["-i", "1", asked, "--format=csv"]),
+        "index, temperature.memory, clocks_event_reasons.active, \
+         ecc.errors.uncorrected.volatile.total, protected_memory.used [MiB]\n\
+         1, [N/A], [N/A], [N/A], [N/A]\n"
+    );
     let chosen = prints(
         &both,
         &["-i", "2", "--query-gpu=index", "--format=csv,noheader"],

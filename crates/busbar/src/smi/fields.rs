@@ -2,6 +2,7 @@
 
 use super::card::{Card, Process};
 use super::clock;
+use super::not_told::NOT_TOLD;
 use anyhow::{Result, bail};
 use busbar_control::gpu::Number;
 
@@ -10,6 +11,7 @@ pub const UNKNOWN: &str = "[N/A]";
 const MIB: u64 = 1 << 20;
 
 /// Where a field's value comes from.
+#[derive(Clone, Copy)]
 enum Value {
     /// From the GPU.
     Gpu(fn(&Card<'_>) -> Option<String>),
@@ -23,10 +25,13 @@ enum Value {
     Power(Number),
     /// One of these words.
     Word(Number, &'static [&'static str]),
+    /// Nobody tells it.
+    Nowhere,
 }
 
 /// A field.
-pub struct Field {
+#[derive(Clone, Copy)]
+struct Field {
     /// Its names; the first is in the heading.
     names: &'static [&'static str],
     /// Its unit, if it has one.
@@ -143,6 +148,8 @@ const GPU: &[Field] = &[
         Word(Number::PowerManagement, SWITCH),
     ),
     field(&["power.draw"], "W", Power(Number::Power)),
+    field(&["power.draw.average"], "W", Power(Number::Power)),
+    field(&["power.draw.instant"], "W", Power(Number::Power)),
     field(&["power.limit"], "W", Power(Number::PowerLimit)),
     field(
         &["enforced.power.limit"],
@@ -245,6 +252,7 @@ impl Field {
                 let word = words.get(usize::try_from(card.number(n)?).ok()?)?;
                 Some((*word).into())
             }
+            Value::Nowhere => None,
         }
     }
 
@@ -255,22 +263,36 @@ impl Field {
     }
 }
 
+fn all(processes: bool) -> impl Iterator<Item = Field> {
+    let (known, others): (_, &[_]) = match processes {
+        true => (PROCESS, &[]),
+        false => (GPU, NOT_TOLD),
+    };
+    let others = others
+        .iter()
+        .map(|(names, unit)| field(names, unit, Value::Nowhere));
+    known.iter().copied().chain(others)
+}
+
+fn find(processes: bool, name: &str) -> Option<Field> {
+    all(processes).find(|f| f.names.contains(&name))
+}
+
 /// The value of a GPU's field with its unit.
 pub fn of(card: &Card<'_>, name: &str) -> Option<String> {
-    let field = GPU.iter().find(|f| f.names.contains(&name))?;
+    let field = find(false, name)?;
     field.shown(card, None)
 }
 
 /// What there is to ask for, a field a line.
 pub fn help(processes: bool) -> String {
-    let fields = if processes { PROCESS } else { GPU };
-    let line = |f: &Field| f.names.join(", ") + "\n";
-    fields.iter().map(line).collect()
+    let line = |f: Field| f.names.join(", ") + "\n";
+    all(processes).map(line).collect()
 }
 
 /// Lines of values with commas between.
 pub struct Csv {
-    fields: Vec<&'static Field>,
+    fields: Vec<Field>,
     heading: bool,
     units: bool,
 }
@@ -278,7 +300,6 @@ pub struct Csv {
 impl Csv {
     /// Those of some fields, in a format such as `csv,noheader,nounits`.
     pub fn new(processes: bool, names: &str, format: &str) -> Result<Self> {
-        let there = if processes { PROCESS } else { GPU };
         let mut csv = Self {
             fields: Vec::new(),
             heading: true,
@@ -293,8 +314,7 @@ impl Csv {
             }
         }
         for name in names.split(',').map(str::trim) {
-            let found = there.iter().find(|f| f.names.contains(&name));
-            let Some(field) = found else {
+            let Some(field) = find(processes, name) else {
                 let what = if processes { "compute-apps" } else { "gpu" };
                 bail!(
                     "there is no field `{name}` here: `busbar smi --help-query-{what}` lists those \
@@ -308,7 +328,7 @@ impl Csv {
 
     /// The line above all others, if there is to be one.
     pub fn heading(&self) -> Option<String> {
-        let title = |f: &&Field| match f.unit {
+        let title = |f: &Field| match f.unit {
             "" => f.names[0].to_string(),
             unit => format!("{} [{unit}]", f.names[0]),
         };
@@ -318,7 +338,7 @@ impl Csv {
 
     /// The line of a GPU, or of a program on it.
     pub fn line(&self, card: &Card<'_>, process: Option<&Process<'_>>) -> String {
-        let value = |f: &&Field| {
+        let value = |f: &Field| {
             let value = match self.units {
                 true => f.shown(card, process),
                 false => f.value(card, process),

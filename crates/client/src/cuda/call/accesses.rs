@@ -224,7 +224,7 @@ fn whole(
 
 /// As [`whole`], from memory at `p`: whoever takes some of it takes the rest, or says that it must
 /// wait.
-fn write_whole(_: c_int, p: At, n: usize, call: impl Fn(At, usize, usize) -> ssize_t) -> ssize_t {
+fn write_whole(p: At, n: usize, call: impl Fn(At, usize, usize) -> ssize_t) -> ssize_t {
     let rest = |done| p.wrapping_byte_add(done);
     let met = |done| meets(rest(done), n - done, false);
     whole(n, met, || false, |done| call(rest(done), n - done, done))
@@ -251,16 +251,16 @@ mod files {
 
     gates! { pub WHOLE:
         write(fd: c_int, p: At, n: size_t) -> ssize_t, next => {
-            write_whole(fd, p, n, |p, n, _| next(fd, p, n))
+            write_whole(p, n, |p, n, _| next(fd, p, n))
         };
         pwrite(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t, next => {
-            write_whole(fd, p, n, |p, n, done| next(fd, p, n, at + done as off_t))
+            write_whole(p, n, |p, n, done| next(fd, p, n, at + done as off_t))
         };
         pwrite64(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t, next => {
-            write_whole(fd, p, n, |p, n, done| next(fd, p, n, at + done as off_t))
+            write_whole(p, n, |p, n, done| next(fd, p, n, at + done as off_t))
         };
         send(fd: c_int, p: At, n: size_t, flags: c_int) -> ssize_t, next => {
-            write_whole(fd, p, n, |p, n, _| next(fd, p, n, flags))
+            write_whole(p, n, |p, n, _| next(fd, p, n, flags))
         };
         read(fd: c_int, p: To, n: size_t) -> ssize_t, next => {
             read_whole(fd, p, n, |p, n, _| next(fd, p.cast_mut(), n))
@@ -272,16 +272,16 @@ mod files {
             read_whole(fd, p, n, |p, n, done| next(fd, p.cast_mut(), n, at + done as off_t))
         };
         __write(fd: c_int, p: At, n: size_t) -> ssize_t, next => {
-            write_whole(fd, p, n, |p, n, _| next(fd, p, n))
+            write_whole(p, n, |p, n, _| next(fd, p, n))
         };
         __read(fd: c_int, p: To, n: size_t) -> ssize_t, next => {
             read_whole(fd, p, n, |p, n, _| next(fd, p.cast_mut(), n))
         };
         __send(fd: c_int, p: At, n: size_t, flags: c_int) -> ssize_t, next => {
-            write_whole(fd, p, n, |p, n, _| next(fd, p, n, flags))
+            write_whole(p, n, |p, n, _| next(fd, p, n, flags))
         };
         __pwrite64(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t, next => {
-            write_whole(fd, p, n, |p, n, done| next(fd, p, n, at + done as off_t))
+            write_whole(p, n, |p, n, done| next(fd, p, n, at + done as off_t))
         };
     }
 }

@@ -527,8 +527,8 @@ impl Areas {
         Ok(())
     }
 
-    /// Sends what the program has written of the areas that `stream` may use; what is queued from
-    /// now on finds it. Where the device `writes`, its bytes are the valid ones from now on.
+    /// Sends what the program has written; what is queued from now on finds it. Where the device
+    /// `writes`, its bytes are the valid ones from now on.
     pub fn push(&mut self, pages: &impl Pages, far: &impl Far, writes: bool) -> Result<()> {
         let (mut any, mut done) = (false, Ok(()));
         let (mut found, mut sent) = (std::mem::take(&mut self.found), self.sent);
