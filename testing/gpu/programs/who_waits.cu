@@ -60,7 +60,7 @@ struct Lane {
 static Lane here, apart;
 static CUdeviceptr mapped;
 static cudaStream_t held;
-static int *counter;
+static int *counter, *page_locked;
 
 static void line(const char *name, const std::function<void()> &call) {
     double took[2];
@@ -109,6 +109,7 @@ static cudaGraphExec_t branches(int n) {
 int main() {
     setvbuf(stdout, nullptr, _IOLBF, 0);
     CHECK(cudaMalloc(&counter, 4));
+    CHECK(cudaMallocHost(&page_locked, 4));
     CHECK(cuCtxGetCurrent(&here.context));
     CHECK(cuStreamCreate(&here.stream, CU_STREAM_NON_BLOCKING));
     CHECK(cudaStreamCreateWithFlags(&held, cudaStreamNonBlocking));
@@ -162,11 +163,12 @@ int main() {
     for (auto &s : streams) CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
     for (int n : {4, 6, 7, 12, 30, 60}) {
         char name[40];
-        snprintf(name, sizeof name, "%d streams held", n);
+        snprintf(name, sizeof name, "%d streams with copies held", n);
         line(name, [&] {
             for (int i = 0; i < n; i++) {
                 CHECK(cudaLaunchHostFunc(streams[i], hold, nullptr));
                 add<<<1, 1, 0, streams[i]>>>(counter);
+                CHECK(cudaMemcpyAsync(page_locked, counter, 4, cudaMemcpyDeviceToHost, streams[i]));
             }
         });
     }
