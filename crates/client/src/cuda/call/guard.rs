@@ -18,11 +18,12 @@ impl Owner for Guarded {
         // A capture must not be waited for; what it holds has not run.
         let now = now || state.shadows.streams_wait() || state.captures.any();
         let mut areas = state.shadows.areas();
-        let outcome = areas.fault(&Host, &cx, p, write, now);
-        if now || areas.was_early(p) {
-            // What it sees ahead of work may be old when that is over.
+        if now || areas.may_be_early(p) {
+            // What it sees ahead of work may be old when that is over: whoever hears of that from
+            // now on looks, and waits for this lock.
             state.shadows.note_edges();
         }
+        let outcome = areas.fault(&Host, &cx, p, write, now);
         if areas.has_open() {
             drop(areas);
             state.shadows.note_edges();

@@ -16,7 +16,7 @@ mod suspects;
 pub use far::Far;
 pub use suspects::{MOST_SCANNED, Suspects, words};
 
-use super::area::{Area, Change, Pages, longest_first};
+use super::area::{Area, Attach, Change, Pages, longest_first};
 use super::prelude::*;
 use super::ranges::Sort;
 use super::space;
@@ -738,9 +738,9 @@ impl Areas {
         self.open > 0
     }
 
-    /// Whether the program was let in to the memory at `p` while work went on that it may change.
-    pub fn was_early(&mut self, p: u64) -> bool {
-        self.at(p).is_some_and(|a| a.has_images())
+    /// Whether the program is let in to the memory at `p` while work goes on that may write there.
+    pub fn may_be_early(&mut self, p: u64) -> bool {
+        self.at(p).is_some_and(|a| a.attach != Attach::Global)
     }
 
     /// An access to `p` that the protection forbids. `write` says what it was, where the processor
