@@ -45,7 +45,7 @@ pub fn submit_to(stream: &Arc<Stream>, context: &Arc<Context>, work: Work) -> Re
     if work.is_refused() {
         return Err(INVALID_VALUE);
     }
-    let _entered = context.entered.read().unwrap();
+    let entered = context.entered.read().unwrap();
     let mut order = context.order.lock().unwrap();
     if stream.is_legacy() {
         capture::refuse_implicit(&order)?;
@@ -67,7 +67,7 @@ pub fn submit_to(stream: &Arc<Stream>, context: &Arc<Context>, work: Work) -> Re
         None => execute::give_up(&work),
     };
     stream.push(after, Box::new(ready), Box::new(job));
-    drop((order, _entered));
+    drop((order, entered));
     if stream::alone() {
         stream::work_on();
     }

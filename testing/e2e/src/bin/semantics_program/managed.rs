@@ -94,8 +94,8 @@ pub fn advice(api: &Api) {
     api.tell("cuMemFree_v2", &[other]);
 }
 
-/// What was said of who uses managed memory is kept by nobody: the device that this stands for lets
-/// any stream use it at any time.
+/// Any stream uses managed memory, whatever it is attached to: devices with concurrent access let
+/// it.
 pub fn attached(api: &Api) {
     const N: usize = 40_000;
     api.made("cuCtxCreate_v2", &[0, 0]);
