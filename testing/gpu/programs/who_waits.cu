@@ -5,22 +5,15 @@
 //
 // Each line tells how long a copy took in the context of the call, and in a second context on the
 // same device, while a function held a stream for 150 ms.
+#include "tell.h"
 #include <atomic>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <functional>
 #include <thread>
 #include <unistd.h>
 #include <vector>
-
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        int rc_ = (int)(call);                                                                     \
-        if (rc_) printf("%s: %d\n", #call, rc_), exit(1);                                          \
-    } while (0)
 
 static const useconds_t HELD = 150000;
 
@@ -49,10 +42,10 @@ struct Lane {
     /// How long a copy from there takes.
     double copy(CUdeviceptr from) const {
         int to[4];
-        CHECK(cuCtxSetCurrent(context));
+        DRIVER(cuCtxSetCurrent(context));
         double begun = now();
-        CHECK(cuMemcpyDtoHAsync(to, from, sizeof to, stream));
-        CHECK(cuStreamSynchronize(stream));
+        DRIVER(cuMemcpyDtoHAsync(to, from, sizeof to, stream));
+        DRIVER(cuStreamSynchronize(stream));
         return now() - begun;
     }
 };
@@ -67,13 +60,13 @@ static void line(const char *name, const std::function<void()> &call) {
     for (int other = 0; other < 2; other++) {
         std::thread timer([] { usleep(HELD), go = true; });
         std::thread caller([&] {
-            CHECK(cuCtxSetCurrent(here.context));
+            DRIVER(cuCtxSetCurrent(here.context));
             call();
         });
         usleep(HELD / 5);
         took[other] = (other ? apart : here).copy(mapped);
         caller.join(), timer.join();
-        CHECK(cuCtxSetCurrent(here.context));
+        DRIVER(cuCtxSetCurrent(here.context));
         CHECK(cudaDeviceSynchronize());
         go = false;
     }
@@ -107,11 +100,10 @@ static cudaGraphExec_t branches(int n) {
 }
 
 int main() {
-    setvbuf(stdout, nullptr, _IOLBF, 0);
     CHECK(cudaMalloc(&counter, 4));
     CHECK(cudaMallocHost(&page_locked, 4));
-    CHECK(cuCtxGetCurrent(&here.context));
-    CHECK(cuStreamCreate(&here.stream, CU_STREAM_NON_BLOCKING));
+    DRIVER(cuCtxGetCurrent(&here.context));
+    DRIVER(cuStreamCreate(&here.stream, CU_STREAM_NON_BLOCKING));
     CHECK(cudaStreamCreateWithFlags(&held, cudaStreamNonBlocking));
     CUmemAllocationProp prop{};
     prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -119,19 +111,19 @@ int main() {
     CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUmemGenericAllocationHandle handle;
     const size_t bytes = 2 << 20;
-    CHECK(cuMemCreate(&handle, bytes, &prop, 0));
-    CHECK(cuMemAddressReserve(&mapped, bytes, 0, 0, 0));
-    CHECK(cuMemMap(mapped, bytes, 0, handle, 0));
-    CHECK(cuMemSetAccess(mapped, bytes, &access, 1));
+    DRIVER(cuMemCreate(&handle, bytes, &prop, 0));
+    DRIVER(cuMemAddressReserve(&mapped, bytes, 0, 0, 0));
+    DRIVER(cuMemMap(mapped, bytes, 0, handle, 0));
+    DRIVER(cuMemSetAccess(mapped, bytes, &access, 1));
     size_t before, after, total;
     CHECK(cudaMemGetInfo(&before, &total));
     double begun = now();
     CUctxCreateParams none{};
-    CHECK(cuCtxCreate(&apart.context, &none, 0, 0));
-    CHECK(cuStreamCreate(&apart.stream, CU_STREAM_NON_BLOCKING));
+    DRIVER(cuCtxCreate(&apart.context, &none, 0, 0));
+    DRIVER(cuStreamCreate(&apart.stream, CU_STREAM_NON_BLOCKING));
     double made = now() - begun;
     CHECK(cudaMemGetInfo(&after, &total));
-    CHECK(cuCtxSetCurrent(here.context));
+    DRIVER(cuCtxSetCurrent(here.context));
     printf("a second context: %.0f ms, %zu MiB\n", made, (before - after) >> 20);
 
     const auto nothing = [] {};

@@ -35,9 +35,10 @@ struct Lane {
     stream: u64,
 }
 
-/// A context of the session's, and the lane in it once there is one.
+/// A context of the session's; its device and the lane in it once they are known.
 struct Place {
     context: u64,
+    device: Option<CUdevice>,
     lane: Option<Lane>,
 }
 
@@ -69,8 +70,13 @@ impl Places {
     pub fn know(&self, id: u32, context: u64) {
         let known = &mut self.lock().known;
         if known.get(&id).is_none_or(|p| p.context != context) {
-            let lane = None;
-            known.insert(id, Place { context, lane });
+            let (device, lane) = (None, None);
+            let place = Place {
+                context,
+                device,
+                lane,
+            };
+            known.insert(id, place);
         }
     }
 
@@ -127,6 +133,11 @@ pub struct Mover {
     /// What became of those that were waited for before the others.
     failed: CUresult,
     relaxed: bool,
+}
+
+/// The first error of two results.
+fn first(a: CUresult, b: CUresult) -> CUresult {
+    if a == CUDA_SUCCESS { b } else { a }
 }
 
 /// Payload: an address, and what is behind it.
@@ -196,21 +207,23 @@ impl Mover {
         Ok((self.lane(context as u64)?, charge))
     }
 
-    /// The lane apart on the current context's device, if there is one. It is made when a record
-    /// comes while a function of the program's runs that something may wait for: such a context
-    /// takes memory, and few programs need one.
-    fn apart(&mut self, places: &mut Contexts, context: u64) -> Option<Lane> {
+    /// A context's device.
+    fn device_of(&self, context: u64) -> Result<CUdevice> {
+        self.set_current(context)?;
         let mut device = 0;
         // SAFETY: a pointer to a live number.
-        check(unsafe { self.driver.cuCtxGetDevice(&mut device) }).ok()?;
+        check(unsafe { self.driver.cuCtxGetDevice(&mut device) })?;
+        Ok(device)
+    }
+
+    /// The lane apart on a device, if there is one. It is made when a record comes while a function
+    /// of the program's runs that something may wait for: such a context takes memory, and few
+    /// programs need one.
+    fn apart(&mut self, places: &mut Contexts, device: CUdevice) -> Option<Lane> {
         if !places.apart.contains_key(&device) && self.callbacks.any() {
             // What was begun in the session's comes first.
             let before = self.wait(places);
-            self.failed = check(self.failed)
-                .and(check(before))
-                .err()
-                .unwrap_or(CUDA_SUCCESS);
-            self.set_current(context).ok()?;
+            self.failed = first(self.failed, before);
             let made = self.context_apart(device).inspect_err(|e| {
                 crate::complain!("no context for what functions of the program look at: error {e}");
             });
@@ -226,19 +239,27 @@ impl Mover {
         if !std::mem::replace(&mut self.relaxed, true) {
             relax(self.driver);
         }
-        let of = places.known.get(&id).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
-        let (context, lane) = (of.context, of.lane);
-        self.set_current(context)?;
-        let lane = match (self.apart(places, context), lane) {
-            (Some(lane), _) | (None, Some(lane)) => lane,
-            (None, None) => {
+        let of = places.known.get_mut(&id);
+        let of = of.ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+        if of.device.is_none() {
+            of.device = self.device_of(of.context).ok();
+        }
+        let (context, device, own) = (of.context, of.device, of.lane);
+        let apart = device.and_then(|device| self.apart(places, device));
+        let lane = match apart.or(own) {
+            Some(lane) => {
+                self.set_current(lane.context)?;
+                lane
+            }
+            None => {
                 self.set_current(context)?;
                 let lane = self.lane(context)?;
-                let place = places.known.get_mut(&id);
-                *place.ok_or(CUDA_ERROR_INVALID_CONTEXT)?.lane.insert(lane)
+                if let Some(of) = places.known.get_mut(&id) {
+                    of.lane = Some(lane);
+                }
+                lane
             }
         };
-        self.set_current(lane.context)?;
         self.used.insert(lane.context, lane.stream);
         Ok((context, lane))
     }
@@ -306,7 +327,7 @@ impl Mover {
                 self.driver.cuCtxSetCurrent(context as CUcontext);
                 self.driver.cuStreamSynchronize(stream as CUstream)
             };
-            rc = if rc == CUDA_SUCCESS { waited } else { rc };
+            rc = first(rc, waited);
         }
         rc
     }
@@ -432,12 +453,9 @@ impl Urgent for Mover {
             true => CUDA_SUCCESS,
             false => self.wait(&places.lock()),
         };
-        let waited = check(before)
-            .and(check(waited))
-            .err()
-            .unwrap_or(CUDA_SUCCESS);
+        let waited = first(before, waited);
         for b in std::mem::take(&mut self.begun) {
-            let rc = if b.rc == CUDA_SUCCESS { waited } else { b.rc };
+            let rc = first(b.rc, waited);
             let h = b.header;
             let known = rc != CUDA_SUCCESS && self.blame.failed(rc, h.op, b.context);
             if h.call != 0 {

@@ -57,6 +57,12 @@ unsafe fn meet_messages(list: *const mmsghdr, n: u32, writes: bool) -> bool {
 /// Work of another thread's may close again what was just opened: so often it is tried again.
 const OFTEN: usize = 100;
 
+/// Whether a call has met memory that is closed.
+fn is_fault(r: isize) -> bool {
+    // SAFETY: this thread's own.
+    r == -1 && unsafe { *libc::__errno_location() } == libc::EFAULT
+}
+
 /// Functions of ours, and where each leads to: `next`, one of the same kind. They are listed under
 /// a name.
 macro_rules! gates {
@@ -103,8 +109,7 @@ macro_rules! before {
                 for _ in 0..OFTEN {
                     let met = $first;
                     let r = next($($a),*);
-                    let failed = r as isize == -1 && *libc::__errno_location() == libc::EFAULT;
-                    if !met || !failed {
+                    if !met || !is_fault(r as isize) {
                         return r;
                     }
                 }
@@ -206,9 +211,7 @@ fn whole(
     loop {
         let met = met(done);
         let r = call(done);
-        // SAFETY: this thread's own.
-        let failed = r == -1 && unsafe { *libc::__errno_location() } == libc::EFAULT;
-        if met && failed && tries < OFTEN {
+        if met && is_fault(r) && tries < OFTEN {
             tries += 1;
             continue;
         }

@@ -48,6 +48,12 @@ impl Spare {
         (page, pages(self.base - page + self.size))
     }
 
+    /// Whether kernels find it at its address in the program, and its pages reach into a range.
+    fn stands_in(&self, from: u64, to: u64) -> bool {
+        let (page, len) = self.pages();
+        self.start == self.base && page < to && from < page + len
+    }
+
     /// Address and length of what the worker has in their place.
     pub fn stand_in(&self) -> (u64, u64) {
         (self.start & !(PAGE - 1), self.pages().1)
@@ -96,19 +102,12 @@ impl Spares {
 
     /// Whether some piece stands at an address of the program's.
     pub fn stand_at(&self, p: u64) -> bool {
-        let is_there = |s: &Spare| {
-            let (page, len) = s.pages();
-            s.start == s.base && p >= page && p - page < len
-        };
-        lock(&self.0).iter().any(is_there)
+        lock(&self.0).iter().any(|s| s.stands_in(p, p + 1))
     }
 
     /// Takes what stands where other memory of the program's is about to be seen.
     pub fn take_between(&self, from: u64, to: u64) -> Vec<Spare> {
-        self.take_all(|s| {
-            let (page, len) = s.pages();
-            s.start == s.base && page < to && from < page + len
-        })
+        self.take_all(|s| s.stands_in(from, to))
     }
 
     /// Takes all that is registered in a context.

@@ -92,13 +92,7 @@ fn what_is_not_protected_comes_unasked_until_no_work_is_left() {
 
 #[test]
 fn of_what_a_function_saw_while_work_ran_only_its_own_bytes_are_sent() {
-    let (ram, wire, s) = (
-        Ram::new(AT, LEN as usize),
-        Wire::default(),
-        Shadows::default(),
-    );
-    let a = Area::new(Sort::Managed, AT, LEN, AT, 3);
-    s.insert(&ram, a).unwrap();
+    let (ram, wire, s) = managed();
     s.areas().work(&ram, &wire, (3, 1), false).unwrap();
     let fault = |now| s.areas().fault(&ram, &wire, AT + 100, Some(true), now);
     assert!(matches!(fault(false), Outcome::Wait { .. }));
