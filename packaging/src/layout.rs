@@ -33,8 +33,8 @@ pub fn relocatable(product: &Product) -> Files {
 }
 
 /// The tree in a folder that is always the same, with what `busbar run` would make there for root:
-/// the file that registers the OpenCL driver, the names of libraries without a number, and that of
-/// NVIDIA's program.
+/// the file that registers the OpenCL driver, the names of libraries without a number, those of
+/// CUPTI, and that of NVIDIA's program.
 pub fn fixed(product: &Product, home: &str) -> Files {
     let mut files = product.tree.clone();
     let driver = format!("/{home}/lib/opencl/libbusbar_opencl.so\n");
@@ -42,6 +42,13 @@ pub fn fixed(product: &Product, home: &str) -> Files {
     for name in ["libcuda.so", "libnvidia-ml.so"] {
         let to = Item::Link(format!("/{home}/lib/cuda/{name}.1"));
         files.insert(format!("lib/cuda/unnumbered/{name}"), to);
+    }
+    let cupti = "lib/cupti/libbusbar_cupti.so.1";
+    if files.contains_key(cupti) {
+        for name in ["libcupti.so", "libcupti.so.12", "libcupti.so.13"] {
+            let to = Item::Link(format!("/{home}/{cupti}"));
+            files.insert(format!("lib/cupti/names/{name}"), to);
+        }
     }
     let program = Item::Link(format!("/{home}/bin/busbar"));
     files.insert("lib/cuda/programs/nvidia-smi".into(), program);

@@ -16,7 +16,14 @@ const SHIMS: [&str; 3] = [
 ];
 /// Folders of a tree that are not packed: simulated libraries, for tests alone, and those that
 /// `busbar run` makes, which tell where the tree was.
-const NOT_PACKED: [&str; 5] = ["fakedev", "loader", "programs", "unnumbered", "vendors"];
+const NOT_PACKED: [&str; 6] = [
+    "fakedev",
+    "loader",
+    "names",
+    "programs",
+    "unnumbered",
+    "vendors",
+];
 
 /// The same for all formats.
 pub struct Product {

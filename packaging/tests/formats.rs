@@ -52,8 +52,10 @@ fn lay_out(tree: &Path, reverse: bool) {
         "lib/cuda/libnvidia-ml.so.1",
         "lib/opencl/libbusbar_opencl.so",
         "lib/nccl/libnccl.so.2",
+        "lib/cupti/libbusbar_cupti.so.1",
         "lib/fakedev/libcuda.so.1",
         "lib/cuda/unnumbered/libcuda.so",
+        "lib/cupti/names/libcupti.so",
         "lib/cuda/programs/nvidia-smi",
         "lib/opencl/loader/libOpenCL.so.1",
     ];
@@ -154,6 +156,7 @@ fn the_tarball_runs_where_it_is_unpacked() {
     for path in [
         "lib/cuda/libcuda.so.1",
         "lib/nccl/libnccl.so.2",
+        "lib/cupti/libbusbar_cupti.so.1",
         "lib/systemd/system/busbar.service",
         "lib/sysusers.d/busbar.conf",
         "etc/busbar/serve.toml",
@@ -314,6 +317,9 @@ fn dpkg_reads_the_deb() {
     assert!(listing.contains("usr/bin/busbar -> ../lib/busbar/bin/busbar"));
     let names = "lib/cuda/unnumbered/libcuda.so -> /usr/lib/busbar/lib/cuda/libcuda.so.1";
     assert!(listing.contains(names), "{listing}");
+    let cupti = "/usr/lib/busbar/lib/cupti/libbusbar_cupti.so.1";
+    let names = format!("lib/cupti/names/libcupti.so.13 -> {cupti}");
+    assert!(listing.contains(&names), "{listing}");
     let program = "lib/cuda/programs/nvidia-smi -> /usr/lib/busbar/bin/busbar";
     assert!(listing.contains(program), "{listing}");
     // It runs through the link.

@@ -65,6 +65,7 @@ COLLECTIVES = ("nccl-one-rank", "ddp-two-ranks")
 FLAGS = {
     "_rdc": ["-rdc=true"],
     "_ptds": ["--default-stream=per-thread"],
+    "activity": ["-lcupti"],
     "libraries": ["-lcublas", "-lcufft", "-lcusolver", "-lcusparse", "-lcurand"],
 }
 for source in sorted((HERE / "programs").glob("*.cu")):

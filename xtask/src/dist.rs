@@ -15,7 +15,7 @@ pub const OLDEST_GLIBC: &str = "2.28";
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 /// What is built: the package, the file that comes of it, and its place in the tree.
-const PARTS: [(&str, &str, &str); 7] = [
+const PARTS: [(&str, &str, &str); 9] = [
     ("busbar", "busbar", "bin/busbar"),
     ("busbar-shim-cuda", "libcuda.so", "lib/cuda/libcuda.so.1"),
     (
@@ -30,9 +30,19 @@ const PARTS: [(&str, &str, &str); 7] = [
     ),
     ("busbar-shim-nccl", "libnccl.so", "lib/nccl/libnccl.so.2"),
     (
+        "busbar-shim-cupti",
+        "libcupti.so",
+        "lib/cupti/libbusbar_cupti.so.1",
+    ),
+    (
         "busbar-fakenccl",
         "libfakenccl.so",
         "lib/fakedev/libnccl.so.2",
+    ),
+    (
+        "busbar-fakecupti",
+        "libfakecupti.so",
+        "lib/fakedev/libcupti.so.13",
     ),
     (
         "busbar-fakedev",

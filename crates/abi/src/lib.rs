@@ -1,5 +1,6 @@
 //! The C types of the forwarded APIs, and tables of their functions. No logic.
 
+pub mod cupti;
 pub mod generated;
 pub mod opencl;
 mod plain;

@@ -5,7 +5,7 @@ mod devices;
 mod libraries;
 
 pub use args::Args;
-pub(crate) use libraries::{other_folders, shims, show};
+pub(crate) use libraries::{other_folders, preload_none_of_ours, shims, show};
 
 use crate::complaint::complain;
 use crate::reserve::Reserved;

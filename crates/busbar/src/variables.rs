@@ -5,9 +5,10 @@ use busbar_channel::switches::Switch;
 use std::ffi::OsString;
 
 /// All that there are; docs/reference.md explains them.
-const KNOWN: [&str; 51] = [
+const KNOWN: [&str; 52] = [
     "BUSBAR_CONFIG",
     "BUSBAR_CONNECT_TIMEOUT",
+    "BUSBAR_CUPTI",
     "BUSBAR_CUT",
     "BUSBAR_DEVICES",
     "BUSBAR_DEVICE_NAMES",
@@ -91,7 +92,8 @@ const SECONDS: [&str; 5] = [
 ];
 
 /// Those that are 0 or 1.
-const SWITCHES: [&str; 11] = [
+const SWITCHES: [&str; 12] = [
+    "BUSBAR_CUPTI",
     "BUSBAR_IDLE",
     "BUSBAR_LINKS",
     "BUSBAR_LOCAL",

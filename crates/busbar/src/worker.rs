@@ -47,6 +47,9 @@ pub struct Args {
     /// The NCCL to load
     #[arg(long)]
     nccl_library: Option<String>,
+    /// The CUPTI to load
+    #[arg(long)]
+    cupti_library: Option<String>,
     /// Threads that submit launches side by side
     #[arg(long)]
     submitters: Option<usize>,
@@ -104,6 +107,7 @@ pub fn run(a: Args) -> Result<()> {
         cuda_library: a.cuda_library,
         opencl_library: a.opencl_library,
         nccl_library: a.nccl_library,
+        cupti_library: a.cupti_library,
         submitters: a.submitters,
         lent_sockets: false,
         withdraw: (a.mps.is_some() && a.keep_mps.is_none()).then(|| Arc::new(mps::withdraw) as _),
@@ -141,6 +145,7 @@ pub fn run(a: Args) -> Result<()> {
                 &options.cuda_library,
                 &options.opencl_library,
                 &options.nccl_library,
+                &options.cupti_library,
                 &a.nvml_library,
                 &mps,
             ];

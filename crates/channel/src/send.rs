@@ -115,7 +115,7 @@ impl Channel {
     /// of its own, so that its receiver can place the bytes where they belong without another copy.
     pub fn push_bulk(
         &self,
-        op: u16,
+        op: impl Into<u32>,
         call: u32,
         aux: u32,
         fields: impl FnOnce(&mut Vec<u8>),
@@ -134,13 +134,13 @@ impl Channel {
     /// As [`Channel::push_bulk`], but nobody is told: [`Channel::flush`] sends it.
     pub fn put_bulk(
         &self,
-        op: u16,
+        op: impl Into<u32>,
         call: u32,
         aux: u32,
         fields: impl FnOnce(&mut Vec<u8>),
         bulk: Bulk<'_>,
     ) -> Result<(), Closed> {
-        let inner = &*self.inner;
+        let (inner, op) = (&*self.inner, op.into());
         let n = bulk.len();
         let mut body = match bulk {
             Bulk::Copy(_) if n > 4 * SEAL => {
@@ -155,7 +155,7 @@ impl Channel {
         fields(&mut body);
         let len = body.len() + n;
         debug_assert!(len <= limits::MAX_FRAME_BODY);
-        head(&mut body, len, op.into(), call, aux);
+        head(&mut body, len, op, call, aux);
         let mut keep = None;
         let in_place = n >= BORROW_FROM && Switch::Borrow.on();
         let borrowed = match bulk {
@@ -184,7 +184,7 @@ impl Channel {
         let mut out = inner.wait_for_room(lock(&inner.outgoing))?;
         inner.collect_into(&mut out);
         out.seal();
-        out.bulky += u64::from(is_counted(op));
+        out.bulky += u64::from(is_counted(op as u16));
         out.session.push(frame, len, split);
         Ok(())
     }

@@ -24,6 +24,7 @@ pub mod guest;
 pub mod hello;
 pub mod link;
 pub mod log;
+mod marks;
 pub mod nccl;
 pub mod nvml;
 pub mod opencl;

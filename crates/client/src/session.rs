@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::content::{Hash, Offers};
 use crate::hello::{self, Failure};
 use crate::link::Linker;
+use crate::marks;
 use crate::prelude::*;
 use crate::rdma;
 use crate::shared::{Neighbour, Sharing};
@@ -16,8 +17,8 @@ use busbar_channel::switches::Switch;
 use busbar_channel::{Bulk, Channel, Closed, Counters, Keeper, Lost, Mark, PEEK, Sink, Verdict};
 use busbar_channel::{look, patience};
 use busbar_control::hello::{
-    BUSY, CHANGED_PARAMETERS, Hello, Intent, KEPT_PARAMETERS, SHARED_MEMORY, SIDE_CONNECTION,
-    SIDE_CONNECTIONS, Welcome,
+    ACTIVITY, BUSY, CHANGED_PARAMETERS, Hello, Intent, KEPT_PARAMETERS, SHARED_MEMORY,
+    SIDE_CONNECTION, SIDE_CONNECTIONS, Welcome,
 };
 use busbar_transport::Memory;
 use busbar_transport::{Connection, Dialer};
@@ -84,6 +85,8 @@ pub struct Session {
     pub keeps: bool,
     /// Whether it changes words of those.
     pub changes: bool,
+    /// Whether it takes records with marks, and can tell what devices do.
+    pub tells: bool,
 }
 
 /// Writes which piece of the device's memory is wanted.
@@ -135,6 +138,7 @@ impl Session {
             hello.features.extend(both.map(Into::into));
         }
         let mut hello = hello::introduce(config, server, hello).map_err(Failure::Unreachable)?;
+        hello.features.push(ACTIVITY.into());
         let way = rdma::Way::ask(&config.rdma, &mut hello);
         let mut way = way.map_err(Failure::Unreachable)?;
         let route = config.route(socket::address(server));
@@ -209,6 +213,7 @@ impl Session {
             shared_bytes: AtomicU64::new(0),
             keeps: able(KEPT_PARAMETERS),
             changes: able(CHANGED_PARAMETERS),
+            tells: able(ACTIVITY),
             welcome,
             neighbour: None,
             linker: None,
@@ -260,9 +265,10 @@ impl Session {
         scope: u32,
         fields: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Closed> {
-        let (mut len, op) = (0, op.into());
+        let (mut len, (op, mark)) = (0, marks::marked(op.into()));
         self.channel.push(op, 0, scope, |out| {
             let start = out.len();
+            marks::write(mark, out);
             fields(out);
             len = out.len() - start;
         })?;
@@ -287,11 +293,15 @@ impl Session {
             };
             s.queued(R::OP, n + record::HEADER);
         }
+        let (op, mark) = marks::marked(R::OP.into());
         self.channel.push_bulk(
-            R::OP,
+            op,
             0,
             scope,
-            |out| msg.encode(&mut Writer::new(out)),
+            |out| {
+                marks::write(mark, out);
+                msg.encode(&mut Writer::new(out));
+            },
             bulk,
         )
     }
@@ -330,7 +340,7 @@ impl Session {
         place: Option<(*mut u8, usize)>,
         fields: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Answer, Closed> {
-        let (start, op) = (Instant::now(), op.into());
+        let (start, (op, mark)) = (Instant::now(), marks::marked(op.into()));
         let name = (self.op_name)(op as u16);
         let (id, waiter) = self
             .shared
@@ -340,6 +350,7 @@ impl Session {
         let mut len = 0;
         let pushed = self.channel.put(op, id, scope, |out| {
             let begin = out.len();
+            marks::write(mark, out);
             fields(out);
             len = out.len() - begin;
         });
@@ -475,8 +486,11 @@ impl Session {
         if let Some(s) = &self.stats {
             s.queued(R::OP, record::HEADER);
         }
-        self.channel
-            .push(R::OP, id, scope, |out| msg.encode(&mut Writer::new(out)))
+        let (op, mark) = marks::marked(R::OP.into());
+        self.channel.push(op, id, scope, |out| {
+            marks::write(mark, out);
+            msg.encode(&mut Writer::new(out));
+        })
     }
 
     /// Sends what is queued without waiting for anything.

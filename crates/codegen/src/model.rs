@@ -24,6 +24,8 @@ pub struct Config {
     pub exports: Option<String>,
     /// The list of names and first versions that the API's own lookup knows.
     pub procs: Option<String>,
+    /// The numbers by which profilers know the functions, and those of the runtime on top of them.
+    pub callbacks: Option<CallbacksConfig>,
     /// The list of functions that a loader of the API exports, where the shim can be one.
     pub loader: Option<String>,
     /// Where the table of symbols is written.
@@ -55,6 +57,16 @@ pub struct Config {
     /// The kinds of objects.
     #[serde(default)]
     pub kinds: BTreeMap<String, KindConfig>,
+}
+
+/// Lists of names and numbers.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallbacksConfig {
+    /// Of the API's functions.
+    pub own: String,
+    /// Of the runtime's.
+    pub runtime: String,
 }
 
 /// How long objects of a kind live.
@@ -286,6 +298,10 @@ pub struct Api {
     pub exports: Vec<String>,
     /// Every name and first version that the API's own lookup knows.
     pub procs: Vec<(String, u32)>,
+    /// The number by which profilers know a function, if they do.
+    pub callbacks: BTreeMap<String, u32>,
+    /// The same of the runtime's.
+    pub runtime_callbacks: BTreeMap<String, u32>,
     /// Every function that a loader of the API exports.
     pub loader: Vec<String>,
     /// What both ends agree on beside the messages.

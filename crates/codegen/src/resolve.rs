@@ -2,14 +2,14 @@
 
 use crate::abi::Types;
 use crate::contract::Contract;
-use crate::model::{Api, Arg, Call, Config, Family, Field, Role, Wire};
+use crate::model::{Api, Arg, Call, CallbacksConfig, Config, Family, Field, Role, Wire};
 use crate::model::{camel, field_name, snake, travels, type_text};
 use crate::role::{self, wire_number};
 use crate::spec::{self, Class, Item, Mark, Param, Sort};
 use crate::{check, condition};
 use anyhow::{Context, Result, bail};
 use quote::ToTokens as _;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use syn::Type;
 
@@ -37,16 +37,22 @@ impl Api {
             .split_whitespace()
             .map(str::to_owned)
             .collect();
-        let procs = list(&config.procs)?
-            .lines()
-            .map(|l| {
-                let (name, version) = l
-                    .split_once(' ')
-                    .context("a line is a name and a version")?;
-                Ok((name.to_owned(), version.parse()?))
-            })
-            .collect::<Result<_>>()
-            .context("the list of procs")?;
+        let numbered = |file: &Option<String>| -> Result<Vec<(String, u32)>> {
+            let text = list(file)?;
+            let lines = text.lines().filter(|l| !l.starts_with('#'));
+            let parsed = lines.map(|l| {
+                let (name, n) = l.split_once(' ').context("a line is a name and a number")?;
+                Ok((name.to_owned(), n.parse()?))
+            });
+            let of = || file.clone().unwrap_or_default();
+            parsed.collect::<Result<_>>().with_context(of)
+        };
+        let procs = numbered(&config.procs)?;
+        let known = |file: fn(&CallbacksConfig) -> &String| {
+            let all = numbered(&config.callbacks.as_ref().map(file).cloned());
+            all.map(BTreeMap::from_iter)
+        };
+        let (callbacks, runtime_callbacks) = (known(|c| &c.own)?, known(|c| &c.runtime)?);
         let types = Types::load(&dir.join("abi"))?;
         let mut items = Vec::new();
         let mut paths: Vec<_> = std::fs::read_dir(dir)?
@@ -71,6 +77,8 @@ impl Api {
             families: Vec::new(),
             exports,
             procs,
+            callbacks,
+            runtime_callbacks,
             loader,
             contract: Contract::load(&contract)?,
         };

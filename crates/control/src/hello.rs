@@ -26,6 +26,9 @@ pub const SIDE_CONNECTIONS: &str = "side-connections";
 pub const KEPT_PARAMETERS: &str = "kept-parameters";
 /// The ability to change words of kept parameters.
 pub const CHANGED_PARAMETERS: &str = "changed-parameters";
+/// The worker takes records with marks, and tells what devices did for their sake, if its machine
+/// has CUPTI.
+pub const ACTIVITY: &str = "activity";
 /// The ability to move a connection to a queue pair; in a welcome, that this begins behind it.
 pub const RDMA: &str = "rdma";
 /// Whoever asks for the status wants to know what sessions hold, too.

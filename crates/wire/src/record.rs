@@ -10,6 +10,8 @@
 //! | 8..12 | `call` | nonzero when a reply is wanted: the reply repeats it |
 //! | 12..16 | `scope` | what the call runs in; CUDA: the id of the calling thread's context |
 //!
+//! Where `api` has [`MARKED`], a mark of eight bytes is ahead of the payload.
+//!
 //! Worker to client it is a notice:
 //!
 //! | bytes | field | meaning |
@@ -165,6 +167,31 @@ impl<'a> Iterator for Records<'a> {
         self.left = tail;
         Some(Ok((header, &record[HEADER..])))
     }
+}
+
+/// In a record's number of its API: ahead of the payload is a mark, a number of eight bytes that
+/// the client has given the call. What a device does for the call's sake is told with it.
+pub const MARKED: u16 = 0x8000;
+/// Bytes of a mark.
+pub const MARK: usize = 8;
+
+/// The mark of a record, and the record without it.
+pub fn unmarked(h: Header, payload: &[u8]) -> Result<(Header, Option<u64>, &[u8]), WireError> {
+    if h.api & MARKED == 0 {
+        return Ok((h, None, payload));
+    }
+    let Some((mark, payload)) = payload.split_first_chunk::<MARK>() else {
+        return Err(WireError::Truncated {
+            wanted: MARK,
+            left: payload.len(),
+        });
+    };
+    let api = h.api & !MARKED;
+    Ok((
+        Header { api, ..h },
+        Some(u64::from_le_bytes(*mark)),
+        payload,
+    ))
 }
 
 /// Ops from here on belong to the session itself, whatever its API.

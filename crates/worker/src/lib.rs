@@ -7,7 +7,7 @@
 //! images across sessions. Memory that a client on this host shares comes through [`shared`].
 //! The server hands connections over ([`busbar_control::attach`]); `keeper` decides how long a
 //! session without one is kept, and `process` sees a client of this host end; folders of a moment
-//! are [`scratch`], and `named` keeps what a library's callbacks are about;
+//! are [`scratch`], `vendor` looks for libraries, and `named` keeps what callbacks are about;
 //! what a client's ids stand for, and what dies with what, is in [`objects`]; device memory passes
 //! [`memory`]'s gate, work for a device waits for its [`turn`], and [`inventory`] tells the server
 //! what there is. What goes to devices of other servers does so over links, [`across`], and
@@ -50,6 +50,7 @@ pub mod signals;
 pub mod sockets;
 pub mod staging;
 pub mod turn;
+mod vendor;
 mod welcome;
 
 use busbar_control::hello::Refusal;
@@ -89,6 +90,10 @@ pub trait Api: std::any::Any {
     /// The queue was empty for a while, and something is coming.
     fn wake(&mut self) {}
 
+    /// The next record has this mark, whichever API it is for; with `None` it is over. Asked of the
+    /// session's own API, and of marked records only.
+    fn marked(&mut self, _mark: Option<u64>) {}
+
     /// The session is over: everything it holds is given back.
     fn close(&mut self);
 }
@@ -125,6 +130,8 @@ pub struct Setup {
     pub devices: Option<Vec<u32>>,
     /// The vendor library to load instead of the system's.
     pub library: Option<String>,
+    /// The library that says what devices did; none where the machine has none.
+    pub cupti: Option<String>,
     /// Whether the folders in which libraries keep what they compile are this session's alone.
     pub confined: bool,
 }

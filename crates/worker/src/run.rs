@@ -45,6 +45,8 @@ pub struct Options {
     pub opencl_library: Option<String>,
     /// The NCCL to load instead of the one that is found.
     pub nccl_library: Option<String>,
+    /// The CUPTI to load instead of the one that is found.
+    pub cupti_library: Option<String>,
     /// Threads that submit launches of several streams side by side; `None`: as suits the machine.
     pub submitters: Option<usize>,
     /// Whether the server makes the sockets that libraries ask for.
@@ -256,6 +258,7 @@ fn open(
         dense: options.withdraw.is_some(),
         devices: Some(attach.devices.clone()),
         library: library.clone(),
+        cupti: options.cupti_library.clone(),
         confined: options.confined,
     })?;
     let beside = Beside {
@@ -724,7 +727,14 @@ fn records(
             asked += 1;
             channel.asked();
         }
+        let (h, mark, payload) = record::unmarked(h, payload)?;
+        if let (Some(_), [own, ..]) = (mark, &mut *apis) {
+            own.marked(mark);
+        }
         dispatch(apis, &h, payload, &mut Hold { slab: &mut slab })?;
+        if let (Some(_), [own, ..]) = (mark, &mut *apis) {
+            own.marked(None);
+        }
     }
     tally.done(all, asked);
     Ok(())

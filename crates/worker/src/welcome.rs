@@ -5,7 +5,7 @@ use crate::shared::Offers;
 use busbar_channel::send_hello;
 use busbar_control::attach::{Attach, Report};
 use busbar_control::hello::{
-    CHANGED_PARAMETERS, KEPT_PARAMETERS, RDMA, Road, SHARED_MEMORY, SIDE_CONNECTION,
+    ACTIVITY, CHANGED_PARAMETERS, KEPT_PARAMETERS, RDMA, Road, SHARED_MEMORY, SIDE_CONNECTION,
     SIDE_CONNECTIONS, Welcome,
 };
 use busbar_transport::rdma::{Outcome, Settings, Wish};
@@ -39,6 +39,7 @@ pub(crate) fn first_welcome(
         SIDE_CONNECTIONS,
         KEPT_PARAMETERS,
         CHANGED_PARAMETERS,
+        ACTIVITY,
     ] {
         if attach.hello.features.iter().any(|f| f == able) {
             welcome.features.push(able.into());

@@ -87,9 +87,11 @@ fn debug_tree() -> Tree {
         "busbar-shim-cuda",
         "busbar-shim-nvml",
         "busbar-shim-nccl",
+        "busbar-shim-cupti",
         "busbar-shim-opencl",
         "busbar-fakedev",
         "busbar-fakenccl",
+        "busbar-fakecupti",
     ] {
         build.args(["-p", package]);
     }
@@ -116,7 +118,9 @@ fn debug_tree() -> Tree {
     link("libnvidia_ml.so", "lib/cuda/libnvidia-ml.so.1");
     link("libbusbar_opencl.so", "lib/opencl/libbusbar_opencl.so");
     link("libnccl.so", "lib/nccl/libnccl.so.2");
+    link("libcupti.so", "lib/cupti/libbusbar_cupti.so.1");
     link("libfakedev.so", "lib/fakedev/libcuda.so.1");
     link("libfakenccl.so", "lib/fakedev/libnccl.so.2");
+    link("libfakecupti.so", "lib/fakedev/libcupti.so.13");
     Tree::at(&root)
 }

@@ -44,6 +44,51 @@ fn names_without_a_number_lead_to_the_same_libraries() {
     }
 }
 
+/// Says what is preloaded, by the names of the files, and whether CUPTI is one library under all
+/// its names. A counter's function is there, and refuses.
+const CUPTI: &str = "
+import ctypes, os
+folders = os.environ['LD_LIBRARY_PATH'].split(':')
+assert len(folders) == len(set(folders)), folders
+print(*map(os.path.basename, os.environ.get('LD_PRELOAD', '').split(':')))
+triton = os.environ.get('TRITON_CUPTI_LIB_PATH')
+if triton:
+    assert triton in folders, folders
+    names = [f'libcupti.so{end}' for end in ('', '.12', '.13')] + [f'{triton}/libcupti.so']
+    assert len({ctypes.CDLL(name)._handle for name in names}) == 1
+    print(ctypes.CDLL(None).cuptiEventGroupCreate())
+";
+
+#[test]
+fn profilers_find_one_cupti_whatever_they_ask_for() {
+    let server = Server::start();
+    let told = |around: bool, settings: &[(&str, &str)]| {
+        let mut c = Command::new(&tree().busbar);
+        clear(&mut c);
+        c.env_remove("LD_PRELOAD").args(["run", "--server"]);
+        c.args([&server.address, "--"]);
+        if around {
+            // What this one sets is not set twice, and may be taken back.
+            let inner = settings
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"));
+            c.arg("env").args(inner).arg(&tree().busbar);
+            c.args(["run", "--server", &server.address, "--"]);
+        } else {
+            c.envs(settings.iter().copied());
+        }
+        printed(c.args(["python3", "-c", CUPTI]))
+    };
+    let own = ("LD_PRELOAD", "libc.so.6");
+    for around in [false, true] {
+        assert_eq!(told(around, &[]), "libbusbar_cupti.so.1\n27\n");
+        assert_eq!(told(around, &[("BUSBAR_CUPTI", "0")]), "\n");
+    }
+    assert_eq!(told(false, &[own]), "libbusbar_cupti.so.1 libc.so.6\n27\n");
+    let both = told(false, &[own, ("BUSBAR_NCCL", "on")]);
+    assert_eq!(both, "libbusbar_cupti.so.1 libnccl.so.2 libc.so.6\n27\n");
+}
+
 #[test]
 fn a_program_may_link_what_it_compiles_with_the_driver() {
     let server = Server::start();

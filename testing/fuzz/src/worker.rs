@@ -67,6 +67,7 @@ fn open(api: &str, slabs: usize) -> (Vec<Box<dyn Api>>, Ends) {
         dense: false,
         devices: None,
         library: library(api),
+        cupti: None,
         confined: false,
     });
     let mut apis = vec![own.map_err(|r| r.message).expect("a device")];

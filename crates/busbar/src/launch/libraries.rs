@@ -5,7 +5,8 @@ use crate::complaint::complain;
 use crate::opencl::{self, Loader};
 use crate::program;
 use anyhow::{Context, Result, bail};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,16 +21,21 @@ pub(crate) struct Shims {
     pub opencl: Option<PathBuf>,
     /// `libnccl.so.2`, likewise.
     pub nccl: Option<PathBuf>,
+    /// What has CUPTI's functions, likewise.
+    pub cupti: Option<PathBuf>,
 }
 
 /// The folders of `LD_LIBRARY_PATH` that are not Busbar's own: it may have been set by
 /// `busbar run` around this one.
 pub(crate) fn other_folders() -> Vec<PathBuf> {
     let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let cuda = shims().ok().map(|s| s.cuda);
+    let shims = shims().ok();
     let ours = |d: &Path| {
-        let is_cuda = |cuda: &Path| d == cuda || leads_to(d, cuda);
-        cuda.as_deref().is_some_and(is_cuda) || opencl::holds_ours(d)
+        let of_shims = |s: &Shims| {
+            let cupti = s.cupti.as_deref().is_some_and(|c| has_cupti(d, c));
+            d == s.cuda || leads_to(d, &s.cuda) || cupti
+        };
+        shims.as_ref().is_some_and(of_shims) || opencl::holds_ours(d)
     };
     let given = std::env::split_paths(&path).filter(|d| !d.as_os_str().is_empty());
     given.filter(|d| !ours(d)).collect()
@@ -56,7 +62,13 @@ pub(crate) fn shims() -> Result<Shims> {
     }
     let opencl = Some(lib.join("opencl/libbusbar_opencl.so")).filter(|p| p.exists());
     let nccl = Some(lib.join("nccl/libnccl.so.2")).filter(|p| p.exists());
-    Ok(Shims { cuda, opencl, nccl })
+    let cupti = Some(lib.join("cupti/libbusbar_cupti.so.1")).filter(|p| p.exists());
+    Ok(Shims {
+        cuda,
+        opencl,
+        nccl,
+        cupti,
+    })
 }
 
 /// The names that programs load CUDA's driver and NVML by, as the driver's own packages have them.
@@ -83,15 +95,120 @@ fn linked_from(links: &Path) -> Result<OsString> {
     Ok(std::env::join_paths(others.chain([links.to_path_buf()]))?)
 }
 
-/// The libraries to be loaded ahead of a program's: ours, and those that it was to have before.
-fn preloads(ours: &Path) -> OsString {
+/// The names that programs load CUPTI by. Those that are linked with it bring NVIDIA's along, in a
+/// folder that they name themselves: for them ours is preloaded.
+const OF_CUPTI: [&str; 3] = ["libcupti.so", "libcupti.so.12", "libcupti.so.13"];
+/// Where Triton's profiler looks for the first of them, and nowhere else.
+const TRITON_CUPTI: &str = "TRITON_CUPTI_LIB_PATH";
+
+/// A folder with CUPTI under those names. It is one of its own, so that there is none of it for
+/// programs that are to have none, and compilers are not led there: what they link with ours would
+/// need ours wherever it runs.
+fn named_cupti(ours: &Path) -> Result<PathBuf> {
+    let items = OF_CUPTI.map(|name| (name, Item::Link(ours.to_path_buf())));
+    beside::folder(ours, "names", &items)
+}
+
+/// Whether a folder is one that [`named_cupti`] made for this one.
+fn has_cupti(folder: &Path, ours: &Path) -> bool {
+    std::fs::read_link(folder.join(OF_CUPTI[0])).is_ok_and(|to| to == ours)
+}
+
+/// Whether profilers are to be told of kernels: unless `BUSBAR_CUPTI` says no.
+fn has_profilers() -> bool {
+    let said = std::env::var("BUSBAR_CUPTI").unwrap_or_default();
+    !matches!(said.trim(), "0" | "off" | "no")
+}
+
+/// Has a program find our CUPTI by name.
+fn show_cupti(c: &mut Command, ours: &Path, dirs: &mut Vec<PathBuf>) {
+    match named_cupti(ours) {
+        Ok(names) => {
+            if std::env::var_os(TRITON_CUPTI).is_none() {
+                c.env(TRITON_CUPTI, &names);
+            }
+            dirs.insert(0, names);
+        }
+        // Most programs are linked with it.
+        Err(e) => complain(format_args!("{e:#}; programs find no {}", OF_CUPTI[0])),
+    }
+}
+
+/// Takes from a program what a run around this one has told it of our CUPTI.
+fn hide_cupti(c: &mut Command, ours: &Path) {
+    if std::env::var_os(TRITON_CUPTI).is_some_and(|d| has_cupti(Path::new(&d), ours)) {
+        c.env_remove(TRITON_CUPTI);
+    }
+}
+
+/// The loader takes both marks between the names of `LD_PRELOAD`, so that no name has one.
+fn is_mark(byte: &u8) -> bool {
+    matches!(byte, b':' | b' ')
+}
+
+/// The libraries to be loaded ahead of a program's: those of ours that it is to have, and what it
+/// was to have before. A run around this one may have put any of `ours` there.
+fn preloads(wanted: &[&Path], ours: &[&Path], before: &OsStr) -> OsString {
+    let mut all: Vec<_> = wanted.iter().map(|p| p.as_os_str().as_bytes()).collect();
+    let is_ours = |name: &[u8]| ours.iter().any(|p| p.as_os_str().as_bytes() == name);
+    let theirs = |name: &&[u8]| !name.is_empty() && !is_ours(name);
+    all.extend(before.as_bytes().split(is_mark).filter(theirs));
+    OsString::from_vec(all.join(&b':'))
+}
+
+/// What gcc's AddressSanitizer is told: it ends a program in which it is not the first library.
+/// Ours take nobody's `malloc`, which is what it is afraid of.
+fn sanitized(said: Option<OsString>) -> OsString {
+    const ORDER: &str = "verify_asan_link_order";
+    let mut all = said.unwrap_or_default();
+    if !all.to_string_lossy().contains(ORDER) {
+        if !all.is_empty() {
+            all.push(":");
+        }
+        all.push(format!("{ORDER}=0"));
+    }
+    all
+}
+
+/// Has a program load these of our libraries ahead of its own.
+fn preload(c: &mut Command, shims: &Shims, mut wanted: Vec<&Path>) {
+    wanted.retain(|p| {
+        let good = !p.as_os_str().as_bytes().iter().any(is_mark);
+        if !good {
+            let path = p.display();
+            complain(format_args!(
+                "{path} cannot be preloaded, since there is a space in it: programs do without it"
+            ));
+        }
+        good
+    });
+    preload_exactly(c, preloads_with(shims, &wanted));
+}
+
+/// What is preloaded where these of our libraries are, and what was to be before.
+fn preloads_with(shims: &Shims, wanted: &[&Path]) -> OsString {
+    let ours = [&shims.nccl, &shims.cupti].into_iter().flatten();
+    let ours: Vec<_> = ours.map(PathBuf::as_path).collect();
     let before = std::env::var_os("LD_PRELOAD").unwrap_or_default();
-    let before = before.to_string_lossy();
-    let mut all = vec![ours.to_string_lossy()];
-    // The loader takes both marks between names.
-    let names = before.split([':', ' ']).filter(|n| !n.is_empty());
-    all.extend(names.filter(|n| Path::new(n) != ours).map(Into::into));
-    all.join(":").into()
+    preloads(wanted, &ours, &before)
+}
+
+/// Has a program of the server's load nothing of ours ahead: it may have been set by `busbar run`
+/// around this one.
+pub(crate) fn preload_none_of_ours(c: &mut Command) {
+    if let Ok(shims) = shims() {
+        preload_exactly(c, preloads_with(&shims, &[]));
+    }
+}
+
+/// Sets what is preloaded.
+fn preload_exactly(c: &mut Command, all: OsString) {
+    if !all.is_empty() {
+        c.env("LD_PRELOAD", all);
+        c.env("ASAN_OPTIONS", sanitized(std::env::var_os("ASAN_OPTIONS")));
+    } else if std::env::var_os("LD_PRELOAD").is_some() {
+        c.env_remove("LD_PRELOAD");
+    }
 }
 
 /// The folders of `PATH`, and those with what programs look for there and this machine lacks: this
@@ -116,7 +233,8 @@ pub(super) fn folders(cuda: &Path) -> Vec<PathBuf> {
 }
 
 /// Has a program find our libraries, and no others of their names. Where there may be `ranks` that
-/// talk to each other it gets our NCCL, unless `nccl` says otherwise.
+/// talk to each other it gets our NCCL, unless `nccl` says otherwise. Profilers in it find our
+/// CUPTI.
 pub(crate) fn show(c: &mut Command, nccl: Option<bool>, ranks: bool) -> Result<()> {
     let shims = shims()?;
     let mut dirs = other_folders();
@@ -140,6 +258,15 @@ pub(crate) fn show(c: &mut Command, nccl: Option<bool>, ranks: bool) -> Result<(
             NAMES.join(", no ")
         )),
     }
+    let mut preloaded: Vec<&Path> = Vec::new();
+    match &shims.cupti {
+        Some(ours) if has_profilers() => {
+            preloaded.push(ours);
+            show_cupti(c, ours, &mut dirs);
+        }
+        Some(ours) => hide_cupti(c, ours),
+        None => {}
+    }
     dirs.insert(0, shims.cuda.clone());
     c.env("LD_LIBRARY_PATH", std::env::join_paths(dirs)?);
     // Programs say where their own copy of NCCL lies, so that no path comes before it. That one
@@ -149,13 +276,15 @@ pub(crate) fn show(c: &mut Command, nccl: Option<bool>, ranks: bool) -> Result<(
         (_, Some(false)) => drop(c.env("BUSBAR_NCCL", "0")),
         (None, Some(true)) => bail!("--nccl: this tree of Busbar has no lib/nccl/libnccl.so.2"),
         (Some(ours), wanted) if wanted.unwrap_or(ranks) => {
-            c.env("LD_PRELOAD", preloads(ours)).env("BUSBAR_NCCL", "1");
+            preloaded.push(ours);
+            c.env("BUSBAR_NCCL", "1");
             if std::env::var_os("BUSBAR_STALL").is_none() {
                 c.env("BUSBAR_STALL", STALL);
             }
         }
         _ => {}
     }
+    preload(c, &shims, preloaded);
     // A folder with a mark in its name that no list can hold leaves the list as it is.
     if let Ok(path) = std::env::join_paths(folders(&shims.cuda)) {
         c.env("PATH", path);
@@ -164,4 +293,51 @@ pub(crate) fn show(c: &mut Command, nccl: Option<bool>, ranks: bool) -> Result<(
     // listed that is gone.
     c.env("TRITON_LIBCUDA_PATH", &shims.cuda);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_are_loaded_first_and_once() {
+        let [cupti, nccl, other] = ["/l/cupti.so", "/l/nccl.so", "/tmp/mine.so"].map(Path::new);
+        let ours = [nccl, cupti];
+        let list = |wanted: &[&Path], before: &str| {
+            let all = preloads(wanted, &ours, OsStr::new(before));
+            all.into_string().unwrap()
+        };
+        assert_eq!(list(&[], ""), "");
+        assert_eq!(list(&[cupti], ""), "/l/cupti.so");
+        assert_eq!(list(&[cupti, nccl], ""), "/l/cupti.so:/l/nccl.so");
+        // What the program has stays, in its order.
+        let both = format!("{} libc.so.6", other.display());
+        assert_eq!(list(&[cupti], &both), "/l/cupti.so:/tmp/mine.so:libc.so.6");
+        assert_eq!(list(&[], ":mine.so "), "mine.so");
+        // A run inside another: its own choice holds.
+        let around = list(&[cupti, nccl], "/tmp/mine.so");
+        assert_eq!(list(&[cupti, nccl], &around), around);
+        assert_eq!(list(&[cupti], &around), "/l/cupti.so:/tmp/mine.so");
+        assert_eq!(list(&[], &around), "/tmp/mine.so");
+    }
+
+    #[test]
+    fn a_sanitizer_takes_what_is_preloaded() {
+        let said = |was: &str| sanitized(Some(was.into())).into_string().unwrap();
+        assert_eq!(sanitized(None), "verify_asan_link_order=0");
+        assert_eq!(said("log_path=x"), "log_path=x:verify_asan_link_order=0");
+        // Who says something of it means it; and a run inside another says it once.
+        assert_eq!(said("verify_asan_link_order=1"), "verify_asan_link_order=1");
+    }
+
+    #[test]
+    fn cupti_has_a_folder_with_its_names() {
+        let tree = tempfile::tempdir().unwrap();
+        let ours = tree.path().join("libbusbar_cupti.so.1");
+        let names = named_cupti(&ours).unwrap();
+        assert_eq!(std::fs::read_dir(&names).unwrap().count(), OF_CUPTI.len());
+        assert!(has_cupti(&names, &ours));
+        assert!(!has_cupti(&names, &tree.path().join("other.so")));
+        assert!(!has_cupti(tree.path(), &ours));
+    }
 }

@@ -150,6 +150,7 @@ impl Cells {
             &config.cuda_library,
             &config.opencl_library,
             &config.nccl_library,
+            &config.cupti_library,
             &config.nvml_library,
             &config.mps_control,
         ];

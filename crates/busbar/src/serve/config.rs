@@ -92,6 +92,10 @@ pub struct Args {
     /// NCCL to load instead of the loader's libnccl.so.2, or that of a Python installation
     #[arg(long, value_name = "PATH")]
     nccl_library: Option<PathBuf>,
+    /// CUPTI, for profilers, to load instead of that of a Python installation, of CUDA's toolkit,
+    /// or of the loader
+    #[arg(long, value_name = "PATH")]
+    cupti_library: Option<PathBuf>,
     /// Threads of a session that submit launches of several streams side by side; 0 is none
     /// [default: one for 4 cores, at most 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=64))]
@@ -201,6 +205,7 @@ struct File {
     cuda_library: Option<PathBuf>,
     opencl_library: Option<PathBuf>,
     nccl_library: Option<PathBuf>,
+    cupti_library: Option<PathBuf>,
     submitters: Option<u16>,
     nvml_library: Option<PathBuf>,
     mps_control: Option<PathBuf>,
@@ -242,6 +247,7 @@ pub(crate) struct Config {
     pub cuda_library: Option<PathBuf>,
     pub opencl_library: Option<PathBuf>,
     pub nccl_library: Option<PathBuf>,
+    pub cupti_library: Option<PathBuf>,
     /// Threads of a session that submit launches; `None`: as suits the machine.
     pub submitters: Option<u16>,
     pub nvml_library: Option<PathBuf>,
@@ -352,6 +358,8 @@ impl Config {
             )?,
             nccl_library: exists("NCCL", a.nccl_library.or(file.nccl_library))?
                 .or_else(busbar_worker::nccl::installed),
+            cupti_library: exists("CUPTI", a.cupti_library.or(file.cupti_library))?
+                .or_else(busbar_worker::cuda::installed_cupti),
             submitters: a.submitters.or(file.submitters),
             nvml_library: exists("the NVML library", a.nvml_library.or(file.nvml_library))?,
             mps_control: exists("what starts MPS,", a.mps_control.or(file.mps_control))?
@@ -408,6 +416,7 @@ impl Config {
             ("cuda_library", json!(self.cuda_library)),
             ("opencl_library", json!(self.opencl_library)),
             ("nccl_library", json!(self.nccl_library)),
+            ("cupti_library", json!(self.cupti_library)),
             ("submitters", json!(self.submitters)),
             ("nvml_library", json!(self.nvml_library)),
             ("mps_control", json!(self.mps_control)),

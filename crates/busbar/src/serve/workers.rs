@@ -255,6 +255,7 @@ impl Workers {
         path("--cuda-library", &c.cuda_library);
         path("--opencl-library", &c.opencl_library);
         path("--nccl-library", &c.nccl_library);
+        path("--cupti-library", &c.cupti_library);
         path("--nvml-library", &c.nvml_library);
         args.extend(c.submitters.map(|n| format!("--submitters={n}")));
         args.push(format!("--rdma={}", c.rdma));
@@ -666,5 +667,6 @@ fn command() -> Command {
     {
         c.env("LD_LIBRARY_PATH", path);
     }
+    launch::preload_none_of_ours(&mut c);
     c
 }

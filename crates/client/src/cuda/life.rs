@@ -2,7 +2,7 @@
 //! exit. Every call of the program's begins here.
 
 use super::call::{Client, Cx, decode, thread};
-use super::engine::{callback, load, logs, output};
+use super::engine::{activity, callback, load, logs, output};
 use super::state::space::Share;
 use super::state::{State, devices};
 use crate::config::Config;
@@ -307,9 +307,18 @@ pub fn init() -> Result<()> {
         PROCESS.has(std::ptr::null_mut());
     }
     for client in opened?.all() {
-        log_to_file(Cx { client, scope: 0 });
+        let cx = Cx { client, scope: 0 };
+        log_to_file(cx);
+        activity::opened(cx);
     }
     Ok(())
+}
+
+/// All clients of the process, for a question that concerns no context; none before `cuInit`.
+pub fn everyone() -> Vec<Cx> {
+    let first = present().ok().filter(|_| !is_over());
+    let all = first.map_or(&[][..], |cx| cx.client.all());
+    all.iter().map(|client| Cx { client, scope: 0 }).collect()
 }
 
 /// The log goes to a file, if the environment says by now that it is to, and does not yet.

@@ -25,6 +25,15 @@ pub fn emit(api: &Api, files: &mut Files) {
     for f in &families {
         let _ = writeln!(s, "pub mod {};", f.name);
     }
+    if !api.callbacks.is_empty() {
+        s.push_str("pub mod callbacks;\nuse crate::cuda::engine::activity;\n");
+        let about = format!("Functions as profilers know them: {}.", api.config.name);
+        put(
+            files,
+            format!("{dir}/callbacks.rs"),
+            rust(&about, &callbacks(api)),
+        );
+    }
     if api.travels() {
         s.push_str("pub mod procs;\n");
         s.push_str(&helpers(api, result));
@@ -302,7 +311,9 @@ fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
     }
     for (variant, per_thread) in &variants {
         let about = if refused.is_some() { ": refused" } else { "" };
-        let params = params(&c.args, |a| refused.is_none() && begin::uses(api, c, a));
+        let told = api.callbacks.contains_key(variant);
+        let used = |a: &Arg| refused.is_none() && (told || begin::uses(api, c, a));
+        let params = params(&c.args, used);
         let _ = writeln!(
             s,
             "/// `{variant}`{about}.\n\
@@ -312,10 +323,54 @@ fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
             Some(reason) => {
                 let _ = writeln!(s, "life::unsupported(\"{name}\", {reason:?})");
             }
-            None => body(api, c, *per_thread, s),
+            None => {
+                if let Some(number) = api.callbacks.get(variant) {
+                    watched(c, variant, *number, s);
+                }
+                body(api, c, *per_thread, s);
+            }
         }
         s.push_str("}\n\n");
     }
+}
+
+/// What comes first in an entry point that profilers know: where one watches, it hears of the call
+/// and of its arguments, which lie as in C's structure of the function's parameters.
+fn watched(c: &Call, variant: &str, number: u32, s: &mut String) {
+    let list = |of: fn(&Arg) -> &str| {
+        let all: Vec<_> = c.args.iter().map(of).collect();
+        all.join(", ")
+    };
+    let (types, names) = (list(|a| &a.ty), list(|a| &a.name));
+    let told = match c.args.is_empty() {
+        true => "let told = ();".to_owned(),
+        false => format!("#[repr(C)] struct Told({types}); let told = Told({names});"),
+    };
+    let _ = writeln!(
+        s,
+        "if activity::is_watched() {{
+            {told}
+            // SAFETY: the arguments are the program's.
+            let call = || unsafe {{ {variant}({names}) }};
+            return activity::watch({number}, (&raw const told).cast(), &call);
+        }}"
+    );
+}
+
+/// The names of functions by the numbers by which profilers know them.
+fn callbacks(api: &Api) -> String {
+    let mut s = String::from("use std::ffi::CStr;\n");
+    let tables = [("OWN", &api.callbacks), ("RUNTIME", &api.runtime_callbacks)];
+    for (table, names) in tables {
+        let _ = writeln!(s, "\npub static {table}: &[(u32, &CStr)] = &[");
+        let mut rows: Vec<_> = names.iter().map(|(name, n)| (n, name)).collect();
+        rows.sort();
+        for (n, name) in rows {
+            let _ = writeln!(s, "({n}, c\"{name}\"),");
+        }
+        s.push_str("];\n");
+    }
+    s
 }
 
 /// What a function returns.

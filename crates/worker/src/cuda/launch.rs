@@ -14,8 +14,10 @@ const COOPERATIVE: u32 = 1;
 /// Launches a kernel, or has that done in a lane; the attributes are then as the driver has left
 /// them.
 fn launch(w: &mut Cuda, m: &msg::LaunchKernel<'_>, attrs: &mut Vec<CUlaunchAttribute>) -> Result {
-    // What is captured is a graph's, whose nodes have an order.
-    let may = is_queued(&w.record) && w.turns.are_free() && w.captures.is_empty();
+    // What is captured is a graph's, whose nodes have an order. And CUPTI goes by threads: what is
+    // told of a mark is what this one does.
+    let may =
+        is_queued(&w.record) && w.turns.are_free() && w.captures.is_empty() && !w.activity.keeps();
     let lane = w.submitters.lane(w.current, m.stream, may);
     w.turns.about((m.function, m.grid, m.block));
     let stream = w.stream(m.stream)? as CUstream;

@@ -11,6 +11,7 @@
 #![allow(non_snake_case)]
 
 mod across;
+mod activity;
 mod address;
 mod array;
 mod blame;
@@ -19,6 +20,7 @@ mod compiled;
 mod context;
 mod copy;
 mod copy_rows;
+mod cupti;
 mod device;
 mod done;
 mod driver;
@@ -69,6 +71,7 @@ use session::COMPLAINTS;
 use state::{execs, exports, given, handles, listeners, segments, settled};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+pub use cupti::installed as installed_cupti;
 pub use device::probe;
 pub(crate) use driver::load;
 pub(crate) use session::{Cuda, Mark, Visit};
@@ -161,6 +164,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         settled: settled::Settled::default(),
         complaints: COMPLAINTS,
         logs: listeners::Logs::new(driver),
+        activity: cupti::Activity::new(setup.cupti),
     }))
 }
 
@@ -215,8 +219,13 @@ impl Api for Cuda {
         self.completer.rouse();
     }
 
+    fn marked(&mut self, mark: Option<u64>) {
+        self.activity.mark(mark);
+    }
+
     fn close(&mut self) {
         self.come_after();
+        self.activity.close();
         self.completer.close();
         self.count_kept();
         self.logs.close();

@@ -7,7 +7,7 @@ use super::prelude::*;
 use super::state::handles::{Body, Handles};
 use super::state::repeats;
 use super::state::{execs, exports, given, listeners, mapped, segments, settled};
-use super::{blame, done, mover, promised, submit, turns};
+use super::{blame, cupti, done, mover, promised, submit, turns};
 use crate::across::Links;
 use crate::ahead::Ahead;
 use crate::answer::Outcome;
@@ -100,6 +100,8 @@ pub struct Cuda {
     pub complaints: u32,
     /// Who listens to the driver's log.
     pub logs: listeners::Logs,
+    /// What is kept of what devices do.
+    pub activity: cupti::Activity,
 }
 
 /// A context, for work of another library's.

@@ -1,10 +1,10 @@
 //! The library: where it is found, and with which variables it starts.
 
+use crate::vendor::{here, of_loader, of_python};
 use busbar_abi::nccl::*;
-use busbar_control::text::host_name;
 use std::ffi::{CStr, c_char, c_void};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -207,74 +207,15 @@ fn lacking(why: impl std::fmt::Display) -> String {
     )
 }
 
-/// What to call this machine: of several servers it has to be said which one lacks something.
-fn here() -> String {
-    match host_name().as_str() {
-        "" => "the server".into(),
-        host => format!("the server {host}"),
-    }
-}
-
 /// The library of this machine: a Python installation's, or else the one that the loader knows. A
 /// server looks before it closes its workers off: those with collectives get sockets there.
 pub fn installed() -> Option<PathBuf> {
-    let all = std::env::var_os("PATH").unwrap_or_default();
-    let of_path = std::env::split_paths(&all).filter(|p| p.join("python3").exists());
-    let of_path = of_path.filter_map(|p| p.parent().map(Path::to_path_buf));
-    let here = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
-    let home = std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".local"));
-    let mut prefixes = here
-        .into_iter()
-        .chain(of_path)
-        .chain(home)
-        .chain(["/usr/local".into(), "/usr".into()]);
-    prefixes
-        .find_map(|prefix| in_python(&prefix.join("lib")))
-        .or_else(|| known_to_loader(&std::fs::read("/etc/ld.so.cache").ok()?))
-}
-
-/// The library's path in the loader's cache, which ends in a list of strings.
-fn known_to_loader(cache: &[u8]) -> Option<PathBuf> {
-    let strings = cache
-        .split(|b| *b == 0)
-        .filter_map(|s| std::str::from_utf8(s).ok());
-    let mut paths = strings.filter(|s| s.starts_with('/')).map(Path::new);
-    let found = paths.find(|p| p.file_name().is_some_and(|n| n == NAME) && p.exists());
-    found.map(Path::to_path_buf)
-}
-
-fn in_python(lib: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(lib).ok()?.flatten().map(|e| e.path());
-    let is_python = |p: &PathBuf| p.to_string_lossy().contains("/python3");
-    let mut pythons: Vec<_> = entries.filter(is_python).collect();
-    let version = |p: &PathBuf| {
-        let name = p.to_string_lossy().into_owned();
-        let minor = name
-            .rsplit_once("python3.")
-            .and_then(|(_, n)| n.parse::<u32>().ok());
-        std::cmp::Reverse(minor)
-    };
-    pythons.sort_by_key(version);
-    let packages = ["site-packages", "dist-packages"];
-    let mut places = pythons.iter().flat_map(|p| packages.map(|d| p.join(d)));
-    places.find_map(|p| Some(p.join("nvidia/nccl/lib").join(NAME)).filter(|l| l.exists()))
+    of_python(&format!("nvidia/nccl/lib/{NAME}")).or_else(|| of_loader(NAME))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_loaders_cache_names_the_library() {
-        let folder = crate::scratch::Scratch::new().expect("a folder");
-        let there = folder.path().join(NAME);
-        std::fs::write(&there, "").expect("a file");
-        let cache = |path: &str| format!("head\x01\0{NAME}\0{path}\0libz.so.1\0/lib/libz.so.1\0");
-        let found = |path: &str| known_to_loader(cache(path).as_bytes());
-        assert_eq!(found(there.to_str().expect("text")), Some(there.clone()));
-        assert_eq!(found("/nowhere/libnccl.so.2"), None);
-        assert_eq!(known_to_loader(b""), None);
-    }
 
     #[test]
     fn what_is_the_servers_to_say_a_job_does_not() {
@@ -316,21 +257,5 @@ mod tests {
         assert_eq!(of("NCCL_RUNTIME_CONNECT").as_deref(), Some("0"));
         assert_eq!(of("NCCL_NET_PLUGIN"), None);
         assert_eq!(std::env::var_os("PATH"), path, "others stay");
-    }
-
-    #[test]
-    fn the_newest_python_that_has_it_is_found() {
-        let lib = crate::scratch::Scratch::new().expect("a folder");
-        for version in ["python3.9", "python3.12"] {
-            let folder = lib
-                .path()
-                .join(version)
-                .join("site-packages/nvidia/nccl/lib");
-            std::fs::create_dir_all(&folder).expect("a folder");
-            std::fs::write(folder.join(NAME), "").expect("a file");
-        }
-        std::fs::create_dir_all(lib.path().join("python3.13")).expect("a folder");
-        let found = in_python(lib.path()).expect("one is there");
-        assert!(found.to_string_lossy().contains("python3.12"), "{found:?}");
     }
 }

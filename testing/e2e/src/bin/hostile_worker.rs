@@ -330,6 +330,7 @@ fn main() -> Result<()> {
         dense: false,
         devices: None,
         library: Some(library.clone()),
+        cupti: None,
         confined: false,
         shared: None,
         links: links.clone(),

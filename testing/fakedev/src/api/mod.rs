@@ -25,3 +25,4 @@ mod stubs;
 mod tables;
 mod user_object;
 mod vmm;
+mod watch;

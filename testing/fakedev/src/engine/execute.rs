@@ -8,7 +8,7 @@ use crate::state::context::Context;
 use crate::state::exec::EXECS;
 use crate::state::kernels::Asks;
 use crate::state::work::Work;
-use crate::state::{context, launch, pool};
+use crate::state::{context, launch, pool, watch};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -48,9 +48,9 @@ pub fn give_up(work: &Work) {
 
 fn run(work: &Work, context: &Arc<Context>) -> Res {
     match work {
-        Work::Kernel(launch) => answer(launch.run()?),
-        Work::Copy(copy) => copy.run(),
-        Work::Fill(fill) => fill.run(),
+        Work::Kernel(launch) => answer(watch::told(work, || launch.run())?),
+        Work::Copy(copy) => watch::told(work, || copy.run()),
+        Work::Fill(fill) => watch::told(work, || fill.run()),
         Work::Host(call) => {
             let _one = context.functions.lock().unwrap();
             // SAFETY: the program gave this function to be called with this argument.

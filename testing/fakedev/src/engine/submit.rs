@@ -5,7 +5,7 @@ use crate::ffi::*;
 use crate::state::context::{self, CONTEXTS, Context};
 use crate::state::stream::{self, Flavour, STREAMS, Stream};
 use crate::state::work::Work;
-use crate::state::{capture, device};
+use crate::state::{capture, device, watch};
 use std::sync::Arc;
 
 /// The stream that a handle means, and its context in working order.
@@ -52,6 +52,12 @@ pub fn submit_to(stream: &Arc<Stream>, context: &Arc<Context>, work: Work) -> Re
     }
     let after = order.before(stream);
     let (blocks, keeps) = (work.runs_on_the_device(), context.clone());
+    let place = watch::Place {
+        call: watch::called(),
+        device: context.device as u32,
+        context: context.handle as u32,
+        stream: stream.id as u32,
+    };
     let context = Arc::downgrade(context);
     let (asked, of) = (work.clone(), context.clone());
     let ready = move |late| {
@@ -63,7 +69,7 @@ pub fn submit_to(stream: &Arc<Stream>, context: &Arc<Context>, work: Work) -> Re
         })
     };
     let job = move |stream| match context.upgrade() {
-        Some(context) => execute::run_or_skip(&work, &context, stream),
+        Some(context) => watch::at(place, || execute::run_or_skip(&work, &context, stream)),
         None => execute::give_up(&work),
     };
     stream.push(after, Box::new(ready), Box::new(job));

@@ -26,4 +26,5 @@ pub mod pool;
 pub mod stream;
 pub mod user_object;
 pub mod vmm;
+pub mod watch;
 pub mod work;

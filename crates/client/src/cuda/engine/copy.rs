@@ -9,9 +9,11 @@ use super::prelude::*;
 use crate::cuda::call::Host;
 use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{
-    across, addresses, callback, copy_across, graph_host, ring, settled, shared, stream, transfer,
+    across, activity, addresses, callback, copy_across, graph_host, ring, settled, shared, stream,
+    transfer,
 };
 use crate::cuda::state::rows::{DEVICE, End, HOST, Rows, UNIFIED};
+use crate::marks;
 
 /// A copy between two places on devices, or between what is there of shadowed memory.
 fn on_device(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<()> {
@@ -117,6 +119,9 @@ unsafe fn from_host(
     // SAFETY: passed on to the caller.
     if let Some(done) = unsafe { across::bytes(cx, dst, src as u64, len, stream, later, any) } {
         return done;
+    }
+    if marks::is_on() {
+        activity::know_end(cx, src as u64, later);
     }
     let waits = !later && len > 0;
     let quiet = waits.then(|| settled::quiet(cx, stream)).flatten();
@@ -248,6 +253,9 @@ unsafe fn from_device(
     // SAFETY: passed on to the caller.
     if let Some(done) = unsafe { across::bytes(cx, dst as u64, src, len, stream, later, any) } {
         return done;
+    }
+    if marks::is_on() {
+        activity::know_end(cx, dst as u64, later);
     }
     let mark = cx.state().shadows.mark();
     // SAFETY: passed on to the caller.

@@ -1,6 +1,7 @@
 //! What calls do: copies, code, captures, memory that both sides see, the end of a context.
 
 pub mod across;
+pub mod activity;
 pub mod addresses;
 pub mod array;
 pub mod attributes;

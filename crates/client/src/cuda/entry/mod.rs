@@ -4,6 +4,7 @@
 pub mod context;
 pub mod copy;
 pub mod copy_batch;
+mod cupti;
 pub mod device;
 pub mod event;
 pub mod graph;

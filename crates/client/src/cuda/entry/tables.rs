@@ -5,7 +5,7 @@
 
 use super::prelude::*;
 use crate::cuda::call::thread;
-use crate::cuda::engine::{compiled, context, handshake, load};
+use crate::cuda::engine::{activity, compiled, context, handshake, load};
 use crate::cuda::generated::tables as made;
 use crate::cuda::life::{enter, guard};
 use crate::cuda::state::storage::{Destructor, Stored};
@@ -68,7 +68,7 @@ struct Tables {
     modules: [Slot; 99],
     compiled: [Slot; 7],
     /// Memory that the runtime's hooks for tools use as they like.
-    scratch: [AtomicU64; 520],
+    scratch: [AtomicU64; 8],
 }
 
 static TABLES: Tables = Tables {
@@ -80,7 +80,12 @@ static TABLES: Tables = Tables {
         (8, made::module_from_fatbin_8 as *const ()),
         (12, succeed as *const ()),
     ]),
-    hooks: table(&[(2, hooks_2 as *const ()), (6, hooks_6 as *const ())]),
+    hooks: table(&[
+        (1, hooks_1 as *const ()),
+        (2, hooks_2 as *const ()),
+        (4, succeed as *const ()),
+        (6, hooks_6 as *const ()),
+    ]),
     current: table(&[(2, made::current_context as *const ())]),
     storage: [
         Slot(made::storage_put as *const ()),
@@ -107,7 +112,7 @@ static TABLES: Tables = Tables {
         (4, compiled_keep as *const ()),
         (6, compiled_free as *const ()),
     ]),
-    scratch: [const { AtomicU64::new(0) }; 520],
+    scratch: [const { AtomicU64::new(0) }; 8],
 };
 
 pub unsafe fn cuGetExportTable(out: *mut *const c_void, id: *const CUuuid) -> CUresult {
@@ -115,6 +120,10 @@ pub unsafe fn cuGetExportTable(out: *mut *const c_void, id: *const CUuuid) -> CU
         refuse_if(out.is_null() || id.is_null(), CUDA_ERROR_INVALID_VALUE)?;
         // SAFETY: the program's pointer to a UUID of 16 bytes.
         let uuid: Uuid = unsafe { id.cast::<Uuid>().read() };
+        if uuid == busbar_abi::cupti::UUID {
+            // SAFETY: as below.
+            return unsafe { put(out, super::cupti::find as *const c_void) };
+        }
         if uuid == crate::guest::UUID {
             // SAFETY: checked for null above; the program's pointer.
             return unsafe { put(out, (&raw const super::guest::TABLE).cast()) };
@@ -147,18 +156,51 @@ pub fn primary_context(cx: Cx, dev: CUdevice) -> Result<CUcontext> {
     Ok(cx.raw(Kind::Context, context::primary_id(cx, dev)?) as CUcontext)
 }
 
-unsafe extern "C" fn hooks_2(out: *mut *mut c_void, size: *mut usize) {
+/// What the runtime says of a call of its own: see [`hooks_1`].
+#[repr(C)]
+struct RuntimeCall {
+    size: usize,
+    unknown: [u64; 4],
+    result: *const i32,
+    name: *const c_char,
+    params: *const c_void,
+    context: CUcontext,
+    stream: u64,
+    number: u32,
+    /// 0 where it begins, 1 where it ends.
+    site: u32,
+    others: [u64; 4],
+}
+
+/// The runtime begins or ends a function of its own.
+unsafe extern "C" fn hooks_1(_number: u32, call: *const RuntimeCall) -> CUresult {
+    // SAFETY: null, or the runtime's structure, which lives through this.
+    if let Some(c) = unsafe { call.as_ref() }.filter(|c| c.size == size_of::<RuntimeCall>()) {
+        match c.site {
+            0 => activity::runtime_begins(c.number, c.params),
+            _ => {
+                // SAFETY: as above; what it returns is there when it ends.
+                let result = unsafe { c.result.as_ref() }.copied().unwrap_or(0);
+                activity::runtime_ends(c.number, c.params, result);
+            }
+        }
+    }
+    CUDA_SUCCESS
+}
+
+unsafe extern "C" fn hooks_2(out: *mut *const c_void, size: *mut usize) {
+    let (words, n) = activity::runtime_words();
     // SAFETY: the caller's pointers.
     unsafe {
-        put_opt(out, TABLES.scratch.as_ptr().cast_mut().cast());
-        put_opt(size, 0x400);
+        put_opt(out, words.cast());
+        put_opt(size, n);
     }
 }
 
 unsafe extern "C" fn hooks_6(out: *mut *mut c_void, size: *mut usize) {
     // SAFETY: the caller's pointers.
     unsafe {
-        put_opt(out, TABLES.scratch[512..].as_ptr().cast_mut().cast());
+        put_opt(out, TABLES.scratch.as_ptr().cast_mut().cast());
         put_opt(size, 14);
     }
 }

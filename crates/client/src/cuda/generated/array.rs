@@ -24,6 +24,14 @@ pub unsafe extern "C" fn cuArray3DCreate_v2(
     pHandle: *mut CUarray,
     pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUarray, *const CUDA_ARRAY3D_DESCRIPTOR);
+        let told = Told(pHandle, pAllocateArray);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuArray3DCreate_v2(pHandle, pAllocateArray) };
+        return activity::watch(274, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArray3DCreate_v2(pHandle, pAllocateArray) };
     life::call(again, move || {
@@ -62,6 +70,14 @@ pub unsafe extern "C" fn cuArray3DGetDescriptor_v2(
     pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR,
     hArray: CUarray,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUDA_ARRAY3D_DESCRIPTOR, CUarray);
+        let told = Told(pArrayDescriptor, hArray);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray) };
+        return activity::watch(275, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray) };
     life::call(again, move || {
@@ -93,6 +109,14 @@ pub unsafe extern "C" fn cuArrayCreate_v2(
     pHandle: *mut CUarray,
     pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUarray, *const CUDA_ARRAY_DESCRIPTOR);
+        let told = Told(pHandle, pAllocateArray);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuArrayCreate_v2(pHandle, pAllocateArray) };
+        return activity::watch(272, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayCreate_v2(pHandle, pAllocateArray) };
     life::call(again, move || {
@@ -117,6 +141,14 @@ pub unsafe extern "C" fn cuArrayCreate_v2(
 
 /// `cuArrayDestroy`.
 pub unsafe extern "C" fn cuArrayDestroy(hArray: CUarray) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUarray);
+        let told = Told(hArray);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuArrayDestroy(hArray) };
+        return activity::watch(89, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayDestroy(hArray) };
     life::call(again, move || {
@@ -145,6 +177,14 @@ pub unsafe extern "C" fn cuArrayGetDescriptor_v2(
     pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR,
     hArray: CUarray,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUDA_ARRAY_DESCRIPTOR, CUarray);
+        let told = Told(pArrayDescriptor, hArray);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuArrayGetDescriptor_v2(pArrayDescriptor, hArray) };
+        return activity::watch(273, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayGetDescriptor_v2(pArrayDescriptor, hArray) };
     life::call(again, move || {
@@ -166,6 +206,14 @@ pub unsafe extern "C" fn cuArrayGetMemoryRequirements(
     array: CUarray,
     device: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUDA_ARRAY_MEMORY_REQUIREMENTS, CUarray, CUdevice);
+        let told = Told(memoryRequirements, array, device);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuArrayGetMemoryRequirements(memoryRequirements, array, device) };
+        return activity::watch(654, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayGetMemoryRequirements(memoryRequirements, array, device) };
     life::call(again, move || {
@@ -192,6 +240,14 @@ pub unsafe extern "C" fn cuArrayGetPlane(
     hArray: CUarray,
     planeIdx: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUarray, CUarray, u32);
+        let told = Told(pPlaneArray, hArray, planeIdx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuArrayGetPlane(pPlaneArray, hArray, planeIdx) };
+        return activity::watch(597, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayGetPlane(pPlaneArray, hArray, planeIdx) };
     life::call(again, move || {
@@ -218,6 +274,14 @@ pub unsafe extern "C" fn cuArrayGetSparseProperties(
     sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
     array: CUarray,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUDA_ARRAY_SPARSE_PROPERTIES, CUarray);
+        let told = Told(sparseProperties, array);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuArrayGetSparseProperties(sparseProperties, array) };
+        return activity::watch(582, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayGetSparseProperties(sparseProperties, array) };
     life::call(again, move || {
@@ -240,6 +304,15 @@ pub unsafe extern "C" fn cuMipmappedArrayCreate(
     pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR,
     numMipmapLevels: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmipmappedArray, *const CUDA_ARRAY3D_DESCRIPTOR, u32);
+        let told = Told(pHandle, pMipmappedArrayDesc, numMipmapLevels);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels) };
+        return activity::watch(347, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels) };
@@ -266,6 +339,14 @@ pub unsafe extern "C" fn cuMipmappedArrayCreate(
 
 /// `cuMipmappedArrayDestroy`.
 pub unsafe extern "C" fn cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUmipmappedArray);
+        let told = Told(hMipmappedArray);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMipmappedArrayDestroy(hMipmappedArray) };
+        return activity::watch(349, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMipmappedArrayDestroy(hMipmappedArray) };
     life::call(again, move || {
@@ -286,6 +367,14 @@ pub unsafe extern "C" fn cuMipmappedArrayGetLevel(
     hMipmappedArray: CUmipmappedArray,
     level: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUarray, CUmipmappedArray, u32);
+        let told = Told(pLevelArray, hMipmappedArray, level);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level) };
+        return activity::watch(348, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level) };
     life::call(again, move || {
@@ -313,6 +402,19 @@ pub unsafe extern "C" fn cuMipmappedArrayGetMemoryRequirements(
     mipmap: CUmipmappedArray,
     device: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
+            CUmipmappedArray,
+            CUdevice,
+        );
+        let told = Told(memoryRequirements, mipmap, device);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device) };
+        return activity::watch(655, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device)
@@ -339,6 +441,14 @@ pub unsafe extern "C" fn cuMipmappedArrayGetSparseProperties(
     sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
     mipmap: CUmipmappedArray,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUDA_ARRAY_SPARSE_PROPERTIES, CUmipmappedArray);
+        let told = Told(sparseProperties, mipmap);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap) };
+        return activity::watch(583, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap) };
     life::call(again, move || {

@@ -13,6 +13,14 @@ use crate::cuda::entry::context::*;
 
 /// `cuCtxAttach`.
 pub unsafe extern "C" fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUcontext, u32);
+        let told = Told(pctx, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxAttach(pctx, flags) };
+        return activity::watch(12, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxAttach(pctx, flags) };
     life::call(again, move || {
@@ -28,6 +36,14 @@ pub unsafe extern "C" fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresu
 
 /// `cuCtxCreate`.
 pub unsafe extern "C" fn cuCtxCreate(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUcontext, u32, CUdevice);
+        let told = Told(pctx, flags, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxCreate(pctx, flags, dev) };
+        return activity::watch(10, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuCtxCreate_v2(pctx, flags, dev) }
 }
@@ -38,6 +54,14 @@ pub unsafe extern "C" fn cuCtxCreate_v2(
     flags: u32,
     dev: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUcontext, u32, CUdevice);
+        let told = Told(pctx, flags, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxCreate_v2(pctx, flags, dev) };
+        return activity::watch(235, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxCreate_v2(pctx, flags, dev) };
     life::call(again, move || {
@@ -60,6 +84,14 @@ pub unsafe extern "C" fn cuCtxCreate_v3(
     flags: u32,
     dev: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUcontext, *mut CUexecAffinityParam, i32, u32, CUdevice);
+        let told = Told(pctx, paramsArray, numParams, flags, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev) };
+        return activity::watch(645, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev) };
     life::call(again, move || {
@@ -83,6 +115,14 @@ pub unsafe extern "C" fn cuCtxCreate_v4(
     flags: u32,
     dev: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUcontext, *mut CUctxCreateParams, u32, CUdevice);
+        let told = Told(pctx, ctxCreateParams, flags, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev) };
+        return activity::watch(757, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev) };
     life::call(again, move || {
@@ -101,12 +141,28 @@ pub unsafe extern "C" fn cuCtxCreate_v4(
 
 /// `cuCtxDestroy`.
 pub unsafe extern "C" fn cuCtxDestroy(ctx: CUcontext) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUcontext);
+        let told = Told(ctx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxDestroy(ctx) };
+        return activity::watch(11, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuCtxDestroy_v2(ctx) }
 }
 
 /// `cuCtxDestroy_v2`.
 pub unsafe extern "C" fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUcontext);
+        let told = Told(ctx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxDestroy_v2(ctx) };
+        return activity::watch(322, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxDestroy_v2(ctx) };
     life::call(again, move || {
@@ -119,12 +175,28 @@ pub unsafe extern "C" fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxDetach`.
 pub unsafe extern "C" fn cuCtxDetach(ctx: CUcontext) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUcontext);
+        let told = Told(ctx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxDetach(ctx) };
+        return activity::watch(13, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuCtxDestroy_v2(ctx) }
 }
 
 /// `cuCtxGetApiVersion`.
 pub unsafe extern "C" fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUcontext, *mut u32);
+        let told = Told(ctx, version);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxGetApiVersion(ctx, version) };
+        return activity::watch(296, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetApiVersion(ctx, version) };
     life::call(again, move || {
@@ -141,6 +213,14 @@ pub unsafe extern "C" fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -
 
 /// `cuCtxGetCacheConfig`.
 pub unsafe extern "C" fn cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUfunc_cache);
+        let told = Told(pconfig);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxGetCacheConfig(pconfig) };
+        return activity::watch(299, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetCacheConfig(pconfig) };
     life::call(again, move || {
@@ -157,6 +237,14 @@ pub unsafe extern "C" fn cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUre
 
 /// `cuCtxGetCurrent`.
 pub unsafe extern "C" fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUcontext);
+        let told = Told(pctx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxGetCurrent(pctx) };
+        return activity::watch(304, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetCurrent(pctx) };
     life::call(again, move || {
@@ -172,6 +260,14 @@ pub unsafe extern "C" fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
 
 /// `cuCtxGetDevice`.
 pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdevice);
+        let told = Told(device);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxGetDevice(device) };
+        return activity::watch(16, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetDevice(device) };
     life::call(again, move || {
@@ -187,6 +283,14 @@ pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
 
 /// `cuCtxGetDevice_v2`.
 pub unsafe extern "C" fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdevice, CUcontext);
+        let told = Told(device, ctx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxGetDevice_v2(device, ctx) };
+        return activity::watch(795, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetDevice_v2(device, ctx) };
     life::call(again, move || {
@@ -206,6 +310,14 @@ pub unsafe extern "C" fn cuCtxGetExecAffinity(
     pExecAffinity: *mut CUexecAffinityParam,
     r#type: CUexecAffinityType,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUexecAffinityParam, CUexecAffinityType);
+        let told = Told(pExecAffinity, r#type);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxGetExecAffinity(pExecAffinity, r#type) };
+        return activity::watch(646, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetExecAffinity(pExecAffinity, r#type) };
     life::call(again, move || {
@@ -222,6 +334,14 @@ pub unsafe extern "C" fn cuCtxGetExecAffinity(
 
 /// `cuCtxGetFlags`.
 pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut u32);
+        let told = Told(flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxGetFlags(flags) };
+        return activity::watch(391, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetFlags(flags) };
     life::call(again, move || {
@@ -237,6 +357,14 @@ pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
 
 /// `cuCtxGetId`.
 pub unsafe extern "C" fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUcontext, *mut u64);
+        let told = Told(ctx, ctxId);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxGetId(ctx, ctxId) };
+        return activity::watch(695, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetId(ctx, ctxId) };
     life::call(again, move || {
@@ -253,6 +381,14 @@ pub unsafe extern "C" fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult
 
 /// `cuCtxGetLimit`.
 pub unsafe extern "C" fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut usize, CUlimit);
+        let told = Told(pvalue, limit);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxGetLimit(pvalue, limit) };
+        return activity::watch(137, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetLimit(pvalue, limit) };
     life::call(again, move || {
@@ -269,6 +405,14 @@ pub unsafe extern "C" fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CU
 
 /// `cuCtxGetSharedMemConfig`.
 pub unsafe extern "C" fn cuCtxGetSharedMemConfig(pConfig: *mut CUsharedconfig) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUsharedconfig);
+        let told = Told(pConfig);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxGetSharedMemConfig(pConfig) };
+        return activity::watch(337, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetSharedMemConfig(pConfig) };
     life::call(again, move || {
@@ -288,6 +432,14 @@ pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(
     leastPriority: *mut i32,
     greatestPriority: *mut i32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut i32, *mut i32);
+        let told = Told(leastPriority, greatestPriority);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxGetStreamPriorityRange(leastPriority, greatestPriority) };
+        return activity::watch(370, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetStreamPriorityRange(leastPriority, greatestPriority) };
     life::call(again, move || {
@@ -309,12 +461,28 @@ pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(
 
 /// `cuCtxPopCurrent`.
 pub unsafe extern "C" fn cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUcontext);
+        let told = Told(pctx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxPopCurrent(pctx) };
+        return activity::watch(15, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuCtxPopCurrent_v2(pctx) }
 }
 
 /// `cuCtxPopCurrent_v2`.
 pub unsafe extern "C" fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUcontext);
+        let told = Told(pctx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxPopCurrent_v2(pctx) };
+        return activity::watch(324, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxPopCurrent_v2(pctx) };
     life::call(again, move || {
@@ -326,12 +494,28 @@ pub unsafe extern "C" fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
 
 /// `cuCtxPushCurrent`.
 pub unsafe extern "C" fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUcontext);
+        let told = Told(ctx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxPushCurrent(ctx) };
+        return activity::watch(14, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuCtxPushCurrent_v2(ctx) }
 }
 
 /// `cuCtxPushCurrent_v2`.
 pub unsafe extern "C" fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUcontext);
+        let told = Told(ctx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxPushCurrent_v2(ctx) };
+        return activity::watch(323, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxPushCurrent_v2(ctx) };
     life::call(again, move || {
@@ -344,6 +528,14 @@ pub unsafe extern "C" fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxRecordEvent`.
 pub unsafe extern "C" fn cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUcontext, CUevent);
+        let told = Told(hCtx, hEvent);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxRecordEvent(hCtx, hEvent) };
+        return activity::watch(755, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxRecordEvent(hCtx, hEvent) };
     life::call(again, move || {
@@ -357,6 +549,12 @@ pub unsafe extern "C" fn cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> C
 
 /// `cuCtxResetPersistingL2Cache`.
 pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> CUresult {
+    if activity::is_watched() {
+        let told = ();
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxResetPersistingL2Cache() };
+        return activity::watch(568, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxResetPersistingL2Cache() };
     life::call(again, move || {
@@ -370,6 +568,14 @@ pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> CUresult {
 
 /// `cuCtxSetCacheConfig`.
 pub unsafe extern "C" fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunc_cache);
+        let told = Told(config);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxSetCacheConfig(config) };
+        return activity::watch(300, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSetCacheConfig(config) };
     life::call(again, move || {
@@ -383,6 +589,14 @@ pub unsafe extern "C" fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
 
 /// `cuCtxSetCurrent`.
 pub unsafe extern "C" fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUcontext);
+        let told = Told(ctx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxSetCurrent(ctx) };
+        return activity::watch(303, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSetCurrent(ctx) };
     life::call(again, move || {
@@ -395,6 +609,14 @@ pub unsafe extern "C" fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxSetFlags`.
 pub unsafe extern "C" fn cuCtxSetFlags(flags: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(u32);
+        let told = Told(flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxSetFlags(flags) };
+        return activity::watch(705, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSetFlags(flags) };
     life::call(again, move || {
@@ -406,6 +628,14 @@ pub unsafe extern "C" fn cuCtxSetFlags(flags: u32) -> CUresult {
 
 /// `cuCtxSetLimit`.
 pub unsafe extern "C" fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUlimit, usize);
+        let told = Told(limit, value);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxSetLimit(limit, value) };
+        return activity::watch(136, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSetLimit(limit, value) };
     life::call(again, move || {
@@ -419,6 +649,14 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult
 
 /// `cuCtxSetSharedMemConfig`.
 pub unsafe extern "C" fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUsharedconfig);
+        let told = Told(config);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxSetSharedMemConfig(config) };
+        return activity::watch(336, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSetSharedMemConfig(config) };
     life::call(again, move || {
@@ -431,6 +669,12 @@ pub unsafe extern "C" fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUre
 
 /// `cuCtxSynchronize`.
 pub unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
+    if activity::is_watched() {
+        let told = ();
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxSynchronize() };
+        return activity::watch(17, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSynchronize() };
     life::call(again, move || {
@@ -443,6 +687,14 @@ pub unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
 
 /// `cuCtxSynchronize_v2`.
 pub unsafe extern "C" fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUcontext);
+        let told = Told(ctx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxSynchronize_v2(ctx) };
+        return activity::watch(800, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSynchronize_v2(ctx) };
     life::call(again, move || {
@@ -455,6 +707,14 @@ pub unsafe extern "C" fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxWaitEvent`.
 pub unsafe extern "C" fn cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUcontext, CUevent);
+        let told = Told(hCtx, hEvent);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxWaitEvent(hCtx, hEvent) };
+        return activity::watch(756, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxWaitEvent(hCtx, hEvent) };
     life::call(again, move || {
@@ -476,6 +736,14 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
     flags: *mut u32,
     active: *mut i32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdevice, *mut u32, *mut i32);
+        let told = Told(dev, flags, active);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDevicePrimaryCtxGetState(dev, flags, active) };
+        return activity::watch(392, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDevicePrimaryCtxGetState(dev, flags, active) };
     life::call(again, move || {
@@ -496,12 +764,28 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
 
 /// `cuDevicePrimaryCtxRelease`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxRelease(dev: CUdevice) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdevice);
+        let told = Told(dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDevicePrimaryCtxRelease(dev) };
+        return activity::watch(387, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuDevicePrimaryCtxRelease_v2(dev) }
 }
 
 /// `cuDevicePrimaryCtxRelease_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdevice);
+        let told = Told(dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDevicePrimaryCtxRelease_v2(dev) };
+        return activity::watch(544, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_device(dev);
@@ -512,12 +796,28 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult
 
 /// `cuDevicePrimaryCtxReset`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdevice);
+        let told = Told(dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDevicePrimaryCtxReset(dev) };
+        return activity::watch(389, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuDevicePrimaryCtxReset_v2(dev) }
 }
 
 /// `cuDevicePrimaryCtxReset_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdevice);
+        let told = Told(dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDevicePrimaryCtxReset_v2(dev) };
+        return activity::watch(545, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_device(dev);
@@ -528,6 +828,14 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
 
 /// `cuDevicePrimaryCtxRetain`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUcontext, CUdevice);
+        let told = Told(pctx, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDevicePrimaryCtxRetain(pctx, dev) };
+        return activity::watch(386, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDevicePrimaryCtxRetain(pctx, dev) };
     life::call(again, move || {
@@ -544,12 +852,28 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUd
 
 /// `cuDevicePrimaryCtxSetFlags`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdevice, u32);
+        let told = Told(dev, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDevicePrimaryCtxSetFlags(dev, flags) };
+        return activity::watch(388, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuDevicePrimaryCtxSetFlags_v2(dev, flags) }
 }
 
 /// `cuDevicePrimaryCtxSetFlags_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdevice, u32);
+        let told = Told(dev, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDevicePrimaryCtxSetFlags_v2(dev, flags) };
+        return activity::watch(546, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDevicePrimaryCtxSetFlags_v2(dev, flags) };
     life::call(again, move || {

@@ -45,6 +45,14 @@ pub unsafe extern "C" fn cuMemcpy(
     src: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, CUdeviceptr, usize);
+        let told = Told(dst, src, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy(dst, src, ByteCount) };
+        return activity::watch(305, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
@@ -67,6 +75,14 @@ pub unsafe extern "C" fn cuMemcpy_ptds(
     src: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, CUdeviceptr, usize);
+        let told = Told(dst, src, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy_ptds(dst, src, ByteCount) };
+        return activity::watch(408, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
@@ -104,6 +120,14 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2(
     pCopy: *const CUDA_MEMCPY2D,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*const CUDA_MEMCPY2D, CUstream);
+        let told = Told(pCopy, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy2DAsync_v2(pCopy, hStream) };
+        return activity::watch(289, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pCopy)?;
@@ -122,6 +146,14 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2_ptsz(
     pCopy: *const CUDA_MEMCPY2D,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*const CUDA_MEMCPY2D, CUstream);
+        let told = Told(pCopy, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy2DAsync_v2_ptsz(pCopy, hStream) };
+        return activity::watch(424, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pCopy)?;
@@ -145,18 +177,42 @@ pub unsafe extern "C" fn cuMemcpy2DUnaligned(_pCopy: *const CUDA_MEMCPY2D_v1) ->
 
 /// `cuMemcpy2DUnaligned_v2`.
 pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*const CUDA_MEMCPY2D);
+        let told = Told(pCopy);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy2DUnaligned_v2(pCopy) };
+        return activity::watch(288, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::copy::cuMemcpy2D_v2(pCopy) }
 }
 
 /// `cuMemcpy2DUnaligned_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*const CUDA_MEMCPY2D);
+        let told = Told(pCopy);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy2DUnaligned_v2_ptds(pCopy) };
+        return activity::watch(406, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::copy::cuMemcpy2D_v2_ptds(pCopy) }
 }
 
 /// `cuMemcpy2D_v2`.
 pub unsafe extern "C" fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*const CUDA_MEMCPY2D);
+        let told = Told(pCopy);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy2D_v2(pCopy) };
+        return activity::watch(287, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -178,6 +234,14 @@ pub unsafe extern "C" fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult 
 
 /// `cuMemcpy2D_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy2D_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*const CUDA_MEMCPY2D);
+        let told = Told(pCopy);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy2D_v2_ptds(pCopy) };
+        return activity::watch(405, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -218,6 +282,14 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2(
     pCopy: *const CUDA_MEMCPY3D,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*const CUDA_MEMCPY3D, CUstream);
+        let told = Told(pCopy, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy3DAsync_v2(pCopy, hStream) };
+        return activity::watch(291, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pCopy)?;
@@ -236,6 +308,14 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2_ptsz(
     pCopy: *const CUDA_MEMCPY3D,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*const CUDA_MEMCPY3D, CUstream);
+        let told = Told(pCopy, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy3DAsync_v2_ptsz(pCopy, hStream) };
+        return activity::watch(425, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pCopy)?;
@@ -257,6 +337,20 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            usize,
+            *mut CUDA_MEMCPY3D_BATCH_OP,
+            *mut usize,
+            u64,
+            CUstream,
+        );
+        let told = Told(numOps, opList, failIdx, flags, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream) };
+        return activity::watch(778, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream) };
     life::call(again, move || {
@@ -281,6 +375,20 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_ptsz(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            usize,
+            *mut CUDA_MEMCPY3D_BATCH_OP,
+            *mut usize,
+            u64,
+            CUstream,
+        );
+        let told = Told(numOps, opList, failIdx, flags, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy3DBatchAsync_ptsz(numOps, opList, failIdx, flags, hStream) };
+        return activity::watch(779, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuMemcpy3DBatchAsync_ptsz(numOps, opList, failIdx, flags, hStream) };
@@ -305,6 +413,14 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(usize, *mut CUDA_MEMCPY3D_BATCH_OP, u64, CUstream);
+        let told = Told(numOps, opList, flags, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream) };
+        return activity::watch(798, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::copy::cuMemcpy3DBatchAsync(numOps, opList, std::ptr::null_mut(), flags, hStream)
@@ -318,6 +434,14 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2_ptsz(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(usize, *mut CUDA_MEMCPY3D_BATCH_OP, u64, CUstream);
+        let told = Told(numOps, opList, flags, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy3DBatchAsync_v2_ptsz(numOps, opList, flags, hStream) };
+        return activity::watch(799, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::copy::cuMemcpy3DBatchAsync_ptsz(numOps, opList, std::ptr::null_mut(), flags, hStream)
@@ -326,6 +450,14 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2_ptsz(
 
 /// `cuMemcpy3DPeer`.
 pub unsafe extern "C" fn cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*const CUDA_MEMCPY3D_PEER);
+        let told = Told(pCopy);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy3DPeer(pCopy) };
+        return activity::watch(320, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -347,6 +479,14 @@ pub unsafe extern "C" fn cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUr
 
 /// `cuMemcpy3DPeer_ptds`.
 pub unsafe extern "C" fn cuMemcpy3DPeer_ptds(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*const CUDA_MEMCPY3D_PEER);
+        let told = Told(pCopy);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy3DPeer_ptds(pCopy) };
+        return activity::watch(410, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -371,6 +511,14 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync(
     pCopy: *const CUDA_MEMCPY3D_PEER,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*const CUDA_MEMCPY3D_PEER, CUstream);
+        let told = Told(pCopy, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy3DPeerAsync(pCopy, hStream) };
+        return activity::watch(321, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pCopy)?;
@@ -389,6 +537,14 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync_ptsz(
     pCopy: *const CUDA_MEMCPY3D_PEER,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*const CUDA_MEMCPY3D_PEER, CUstream);
+        let told = Told(pCopy, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy3DPeerAsync_ptsz(pCopy, hStream) };
+        return activity::watch(427, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pCopy)?;
@@ -404,6 +560,14 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync_ptsz(
 
 /// `cuMemcpy3D_v2`.
 pub unsafe extern "C" fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*const CUDA_MEMCPY3D);
+        let told = Told(pCopy);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy3D_v2(pCopy) };
+        return activity::watch(290, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -425,6 +589,14 @@ pub unsafe extern "C" fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult 
 
 /// `cuMemcpy3D_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy3D_v2_ptds(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*const CUDA_MEMCPY3D);
+        let told = Told(pCopy);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpy3D_v2_ptds(pCopy) };
+        return activity::watch(407, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -451,6 +623,14 @@ pub unsafe extern "C" fn cuMemcpyAsync(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, CUdeviceptr, usize, CUstream);
+        let told = Told(dst, src, ByteCount, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyAsync(dst, src, ByteCount, hStream) };
+        return activity::watch(306, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
@@ -467,6 +647,14 @@ pub unsafe extern "C" fn cuMemcpyAsync_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, CUdeviceptr, usize, CUstream);
+        let told = Told(dst, src, ByteCount, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyAsync_ptsz(dst, src, ByteCount, hStream) };
+        return activity::watch(418, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
@@ -498,6 +686,15 @@ pub unsafe extern "C" fn cuMemcpyAtoA_v2(
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUarray, usize, CUarray, usize, usize);
+        let told = Told(dstArray, dstOffset, srcArray, srcOffset, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount) };
+        return activity::watch(286, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -526,6 +723,15 @@ pub unsafe extern "C" fn cuMemcpyAtoA_v2_ptds(
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUarray, usize, CUarray, usize, usize);
+        let told = Told(dstArray, dstOffset, srcArray, srcOffset, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMemcpyAtoA_v2_ptds(dstArray, dstOffset, srcArray, srcOffset, ByteCount) };
+        return activity::watch(404, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -566,6 +772,14 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2(
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, CUarray, usize, usize);
+        let told = Told(dstDevice, srcArray, srcOffset, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount) };
+        return activity::watch(284, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dstDevice);
@@ -594,6 +808,14 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2_ptds(
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, CUarray, usize, usize);
+        let told = Told(dstDevice, srcArray, srcOffset, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyAtoD_v2_ptds(dstDevice, srcArray, srcOffset, ByteCount) };
+        return activity::watch(401, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dstDevice);
@@ -650,6 +872,15 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut c_void, CUarray, usize, usize, CUstream);
+        let told = Told(dstHost, srcArray, srcOffset, ByteCount, hStream);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream) };
+        return activity::watch(283, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
@@ -680,6 +911,16 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut c_void, CUarray, usize, usize, CUstream);
+        let told = Told(dstHost, srcArray, srcOffset, ByteCount, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuMemcpyAtoHAsync_v2_ptsz(dstHost, srcArray, srcOffset, ByteCount, hStream)
+        };
+        return activity::watch(420, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
@@ -709,6 +950,14 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2(
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut c_void, CUarray, usize, usize);
+        let told = Told(dstHost, srcArray, srcOffset, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount) };
+        return activity::watch(282, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -736,6 +985,14 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2_ptds(
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut c_void, CUarray, usize, usize);
+        let told = Told(dstHost, srcArray, srcOffset, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyAtoH_v2_ptds(dstHost, srcArray, srcOffset, ByteCount) };
+        return activity::watch(403, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -768,6 +1025,30 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync(
     failIdx: *mut usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUdeviceptr,
+            *mut CUdeviceptr,
+            *mut usize,
+            usize,
+            *mut CUmemcpyAttributes,
+            *mut usize,
+            usize,
+            *mut usize,
+            CUstream,
+        );
+        let told = Told(
+            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuMemcpyBatchAsync(
+                dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
+            )
+        };
+        return activity::watch(776, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuMemcpyBatchAsync(
@@ -800,6 +1081,30 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_ptsz(
     failIdx: *mut usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUdeviceptr,
+            *mut CUdeviceptr,
+            *mut usize,
+            usize,
+            *mut CUmemcpyAttributes,
+            *mut usize,
+            usize,
+            *mut usize,
+            CUstream,
+        );
+        let told = Told(
+            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuMemcpyBatchAsync_ptsz(
+                dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
+            )
+        };
+        return activity::watch(777, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuMemcpyBatchAsync_ptsz(
@@ -831,6 +1136,29 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_v2(
     numAttrs: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUdeviceptr,
+            *mut CUdeviceptr,
+            *mut usize,
+            usize,
+            *mut CUmemcpyAttributes,
+            *mut usize,
+            usize,
+            CUstream,
+        );
+        let told = Told(
+            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuMemcpyBatchAsync_v2(
+                dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
+            )
+        };
+        return activity::watch(796, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::copy::cuMemcpyBatchAsync(
@@ -858,6 +1186,29 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_v2_ptsz(
     numAttrs: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUdeviceptr,
+            *mut CUdeviceptr,
+            *mut usize,
+            usize,
+            *mut CUmemcpyAttributes,
+            *mut usize,
+            usize,
+            CUstream,
+        );
+        let told = Told(
+            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuMemcpyBatchAsync_v2_ptsz(
+                dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
+            )
+        };
+        return activity::watch(797, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::copy::cuMemcpyBatchAsync_ptsz(
@@ -894,6 +1245,14 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2(
     srcDevice: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUarray, usize, CUdeviceptr, usize);
+        let told = Told(dstArray, dstOffset, srcDevice, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount) };
+        return activity::watch(285, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(srcDevice);
@@ -922,6 +1281,14 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2_ptds(
     srcDevice: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUarray, usize, CUdeviceptr, usize);
+        let told = Told(dstArray, dstOffset, srcDevice, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyDtoA_v2_ptds(dstArray, dstOffset, srcDevice, ByteCount) };
+        return activity::watch(400, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(srcDevice);
@@ -975,6 +1342,14 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, CUdeviceptr, usize, CUstream);
+        let told = Told(dstDevice, srcDevice, ByteCount, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream) };
+        return activity::watch(281, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream) };
     life::call(again, move || {
@@ -998,6 +1373,15 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, CUdeviceptr, usize, CUstream);
+        let told = Told(dstDevice, srcDevice, ByteCount, hStream);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream) };
+        return activity::watch(423, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream) };
@@ -1021,6 +1405,14 @@ pub unsafe extern "C" fn cuMemcpyDtoD_v2(
     srcDevice: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, CUdeviceptr, usize);
+        let told = Told(dstDevice, srcDevice, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount) };
+        return activity::watch(280, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::copy::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, std::ptr::null_mut())
@@ -1033,6 +1425,14 @@ pub unsafe extern "C" fn cuMemcpyDtoD_v2_ptds(
     srcDevice: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, CUdeviceptr, usize);
+        let told = Told(dstDevice, srcDevice, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount) };
+        return activity::watch(399, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::copy::cuMemcpyDtoDAsync_v2_ptsz(
@@ -1076,6 +1476,14 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut c_void, CUdeviceptr, usize, CUstream);
+        let told = Told(dstHost, srcDevice, ByteCount, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream) };
+        return activity::watch(279, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
@@ -1092,6 +1500,14 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut c_void, CUdeviceptr, usize, CUstream);
+        let told = Told(dstHost, srcDevice, ByteCount, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice, ByteCount, hStream) };
+        return activity::watch(422, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
@@ -1107,6 +1523,14 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2(
     srcDevice: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut c_void, CUdeviceptr, usize);
+        let told = Told(dstHost, srcDevice, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount) };
+        return activity::watch(278, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(srcDevice);
@@ -1130,6 +1554,14 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2_ptds(
     srcDevice: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut c_void, CUdeviceptr, usize);
+        let told = Told(dstHost, srcDevice, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyDtoH_v2_ptds(dstHost, srcDevice, ByteCount) };
+        return activity::watch(398, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(srcDevice);
@@ -1182,6 +1614,15 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUarray, usize, *const c_void, usize, CUstream);
+        let told = Told(dstArray, dstOffset, srcHost, ByteCount, hStream);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream) };
+        return activity::watch(293, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
@@ -1212,6 +1653,16 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUarray, usize, *const c_void, usize, CUstream);
+        let told = Told(dstArray, dstOffset, srcHost, ByteCount, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuMemcpyHtoAAsync_v2_ptsz(dstArray, dstOffset, srcHost, ByteCount, hStream)
+        };
+        return activity::watch(419, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
@@ -1241,6 +1692,14 @@ pub unsafe extern "C" fn cuMemcpyHtoA_v2(
     srcHost: *const c_void,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUarray, usize, *const c_void, usize);
+        let told = Told(dstArray, dstOffset, srcHost, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount) };
+        return activity::watch(292, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -1268,6 +1727,14 @@ pub unsafe extern "C" fn cuMemcpyHtoA_v2_ptds(
     srcHost: *const c_void,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUarray, usize, *const c_void, usize);
+        let told = Told(dstArray, dstOffset, srcHost, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyHtoA_v2_ptds(dstArray, dstOffset, srcHost, ByteCount) };
+        return activity::watch(402, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -1320,6 +1787,14 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, *const c_void, usize, CUstream);
+        let told = Told(dstDevice, srcHost, ByteCount, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream) };
+        return activity::watch(277, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
@@ -1336,6 +1811,14 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, *const c_void, usize, CUstream);
+        let told = Told(dstDevice, srcHost, ByteCount, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost, ByteCount, hStream) };
+        return activity::watch(421, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
@@ -1351,6 +1834,14 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2(
     srcHost: *const c_void,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, *const c_void, usize);
+        let told = Told(dstDevice, srcHost, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount) };
+        return activity::watch(276, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dstDevice);
@@ -1374,6 +1865,14 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2_ptds(
     srcHost: *const c_void,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, *const c_void, usize);
+        let told = Told(dstDevice, srcHost, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemcpyHtoD_v2_ptds(dstDevice, srcHost, ByteCount) };
+        return activity::watch(397, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dstDevice);
@@ -1399,6 +1898,15 @@ pub unsafe extern "C" fn cuMemcpyPeer(
     srcContext: CUcontext,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, usize);
+        let told = Told(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount) };
+        return activity::watch(318, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::copy::cuMemcpyPeer(
@@ -1415,6 +1923,16 @@ pub unsafe extern "C" fn cuMemcpyPeer_ptds(
     srcContext: CUcontext,
     ByteCount: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, usize);
+        let told = Told(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuMemcpyPeer_ptds(dstDevice, dstContext, srcDevice, srcContext, ByteCount)
+        };
+        return activity::watch(409, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::copy::cuMemcpyPeer(
@@ -1432,6 +1950,27 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUdeviceptr,
+            CUcontext,
+            CUdeviceptr,
+            CUcontext,
+            usize,
+            CUstream,
+        );
+        let told = Told(
+            dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuMemcpyPeerAsync(
+                dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
+            )
+        };
+        return activity::watch(319, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::copy::cuMemcpyPeerAsync(
@@ -1449,6 +1988,27 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUdeviceptr,
+            CUcontext,
+            CUdeviceptr,
+            CUcontext,
+            usize,
+            CUstream,
+        );
+        let told = Told(
+            dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuMemcpyPeerAsync_ptsz(
+                dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
+            )
+        };
+        return activity::watch(426, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::copy::cuMemcpyPeerAsync(

@@ -14,6 +14,14 @@ pub unsafe extern "C" fn cuDeviceComputeCapability(
     minor: *mut i32,
     dev: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut i32, *mut i32, CUdevice);
+        let told = Told(major, minor, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceComputeCapability(major, minor, dev) };
+        return activity::watch(6, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceComputeCapability(major, minor, dev) };
     life::call(again, move || {
@@ -34,6 +42,14 @@ pub unsafe extern "C" fn cuDeviceComputeCapability(
 
 /// `cuDeviceGet`.
 pub unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: i32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdevice, i32);
+        let told = Told(device, ordinal);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceGet(device, ordinal) };
+        return activity::watch(3, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGet(device, ordinal) };
     life::call(again, move || {
@@ -53,6 +69,14 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
     attrib: CUdevice_attribute,
     dev: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut i32, CUdevice_attribute, CUdevice);
+        let told = Told(pi, attrib, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceGetAttribute(pi, attrib, dev) };
+        return activity::watch(9, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetAttribute(pi, attrib, dev) };
     life::call(again, move || {
@@ -72,6 +96,14 @@ pub unsafe extern "C" fn cuDeviceGetByPCIBusId(
     dev: *mut CUdevice,
     pciBusId: *const c_char,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdevice, *const c_char);
+        let told = Told(dev, pciBusId);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceGetByPCIBusId(dev, pciBusId) };
+        return activity::watch(331, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetByPCIBusId(dev, pciBusId) };
     life::call(again, move || {
@@ -87,6 +119,14 @@ pub unsafe extern "C" fn cuDeviceGetByPCIBusId(
 
 /// `cuDeviceGetCount`.
 pub unsafe extern "C" fn cuDeviceGetCount(count: *mut i32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut i32);
+        let told = Told(count);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceGetCount(count) };
+        return activity::watch(4, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetCount(count) };
     life::call(again, move || {
@@ -106,6 +146,14 @@ pub unsafe extern "C" fn cuDeviceGetExecAffinitySupport(
     r#type: CUexecAffinityType,
     dev: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut i32, CUexecAffinityType, CUdevice);
+        let told = Told(pi, r#type, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceGetExecAffinitySupport(pi, r#type, dev) };
+        return activity::watch(644, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetExecAffinitySupport(pi, r#type, dev) };
     life::call(again, move || {
@@ -128,6 +176,15 @@ pub unsafe extern "C" fn cuDeviceGetHostAtomicCapabilities(
     count: u32,
     dev: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut u32, *const CUatomicOperation, u32, CUdevice);
+        let told = Told(capabilities, operations, count, dev);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev) };
+        return activity::watch(805, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev) };
@@ -161,6 +218,14 @@ pub unsafe extern "C" fn cuDeviceGetLuid(
 
 /// `cuDeviceGetName`.
 pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: i32, dev: CUdevice) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut c_char, i32, CUdevice);
+        let told = Told(name, len, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceGetName(name, len, dev) };
+        return activity::watch(5, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetName(name, len, dev) };
     life::call(again, move || {
@@ -177,6 +242,14 @@ pub unsafe extern "C" fn cuDeviceGetPCIBusId(
     len: i32,
     dev: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut c_char, i32, CUdevice);
+        let told = Told(pciBusId, len, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceGetPCIBusId(pciBusId, len, dev) };
+        return activity::watch(332, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetPCIBusId(pciBusId, len, dev) };
     life::call(again, move || {
@@ -189,6 +262,14 @@ pub unsafe extern "C" fn cuDeviceGetPCIBusId(
 
 /// `cuDeviceGetProperties`.
 pub unsafe extern "C" fn cuDeviceGetProperties(prop: *mut CUdevprop, dev: CUdevice) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdevprop, CUdevice);
+        let told = Told(prop, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceGetProperties(prop, dev) };
+        return activity::watch(8, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetProperties(prop, dev) };
     life::call(again, move || {
@@ -211,6 +292,16 @@ pub unsafe extern "C" fn cuDeviceGetTexture1DLinearMaxWidth(
     numChannels: u32,
     dev: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut usize, CUarray_format, u32, CUdevice);
+        let told = Told(maxWidthInElements, format, numChannels, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev)
+        };
+        return activity::watch(579, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev)
@@ -234,6 +325,14 @@ pub unsafe extern "C" fn cuDeviceGetTexture1DLinearMaxWidth(
 
 /// `cuDeviceGetUuid`.
 pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUuuid, CUdevice);
+        let told = Told(uuid, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceGetUuid(uuid, dev) };
+        return activity::watch(482, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetUuid(uuid, dev) };
     life::call(again, move || {
@@ -250,6 +349,14 @@ pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CU
 
 /// `cuDeviceGetUuid_v2`.
 pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUuuid, CUdevice);
+        let told = Told(uuid, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceGetUuid_v2(uuid, dev) };
+        return activity::watch(647, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetUuid_v2(uuid, dev) };
     life::call(again, move || {
@@ -287,6 +394,14 @@ pub unsafe extern "C" fn cuDeviceTotalMem(_bytes: *mut u32, _dev: CUdevice) -> C
 
 /// `cuDeviceTotalMem_v2`.
 pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, dev: CUdevice) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut usize, CUdevice);
+        let told = Told(bytes, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceTotalMem_v2(bytes, dev) };
+        return activity::watch(259, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceTotalMem_v2(bytes, dev) };
     life::call(again, move || {
@@ -318,6 +433,17 @@ pub unsafe extern "C" fn cuFlushGPUDirectRDMAWrites(
     target: CUflushGPUDirectRDMAWritesTarget,
     scope: CUflushGPUDirectRDMAWritesScope,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUflushGPUDirectRDMAWritesTarget,
+            CUflushGPUDirectRDMAWritesScope,
+        );
+        let told = Told(target, scope);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuFlushGPUDirectRDMAWrites(target, scope) };
+        return activity::watch(627, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFlushGPUDirectRDMAWrites(target, scope) };
     life::call(again, move || {

@@ -10,6 +10,14 @@ use wire::Kind;
 
 /// `cuEventCreate`.
 pub unsafe extern "C" fn cuEventCreate(phEvent: *mut CUevent, Flags: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUevent, u32);
+        let told = Told(phEvent, Flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuEventCreate(phEvent, Flags) };
+        return activity::watch(118, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventCreate(phEvent, Flags) };
     life::call(again, move || {
@@ -25,12 +33,28 @@ pub unsafe extern "C" fn cuEventCreate(phEvent: *mut CUevent, Flags: u32) -> CUr
 
 /// `cuEventDestroy`.
 pub unsafe extern "C" fn cuEventDestroy(hEvent: CUevent) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUevent);
+        let told = Told(hEvent);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuEventDestroy(hEvent) };
+        return activity::watch(122, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::event::cuEventDestroy_v2(hEvent) }
 }
 
 /// `cuEventDestroy_v2`.
 pub unsafe extern "C" fn cuEventDestroy_v2(hEvent: CUevent) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUevent);
+        let told = Told(hEvent);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuEventDestroy_v2(hEvent) };
+        return activity::watch(325, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventDestroy_v2(hEvent) };
     life::call(again, move || {
@@ -49,6 +73,14 @@ pub unsafe extern "C" fn cuEventElapsedTime(
     hStart: CUevent,
     hEnd: CUevent,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut f32, CUevent, CUevent);
+        let told = Told(pMilliseconds, hStart, hEnd);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuEventElapsedTime(pMilliseconds, hStart, hEnd) };
+        return activity::watch(123, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventElapsedTime(pMilliseconds, hStart, hEnd) };
     life::call(again, move || {
@@ -71,12 +103,28 @@ pub unsafe extern "C" fn cuEventElapsedTime_v2(
     hStart: CUevent,
     hEnd: CUevent,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut f32, CUevent, CUevent);
+        let told = Told(pMilliseconds, hStart, hEnd);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd) };
+        return activity::watch(780, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::event::cuEventElapsedTime(pMilliseconds, hStart, hEnd) }
 }
 
 /// `cuEventQuery`.
 pub unsafe extern "C" fn cuEventQuery(hEvent: CUevent) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUevent);
+        let told = Told(hEvent);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuEventQuery(hEvent) };
+        return activity::watch(120, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventQuery(hEvent) };
     life::call(again, move || {
@@ -89,6 +137,14 @@ pub unsafe extern "C" fn cuEventQuery(hEvent: CUevent) -> CUresult {
 
 /// `cuEventRecord`.
 pub unsafe extern "C" fn cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUevent, CUstream);
+        let told = Told(hEvent, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuEventRecord(hEvent, hStream) };
+        return activity::watch(119, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventRecord(hEvent, hStream) };
     life::call(again, move || {
@@ -103,6 +159,14 @@ pub unsafe extern "C" fn cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CU
 
 /// `cuEventRecord_ptsz`.
 pub unsafe extern "C" fn cuEventRecord_ptsz(hEvent: CUevent, hStream: CUstream) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUevent, CUstream);
+        let told = Told(hEvent, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuEventRecord_ptsz(hEvent, hStream) };
+        return activity::watch(441, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventRecord_ptsz(hEvent, hStream) };
     life::call(again, move || {
@@ -121,6 +185,14 @@ pub unsafe extern "C" fn cuEventRecordWithFlags(
     hStream: CUstream,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUevent, CUstream, u32);
+        let told = Told(hEvent, hStream, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuEventRecordWithFlags(hEvent, hStream, flags) };
+        return activity::watch(587, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventRecordWithFlags(hEvent, hStream, flags) };
     life::call(again, move || {
@@ -139,6 +211,14 @@ pub unsafe extern "C" fn cuEventRecordWithFlags_ptsz(
     hStream: CUstream,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUevent, CUstream, u32);
+        let told = Told(hEvent, hStream, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuEventRecordWithFlags_ptsz(hEvent, hStream, flags) };
+        return activity::watch(588, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventRecordWithFlags_ptsz(hEvent, hStream, flags) };
     life::call(again, move || {
@@ -153,6 +233,14 @@ pub unsafe extern "C" fn cuEventRecordWithFlags_ptsz(
 
 /// `cuEventSynchronize`.
 pub unsafe extern "C" fn cuEventSynchronize(hEvent: CUevent) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUevent);
+        let told = Told(hEvent);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuEventSynchronize(hEvent) };
+        return activity::watch(121, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventSynchronize(hEvent) };
     life::call(again, move || {

@@ -16,6 +16,14 @@ pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
     attr: CUgraphMem_attribute,
     value: *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdevice, CUgraphMem_attribute, *mut c_void);
+        let told = Told(device, attr, value);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceGetGraphMemAttribute(device, attr, value) };
+        return activity::watch(641, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(device);
@@ -26,6 +34,14 @@ pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
 
 /// `cuDeviceGraphMemTrim`.
 pub unsafe extern "C" fn cuDeviceGraphMemTrim(device: CUdevice) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdevice);
+        let told = Told(device);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceGraphMemTrim(device) };
+        return activity::watch(640, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGraphMemTrim(device) };
     life::call(again, move || {
@@ -43,6 +59,14 @@ pub unsafe extern "C" fn cuDeviceSetGraphMemAttribute(
     attr: CUgraphMem_attribute,
     value: *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdevice, CUgraphMem_attribute, *mut c_void);
+        let told = Told(device, attr, value);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceSetGraphMemAttribute(device, attr, value) };
+        return activity::watch(642, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(device);
@@ -59,6 +83,34 @@ pub unsafe extern "C" fn cuGraphAddBatchMemOpNode(
     numDependencies: usize,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphNode,
+            CUgraph,
+            *const CUgraphNode,
+            usize,
+            *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+        );
+        let told = Told(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphAddBatchMemOpNode(
+                phGraphNode,
+                hGraph,
+                dependencies,
+                numDependencies,
+                nodeParams,
+            )
+        };
+        return activity::watch(669, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -82,6 +134,34 @@ pub unsafe extern "C" fn cuGraphAddChildGraphNode(
     numDependencies: usize,
     childGraph: CUgraph,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphNode,
+            CUgraph,
+            *const CUgraphNode,
+            usize,
+            CUgraph,
+        );
+        let told = Told(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            childGraph,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphAddChildGraphNode(
+                phGraphNode,
+                hGraph,
+                dependencies,
+                numDependencies,
+                childGraph,
+            )
+        };
+        return activity::watch(525, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -112,6 +192,14 @@ pub unsafe extern "C" fn cuGraphAddDependencies(
     to: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraph, *const CUgraphNode, *const CUgraphNode, usize);
+        let told = Told(hGraph, from, to, numDependencies);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphAddDependencies(hGraph, from, to, numDependencies) };
+        return activity::watch(518, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphAddDependencies(hGraph, from, to, numDependencies) };
     life::call(again, move || {
@@ -150,6 +238,21 @@ pub unsafe extern "C" fn cuGraphAddDependencies_v2(
     edgeData: *const CUgraphEdgeData,
     numDependencies: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUgraph,
+            *const CUgraphNode,
+            *const CUgraphNode,
+            *const CUgraphEdgeData,
+            usize,
+        );
+        let told = Told(hGraph, from, to, edgeData, numDependencies);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies) };
+        return activity::watch(727, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies) };
@@ -195,6 +298,15 @@ pub unsafe extern "C" fn cuGraphAddEmptyNode(
     dependencies: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize);
+        let told = Told(phGraphNode, hGraph, dependencies, numDependencies);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies) };
+        return activity::watch(526, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -221,6 +333,22 @@ pub unsafe extern "C" fn cuGraphAddEventRecordNode(
     numDependencies: usize,
     event: CUevent,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphNode,
+            CUgraph,
+            *const CUgraphNode,
+            usize,
+            CUevent,
+        );
+        let told = Told(phGraphNode, hGraph, dependencies, numDependencies, event);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, event)
+        };
+        return activity::watch(589, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -247,6 +375,22 @@ pub unsafe extern "C" fn cuGraphAddEventWaitNode(
     numDependencies: usize,
     event: CUevent,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphNode,
+            CUgraph,
+            *const CUgraphNode,
+            usize,
+            CUevent,
+        );
+        let told = Told(phGraphNode, hGraph, dependencies, numDependencies, event);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphAddEventWaitNode(phGraphNode, hGraph, dependencies, numDependencies, event)
+        };
+        return activity::watch(590, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -301,6 +445,34 @@ pub unsafe extern "C" fn cuGraphAddHostNode(
     numDependencies: usize,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphNode,
+            CUgraph,
+            *const CUgraphNode,
+            usize,
+            *const CUDA_HOST_NODE_PARAMS,
+        );
+        let told = Told(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphAddHostNode(
+                phGraphNode,
+                hGraph,
+                dependencies,
+                numDependencies,
+                nodeParams,
+            )
+        };
+        return activity::watch(530, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -324,6 +496,34 @@ pub unsafe extern "C" fn cuGraphAddKernelNode(
     numDependencies: usize,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphNode,
+            CUgraph,
+            *const CUgraphNode,
+            usize,
+            *const CUDA_KERNEL_NODE_PARAMS_v1,
+        );
+        let told = Told(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphAddKernelNode(
+                phGraphNode,
+                hGraph,
+                dependencies,
+                numDependencies,
+                nodeParams,
+            )
+        };
+        return activity::watch(502, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -355,6 +555,34 @@ pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
     numDependencies: usize,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphNode,
+            CUgraph,
+            *const CUgraphNode,
+            usize,
+            *const CUDA_KERNEL_NODE_PARAMS,
+        );
+        let told = Told(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphAddKernelNode_v2(
+                phGraphNode,
+                hGraph,
+                dependencies,
+                numDependencies,
+                nodeParams,
+            )
+        };
+        return activity::watch(689, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -386,6 +614,34 @@ pub unsafe extern "C" fn cuGraphAddMemAllocNode(
     numDependencies: usize,
     nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphNode,
+            CUgraph,
+            *const CUgraphNode,
+            usize,
+            *mut CUDA_MEM_ALLOC_NODE_PARAMS,
+        );
+        let told = Told(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphAddMemAllocNode(
+                phGraphNode,
+                hGraph,
+                dependencies,
+                numDependencies,
+                nodeParams,
+            )
+        };
+        return activity::watch(638, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuGraphAddMemAllocNode(
@@ -427,6 +683,37 @@ pub unsafe extern "C" fn cuGraphAddMemcpyNode(
     copyParams: *const CUDA_MEMCPY3D,
     ctx: CUcontext,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphNode,
+            CUgraph,
+            *const CUgraphNode,
+            usize,
+            *const CUDA_MEMCPY3D,
+            CUcontext,
+        );
+        let told = Told(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            copyParams,
+            ctx,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphAddMemcpyNode(
+                phGraphNode,
+                hGraph,
+                dependencies,
+                numDependencies,
+                copyParams,
+                ctx,
+            )
+        };
+        return activity::watch(504, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_context(ctx);
@@ -454,6 +741,22 @@ pub unsafe extern "C" fn cuGraphAddMemFreeNode(
     numDependencies: usize,
     dptr: CUdeviceptr,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphNode,
+            CUgraph,
+            *const CUgraphNode,
+            usize,
+            CUdeviceptr,
+        );
+        let told = Told(phGraphNode, hGraph, dependencies, numDependencies, dptr);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr)
+        };
+        return activity::watch(639, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dptr);
@@ -482,6 +785,37 @@ pub unsafe extern "C" fn cuGraphAddMemsetNode(
     memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
     ctx: CUcontext,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphNode,
+            CUgraph,
+            *const CUgraphNode,
+            usize,
+            *const CUDA_MEMSET_NODE_PARAMS,
+            CUcontext,
+        );
+        let told = Told(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            memsetParams,
+            ctx,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphAddMemsetNode(
+                phGraphNode,
+                hGraph,
+                dependencies,
+                numDependencies,
+                memsetParams,
+                ctx,
+            )
+        };
+        return activity::watch(506, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_context(ctx);
@@ -514,6 +848,34 @@ pub unsafe extern "C" fn cuGraphAddNode(
     numDependencies: usize,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphNode,
+            CUgraph,
+            *const CUgraphNode,
+            usize,
+            *mut CUgraphNodeParams,
+        );
+        let told = Told(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphAddNode(
+                phGraphNode,
+                hGraph,
+                dependencies,
+                numDependencies,
+                nodeParams,
+            )
+        };
+        return activity::watch(712, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::graph::cuGraphAddNode_v2(
@@ -536,6 +898,37 @@ pub unsafe extern "C" fn cuGraphAddNode_v2(
     numDependencies: usize,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphNode,
+            CUgraph,
+            *const CUgraphNode,
+            *const CUgraphEdgeData,
+            usize,
+            *mut CUgraphNodeParams,
+        );
+        let told = Told(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            nodeParams,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphAddNode_v2(
+                phGraphNode,
+                hGraph,
+                dependencies,
+                dependencyData,
+                numDependencies,
+                nodeParams,
+            )
+        };
+        return activity::watch(723, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuGraphAddNode_v2(
@@ -575,6 +968,14 @@ pub unsafe extern "C" fn cuGraphBatchMemOpNodeGetParams(
     hNode: CUgraphNode,
     nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *mut CUDA_BATCH_MEM_OP_NODE_PARAMS);
+        let told = Told(hNode, nodeParams_out);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out) };
+        return activity::watch(670, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -599,6 +1000,14 @@ pub unsafe extern "C" fn cuGraphBatchMemOpNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *const CUDA_BATCH_MEM_OP_NODE_PARAMS);
+        let told = Told(hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphBatchMemOpNodeSetParams(hNode, nodeParams) };
+        return activity::watch(671, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -612,6 +1021,14 @@ pub unsafe extern "C" fn cuGraphChildGraphNodeGetGraph(
     hNode: CUgraphNode,
     phGraph: *mut CUgraph,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *mut CUgraph);
+        let told = Told(hNode, phGraph);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphChildGraphNodeGetGraph(hNode, phGraph) };
+        return activity::watch(529, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -630,6 +1047,14 @@ pub unsafe extern "C" fn cuGraphClone(
     phGraphClone: *mut CUgraph,
     originalGraph: CUgraph,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUgraph, CUgraph);
+        let told = Told(phGraphClone, originalGraph);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphClone(phGraphClone, originalGraph) };
+        return activity::watch(523, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphClone(phGraphClone, originalGraph) };
     life::call(again, move || {
@@ -658,6 +1083,16 @@ pub unsafe extern "C" fn cuGraphConditionalHandleCreate(
     defaultLaunchValue: u32,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUgraphConditionalHandle, CUgraph, CUcontext, u32, u32);
+        let told = Told(pHandle_out, hGraph, ctx, defaultLaunchValue, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags)
+        };
+        return activity::watch(722, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags)
@@ -683,6 +1118,14 @@ pub unsafe extern "C" fn cuGraphConditionalHandleCreate(
 
 /// `cuGraphCreate`.
 pub unsafe extern "C" fn cuGraphCreate(phGraph: *mut CUgraph, flags: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUgraph, u32);
+        let told = Told(phGraph, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphCreate(phGraph, flags) };
+        return activity::watch(501, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphCreate(phGraph, flags) };
     life::call(again, move || {
@@ -708,6 +1151,14 @@ pub unsafe extern "C" fn cuGraphDebugDotPrint(
     path: *const c_char,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraph, *const c_char, u32);
+        let told = Told(hGraph, path, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphDebugDotPrint(hGraph, path, flags) };
+        return activity::watch(628, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphDebugDotPrint(hGraph, path, flags) };
     life::call(again, move || {
@@ -722,6 +1173,14 @@ pub unsafe extern "C" fn cuGraphDebugDotPrint(
 
 /// `cuGraphDestroy`.
 pub unsafe extern "C" fn cuGraphDestroy(hGraph: CUgraph) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraph);
+        let told = Told(hGraph);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphDestroy(hGraph) };
+        return activity::watch(517, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphDestroy(hGraph) };
     life::call(again, move || {
@@ -736,6 +1195,14 @@ pub unsafe extern "C" fn cuGraphDestroy(hGraph: CUgraph) -> CUresult {
 
 /// `cuGraphDestroyNode`.
 pub unsafe extern "C" fn cuGraphDestroyNode(hNode: CUgraphNode) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode);
+        let told = Told(hNode);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphDestroyNode(hNode) };
+        return activity::watch(522, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphDestroyNode(hNode) };
     life::call(again, move || {
@@ -753,6 +1220,14 @@ pub unsafe extern "C" fn cuGraphEventRecordNodeGetEvent(
     hNode: CUgraphNode,
     event_out: *mut CUevent,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *mut CUevent);
+        let told = Told(hNode, event_out);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphEventRecordNodeGetEvent(hNode, event_out) };
+        return activity::watch(591, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -777,6 +1252,14 @@ pub unsafe extern "C" fn cuGraphEventRecordNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, CUevent);
+        let told = Told(hNode, event);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphEventRecordNodeSetEvent(hNode, event) };
+        return activity::watch(593, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphEventRecordNodeSetEvent(hNode, event) };
     life::call(again, move || {
@@ -797,6 +1280,14 @@ pub unsafe extern "C" fn cuGraphEventWaitNodeGetEvent(
     hNode: CUgraphNode,
     event_out: *mut CUevent,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *mut CUevent);
+        let told = Told(hNode, event_out);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphEventWaitNodeGetEvent(hNode, event_out) };
+        return activity::watch(592, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -815,6 +1306,14 @@ pub unsafe extern "C" fn cuGraphEventWaitNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, CUevent);
+        let told = Told(hNode, event);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphEventWaitNodeSetEvent(hNode, event) };
+        return activity::watch(594, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphEventWaitNodeSetEvent(hNode, event) };
     life::call(again, move || {
@@ -836,6 +1335,18 @@ pub unsafe extern "C" fn cuGraphExecBatchMemOpNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUgraphExec,
+            CUgraphNode,
+            *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+        );
+        let told = Told(hGraphExec, hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams) };
+        return activity::watch(672, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -851,6 +1362,14 @@ pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
     hNode: CUgraphNode,
     childGraph: CUgraph,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec, CUgraphNode, CUgraph);
+        let told = Told(hGraphExec, hNode, childGraph);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph) };
+        return activity::watch(586, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -866,6 +1385,14 @@ pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
 
 /// `cuGraphExecDestroy`.
 pub unsafe extern "C" fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec);
+        let told = Told(hGraphExec);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphExecDestroy(hGraphExec) };
+        return activity::watch(516, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphExecDestroy(hGraphExec) };
     life::call(again, move || {
@@ -887,6 +1414,14 @@ pub unsafe extern "C" fn cuGraphExecEventRecordNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec, CUgraphNode, CUevent);
+        let told = Told(hGraphExec, hNode, event);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event) };
+        return activity::watch(595, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event) };
     life::call(again, move || {
@@ -910,6 +1445,14 @@ pub unsafe extern "C" fn cuGraphExecEventWaitNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec, CUgraphNode, CUevent);
+        let told = Told(hGraphExec, hNode, event);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event) };
+        return activity::watch(596, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event) };
     life::call(again, move || {
@@ -953,6 +1496,14 @@ pub unsafe extern "C" fn cuGraphExecExternalSemaphoresWaitNodeSetParams(
 
 /// `cuGraphExecGetFlags`.
 pub unsafe extern "C" fn cuGraphExecGetFlags(hGraphExec: CUgraphExec, flags: *mut u64) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec, *mut u64);
+        let told = Told(hGraphExec, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphExecGetFlags(hGraphExec, flags) };
+        return activity::watch(658, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphExecGetFlags(hGraphExec, flags) };
     life::call(again, move || {
@@ -976,6 +1527,14 @@ pub unsafe extern "C" fn cuGraphExecHostNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec, CUgraphNode, *const CUDA_HOST_NODE_PARAMS);
+        let told = Told(hGraphExec, hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams) };
+        return activity::watch(564, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -991,6 +1550,14 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec, CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS_v1);
+        let told = Told(hGraphExec, hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams) };
+        return activity::watch(538, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -1006,6 +1573,14 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec, CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS);
+        let told = Told(hGraphExec, hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams) };
+        return activity::watch(692, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -1022,6 +1597,14 @@ pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
     copyParams: *const CUDA_MEMCPY3D,
     ctx: CUcontext,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec, CUgraphNode, *const CUDA_MEMCPY3D, CUcontext);
+        let told = Told(hGraphExec, hNode, copyParams, ctx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx) };
+        return activity::watch(562, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_context(ctx);
@@ -1039,6 +1622,20 @@ pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
     memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
     ctx: CUcontext,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUgraphExec,
+            CUgraphNode,
+            *const CUDA_MEMSET_NODE_PARAMS,
+            CUcontext,
+        );
+        let told = Told(hGraphExec, hNode, memsetParams, ctx);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx) };
+        return activity::watch(563, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_context(ctx);
@@ -1055,6 +1652,14 @@ pub unsafe extern "C" fn cuGraphExecNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec, CUgraphNode, *mut CUgraphNodeParams);
+        let told = Told(hGraphExec, hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams) };
+        return activity::watch(714, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -1071,6 +1676,20 @@ pub unsafe extern "C" fn cuGraphExecUpdate(
     hErrorNode_out: *mut CUgraphNode,
     updateResult_out: *mut CUgraphExecUpdateResult,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUgraphExec,
+            CUgraph,
+            *mut CUgraphNode,
+            *mut CUgraphExecUpdateResult,
+        );
+        let told = Told(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out) };
+        return activity::watch(561, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out) };
@@ -1097,6 +1716,14 @@ pub unsafe extern "C" fn cuGraphExecUpdate_v2(
     hGraph: CUgraph,
     resultInfo: *mut CUgraphExecUpdateResultInfo,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec, CUgraph, *mut CUgraphExecUpdateResultInfo);
+        let told = Told(hGraphExec, hGraph, resultInfo);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo) };
+        return activity::watch(696, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo) };
     life::call(again, move || {
@@ -1161,6 +1788,14 @@ pub unsafe extern "C" fn cuGraphGetEdges(
     to: *mut CUgraphNode,
     numEdges: *mut usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraph, *mut CUgraphNode, *mut CUgraphNode, *mut usize);
+        let told = Told(hGraph, from, to, numEdges);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphGetEdges(hGraph, from, to, numEdges) };
+        return activity::watch(535, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::graph::cuGraphGetEdges_v2(hGraph, from, to, std::ptr::null_mut(), numEdges) }
 }
@@ -1173,6 +1808,20 @@ pub unsafe extern "C" fn cuGraphGetEdges_v2(
     edgeData: *mut CUgraphEdgeData,
     numEdges: *mut usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUgraph,
+            *mut CUgraphNode,
+            *mut CUgraphNode,
+            *mut CUgraphEdgeData,
+            *mut usize,
+        );
+        let told = Told(hGraph, from, to, edgeData, numEdges);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges) };
+        return activity::watch(724, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges) };
     life::call(again, move || {
@@ -1191,6 +1840,14 @@ pub unsafe extern "C" fn cuGraphGetNodes(
     nodes: *mut CUgraphNode,
     numNodes: *mut usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraph, *mut CUgraphNode, *mut usize);
+        let told = Told(hGraph, nodes, numNodes);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphGetNodes(hGraph, nodes, numNodes) };
+        return activity::watch(534, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -1205,6 +1862,14 @@ pub unsafe extern "C" fn cuGraphGetRootNodes(
     rootNodes: *mut CUgraphNode,
     numRootNodes: *mut usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraph, *mut CUgraphNode, *mut usize);
+        let told = Told(hGraph, rootNodes, numRootNodes);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes) };
+        return activity::watch(510, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -1218,6 +1883,14 @@ pub unsafe extern "C" fn cuGraphHostNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *mut CUDA_HOST_NODE_PARAMS);
+        let told = Told(hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphHostNodeGetParams(hNode, nodeParams) };
+        return activity::watch(531, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1236,6 +1909,14 @@ pub unsafe extern "C" fn cuGraphHostNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *const CUDA_HOST_NODE_PARAMS);
+        let told = Told(hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphHostNodeSetParams(hNode, nodeParams) };
+        return activity::watch(533, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1252,6 +1933,22 @@ pub unsafe extern "C" fn cuGraphInstantiate(
     logBuffer: *mut c_char,
     bufferSize: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphExec,
+            CUgraph,
+            *mut CUgraphNode,
+            *mut c_char,
+            usize,
+        );
+        let told = Told(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
+        };
+        return activity::watch(513, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::graph::cuGraphInstantiate(
@@ -1272,6 +1969,22 @@ pub unsafe extern "C" fn cuGraphInstantiate_v2(
     logBuffer: *mut c_char,
     bufferSize: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphExec,
+            CUgraph,
+            *mut CUgraphNode,
+            *mut c_char,
+            usize,
+        );
+        let told = Told(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
+        };
+        return activity::watch(578, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::graph::cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
@@ -1284,6 +1997,14 @@ pub unsafe extern "C" fn cuGraphInstantiateWithFlags(
     hGraph: CUgraph,
     flags: u64,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUgraphExec, CUgraph, u64);
+        let told = Told(phGraphExec, hGraph, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags) };
+        return activity::watch(643, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::graph::cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags) }
 }
@@ -1294,6 +2015,19 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams(
     hGraph: CUgraph,
     instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphExec,
+            CUgraph,
+            *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
+        );
+        let told = Told(phGraphExec, hGraph, instantiateParams);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams) };
+        return activity::watch(656, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::graph::cuGraphInstantiateWithParams(
@@ -1311,6 +2045,19 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams_ptsz(
     hGraph: CUgraph,
     instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUgraphExec,
+            CUgraph,
+            *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
+        );
+        let told = Told(phGraphExec, hGraph, instantiateParams);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams) };
+        return activity::watch(657, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::graph::cuGraphInstantiateWithParams(
@@ -1327,6 +2074,14 @@ pub unsafe extern "C" fn cuGraphKernelNodeCopyAttributes(
     dst: CUgraphNode,
     src: CUgraphNode,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, CUgraphNode);
+        let told = Told(dst, src);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphKernelNodeCopyAttributes(dst, src) };
+        return activity::watch(569, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphKernelNodeCopyAttributes(dst, src) };
     life::call(again, move || {
@@ -1348,6 +2103,14 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetAttribute(
     attr: CUkernelNodeAttrID,
     value_out: *mut CUkernelNodeAttrValue,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, CUkernelNodeAttrID, *mut CUkernelNodeAttrValue);
+        let told = Told(hNode, attr, value_out);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphKernelNodeGetAttribute(hNode, attr, value_out) };
+        return activity::watch(570, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphKernelNodeGetAttribute(hNode, attr, value_out) };
     life::call(again, move || {
@@ -1371,6 +2134,14 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *mut CUDA_KERNEL_NODE_PARAMS_v1);
+        let told = Told(hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphKernelNodeGetParams(hNode, nodeParams) };
+        return activity::watch(503, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1389,6 +2160,14 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *mut CUDA_KERNEL_NODE_PARAMS);
+        let told = Told(hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphKernelNodeGetParams_v2(hNode, nodeParams) };
+        return activity::watch(690, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1408,6 +2187,18 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetAttribute(
     attr: CUkernelNodeAttrID,
     value: *const CUkernelNodeAttrValue,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUgraphNode,
+            CUkernelNodeAttrID,
+            *const CUkernelNodeAttrValue,
+        );
+        let told = Told(hNode, attr, value);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphKernelNodeSetAttribute(hNode, attr, value) };
+        return activity::watch(571, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphKernelNodeSetAttribute(hNode, attr, value) };
     life::call(again, move || {
@@ -1423,6 +2214,14 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS_v1);
+        let told = Told(hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphKernelNodeSetParams(hNode, nodeParams) };
+        return activity::watch(521, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1436,6 +2235,14 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS);
+        let told = Told(hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphKernelNodeSetParams_v2(hNode, nodeParams) };
+        return activity::watch(691, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1446,6 +2253,14 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
 
 /// `cuGraphLaunch`.
 pub unsafe extern "C" fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec, CUstream);
+        let told = Told(hGraph, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphLaunch(hGraph, hStream) };
+        return activity::watch(514, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphLaunch(hGraph, hStream) };
     life::call(again, move || {
@@ -1460,6 +2275,14 @@ pub unsafe extern "C" fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -
 
 /// `cuGraphLaunch_ptsz`.
 pub unsafe extern "C" fn cuGraphLaunch_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec, CUstream);
+        let told = Told(hGraph, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphLaunch_ptsz(hGraph, hStream) };
+        return activity::watch(515, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphLaunch_ptsz(hGraph, hStream) };
     life::call(again, move || {
@@ -1477,6 +2300,14 @@ pub unsafe extern "C" fn cuGraphMemAllocNodeGetParams(
     hNode: CUgraphNode,
     params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *mut CUDA_MEM_ALLOC_NODE_PARAMS);
+        let told = Told(hNode, params_out);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphMemAllocNodeGetParams(hNode, params_out) };
+        return activity::watch(648, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1495,6 +2326,14 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_MEMCPY3D,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *mut CUDA_MEMCPY3D);
+        let told = Told(hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphMemcpyNodeGetParams(hNode, nodeParams) };
+        return activity::watch(505, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1512,6 +2351,14 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_MEMCPY3D,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *const CUDA_MEMCPY3D);
+        let told = Told(hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphMemcpyNodeSetParams(hNode, nodeParams) };
+        return activity::watch(520, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1525,6 +2372,14 @@ pub unsafe extern "C" fn cuGraphMemFreeNodeGetParams(
     hNode: CUgraphNode,
     dptr_out: *mut CUdeviceptr,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *mut CUdeviceptr);
+        let told = Told(hNode, dptr_out);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphMemFreeNodeGetParams(hNode, dptr_out) };
+        return activity::watch(649, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphMemFreeNodeGetParams(hNode, dptr_out) };
     life::call(again, move || {
@@ -1545,6 +2400,14 @@ pub unsafe extern "C" fn cuGraphMemsetNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *mut CUDA_MEMSET_NODE_PARAMS);
+        let told = Told(hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphMemsetNodeGetParams(hNode, nodeParams) };
+        return activity::watch(507, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1563,6 +2426,14 @@ pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *const CUDA_MEMSET_NODE_PARAMS);
+        let told = Told(hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphMemsetNodeSetParams(hNode, nodeParams) };
+        return activity::watch(508, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1577,6 +2448,14 @@ pub unsafe extern "C" fn cuGraphNodeFindInClone(
     hOriginalNode: CUgraphNode,
     hClonedGraph: CUgraph,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUgraphNode, CUgraphNode, CUgraph);
+        let told = Told(phNode, hOriginalNode, hClonedGraph);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph) };
+        return activity::watch(524, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph) };
     life::call(again, move || {
@@ -1600,6 +2479,14 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies(
     dependencies: *mut CUgraphNode,
     numDependencies: *mut usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *mut CUgraphNode, *mut usize);
+        let told = Told(hNode, dependencies, numDependencies);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphNodeGetDependencies(hNode, dependencies, numDependencies) };
+        return activity::watch(511, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::graph::cuGraphNodeGetDependencies_v2(
@@ -1618,6 +2505,21 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies_v2(
     edgeData: *mut CUgraphEdgeData,
     numDependencies: *mut usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUgraphNode,
+            *mut CUgraphNode,
+            *mut CUgraphEdgeData,
+            *mut usize,
+        );
+        let told = Told(hNode, dependencies, edgeData, numDependencies);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies)
+        };
+        return activity::watch(725, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1632,6 +2534,15 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes(
     dependentNodes: *mut CUgraphNode,
     numDependentNodes: *mut usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *mut CUgraphNode, *mut usize);
+        let told = Told(hNode, dependentNodes, numDependentNodes);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes) };
+        return activity::watch(512, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::graph::cuGraphNodeGetDependentNodes_v2(
@@ -1650,6 +2561,21 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes_v2(
     edgeData: *mut CUgraphEdgeData,
     numDependentNodes: *mut usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUgraphNode,
+            *mut CUgraphNode,
+            *mut CUgraphEdgeData,
+            *mut usize,
+        );
+        let told = Told(hNode, dependentNodes, edgeData, numDependentNodes);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, edgeData, numDependentNodes)
+        };
+        return activity::watch(726, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1664,6 +2590,14 @@ pub unsafe extern "C" fn cuGraphNodeGetEnabled(
     hNode: CUgraphNode,
     isEnabled: *mut u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec, CUgraphNode, *mut u32);
+        let told = Told(hGraphExec, hNode, isEnabled);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled) };
+        return activity::watch(651, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled) };
     life::call(again, move || {
@@ -1688,6 +2622,14 @@ pub unsafe extern "C" fn cuGraphNodeGetType(
     hNode: CUgraphNode,
     r#type: *mut CUgraphNodeType,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *mut CUgraphNodeType);
+        let told = Told(hNode, r#type);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphNodeGetType(hNode, r#type) };
+        return activity::watch(509, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphNodeGetType(hNode, r#type) };
     life::call(again, move || {
@@ -1709,6 +2651,14 @@ pub unsafe extern "C" fn cuGraphNodeSetEnabled(
     hNode: CUgraphNode,
     isEnabled: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec, CUgraphNode, u32);
+        let told = Told(hGraphExec, hNode, isEnabled);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) };
+        return activity::watch(650, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) };
     life::call(again, move || {
@@ -1727,6 +2677,14 @@ pub unsafe extern "C" fn cuGraphNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphNode, *mut CUgraphNodeParams);
+        let told = Told(hNode, nodeParams);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphNodeSetParams(hNode, nodeParams) };
+        return activity::watch(713, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1742,6 +2700,14 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies(
     to: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraph, *const CUgraphNode, *const CUgraphNode, usize);
+        let told = Told(hGraph, from, to, numDependencies);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphRemoveDependencies(hGraph, from, to, numDependencies) };
+        return activity::watch(519, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphRemoveDependencies(hGraph, from, to, numDependencies) };
     life::call(again, move || {
@@ -1780,6 +2746,21 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies_v2(
     edgeData: *const CUgraphEdgeData,
     numDependencies: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUgraph,
+            *const CUgraphNode,
+            *const CUgraphNode,
+            *const CUgraphEdgeData,
+            usize,
+        );
+        let told = Told(hGraph, from, to, edgeData, numDependencies);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies) };
+        return activity::watch(728, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies)
@@ -1821,6 +2802,14 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies_v2(
 
 /// `cuGraphUpload`.
 pub unsafe extern "C" fn cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec, CUstream);
+        let told = Told(hGraph, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphUpload(hGraph, hStream) };
+        return activity::watch(580, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphUpload(hGraph, hStream) };
     life::call(again, move || {
@@ -1838,6 +2827,14 @@ pub unsafe extern "C" fn cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -
 
 /// `cuGraphUpload_ptsz`.
 pub unsafe extern "C" fn cuGraphUpload_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraphExec, CUstream);
+        let told = Told(hGraph, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphUpload_ptsz(hGraph, hStream) };
+        return activity::watch(581, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphUpload_ptsz(hGraph, hStream) };
     life::call(again, move || {

@@ -10,6 +10,14 @@ use wire::Kind;
 
 /// `cuCtxFromGreenCtx`.
 pub unsafe extern "C" fn cuCtxFromGreenCtx(pContext: *mut CUcontext, hCtx: CUgreenCtx) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUcontext, CUgreenCtx);
+        let told = Told(pContext, hCtx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxFromGreenCtx(pContext, hCtx) };
+        return activity::watch(753, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxFromGreenCtx(pContext, hCtx) };
     life::call(again, move || {
@@ -30,6 +38,14 @@ pub unsafe extern "C" fn cuCtxGetDevResource(
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUcontext, *mut CUdevResource, CUdevResourceType);
+        let told = Told(hCtx, resource, r#type);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxGetDevResource(hCtx, resource, r#type) };
+        return activity::watch(746, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetDevResource(hCtx, resource, r#type) };
     life::call(again, move || {
@@ -54,6 +70,14 @@ pub unsafe extern "C" fn cuDeviceGetDevResource(
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdevice, *mut CUdevResource, CUdevResourceType);
+        let told = Told(device, resource, r#type);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceGetDevResource(device, resource, r#type) };
+        return activity::watch(745, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetDevResource(device, resource, r#type) };
     life::call(again, move || {
@@ -75,6 +99,14 @@ pub unsafe extern "C" fn cuDevResourceGenerateDesc(
     resources: *mut CUdevResource,
     nbResources: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdevResourceDesc, *mut CUdevResource, u32);
+        let told = Told(phDesc, resources, nbResources);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDevResourceGenerateDesc(phDesc, resources, nbResources) };
+        return activity::watch(748, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDevResourceGenerateDesc(phDesc, resources, nbResources) };
     life::call(again, move || {
@@ -106,6 +138,23 @@ pub unsafe extern "C" fn cuDevSmResourceSplitByCount(
     useFlags: u32,
     minCount: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUdevResource,
+            *mut u32,
+            *const CUdevResource,
+            *mut CUdevResource,
+            u32,
+            u32,
+        );
+        let told = Told(result, nbGroups, input, remaining, useFlags, minCount);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuDevSmResourceSplitByCount(result, nbGroups, input, remaining, useFlags, minCount)
+        };
+        return activity::watch(751, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuDevSmResourceSplitByCount(result, nbGroups, input, remaining, useFlags, minCount)
@@ -131,6 +180,14 @@ pub unsafe extern "C" fn cuGreenCtxCreate(
     dev: CUdevice,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUgreenCtx, CUdevResourceDesc, CUdevice, u32);
+        let told = Told(phCtx, desc, dev, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGreenCtxCreate(phCtx, desc, dev, flags) };
+        return activity::watch(743, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxCreate(phCtx, desc, dev, flags) };
     life::call(again, move || {
@@ -148,6 +205,14 @@ pub unsafe extern "C" fn cuGreenCtxCreate(
 
 /// `cuGreenCtxDestroy`.
 pub unsafe extern "C" fn cuGreenCtxDestroy(hCtx: CUgreenCtx) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgreenCtx);
+        let told = Told(hCtx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGreenCtxDestroy(hCtx) };
+        return activity::watch(744, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxDestroy(hCtx) };
     life::call(again, move || {
@@ -164,6 +229,14 @@ pub unsafe extern "C" fn cuGreenCtxGetDevResource(
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgreenCtx, *mut CUdevResource, CUdevResourceType);
+        let told = Told(hCtx, resource, r#type);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGreenCtxGetDevResource(hCtx, resource, r#type) };
+        return activity::watch(747, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxGetDevResource(hCtx, resource, r#type) };
     life::call(again, move || {
@@ -184,6 +257,14 @@ pub unsafe extern "C" fn cuGreenCtxGetDevResource(
 
 /// `cuGreenCtxGetId`.
 pub unsafe extern "C" fn cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut u64) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgreenCtx, *mut u64);
+        let told = Told(greenCtx, greenCtxId);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGreenCtxGetId(greenCtx, greenCtxId) };
+        return activity::watch(782, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxGetId(greenCtx, greenCtxId) };
     life::call(again, move || {
@@ -203,6 +284,14 @@ pub unsafe extern "C" fn cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut 
 
 /// `cuGreenCtxRecordEvent`.
 pub unsafe extern "C" fn cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgreenCtx, CUevent);
+        let told = Told(hCtx, hEvent);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGreenCtxRecordEvent(hCtx, hEvent) };
+        return activity::watch(749, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxRecordEvent(hCtx, hEvent) };
     life::call(again, move || {
@@ -221,6 +310,14 @@ pub unsafe extern "C" fn cuGreenCtxStreamCreate(
     flags: u32,
     priority: i32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUstream, CUgreenCtx, u32, i32);
+        let told = Told(phStream, greenCtx, flags, priority);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority) };
+        return activity::watch(758, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority) };
     life::call(again, move || {
@@ -239,6 +336,14 @@ pub unsafe extern "C" fn cuGreenCtxStreamCreate(
 
 /// `cuGreenCtxWaitEvent`.
 pub unsafe extern "C" fn cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgreenCtx, CUevent);
+        let told = Told(hCtx, hEvent);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGreenCtxWaitEvent(hCtx, hEvent) };
+        return activity::watch(750, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxWaitEvent(hCtx, hEvent) };
     life::call(again, move || {
@@ -259,6 +364,14 @@ pub unsafe extern "C" fn cuStreamGetGreenCtx(
     hStream: CUstream,
     phCtx: *mut CUgreenCtx,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut CUgreenCtx);
+        let told = Told(hStream, phCtx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetGreenCtx(hStream, phCtx) };
+        return activity::watch(752, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetGreenCtx(hStream, phCtx) };
     life::call(again, move || {

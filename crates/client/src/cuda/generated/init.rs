@@ -10,18 +10,42 @@ use wire::Kind;
 
 /// `cuDriverGetVersion`.
 pub unsafe extern "C" fn cuDriverGetVersion(driverVersion: *mut i32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut i32);
+        let told = Told(driverVersion);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDriverGetVersion(driverVersion) };
+        return activity::watch(2, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::init::cuDriverGetVersion(driverVersion) }
 }
 
 /// `cuGetErrorName`.
 pub unsafe extern "C" fn cuGetErrorName(error: CUresult, pStr: *mut *const c_char) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUresult, *mut *const c_char);
+        let told = Told(error, pStr);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGetErrorName(error, pStr) };
+        return activity::watch(373, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::init::cuGetErrorName(error, pStr) }
 }
 
 /// `cuGetErrorString`.
 pub unsafe extern "C" fn cuGetErrorString(error: CUresult, pStr: *mut *const c_char) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUresult, *mut *const c_char);
+        let told = Told(error, pStr);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGetErrorString(error, pStr) };
+        return activity::watch(372, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::init::cuGetErrorString(error, pStr) }
 }
@@ -33,6 +57,14 @@ pub unsafe extern "C" fn cuGetProcAddress(
     cudaVersion: i32,
     flags: u64,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*const c_char, *mut *mut c_void, i32, u64);
+        let told = Told(symbol, pfn, cudaVersion, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGetProcAddress(symbol, pfn, cudaVersion, flags) };
+        return activity::watch(626, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::init::cuGetProcAddress(symbol, pfn, cudaVersion, flags) }
 }
@@ -45,6 +77,20 @@ pub unsafe extern "C" fn cuGetProcAddress_v2(
     flags: u64,
     symbolStatus: *mut CUdriverProcAddressQueryResult,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *const c_char,
+            *mut *mut c_void,
+            i32,
+            u64,
+            *mut CUdriverProcAddressQueryResult,
+        );
+        let told = Told(symbol, pfn, cudaVersion, flags, symbolStatus);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus) };
+        return activity::watch(677, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::init::cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus)
@@ -53,6 +99,14 @@ pub unsafe extern "C" fn cuGetProcAddress_v2(
 
 /// `cuInit`.
 pub unsafe extern "C" fn cuInit(Flags: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(u32);
+        let told = Told(Flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuInit(Flags) };
+        return activity::watch(1, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::init::cuInit(Flags) }
 }

@@ -10,6 +10,14 @@ use wire::Kind;
 
 /// `cuIpcCloseMemHandle`.
 pub unsafe extern "C" fn cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr);
+        let told = Told(dptr);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuIpcCloseMemHandle(dptr) };
+        return activity::watch(330, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuIpcCloseMemHandle(dptr) };
     life::call(again, move || {
@@ -26,6 +34,14 @@ pub unsafe extern "C" fn cuIpcGetEventHandle(
     pHandle: *mut CUipcEventHandle,
     event: CUevent,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUipcEventHandle, CUevent);
+        let told = Told(pHandle, event);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuIpcGetEventHandle(pHandle, event) };
+        return activity::watch(334, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuIpcGetEventHandle(pHandle, event) };
     life::call(again, move || {
@@ -46,6 +62,14 @@ pub unsafe extern "C" fn cuIpcGetMemHandle(
     pHandle: *mut CUipcMemHandle,
     dptr: CUdeviceptr,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUipcMemHandle, CUdeviceptr);
+        let told = Told(pHandle, dptr);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuIpcGetMemHandle(pHandle, dptr) };
+        return activity::watch(328, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuIpcGetMemHandle(pHandle, dptr) };
     life::call(again, move || {
@@ -66,6 +90,14 @@ pub unsafe extern "C" fn cuIpcOpenEventHandle(
     phEvent: *mut CUevent,
     handle: CUipcEventHandle,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUevent, CUipcEventHandle);
+        let told = Told(phEvent, handle);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuIpcOpenEventHandle(phEvent, handle) };
+        return activity::watch(335, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuIpcOpenEventHandle(phEvent, handle) };
     life::call(again, move || {
@@ -86,6 +118,14 @@ pub unsafe extern "C" fn cuIpcOpenMemHandle(
     handle: CUipcMemHandle,
     Flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, CUipcMemHandle, u32);
+        let told = Told(pdptr, handle, Flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuIpcOpenMemHandle(pdptr, handle, Flags) };
+        return activity::watch(329, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::ipc::cuIpcOpenMemHandle_v2(pdptr, handle, Flags) }
 }
@@ -96,6 +136,14 @@ pub unsafe extern "C" fn cuIpcOpenMemHandle_v2(
     handle: CUipcMemHandle,
     Flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, CUipcMemHandle, u32);
+        let told = Told(pdptr, handle, Flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuIpcOpenMemHandle_v2(pdptr, handle, Flags) };
+        return activity::watch(567, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuIpcOpenMemHandle_v2(pdptr, handle, Flags) };
     life::call(again, move || {

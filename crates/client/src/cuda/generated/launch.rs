@@ -17,6 +17,14 @@ pub unsafe extern "C" fn cuFuncSetBlockShape(
     y: i32,
     z: i32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunction, i32, i32, i32);
+        let told = Told(hfunc, x, y, z);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuFuncSetBlockShape(hfunc, x, y, z) };
+        return activity::watch(83, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncSetBlockShape(hfunc, x, y, z) };
     life::call(again, move || {
@@ -28,6 +36,14 @@ pub unsafe extern "C" fn cuFuncSetBlockShape(
 
 /// `cuFuncSetSharedSize`.
 pub unsafe extern "C" fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunction, u32);
+        let told = Told(hfunc, bytes);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuFuncSetSharedSize(hfunc, bytes) };
+        return activity::watch(84, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
@@ -37,6 +53,14 @@ pub unsafe extern "C" fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> C
 
 /// `cuLaunch`.
 pub unsafe extern "C" fn cuLaunch(f: CUfunction) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunction);
+        let told = Told(f);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLaunch(f) };
+        return activity::watch(115, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::launch::cuLaunchGridAsync(f, (1) as i32, (1) as i32, std::ptr::null_mut()) }
 }
@@ -54,6 +78,49 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
     hStream: CUstream,
     kernelParams: *mut *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUfunction,
+            u32,
+            u32,
+            u32,
+            u32,
+            u32,
+            u32,
+            u32,
+            CUstream,
+            *mut *mut c_void,
+        );
+        let told = Told(
+            f,
+            gridDimX,
+            gridDimY,
+            gridDimZ,
+            blockDimX,
+            blockDimY,
+            blockDimZ,
+            sharedMemBytes,
+            hStream,
+            kernelParams,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuLaunchCooperativeKernel(
+                f,
+                gridDimX,
+                gridDimY,
+                gridDimZ,
+                blockDimX,
+                blockDimY,
+                blockDimZ,
+                sharedMemBytes,
+                hStream,
+                kernelParams,
+            )
+        };
+        return activity::watch(477, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -87,6 +154,49 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel_ptsz(
     hStream: CUstream,
     kernelParams: *mut *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUfunction,
+            u32,
+            u32,
+            u32,
+            u32,
+            u32,
+            u32,
+            u32,
+            CUstream,
+            *mut *mut c_void,
+        );
+        let told = Told(
+            f,
+            gridDimX,
+            gridDimY,
+            gridDimZ,
+            blockDimX,
+            blockDimY,
+            blockDimZ,
+            sharedMemBytes,
+            hStream,
+            kernelParams,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuLaunchCooperativeKernel_ptsz(
+                f,
+                gridDimX,
+                gridDimY,
+                gridDimZ,
+                blockDimX,
+                blockDimY,
+                blockDimZ,
+                sharedMemBytes,
+                hStream,
+                kernelParams,
+            )
+        };
+        return activity::watch(478, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -125,6 +235,14 @@ pub unsafe extern "C" fn cuLaunchGrid(
     grid_width: i32,
     grid_height: i32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunction, i32, i32);
+        let told = Told(f, grid_width, grid_height);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLaunchGrid(f, grid_width, grid_height) };
+        return activity::watch(116, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::launch::cuLaunchGridAsync(f, grid_width, grid_height, std::ptr::null_mut()) }
 }
@@ -136,6 +254,14 @@ pub unsafe extern "C" fn cuLaunchGridAsync(
     grid_height: i32,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunction, i32, i32, CUstream);
+        let told = Told(f, grid_width, grid_height, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLaunchGridAsync(f, grid_width, grid_height, hStream) };
+        return activity::watch(117, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
@@ -149,6 +275,14 @@ pub unsafe extern "C" fn cuLaunchHostFunc(
     r#fn: CUhostFn,
     userData: *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUhostFn, *mut c_void);
+        let told = Told(hStream, r#fn, userData);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLaunchHostFunc(hStream, r#fn, userData) };
+        return activity::watch(527, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLaunchHostFunc(hStream, r#fn, userData) };
     life::call(again, move || {
@@ -164,6 +298,14 @@ pub unsafe extern "C" fn cuLaunchHostFunc_ptsz(
     r#fn: CUhostFn,
     userData: *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUhostFn, *mut c_void);
+        let told = Told(hStream, r#fn, userData);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLaunchHostFunc_ptsz(hStream, r#fn, userData) };
+        return activity::watch(528, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLaunchHostFunc_ptsz(hStream, r#fn, userData) };
     life::call(again, move || {
@@ -187,6 +329,52 @@ pub unsafe extern "C" fn cuLaunchKernel(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUfunction,
+            u32,
+            u32,
+            u32,
+            u32,
+            u32,
+            u32,
+            u32,
+            CUstream,
+            *mut *mut c_void,
+            *mut *mut c_void,
+        );
+        let told = Told(
+            f,
+            gridDimX,
+            gridDimY,
+            gridDimZ,
+            blockDimX,
+            blockDimY,
+            blockDimZ,
+            sharedMemBytes,
+            hStream,
+            kernelParams,
+            extra,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuLaunchKernel(
+                f,
+                gridDimX,
+                gridDimY,
+                gridDimZ,
+                blockDimX,
+                blockDimY,
+                blockDimZ,
+                sharedMemBytes,
+                hStream,
+                kernelParams,
+                extra,
+            )
+        };
+        return activity::watch(307, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -221,6 +409,52 @@ pub unsafe extern "C" fn cuLaunchKernel_ptsz(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUfunction,
+            u32,
+            u32,
+            u32,
+            u32,
+            u32,
+            u32,
+            u32,
+            CUstream,
+            *mut *mut c_void,
+            *mut *mut c_void,
+        );
+        let told = Told(
+            f,
+            gridDimX,
+            gridDimY,
+            gridDimZ,
+            blockDimX,
+            blockDimY,
+            blockDimZ,
+            sharedMemBytes,
+            hStream,
+            kernelParams,
+            extra,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuLaunchKernel_ptsz(
+                f,
+                gridDimX,
+                gridDimY,
+                gridDimZ,
+                blockDimX,
+                blockDimY,
+                blockDimZ,
+                sharedMemBytes,
+                hStream,
+                kernelParams,
+                extra,
+            )
+        };
+        return activity::watch(442, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -248,6 +482,19 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *const CUlaunchConfig,
+            CUfunction,
+            *mut *mut c_void,
+            *mut *mut c_void,
+        );
+        let told = Told(config, f, kernelParams, extra);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLaunchKernelEx(config, f, kernelParams, extra) };
+        return activity::watch(652, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLaunchKernelEx(config, f, kernelParams, extra) };
     life::call(again, move || {
@@ -267,6 +514,19 @@ pub unsafe extern "C" fn cuLaunchKernelEx_ptsz(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *const CUlaunchConfig,
+            CUfunction,
+            *mut *mut c_void,
+            *mut *mut c_void,
+        );
+        let told = Told(config, f, kernelParams, extra);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLaunchKernelEx_ptsz(config, f, kernelParams, extra) };
+        return activity::watch(653, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLaunchKernelEx_ptsz(config, f, kernelParams, extra) };
     life::call(again, move || {
@@ -281,6 +541,14 @@ pub unsafe extern "C" fn cuLaunchKernelEx_ptsz(
 
 /// `cuParamSetf`.
 pub unsafe extern "C" fn cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunction, i32, f32);
+        let told = Told(hfunc, offset, value);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuParamSetf(hfunc, offset, value) };
+        return activity::watch(112, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
@@ -290,6 +558,14 @@ pub unsafe extern "C" fn cuParamSetf(hfunc: CUfunction, offset: i32, value: f32)
 
 /// `cuParamSeti`.
 pub unsafe extern "C" fn cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunction, i32, u32);
+        let told = Told(hfunc, offset, value);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuParamSeti(hfunc, offset, value) };
+        return activity::watch(111, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
@@ -299,6 +575,14 @@ pub unsafe extern "C" fn cuParamSeti(hfunc: CUfunction, offset: i32, value: u32)
 
 /// `cuParamSetSize`.
 pub unsafe extern "C" fn cuParamSetSize(hfunc: CUfunction, numbytes: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunction, u32);
+        let told = Told(hfunc, numbytes);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuParamSetSize(hfunc, numbytes) };
+        return activity::watch(110, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuParamSetSize(hfunc, numbytes) };
     life::call(again, move || {
@@ -314,6 +598,14 @@ pub unsafe extern "C" fn cuParamSetTexRef(
     texunit: i32,
     hTexRef: CUtexref,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunction, i32, CUtexref);
+        let told = Told(hfunc, texunit, hTexRef);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuParamSetTexRef(hfunc, texunit, hTexRef) };
+        return activity::watch(114, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuParamSetTexRef(hfunc, texunit, hTexRef) };
     life::call(again, move || {
@@ -330,6 +622,14 @@ pub unsafe extern "C" fn cuParamSetv(
     ptr: *mut c_void,
     numbytes: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunction, i32, *mut c_void, u32);
+        let told = Told(hfunc, offset, ptr, numbytes);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuParamSetv(hfunc, offset, ptr, numbytes) };
+        return activity::watch(113, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuParamSetv(hfunc, offset, ptr, numbytes) };
     life::call(again, move || {

@@ -18,6 +18,14 @@ pub unsafe extern "C" fn cuKernelGetAttribute(
     kernel: CUkernel,
     dev: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut i32, CUfunction_attribute, CUkernel, CUdevice);
+        let told = Told(pi, attrib, kernel, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuKernelGetAttribute(pi, attrib, kernel, dev) };
+        return activity::watch(686, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelGetAttribute(pi, attrib, kernel, dev) };
     life::call(again, move || {
@@ -35,6 +43,14 @@ pub unsafe extern "C" fn cuKernelGetAttribute(
 
 /// `cuKernelGetFunction`.
 pub unsafe extern "C" fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUfunction, CUkernel);
+        let told = Told(pFunc, kernel);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuKernelGetFunction(pFunc, kernel) };
+        return activity::watch(683, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelGetFunction(pFunc, kernel) };
     life::call(again, move || {
@@ -51,6 +67,14 @@ pub unsafe extern "C" fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUk
 
 /// `cuKernelGetLibrary`.
 pub unsafe extern "C" fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUlibrary, CUkernel);
+        let told = Told(pLib, kernel);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuKernelGetLibrary(pLib, kernel) };
+        return activity::watch(754, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelGetLibrary(pLib, kernel) };
     life::call(again, move || {
@@ -66,6 +90,14 @@ pub unsafe extern "C" fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkern
 
 /// `cuKernelGetName`.
 pub unsafe extern "C" fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut *const c_char, CUkernel);
+        let told = Told(name, hfunc);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuKernelGetName(name, hfunc) };
+        return activity::watch(719, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelGetName(name, hfunc) };
     life::call(again, move || {
@@ -86,6 +118,14 @@ pub unsafe extern "C" fn cuKernelGetParamInfo(
     paramOffset: *mut usize,
     paramSize: *mut usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUkernel, usize, *mut usize, *mut usize);
+        let told = Told(kernel, paramIndex, paramOffset, paramSize);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize) };
+        return activity::watch(734, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize) };
     life::call(again, move || {
@@ -111,6 +151,14 @@ pub unsafe extern "C" fn cuKernelSetAttribute(
     kernel: CUkernel,
     dev: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunction_attribute, i32, CUkernel, CUdevice);
+        let told = Told(attrib, val, kernel, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuKernelSetAttribute(attrib, val, kernel, dev) };
+        return activity::watch(687, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
@@ -125,6 +173,14 @@ pub unsafe extern "C" fn cuKernelSetCacheConfig(
     config: CUfunc_cache,
     dev: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUkernel, CUfunc_cache, CUdevice);
+        let told = Told(kernel, config, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuKernelSetCacheConfig(kernel, config, dev) };
+        return activity::watch(688, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelSetCacheConfig(kernel, config, dev) };
     life::call(again, move || {
@@ -141,6 +197,14 @@ pub unsafe extern "C" fn cuLibraryEnumerateKernels(
     numKernels: u32,
     lib: CUlibrary,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUkernel, u32, CUlibrary);
+        let told = Told(kernels, numKernels, lib);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLibraryEnumerateKernels(kernels, numKernels, lib) };
+        return activity::watch(740, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLibraryEnumerateKernels(kernels, numKernels, lib) };
     life::call(again, move || {
@@ -160,6 +224,14 @@ pub unsafe extern "C" fn cuLibraryGetGlobal(
     library: CUlibrary,
     name: *const c_char,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, *mut usize, CUlibrary, *const c_char);
+        let told = Told(dptr, bytes, library, name);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLibraryGetGlobal(dptr, bytes, library, name) };
+        return activity::watch(684, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let library = cx.handle(Kind::Library, library as u64)?;
@@ -185,6 +257,14 @@ pub unsafe extern "C" fn cuLibraryGetKernel(
     library: CUlibrary,
     name: *const c_char,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUkernel, CUlibrary, *const c_char);
+        let told = Told(pKernel, library, name);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLibraryGetKernel(pKernel, library, name) };
+        return activity::watch(681, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let library = cx.handle(Kind::Library, library as u64)?;
@@ -201,6 +281,14 @@ pub unsafe extern "C" fn cuLibraryGetKernel(
 
 /// `cuLibraryGetKernelCount`.
 pub unsafe extern "C" fn cuLibraryGetKernelCount(count: *mut u32, lib: CUlibrary) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut u32, CUlibrary);
+        let told = Told(count, lib);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLibraryGetKernelCount(count, lib) };
+        return activity::watch(739, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLibraryGetKernelCount(count, lib) };
     life::call(again, move || {
@@ -223,6 +311,14 @@ pub unsafe extern "C" fn cuLibraryGetManaged(
     library: CUlibrary,
     name: *const c_char,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, *mut usize, CUlibrary, *const c_char);
+        let told = Told(dptr, bytes, library, name);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLibraryGetManaged(dptr, bytes, library, name) };
+        return activity::watch(685, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let library = cx.handle(Kind::Library, library as u64)?;
@@ -244,6 +340,14 @@ pub unsafe extern "C" fn cuLibraryGetManaged(
 
 /// `cuLibraryGetModule`.
 pub unsafe extern "C" fn cuLibraryGetModule(pMod: *mut CUmodule, library: CUlibrary) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmodule, CUlibrary);
+        let told = Told(pMod, library);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLibraryGetModule(pMod, library) };
+        return activity::watch(682, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLibraryGetModule(pMod, library) };
     life::call(again, move || {
@@ -278,10 +382,47 @@ pub unsafe extern "C" fn cuLibraryLoadData(
     jitOptions: *mut CUjit_option,
     jitOptionsValues: *mut *mut c_void,
     numJitOptions: u32,
-    _libraryOptions: *mut CUlibraryOption,
-    _libraryOptionValues: *mut *mut c_void,
-    _numLibraryOptions: u32,
+    libraryOptions: *mut CUlibraryOption,
+    libraryOptionValues: *mut *mut c_void,
+    numLibraryOptions: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUlibrary,
+            *const c_void,
+            *mut CUjit_option,
+            *mut *mut c_void,
+            u32,
+            *mut CUlibraryOption,
+            *mut *mut c_void,
+            u32,
+        );
+        let told = Told(
+            library,
+            code,
+            jitOptions,
+            jitOptionsValues,
+            numJitOptions,
+            libraryOptions,
+            libraryOptionValues,
+            numLibraryOptions,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuLibraryLoadData(
+                library,
+                code,
+                jitOptions,
+                jitOptionsValues,
+                numJitOptions,
+                libraryOptions,
+                libraryOptionValues,
+                numLibraryOptions,
+            )
+        };
+        return activity::watch(678, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(library)?;
@@ -306,10 +447,47 @@ pub unsafe extern "C" fn cuLibraryLoadFromFile(
     jitOptions: *mut CUjit_option,
     jitOptionsValues: *mut *mut c_void,
     numJitOptions: u32,
-    _libraryOptions: *mut CUlibraryOption,
-    _libraryOptionValues: *mut *mut c_void,
-    _numLibraryOptions: u32,
+    libraryOptions: *mut CUlibraryOption,
+    libraryOptionValues: *mut *mut c_void,
+    numLibraryOptions: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUlibrary,
+            *const c_char,
+            *mut CUjit_option,
+            *mut *mut c_void,
+            u32,
+            *mut CUlibraryOption,
+            *mut *mut c_void,
+            u32,
+        );
+        let told = Told(
+            library,
+            fileName,
+            jitOptions,
+            jitOptionsValues,
+            numJitOptions,
+            libraryOptions,
+            libraryOptionValues,
+            numLibraryOptions,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuLibraryLoadFromFile(
+                library,
+                fileName,
+                jitOptions,
+                jitOptionsValues,
+                numJitOptions,
+                libraryOptions,
+                libraryOptionValues,
+                numLibraryOptions,
+            )
+        };
+        return activity::watch(679, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(library)?;
@@ -329,6 +507,14 @@ pub unsafe extern "C" fn cuLibraryLoadFromFile(
 
 /// `cuLibraryUnload`.
 pub unsafe extern "C" fn cuLibraryUnload(library: CUlibrary) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUlibrary);
+        let told = Told(library);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLibraryUnload(library) };
+        return activity::watch(680, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter_local()?;
         let library = cx.handle(Kind::Library, library as u64)?;

@@ -10,6 +10,14 @@ use wire::Kind;
 
 /// `cuLogsCurrent`.
 pub unsafe extern "C" fn cuLogsCurrent(iterator_out: *mut CUlogIterator, flags: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUlogIterator, u32);
+        let told = Told(iterator_out, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLogsCurrent(iterator_out, flags) };
+        return activity::watch(765, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLogsCurrent(iterator_out, flags) };
     life::call(again, move || {
@@ -29,6 +37,14 @@ pub unsafe extern "C" fn cuLogsDumpToFile(
     pathToFile: *const c_char,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUlogIterator, *const c_char, u32);
+        let told = Told(iterator, pathToFile, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLogsDumpToFile(iterator, pathToFile, flags) };
+        return activity::watch(766, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLogsDumpToFile(iterator, pathToFile, flags) };
     life::call(again, move || {
@@ -47,6 +63,14 @@ pub unsafe extern "C" fn cuLogsDumpToMemory(
     size: *mut usize,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUlogIterator, *mut c_char, *mut usize, u32);
+        let told = Told(iterator, buffer, size, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLogsDumpToMemory(iterator, buffer, size, flags) };
+        return activity::watch(767, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLogsDumpToMemory(iterator, buffer, size, flags) };
     life::call(again, move || {
@@ -62,6 +86,14 @@ pub unsafe extern "C" fn cuLogsRegisterCallback(
     userData: *mut c_void,
     callback_out: *mut CUlogsCallbackHandle,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUlogsCallback, *mut c_void, *mut CUlogsCallbackHandle);
+        let told = Told(callbackFunc, userData, callback_out);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLogsRegisterCallback(callbackFunc, userData, callback_out) };
+        return activity::watch(763, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLogsRegisterCallback(callbackFunc, userData, callback_out) };
     life::call(again, move || {
@@ -80,6 +112,14 @@ pub unsafe extern "C" fn cuLogsRegisterCallback(
 
 /// `cuLogsUnregisterCallback`.
 pub unsafe extern "C" fn cuLogsUnregisterCallback(callback: CUlogsCallbackHandle) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUlogsCallbackHandle);
+        let told = Told(callback);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLogsUnregisterCallback(callback) };
+        return activity::watch(764, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLogsUnregisterCallback(callback) };
     life::call(again, move || {

@@ -17,6 +17,14 @@ pub unsafe extern "C" fn cuMemAdvise(
     advice: CUmem_advise,
     device: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, CUmem_advise, CUdevice);
+        let told = Told(devPtr, count, advice, device);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemAdvise(devPtr, count, advice, device) };
+        return activity::watch(457, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(devPtr);
@@ -34,6 +42,14 @@ pub unsafe extern "C" fn cuMemAdvise_v2(
     advice: CUmem_advise,
     location: CUmemLocation,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, CUmem_advise, CUmemLocation);
+        let told = Told(devPtr, count, advice, location);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemAdvise_v2(devPtr, count, advice, location) };
+        return activity::watch(715, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(devPtr);
@@ -50,6 +66,14 @@ pub unsafe extern "C" fn cuMemAllocManaged(
     bytesize: usize,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, usize, u32);
+        let told = Told(dptr, bytesize, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemAllocManaged(dptr, bytesize, flags) };
+        return activity::watch(371, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemAllocManaged(dptr, bytesize, flags) };
     life::call(again, move || {
@@ -76,6 +100,43 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUdeviceptr,
+            *mut usize,
+            usize,
+            *mut CUmemLocation,
+            *mut usize,
+            usize,
+            u64,
+            CUstream,
+        );
+        let told = Told(
+            dptrs,
+            sizes,
+            count,
+            prefetchLocs,
+            prefetchLocIdxs,
+            numPrefetchLocs,
+            flags,
+            hStream,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuMemDiscardAndPrefetchBatchAsync(
+                dptrs,
+                sizes,
+                count,
+                prefetchLocs,
+                prefetchLocIdxs,
+                numPrefetchLocs,
+                flags,
+                hStream,
+            )
+        };
+        return activity::watch(791, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::managed::cuMemPrefetchBatchAsync(
@@ -102,6 +163,43 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync_ptsz(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUdeviceptr,
+            *mut usize,
+            usize,
+            *mut CUmemLocation,
+            *mut usize,
+            usize,
+            u64,
+            CUstream,
+        );
+        let told = Told(
+            dptrs,
+            sizes,
+            count,
+            prefetchLocs,
+            prefetchLocIdxs,
+            numPrefetchLocs,
+            flags,
+            hStream,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuMemDiscardAndPrefetchBatchAsync_ptsz(
+                dptrs,
+                sizes,
+                count,
+                prefetchLocs,
+                prefetchLocIdxs,
+                numPrefetchLocs,
+                flags,
+                hStream,
+            )
+        };
+        return activity::watch(792, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::managed::cuMemPrefetchBatchAsync_ptsz(
@@ -125,6 +223,14 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, *mut usize, usize, u64, CUstream);
+        let told = Told(dptrs, sizes, count, flags, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream) };
+        return activity::watch(789, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream) };
     life::call(again, move || {
@@ -146,6 +252,14 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync_ptsz(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, *mut usize, usize, u64, CUstream);
+        let told = Told(dptrs, sizes, count, flags, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count, flags, hStream) };
+        return activity::watch(790, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count, flags, hStream) };
     life::call(again, move || {
@@ -166,6 +280,14 @@ pub unsafe extern "C" fn cuMemPrefetchAsync(
     dstDevice: CUdevice,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, CUdevice, CUstream);
+        let told = Told(devPtr, count, dstDevice, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemPrefetchAsync(devPtr, count, dstDevice, hStream) };
+        return activity::watch(467, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
@@ -182,6 +304,14 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_ptsz(
     dstDevice: CUdevice,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, CUdevice, CUstream);
+        let told = Told(devPtr, count, dstDevice, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemPrefetchAsync_ptsz(devPtr, count, dstDevice, hStream) };
+        return activity::watch(468, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
@@ -199,6 +329,14 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2(
     flags: u32,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, CUmemLocation, u32, CUstream);
+        let told = Told(devPtr, count, location, flags, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream) };
+        return activity::watch(716, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream) };
     life::call(again, move || {
@@ -222,6 +360,15 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2_ptsz(
     flags: u32,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, CUmemLocation, u32, CUstream);
+        let told = Told(devPtr, count, location, flags, hStream);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMemPrefetchAsync_v2_ptsz(devPtr, count, location, flags, hStream) };
+        return activity::watch(717, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuMemPrefetchAsync_v2_ptsz(devPtr, count, location, flags, hStream) };
@@ -249,6 +396,43 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUdeviceptr,
+            *mut usize,
+            usize,
+            *mut CUmemLocation,
+            *mut usize,
+            usize,
+            u64,
+            CUstream,
+        );
+        let told = Told(
+            dptrs,
+            sizes,
+            count,
+            prefetchLocs,
+            prefetchLocIdxs,
+            numPrefetchLocs,
+            flags,
+            hStream,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuMemPrefetchBatchAsync(
+                dptrs,
+                sizes,
+                count,
+                prefetchLocs,
+                prefetchLocIdxs,
+                numPrefetchLocs,
+                flags,
+                hStream,
+            )
+        };
+        return activity::watch(784, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuMemPrefetchBatchAsync(
@@ -293,6 +477,43 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync_ptsz(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUdeviceptr,
+            *mut usize,
+            usize,
+            *mut CUmemLocation,
+            *mut usize,
+            usize,
+            u64,
+            CUstream,
+        );
+        let told = Told(
+            dptrs,
+            sizes,
+            count,
+            prefetchLocs,
+            prefetchLocIdxs,
+            numPrefetchLocs,
+            flags,
+            hStream,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuMemPrefetchBatchAsync_ptsz(
+                dptrs,
+                sizes,
+                count,
+                prefetchLocs,
+                prefetchLocIdxs,
+                numPrefetchLocs,
+                flags,
+                hStream,
+            )
+        };
+        return activity::watch(785, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuMemPrefetchBatchAsync_ptsz(
@@ -334,6 +555,20 @@ pub unsafe extern "C" fn cuMemRangeGetAttribute(
     devPtr: CUdeviceptr,
     count: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut c_void,
+            usize,
+            CUmem_range_attribute,
+            CUdeviceptr,
+            usize,
+        );
+        let told = Told(data, dataSize, attribute, devPtr, count);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count) };
+        return activity::watch(471, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_address(devPtr);
@@ -351,6 +586,23 @@ pub unsafe extern "C" fn cuMemRangeGetAttributes(
     devPtr: CUdeviceptr,
     count: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut *mut c_void,
+            *mut usize,
+            *mut CUmem_range_attribute,
+            usize,
+            CUdeviceptr,
+            usize,
+        );
+        let told = Told(data, dataSizes, attributes, numAttributes, devPtr, count);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count)
+        };
+        return activity::watch(472, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count)
@@ -380,6 +632,14 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync(
     length: usize,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, usize, u32);
+        let told = Told(hStream, dptr, length, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamAttachMemAsync(hStream, dptr, length, flags) };
+        return activity::watch(377, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamAttachMemAsync(hStream, dptr, length, flags) };
     life::call(again, move || {
@@ -400,6 +660,14 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync_ptsz(
     length: usize,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, usize, u32);
+        let told = Told(hStream, dptr, length, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamAttachMemAsync_ptsz(hStream, dptr, length, flags) };
+        return activity::watch(438, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamAttachMemAsync_ptsz(hStream, dptr, length, flags) };
     life::call(again, move || {

@@ -26,6 +26,14 @@ pub unsafe extern "C" fn cuMemAllocHost(_pp: *mut *mut c_void, _bytesize: u32) -
 
 /// `cuMemAllocHost_v2`.
 pub unsafe extern "C" fn cuMemAllocHost_v2(pp: *mut *mut c_void, bytesize: usize) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut *mut c_void, usize);
+        let told = Told(pp, bytesize);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemAllocHost_v2(pp, bytesize) };
+        return activity::watch(294, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::memory::cuMemHostAlloc(pp, bytesize, (0) as u32) }
 }
@@ -52,6 +60,15 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
     Height: usize,
     ElementSizeBytes: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, *mut usize, usize, usize, u32);
+        let told = Told(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes) };
+        return activity::watch(244, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes) };
@@ -77,6 +94,14 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
 
 /// `cuMemAlloc_v2`.
 pub unsafe extern "C" fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, usize);
+        let told = Told(dptr, bytesize);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemAlloc_v2(dptr, bytesize) };
+        return activity::watch(243, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(dptr)?;
@@ -96,6 +121,14 @@ pub unsafe extern "C" fn cuMemFree(_dptr: CUdeviceptr_v1) -> CUresult {
 
 /// `cuMemFreeHost`.
 pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut c_void);
+        let told = Told(p);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemFreeHost(p) };
+        return activity::watch(38, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemFreeHost(p) };
     life::call(again, move || {
@@ -108,6 +141,14 @@ pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
 
 /// `cuMemFree_v2`.
 pub unsafe extern "C" fn cuMemFree_v2(dptr: CUdeviceptr) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr);
+        let told = Told(dptr);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemFree_v2(dptr) };
+        return activity::watch(245, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemFree_v2(dptr) };
     life::call(again, move || {
@@ -137,6 +178,14 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
     psize: *mut usize,
     dptr: CUdeviceptr,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, *mut usize, CUdeviceptr);
+        let told = Told(pbase, psize, dptr);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemGetAddressRange_v2(pbase, psize, dptr) };
+        return activity::watch(246, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemGetAddressRange_v2(pbase, psize, dptr) };
     life::call(again, move || {
@@ -197,6 +246,14 @@ pub unsafe extern "C" fn cuMemGetInfo(_free: *mut u32, _total: *mut u32) -> CUre
 
 /// `cuMemGetInfo_v2`.
 pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut usize, *mut usize);
+        let told = Told(free, total);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemGetInfo_v2(free, total) };
+        return activity::watch(242, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemGetInfo_v2(free, total) };
     life::call(again, move || {
@@ -222,6 +279,14 @@ pub unsafe extern "C" fn cuMemHostAlloc(
     bytesize: usize,
     Flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut *mut c_void, usize, u32);
+        let told = Told(pp, bytesize, Flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemHostAlloc(pp, bytesize, Flags) };
+        return activity::watch(39, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemHostAlloc(pp, bytesize, Flags) };
     life::call(again, move || {
@@ -254,6 +319,14 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
     p: *mut c_void,
     Flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, *mut c_void, u32);
+        let told = Told(pdptr, p, Flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemHostGetDevicePointer_v2(pdptr, p, Flags) };
+        return activity::watch(247, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemHostGetDevicePointer_v2(pdptr, p, Flags) };
     life::call(again, move || {
@@ -265,6 +338,14 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
 
 /// `cuMemHostGetFlags`.
 pub unsafe extern "C" fn cuMemHostGetFlags(pFlags: *mut u32, p: *mut c_void) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut u32, *mut c_void);
+        let told = Told(pFlags, p);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemHostGetFlags(pFlags, p) };
+        return activity::watch(42, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemHostGetFlags(pFlags, p) };
     life::call(again, move || {
@@ -284,6 +365,14 @@ pub unsafe extern "C" fn cuMemHostRegister(
     bytesize: usize,
     Flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut c_void, usize, u32);
+        let told = Told(p, bytesize, Flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemHostRegister(p, bytesize, Flags) };
+        return activity::watch(301, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::memory::cuMemHostRegister_v2(p, bytesize, Flags) }
 }
@@ -294,6 +383,14 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
     bytesize: usize,
     Flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut c_void, usize, u32);
+        let told = Told(p, bytesize, Flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemHostRegister_v2(p, bytesize, Flags) };
+        return activity::watch(379, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemHostRegister_v2(p, bytesize, Flags) };
     life::call(again, move || {
@@ -307,6 +404,14 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
 
 /// `cuMemHostUnregister`.
 pub unsafe extern "C" fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut c_void);
+        let told = Told(p);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemHostUnregister(p) };
+        return activity::watch(302, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemHostUnregister(p) };
     life::call(again, move || {
@@ -323,6 +428,14 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     attribute: CUpointer_attribute,
     ptr: CUdeviceptr,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut c_void, CUpointer_attribute, CUdeviceptr);
+        let told = Told(data, attribute, ptr);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuPointerGetAttribute(data, attribute, ptr) };
+        return activity::watch(310, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuPointerGetAttribute(data, attribute, ptr) };
     life::call(again, move || {
@@ -340,6 +453,14 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
     data: *mut *mut c_void,
     ptr: CUdeviceptr,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(u32, *mut CUpointer_attribute, *mut *mut c_void, CUdeviceptr);
+        let told = Told(numAttributes, attributes, data, ptr);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuPointerGetAttributes(numAttributes, attributes, data, ptr) };
+        return activity::watch(450, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuPointerGetAttributes(numAttributes, attributes, data, ptr) };
     life::call(again, move || {
@@ -364,6 +485,14 @@ pub unsafe extern "C" fn cuPointerSetAttribute(
     attribute: CUpointer_attribute,
     ptr: CUdeviceptr,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*const c_void, CUpointer_attribute, CUdeviceptr);
+        let told = Told(value, attribute, ptr);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuPointerSetAttribute(value, attribute, ptr) };
+        return activity::watch(378, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuPointerSetAttribute(value, attribute, ptr) };
     life::call(again, move || {

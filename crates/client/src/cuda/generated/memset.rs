@@ -23,6 +23,14 @@ pub unsafe extern "C" fn cuMemsetD16Async(
     N: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, u16, usize, CUstream);
+        let told = Told(dstDevice, us, N, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD16Async(dstDevice, us, N, hStream) };
+        return activity::watch(218, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD16Async(dstDevice, us, N, hStream, false) }
 }
@@ -34,12 +42,28 @@ pub unsafe extern "C" fn cuMemsetD16Async_ptsz(
     N: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, u16, usize, CUstream);
+        let told = Told(dstDevice, us, N, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD16Async_ptsz(dstDevice, us, N, hStream) };
+        return activity::watch(429, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD16Async(dstDevice, us, N, hStream, true) }
 }
 
 /// `cuMemsetD16_v2`.
 pub unsafe extern "C" fn cuMemsetD16_v2(dstDevice: CUdeviceptr, us: u16, N: usize) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, u16, usize);
+        let told = Told(dstDevice, us, N);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD16_v2(dstDevice, us, N) };
+        return activity::watch(250, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD16Async(dstDevice, us, N, std::ptr::null_mut()) }
 }
@@ -50,6 +74,14 @@ pub unsafe extern "C" fn cuMemsetD16_v2_ptds(
     us: u16,
     N: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, u16, usize);
+        let told = Told(dstDevice, us, N);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD16_v2_ptds(dstDevice, us, N) };
+        return activity::watch(412, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD16Async_ptsz(dstDevice, us, N, std::ptr::null_mut()) }
 }
@@ -77,6 +109,15 @@ pub unsafe extern "C" fn cuMemsetD2D16Async(
     Height: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, u16, usize, usize, CUstream);
+        let told = Told(dstDevice, dstPitch, us, Width, Height, hStream);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream) };
+        return activity::watch(224, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::memset::cuMemsetD2D16Async(
@@ -94,6 +135,15 @@ pub unsafe extern "C" fn cuMemsetD2D16Async_ptsz(
     Height: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, u16, usize, usize, CUstream);
+        let told = Told(dstDevice, dstPitch, us, Width, Height, hStream);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMemsetD2D16Async_ptsz(dstDevice, dstPitch, us, Width, Height, hStream) };
+        return activity::watch(432, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::memset::cuMemsetD2D16Async(
@@ -110,6 +160,14 @@ pub unsafe extern "C" fn cuMemsetD2D16_v2(
     Width: usize,
     Height: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, u16, usize, usize);
+        let told = Told(dstDevice, dstPitch, us, Width, Height);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height) };
+        return activity::watch(253, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::memset::cuMemsetD2D16Async(
@@ -131,6 +189,14 @@ pub unsafe extern "C" fn cuMemsetD2D16_v2_ptds(
     Width: usize,
     Height: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, u16, usize, usize);
+        let told = Told(dstDevice, dstPitch, us, Width, Height);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD2D16_v2_ptds(dstDevice, dstPitch, us, Width, Height) };
+        return activity::watch(415, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::memset::cuMemsetD2D16Async_ptsz(
@@ -167,6 +233,15 @@ pub unsafe extern "C" fn cuMemsetD2D32Async(
     Height: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, u32, usize, usize, CUstream);
+        let told = Told(dstDevice, dstPitch, ui, Width, Height, hStream);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream) };
+        return activity::watch(226, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::memset::cuMemsetD2D32Async(
@@ -184,6 +259,15 @@ pub unsafe extern "C" fn cuMemsetD2D32Async_ptsz(
     Height: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, u32, usize, usize, CUstream);
+        let told = Told(dstDevice, dstPitch, ui, Width, Height, hStream);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMemsetD2D32Async_ptsz(dstDevice, dstPitch, ui, Width, Height, hStream) };
+        return activity::watch(433, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::memset::cuMemsetD2D32Async(
@@ -200,6 +284,14 @@ pub unsafe extern "C" fn cuMemsetD2D32_v2(
     Width: usize,
     Height: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, u32, usize, usize);
+        let told = Told(dstDevice, dstPitch, ui, Width, Height);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height) };
+        return activity::watch(254, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::memset::cuMemsetD2D32Async(
@@ -221,6 +313,14 @@ pub unsafe extern "C" fn cuMemsetD2D32_v2_ptds(
     Width: usize,
     Height: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, u32, usize, usize);
+        let told = Told(dstDevice, dstPitch, ui, Width, Height);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD2D32_v2_ptds(dstDevice, dstPitch, ui, Width, Height) };
+        return activity::watch(416, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::memset::cuMemsetD2D32Async_ptsz(
@@ -257,6 +357,14 @@ pub unsafe extern "C" fn cuMemsetD2D8Async(
     Height: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, u8, usize, usize, CUstream);
+        let told = Told(dstDevice, dstPitch, uc, Width, Height, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream) };
+        return activity::watch(222, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::memset::cuMemsetD2D8Async(
@@ -274,6 +382,15 @@ pub unsafe extern "C" fn cuMemsetD2D8Async_ptsz(
     Height: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, u8, usize, usize, CUstream);
+        let told = Told(dstDevice, dstPitch, uc, Width, Height, hStream);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMemsetD2D8Async_ptsz(dstDevice, dstPitch, uc, Width, Height, hStream) };
+        return activity::watch(431, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::memset::cuMemsetD2D8Async(
@@ -290,6 +407,14 @@ pub unsafe extern "C" fn cuMemsetD2D8_v2(
     Width: usize,
     Height: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, u8, usize, usize);
+        let told = Told(dstDevice, dstPitch, uc, Width, Height);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height) };
+        return activity::watch(252, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::memset::cuMemsetD2D8Async(
@@ -311,6 +436,14 @@ pub unsafe extern "C" fn cuMemsetD2D8_v2_ptds(
     Width: usize,
     Height: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, u8, usize, usize);
+        let told = Told(dstDevice, dstPitch, uc, Width, Height);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD2D8_v2_ptds(dstDevice, dstPitch, uc, Width, Height) };
+        return activity::watch(414, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::memset::cuMemsetD2D8Async_ptsz(
@@ -339,6 +472,14 @@ pub unsafe extern "C" fn cuMemsetD32Async(
     N: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, u32, usize, CUstream);
+        let told = Told(dstDevice, ui, N, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD32Async(dstDevice, ui, N, hStream) };
+        return activity::watch(220, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD32Async(dstDevice, ui, N, hStream, false) }
 }
@@ -350,12 +491,28 @@ pub unsafe extern "C" fn cuMemsetD32Async_ptsz(
     N: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, u32, usize, CUstream);
+        let told = Told(dstDevice, ui, N, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD32Async_ptsz(dstDevice, ui, N, hStream) };
+        return activity::watch(430, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD32Async(dstDevice, ui, N, hStream, true) }
 }
 
 /// `cuMemsetD32_v2`.
 pub unsafe extern "C" fn cuMemsetD32_v2(dstDevice: CUdeviceptr, ui: u32, N: usize) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, u32, usize);
+        let told = Told(dstDevice, ui, N);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD32_v2(dstDevice, ui, N) };
+        return activity::watch(251, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD32Async(dstDevice, ui, N, std::ptr::null_mut()) }
 }
@@ -366,6 +523,14 @@ pub unsafe extern "C" fn cuMemsetD32_v2_ptds(
     ui: u32,
     N: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, u32, usize);
+        let told = Told(dstDevice, ui, N);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD32_v2_ptds(dstDevice, ui, N) };
+        return activity::watch(413, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD32Async_ptsz(dstDevice, ui, N, std::ptr::null_mut()) }
 }
@@ -382,6 +547,14 @@ pub unsafe extern "C" fn cuMemsetD8Async(
     N: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, u8, usize, CUstream);
+        let told = Told(dstDevice, uc, N, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD8Async(dstDevice, uc, N, hStream) };
+        return activity::watch(216, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD8Async(dstDevice, uc, N, hStream, false) }
 }
@@ -393,18 +566,42 @@ pub unsafe extern "C" fn cuMemsetD8Async_ptsz(
     N: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, u8, usize, CUstream);
+        let told = Told(dstDevice, uc, N, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream) };
+        return activity::watch(428, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD8Async(dstDevice, uc, N, hStream, true) }
 }
 
 /// `cuMemsetD8_v2`.
 pub unsafe extern "C" fn cuMemsetD8_v2(dstDevice: CUdeviceptr, uc: u8, N: usize) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, u8, usize);
+        let told = Told(dstDevice, uc, N);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD8_v2(dstDevice, uc, N) };
+        return activity::watch(249, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD8Async(dstDevice, uc, N, std::ptr::null_mut()) }
 }
 
 /// `cuMemsetD8_v2_ptds`.
 pub unsafe extern "C" fn cuMemsetD8_v2_ptds(dstDevice: CUdeviceptr, uc: u8, N: usize) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, u8, usize);
+        let told = Told(dstDevice, uc, N);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemsetD8_v2_ptds(dstDevice, uc, N) };
+        return activity::watch(411, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD8Async_ptsz(dstDevice, uc, N, std::ptr::null_mut()) }
 }

@@ -10,6 +10,7 @@
 )]
 
 pub mod array;
+pub mod callbacks;
 pub mod context;
 pub mod copy;
 pub mod debug;
@@ -31,7 +32,6 @@ pub mod module;
 pub mod occupancy;
 pub mod peer;
 pub mod pool;
-pub mod procs;
 pub mod profiler;
 pub mod stream;
 pub mod tables;
@@ -39,6 +39,8 @@ pub mod tensor;
 pub mod texture;
 pub mod user_object;
 pub mod vmm;
+use crate::cuda::engine::activity;
+pub mod procs;
 
 use busbar_abi::cuda::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_UNKNOWN, CUresult};
 use busbar_wire::codec::{Message, Reader};

@@ -17,6 +17,14 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
     attrib: CUfunction_attribute,
     hfunc: CUfunction,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut i32, CUfunction_attribute, CUfunction);
+        let told = Told(pi, attrib, hfunc);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuFuncGetAttribute(pi, attrib, hfunc) };
+        return activity::watch(85, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pi)?;
@@ -30,6 +38,14 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
 
 /// `cuFuncGetModule`.
 pub unsafe extern "C" fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmodule, CUfunction);
+        let told = Told(hmod, hfunc);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuFuncGetModule(hmod, hfunc) };
+        return activity::watch(566, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncGetModule(hmod, hfunc) };
     life::call(again, move || {
@@ -45,6 +61,14 @@ pub unsafe extern "C" fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction)
 
 /// `cuFuncGetName`.
 pub unsafe extern "C" fn cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut *const c_char, CUfunction);
+        let told = Told(name, hfunc);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuFuncGetName(name, hfunc) };
+        return activity::watch(718, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::library::cuKernelGetName(name, hfunc) }
 }
@@ -56,6 +80,14 @@ pub unsafe extern "C" fn cuFuncGetParamInfo(
     paramOffset: *mut usize,
     paramSize: *mut usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunction, usize, *mut usize, *mut usize);
+        let told = Told(func, paramIndex, paramOffset, paramSize);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize) };
+        return activity::watch(733, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter_local()?;
         not_null(paramOffset)?;
@@ -76,6 +108,14 @@ pub unsafe extern "C" fn cuFuncIsLoaded(
     state: *mut CUfunctionLoadingState,
     function: CUfunction,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUfunctionLoadingState, CUfunction);
+        let told = Told(state, function);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuFuncIsLoaded(state, function) };
+        return activity::watch(741, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncIsLoaded(state, function) };
     life::call(again, move || {
@@ -95,6 +135,14 @@ pub unsafe extern "C" fn cuFuncIsLoaded(
 
 /// `cuFuncLoad`.
 pub unsafe extern "C" fn cuFuncLoad(function: CUfunction) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunction);
+        let told = Told(function);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuFuncLoad(function) };
+        return activity::watch(742, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncLoad(function) };
     life::call(again, move || {
@@ -114,6 +162,14 @@ pub unsafe extern "C" fn cuFuncSetAttribute(
     attrib: CUfunction_attribute,
     value: i32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunction, CUfunction_attribute, i32);
+        let told = Told(hfunc, attrib, value);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuFuncSetAttribute(hfunc, attrib, value) };
+        return activity::watch(481, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
@@ -123,6 +179,14 @@ pub unsafe extern "C" fn cuFuncSetAttribute(
 
 /// `cuFuncSetCacheConfig`.
 pub unsafe extern "C" fn cuFuncSetCacheConfig(hfunc: CUfunction, config: CUfunc_cache) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunction, CUfunc_cache);
+        let told = Told(hfunc, config);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuFuncSetCacheConfig(hfunc, config) };
+        return activity::watch(86, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncSetCacheConfig(hfunc, config) };
     life::call(again, move || {
@@ -142,6 +206,14 @@ pub unsafe extern "C" fn cuFuncSetSharedMemConfig(
     hfunc: CUfunction,
     config: CUsharedconfig,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUfunction, CUsharedconfig);
+        let told = Told(hfunc, config);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuFuncSetSharedMemConfig(hfunc, config) };
+        return activity::watch(338, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncSetSharedMemConfig(hfunc, config) };
     life::call(again, move || {
@@ -167,6 +239,43 @@ pub unsafe extern "C" fn cuLinkAddData(
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUlinkState,
+            CUjitInputType,
+            *mut c_void,
+            usize,
+            *const c_char,
+            u32,
+            *mut CUjit_option,
+            *mut *mut c_void,
+        );
+        let told = Told(
+            state,
+            r#type,
+            data,
+            size,
+            name,
+            numOptions,
+            options,
+            optionValues,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuLinkAddData(
+                state,
+                r#type,
+                data,
+                size,
+                name,
+                numOptions,
+                options,
+                optionValues,
+            )
+        };
+        return activity::watch(363, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::module::cuLinkAddData_v2(
@@ -193,6 +302,43 @@ pub unsafe extern "C" fn cuLinkAddData_v2(
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUlinkState,
+            CUjitInputType,
+            *mut c_void,
+            usize,
+            *const c_char,
+            u32,
+            *mut CUjit_option,
+            *mut *mut c_void,
+        );
+        let told = Told(
+            state,
+            r#type,
+            data,
+            size,
+            name,
+            numOptions,
+            options,
+            optionValues,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuLinkAddData_v2(
+                state,
+                r#type,
+                data,
+                size,
+                name,
+                numOptions,
+                options,
+                optionValues,
+            )
+        };
+        return activity::watch(382, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let state = cx.handle(Kind::Link, state as u64)?;
@@ -219,6 +365,22 @@ pub unsafe extern "C" fn cuLinkAddFile(
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUlinkState,
+            CUjitInputType,
+            *const c_char,
+            u32,
+            *mut CUjit_option,
+            *mut *mut c_void,
+        );
+        let told = Told(state, r#type, path, numOptions, options, optionValues);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuLinkAddFile(state, r#type, path, numOptions, options, optionValues) };
+        return activity::watch(364, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::module::cuLinkAddFile_v2(state, r#type, path, numOptions, options, optionValues)
@@ -234,6 +396,22 @@ pub unsafe extern "C" fn cuLinkAddFile_v2(
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUlinkState,
+            CUjitInputType,
+            *const c_char,
+            u32,
+            *mut CUjit_option,
+            *mut *mut c_void,
+        );
+        let told = Told(state, r#type, path, numOptions, options, optionValues);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuLinkAddFile_v2(state, r#type, path, numOptions, options, optionValues) };
+        return activity::watch(383, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let state = cx.handle(Kind::Link, state as u64)?;
@@ -256,6 +434,14 @@ pub unsafe extern "C" fn cuLinkComplete(
     cubinOut: *mut *mut c_void,
     sizeOut: *mut usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUlinkState, *mut *mut c_void, *mut usize);
+        let told = Told(state, cubinOut, sizeOut);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLinkComplete(state, cubinOut, sizeOut) };
+        return activity::watch(365, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLinkComplete(state, cubinOut, sizeOut) };
     life::call(again, move || {
@@ -282,6 +468,14 @@ pub unsafe extern "C" fn cuLinkCreate(
     optionValues: *mut *mut c_void,
     stateOut: *mut CUlinkState,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(u32, *mut CUjit_option, *mut *mut c_void, *mut CUlinkState);
+        let told = Told(numOptions, options, optionValues, stateOut);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLinkCreate(numOptions, options, optionValues, stateOut) };
+        return activity::watch(362, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::module::cuLinkCreate_v2(numOptions, options, optionValues, stateOut) }
 }
@@ -293,6 +487,14 @@ pub unsafe extern "C" fn cuLinkCreate_v2(
     optionValues: *mut *mut c_void,
     stateOut: *mut CUlinkState,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(u32, *mut CUjit_option, *mut *mut c_void, *mut CUlinkState);
+        let told = Told(numOptions, options, optionValues, stateOut);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLinkCreate_v2(numOptions, options, optionValues, stateOut) };
+        return activity::watch(381, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -312,6 +514,14 @@ pub unsafe extern "C" fn cuLinkCreate_v2(
 
 /// `cuLinkDestroy`.
 pub unsafe extern "C" fn cuLinkDestroy(state: CUlinkState) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUlinkState);
+        let told = Told(state);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuLinkDestroy(state) };
+        return activity::watch(366, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLinkDestroy(state) };
     life::call(again, move || {
@@ -328,6 +538,14 @@ pub unsafe extern "C" fn cuModuleEnumerateFunctions(
     numFunctions: u32,
     r#mod: CUmodule,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUfunction, u32, CUmodule);
+        let told = Told(functions, numFunctions, r#mod);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuModuleEnumerateFunctions(functions, numFunctions, r#mod) };
+        return activity::watch(738, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleEnumerateFunctions(functions, numFunctions, r#mod) };
     life::call(again, move || {
@@ -351,6 +569,14 @@ pub unsafe extern "C" fn cuModuleGetFunction(
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUfunction, CUmodule, *const c_char);
+        let told = Told(hfunc, hmod, name);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuModuleGetFunction(hfunc, hmod, name) };
+        return activity::watch(23, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hmod = cx.handle(Kind::Module, hmod as u64)?;
@@ -367,6 +593,14 @@ pub unsafe extern "C" fn cuModuleGetFunction(
 
 /// `cuModuleGetFunctionCount`.
 pub unsafe extern "C" fn cuModuleGetFunctionCount(count: *mut u32, r#mod: CUmodule) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut u32, CUmodule);
+        let told = Told(count, r#mod);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuModuleGetFunctionCount(count, r#mod) };
+        return activity::watch(737, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleGetFunctionCount(count, r#mod) };
     life::call(again, move || {
@@ -402,6 +636,14 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, *mut usize, CUmodule, *const c_char);
+        let told = Told(dptr, bytes, hmod, name);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuModuleGetGlobal_v2(dptr, bytes, hmod, name) };
+        return activity::watch(241, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hmod = cx.handle(Kind::Module, hmod as u64)?;
@@ -423,6 +665,14 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
 
 /// `cuModuleGetLoadingMode`.
 pub unsafe extern "C" fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmoduleLoadingMode);
+        let told = Told(mode);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuModuleGetLoadingMode(mode) };
+        return activity::watch(673, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleGetLoadingMode(mode) };
     life::call(again, move || {
@@ -442,6 +692,14 @@ pub unsafe extern "C" fn cuModuleGetSurfRef(
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUsurfref, CUmodule, *const c_char);
+        let told = Told(pSurfRef, hmod, name);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuModuleGetSurfRef(pSurfRef, hmod, name) };
+        return activity::watch(190, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleGetSurfRef(pSurfRef, hmod, name) };
     life::call(again, move || {
@@ -471,6 +729,14 @@ pub unsafe extern "C" fn cuModuleGetTexRef(
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUtexref, CUmodule, *const c_char);
+        let told = Told(pTexRef, hmod, name);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuModuleGetTexRef(pTexRef, hmod, name) };
+        return activity::watch(26, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleGetTexRef(pTexRef, hmod, name) };
     life::call(again, move || {
@@ -496,6 +762,14 @@ pub unsafe extern "C" fn cuModuleGetTexRef(
 
 /// `cuModuleLoad`.
 pub unsafe extern "C" fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmodule, *const c_char);
+        let told = Told(module, fname);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuModuleLoad(module, fname) };
+        return activity::watch(18, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleLoad(module, fname) };
     life::call(again, move || {
@@ -512,6 +786,14 @@ pub unsafe extern "C" fn cuModuleLoad(module: *mut CUmodule, fname: *const c_cha
 
 /// `cuModuleLoadData`.
 pub unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmodule, *const c_void);
+        let told = Told(module, image);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuModuleLoadData(module, image) };
+        return activity::watch(19, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::module::cuModuleLoadDataEx(
@@ -532,6 +814,21 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUmodule,
+            *const c_void,
+            u32,
+            *mut CUjit_option,
+            *mut *mut c_void,
+        );
+        let told = Told(module, image, numOptions, options, optionValues);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuModuleLoadDataEx(module, image, numOptions, options, optionValues) };
+        return activity::watch(20, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -555,6 +852,14 @@ pub unsafe extern "C" fn cuModuleLoadFatBinary(
     module: *mut CUmodule,
     fatCubin: *const c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmodule, *const c_void);
+        let told = Told(module, fatCubin);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuModuleLoadFatBinary(module, fatCubin) };
+        return activity::watch(21, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::module::cuModuleLoadDataEx(
@@ -569,6 +874,14 @@ pub unsafe extern "C" fn cuModuleLoadFatBinary(
 
 /// `cuModuleUnload`.
 pub unsafe extern "C" fn cuModuleUnload(hmod: CUmodule) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUmodule);
+        let told = Told(hmod);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuModuleUnload(hmod) };
+        return activity::watch(22, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleUnload(hmod) };
     life::call(again, move || {

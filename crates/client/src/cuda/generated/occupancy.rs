@@ -17,6 +17,16 @@ pub unsafe extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
     numBlocks: i32,
     blockSize: i32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut usize, CUfunction, i32, i32);
+        let told = Told(dynamicSmemSize, func, numBlocks, blockSize);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize)
+        };
+        return activity::watch(543, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize)
@@ -45,6 +55,16 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     blockSize: i32,
     dynamicSMemSize: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut i32, CUfunction, i32, usize);
+        let told = Told(numBlocks, func, blockSize, dynamicSMemSize);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize)
+        };
+        return activity::watch(374, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize)
@@ -74,6 +94,22 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     dynamicSMemSize: usize,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut i32, CUfunction, i32, usize, u32);
+        let told = Told(numBlocks, func, blockSize, dynamicSMemSize, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+                numBlocks,
+                func,
+                blockSize,
+                dynamicSMemSize,
+                flags,
+            )
+        };
+        return activity::watch(451, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
@@ -109,6 +145,14 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveClusters(
     func: CUfunction,
     config: *const CUlaunchConfig,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut i32, CUfunction, *const CUlaunchConfig);
+        let told = Told(numClusters, func, config);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuOccupancyMaxActiveClusters(numClusters, func, config) };
+        return activity::watch(676, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(config)?;
@@ -132,6 +176,37 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSize(
     dynamicSMemSize: usize,
     blockSizeLimit: i32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut i32,
+            *mut i32,
+            CUfunction,
+            CUoccupancyB2DSize,
+            usize,
+            i32,
+        );
+        let told = Told(
+            minGridSize,
+            blockSize,
+            func,
+            blockSizeToDynamicSMemSize,
+            dynamicSMemSize,
+            blockSizeLimit,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuOccupancyMaxPotentialBlockSize(
+                minGridSize,
+                blockSize,
+                func,
+                blockSizeToDynamicSMemSize,
+                dynamicSMemSize,
+                blockSizeLimit,
+            )
+        };
+        return activity::watch(384, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::occupancy::cuOccupancyMaxPotentialBlockSizeWithFlags(
@@ -156,6 +231,40 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     blockSizeLimit: i32,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut i32,
+            *mut i32,
+            CUfunction,
+            CUoccupancyB2DSize,
+            usize,
+            i32,
+            u32,
+        );
+        let told = Told(
+            minGridSize,
+            blockSize,
+            func,
+            blockSizeToDynamicSMemSize,
+            dynamicSMemSize,
+            blockSizeLimit,
+            flags,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuOccupancyMaxPotentialBlockSizeWithFlags(
+                minGridSize,
+                blockSize,
+                func,
+                blockSizeToDynamicSMemSize,
+                dynamicSMemSize,
+                blockSizeLimit,
+                flags,
+            )
+        };
+        return activity::watch(452, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuOccupancyMaxPotentialBlockSizeWithFlags(
@@ -197,6 +306,14 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialClusterSize(
     func: CUfunction,
     config: *const CUlaunchConfig,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut i32, CUfunction, *const CUlaunchConfig);
+        let told = Told(clusterSize, func, config);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuOccupancyMaxPotentialClusterSize(clusterSize, func, config) };
+        return activity::watch(675, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(config)?;

@@ -10,6 +10,14 @@ use wire::Kind;
 
 /// `cuCtxDisablePeerAccess`.
 pub unsafe extern "C" fn cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUcontext);
+        let told = Told(peerContext);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxDisablePeerAccess(peerContext) };
+        return activity::watch(314, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxDisablePeerAccess(peerContext) };
     life::call(again, move || {
@@ -25,6 +33,14 @@ pub unsafe extern "C" fn cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUres
 
 /// `cuCtxEnablePeerAccess`.
 pub unsafe extern "C" fn cuCtxEnablePeerAccess(peerContext: CUcontext, Flags: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUcontext, u32);
+        let told = Told(peerContext, Flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuCtxEnablePeerAccess(peerContext, Flags) };
+        return activity::watch(313, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxEnablePeerAccess(peerContext, Flags) };
     life::call(again, move || {
@@ -45,6 +61,14 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(
     dev: CUdevice,
     peerDev: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut i32, CUdevice, CUdevice);
+        let told = Told(canAccessPeer, dev, peerDev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev) };
+        return activity::watch(312, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev) };
     life::call(again, move || {
@@ -67,6 +91,16 @@ pub unsafe extern "C" fn cuDeviceGetP2PAtomicCapabilities(
     srcDevice: CUdevice,
     dstDevice: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut u32, *const CUatomicOperation, u32, CUdevice, CUdevice);
+        let told = Told(capabilities, operations, count, srcDevice, dstDevice);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDevice, dstDevice)
+        };
+        return activity::watch(804, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDevice, dstDevice)
@@ -97,6 +131,14 @@ pub unsafe extern "C" fn cuDeviceGetP2PAttribute(
     srcDevice: CUdevice,
     dstDevice: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut i32, CUdevice_P2PAttribute, CUdevice, CUdevice);
+        let told = Told(value, attrib, srcDevice, dstDevice);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice) };
+        return activity::watch(454, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice) };
     life::call(again, move || {

@@ -15,6 +15,14 @@ pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(
     pool_out: *mut CUmemoryPool,
     dev: CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmemoryPool, CUdevice);
+        let told = Told(pool_out, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceGetDefaultMemPool(pool_out, dev) };
+        return activity::watch(606, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
@@ -29,6 +37,14 @@ pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(
 
 /// `cuDeviceGetMemPool`.
 pub unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmemoryPool, CUdevice);
+        let told = Told(pool, dev);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceGetMemPool(pool, dev) };
+        return activity::watch(610, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
@@ -43,6 +59,14 @@ pub unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevi
 
 /// `cuDeviceSetMemPool`.
 pub unsafe extern "C" fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdevice, CUmemoryPool);
+        let told = Told(dev, pool);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuDeviceSetMemPool(dev, pool) };
+        return activity::watch(609, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceSetMemPool(dev, pool) };
     life::call(again, move || {
@@ -60,6 +84,14 @@ pub unsafe extern "C" fn cuMemAllocAsync(
     bytesize: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, usize, CUstream);
+        let told = Told(dptr, bytesize, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemAllocAsync(dptr, bytesize, hStream) };
+        return activity::watch(598, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
@@ -79,6 +111,14 @@ pub unsafe extern "C" fn cuMemAllocAsync_ptsz(
     bytesize: usize,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, usize, CUstream);
+        let told = Told(dptr, bytesize, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemAllocAsync_ptsz(dptr, bytesize, hStream) };
+        return activity::watch(599, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
@@ -99,6 +139,14 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync(
     pool: CUmemoryPool,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, usize, CUmemoryPool, CUstream);
+        let told = Told(dptr, bytesize, pool, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream) };
+        return activity::watch(611, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
@@ -119,6 +167,14 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync_ptsz(
     pool: CUmemoryPool,
     hStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, usize, CUmemoryPool, CUstream);
+        let told = Told(dptr, bytesize, pool, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemAllocFromPoolAsync_ptsz(dptr, bytesize, pool, hStream) };
+        return activity::watch(612, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
@@ -134,6 +190,14 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync_ptsz(
 
 /// `cuMemFreeAsync`.
 pub unsafe extern "C" fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, CUstream);
+        let told = Told(dptr, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemFreeAsync(dptr, hStream) };
+        return activity::watch(600, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemFreeAsync(dptr, hStream) };
     life::call(again, move || {
@@ -147,6 +211,14 @@ pub unsafe extern "C" fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) ->
 
 /// `cuMemFreeAsync_ptsz`.
 pub unsafe extern "C" fn cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, CUstream);
+        let told = Told(dptr, hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemFreeAsync_ptsz(dptr, hStream) };
+        return activity::watch(601, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemFreeAsync_ptsz(dptr, hStream) };
     life::call(again, move || {
@@ -164,6 +236,14 @@ pub unsafe extern "C" fn cuMemGetDefaultMemPool(
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmemoryPool, *mut CUmemLocation, CUmemAllocationType);
+        let told = Told(pool_out, location, r#type);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemGetDefaultMemPool(pool_out, location, r#type) };
+        return activity::watch(801, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pool_out)?;
@@ -181,6 +261,14 @@ pub unsafe extern "C" fn cuMemGetMemPool(
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmemoryPool, *mut CUmemLocation, CUmemAllocationType);
+        let told = Told(pool, location, r#type);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemGetMemPool(pool, location, r#type) };
+        return activity::watch(802, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pool)?;
@@ -197,6 +285,14 @@ pub unsafe extern "C" fn cuMemPoolCreate(
     pool: *mut CUmemoryPool,
     poolProps: *const CUmemPoolProps,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmemoryPool, *const CUmemPoolProps);
+        let told = Told(pool, poolProps);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemPoolCreate(pool, poolProps) };
+        return activity::watch(607, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolCreate(pool, poolProps) };
     life::call(again, move || {
@@ -216,6 +312,14 @@ pub unsafe extern "C" fn cuMemPoolCreate(
 
 /// `cuMemPoolDestroy`.
 pub unsafe extern "C" fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUmemoryPool);
+        let told = Told(pool);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemPoolDestroy(pool) };
+        return activity::watch(608, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolDestroy(pool) };
     life::call(again, move || {
@@ -232,6 +336,14 @@ pub unsafe extern "C" fn cuMemPoolExportPointer(
     shareData_out: *mut CUmemPoolPtrExportData,
     ptr: CUdeviceptr,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmemPoolPtrExportData, CUdeviceptr);
+        let told = Told(shareData_out, ptr);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemPoolExportPointer(shareData_out, ptr) };
+        return activity::watch(615, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolExportPointer(shareData_out, ptr) };
     life::call(again, move || {
@@ -254,6 +366,15 @@ pub unsafe extern "C" fn cuMemPoolExportToShareableHandle(
     handleType: CUmemAllocationHandleType,
     flags: u64,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut c_void, CUmemoryPool, CUmemAllocationHandleType, u64);
+        let told = Told(handle_out, pool, handleType, flags);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags) };
+        return activity::watch(613, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags) };
@@ -275,6 +396,14 @@ pub unsafe extern "C" fn cuMemPoolGetAccess(
     memPool: CUmemoryPool,
     location: *mut CUmemLocation,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmemAccess_flags, CUmemoryPool, *mut CUmemLocation);
+        let told = Told(flags, memPool, location);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemPoolGetAccess(flags, memPool, location) };
+        return activity::watch(617, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolGetAccess(flags, memPool, location) };
     life::call(again, move || {
@@ -296,6 +425,14 @@ pub unsafe extern "C" fn cuMemPoolGetAttribute(
     attr: CUmemPool_attribute,
     value: *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUmemoryPool, CUmemPool_attribute, *mut c_void);
+        let told = Told(pool, attr, value);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemPoolGetAttribute(pool, attr, value) };
+        return activity::watch(604, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolGetAttribute(pool, attr, value) };
     life::call(again, move || {
@@ -313,6 +450,20 @@ pub unsafe extern "C" fn cuMemPoolImportFromShareableHandle(
     handleType: CUmemAllocationHandleType,
     flags: u64,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUmemoryPool,
+            *mut c_void,
+            CUmemAllocationHandleType,
+            u64,
+        );
+        let told = Told(pool_out, handle, handleType, flags);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags) };
+        return activity::watch(614, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags) };
@@ -337,6 +488,14 @@ pub unsafe extern "C" fn cuMemPoolImportPointer(
     pool: CUmemoryPool,
     shareData: *mut CUmemPoolPtrExportData,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, CUmemoryPool, *mut CUmemPoolPtrExportData);
+        let told = Told(ptr_out, pool, shareData);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemPoolImportPointer(ptr_out, pool, shareData) };
+        return activity::watch(616, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolImportPointer(ptr_out, pool, shareData) };
     life::call(again, move || {
@@ -361,6 +520,14 @@ pub unsafe extern "C" fn cuMemPoolSetAccess(
     map: *const CUmemAccessDesc,
     count: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUmemoryPool, *const CUmemAccessDesc, usize);
+        let told = Told(pool, map, count);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemPoolSetAccess(pool, map, count) };
+        return activity::watch(605, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolSetAccess(pool, map, count) };
     life::call(again, move || {
@@ -377,6 +544,14 @@ pub unsafe extern "C" fn cuMemPoolSetAttribute(
     attr: CUmemPool_attribute,
     value: *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUmemoryPool, CUmemPool_attribute, *mut c_void);
+        let told = Told(pool, attr, value);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemPoolSetAttribute(pool, attr, value) };
+        return activity::watch(603, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolSetAttribute(pool, attr, value) };
     life::call(again, move || {
@@ -389,6 +564,14 @@ pub unsafe extern "C" fn cuMemPoolSetAttribute(
 
 /// `cuMemPoolTrimTo`.
 pub unsafe extern "C" fn cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUmemoryPool, usize);
+        let told = Told(pool, minBytesToKeep);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemPoolTrimTo(pool, minBytesToKeep) };
+        return activity::watch(602, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolTrimTo(pool, minBytesToKeep) };
     life::call(again, move || {
@@ -406,6 +589,14 @@ pub unsafe extern "C" fn cuMemSetMemPool(
     r#type: CUmemAllocationType,
     pool: CUmemoryPool,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmemLocation, CUmemAllocationType, CUmemoryPool);
+        let told = Told(location, r#type, pool);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemSetMemPool(location, r#type, pool) };
+        return activity::watch(803, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemSetMemPool(location, r#type, pool) };
     life::call(again, move || {

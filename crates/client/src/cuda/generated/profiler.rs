@@ -22,6 +22,12 @@ pub unsafe extern "C" fn cuProfilerInitialize(
 
 /// `cuProfilerStart`.
 pub unsafe extern "C" fn cuProfilerStart() -> CUresult {
+    if activity::is_watched() {
+        let told = ();
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuProfilerStart() };
+        return activity::watch(308, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuProfilerStart() };
     life::call(again, move || {
@@ -35,6 +41,12 @@ pub unsafe extern "C" fn cuProfilerStart() -> CUresult {
 
 /// `cuProfilerStop`.
 pub unsafe extern "C" fn cuProfilerStop() -> CUresult {
+    if activity::is_watched() {
+        let told = ();
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuProfilerStop() };
+        return activity::watch(309, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuProfilerStop() };
     life::call(again, move || {

@@ -17,6 +17,14 @@ pub unsafe extern "C" fn cuStreamAddCallback(
     userData: *mut c_void,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUstreamCallback, *mut c_void, u32);
+        let told = Told(hStream, callback, userData, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamAddCallback(hStream, callback, userData, flags) };
+        return activity::watch(346, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamAddCallback(hStream, callback, userData, flags) };
     life::call(again, move || {
@@ -37,6 +45,14 @@ pub unsafe extern "C" fn cuStreamAddCallback_ptsz(
     userData: *mut c_void,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUstreamCallback, *mut c_void, u32);
+        let told = Told(hStream, callback, userData, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamAddCallback_ptsz(hStream, callback, userData, flags) };
+        return activity::watch(437, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamAddCallback_ptsz(hStream, callback, userData, flags) };
     life::call(again, move || {
@@ -57,6 +73,14 @@ pub unsafe extern "C" fn cuStreamBatchMemOp(
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, u32, *mut CUstreamBatchMemOpParams, u32);
+        let told = Told(stream, count, paramArray, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamBatchMemOp(stream, count, paramArray, flags) };
+        return activity::watch(462, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter_in_functions()?;
         let stream = cx.stream(stream, false)?;
@@ -73,6 +97,14 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_ptsz(
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, u32, *mut CUstreamBatchMemOpParams, u32);
+        let told = Told(stream, count, paramArray, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamBatchMemOp_ptsz(stream, count, paramArray, flags) };
+        return activity::watch(463, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter_in_functions()?;
         let stream = cx.stream(stream, true)?;
@@ -89,6 +121,14 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, u32, *mut CUstreamBatchMemOpParams, u32);
+        let told = Told(stream, count, paramArray, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamBatchMemOp_v2(stream, count, paramArray, flags) };
+        return activity::watch(667, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamBatchMemOp_v2(stream, count, paramArray, flags) };
     life::call(again, move || {
@@ -111,6 +151,14 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2_ptsz(
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, u32, *mut CUstreamBatchMemOpParams, u32);
+        let told = Told(stream, count, paramArray, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray, flags) };
+        return activity::watch(668, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray, flags) };
     life::call(again, move || {
@@ -128,6 +176,14 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2_ptsz(
 
 /// `cuStreamBeginCapture`.
 pub unsafe extern "C" fn cuStreamBeginCapture(hStream: CUstream) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream);
+        let told = Told(hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamBeginCapture(hStream) };
+        return activity::watch(495, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamBeginCapture_v2(
@@ -139,6 +195,14 @@ pub unsafe extern "C" fn cuStreamBeginCapture(hStream: CUstream) -> CUresult {
 
 /// `cuStreamBeginCapture_ptsz`.
 pub unsafe extern "C" fn cuStreamBeginCapture_ptsz(hStream: CUstream) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream);
+        let told = Told(hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamBeginCapture_ptsz(hStream) };
+        return activity::watch(496, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamBeginCapture_v2_ptsz(
@@ -157,6 +221,37 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph(
     numDependencies: usize,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUstream,
+            CUgraph,
+            *const CUgraphNode,
+            *const CUgraphEdgeData,
+            usize,
+            CUstreamCaptureMode,
+        );
+        let told = Told(
+            hStream,
+            hGraph,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            mode,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuStreamBeginCaptureToGraph(
+                hStream,
+                hGraph,
+                dependencies,
+                dependencyData,
+                numDependencies,
+                mode,
+            )
+        };
+        return activity::watch(720, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuStreamBeginCaptureToGraph(
@@ -197,6 +292,37 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
     numDependencies: usize,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUstream,
+            CUgraph,
+            *const CUgraphNode,
+            *const CUgraphEdgeData,
+            usize,
+            CUstreamCaptureMode,
+        );
+        let told = Told(
+            hStream,
+            hGraph,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            mode,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuStreamBeginCaptureToGraph_ptsz(
+                hStream,
+                hGraph,
+                dependencies,
+                dependencyData,
+                numDependencies,
+                mode,
+            )
+        };
+        return activity::watch(721, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuStreamBeginCaptureToGraph_ptsz(
@@ -233,6 +359,14 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2(
     hStream: CUstream,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUstreamCaptureMode);
+        let told = Told(hStream, mode);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamBeginCapture_v2(hStream, mode) };
+        return activity::watch(539, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamBeginCapture_v2(hStream, mode) };
     life::call(again, move || {
@@ -249,6 +383,14 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2_ptsz(
     hStream: CUstream,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUstreamCaptureMode);
+        let told = Told(hStream, mode);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamBeginCapture_v2_ptsz(hStream, mode) };
+        return activity::watch(540, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamBeginCapture_v2_ptsz(hStream, mode) };
     life::call(again, move || {
@@ -265,6 +407,14 @@ pub unsafe extern "C" fn cuStreamCopyAttributes(
     dstStream: CUstream,
     srcStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUstream);
+        let told = Told(dstStream, srcStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamCopyAttributes(dstStream, srcStream) };
+        return activity::watch(572, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamCopyAttributes(dstStream, srcStream) };
     life::call(again, move || {
@@ -285,6 +435,14 @@ pub unsafe extern "C" fn cuStreamCopyAttributes_ptsz(
     dstStream: CUstream,
     srcStream: CUstream,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUstream);
+        let told = Told(dstStream, srcStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamCopyAttributes_ptsz(dstStream, srcStream) };
+        return activity::watch(573, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamCopyAttributes_ptsz(dstStream, srcStream) };
     life::call(again, move || {
@@ -302,6 +460,14 @@ pub unsafe extern "C" fn cuStreamCopyAttributes_ptsz(
 
 /// `cuStreamCreate`.
 pub unsafe extern "C" fn cuStreamCreate(phStream: *mut CUstream, Flags: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUstream, u32);
+        let told = Told(phStream, Flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamCreate(phStream, Flags) };
+        return activity::watch(124, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamCreate(phStream, Flags) };
     life::call(again, move || {
@@ -321,6 +487,14 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
     flags: u32,
     priority: i32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUstream, u32, i32);
+        let told = Told(phStream, flags, priority);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamCreateWithPriority(phStream, flags, priority) };
+        return activity::watch(367, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamCreateWithPriority(phStream, flags, priority) };
     life::call(again, move || {
@@ -337,12 +511,28 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
 
 /// `cuStreamDestroy`.
 pub unsafe extern "C" fn cuStreamDestroy(hStream: CUstream) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream);
+        let told = Told(hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamDestroy(hStream) };
+        return activity::watch(127, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::stream::cuStreamDestroy_v2(hStream) }
 }
 
 /// `cuStreamDestroy_v2`.
 pub unsafe extern "C" fn cuStreamDestroy_v2(hStream: CUstream) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream);
+        let told = Told(hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamDestroy_v2(hStream) };
+        return activity::watch(326, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamDestroy_v2(hStream) };
     life::call(again, move || {
@@ -359,6 +549,14 @@ pub unsafe extern "C" fn cuStreamDestroy_v2(hStream: CUstream) -> CUresult {
 
 /// `cuStreamEndCapture`.
 pub unsafe extern "C" fn cuStreamEndCapture(hStream: CUstream, phGraph: *mut CUgraph) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut CUgraph);
+        let told = Told(hStream, phGraph);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamEndCapture(hStream, phGraph) };
+        return activity::watch(497, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::stream::cuStreamEndCapture(hStream, phGraph, false) }
 }
@@ -368,6 +566,14 @@ pub unsafe extern "C" fn cuStreamEndCapture_ptsz(
     hStream: CUstream,
     phGraph: *mut CUgraph,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut CUgraph);
+        let told = Told(hStream, phGraph);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamEndCapture_ptsz(hStream, phGraph) };
+        return activity::watch(498, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::stream::cuStreamEndCapture(hStream, phGraph, true) }
 }
@@ -378,6 +584,14 @@ pub unsafe extern "C" fn cuStreamGetAttribute(
     attr: CUstreamAttrID,
     value: *mut CUstreamAttrValue,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUstreamAttrID, *mut CUstreamAttrValue);
+        let told = Told(hStream, attr, value);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetAttribute(hStream, attr, value) };
+        return activity::watch(574, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetAttribute(hStream, attr, value) };
     life::call(again, move || {
@@ -402,6 +616,14 @@ pub unsafe extern "C" fn cuStreamGetAttribute_ptsz(
     attr: CUstreamAttrID,
     value: *mut CUstreamAttrValue,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUstreamAttrID, *mut CUstreamAttrValue);
+        let told = Told(hStream, attr, value);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetAttribute_ptsz(hStream, attr, value) };
+        return activity::watch(575, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetAttribute_ptsz(hStream, attr, value) };
     life::call(again, move || {
@@ -426,6 +648,14 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo(
     captureStatus_out: *mut CUstreamCaptureStatus,
     id_out: *mut u64,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut CUstreamCaptureStatus, *mut u64);
+        let told = Told(hStream, captureStatus_out, id_out);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out) };
+        return activity::watch(536, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamGetCaptureInfo_v3(
@@ -446,6 +676,14 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_ptsz(
     captureStatus_out: *mut CUstreamCaptureStatus,
     id_out: *mut u64,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut CUstreamCaptureStatus, *mut u64);
+        let told = Told(hStream, captureStatus_out, id_out);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetCaptureInfo_ptsz(hStream, captureStatus_out, id_out) };
+        return activity::watch(537, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamGetCaptureInfo_v3_ptsz(
@@ -469,6 +707,37 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
     dependencies_out: *mut *const CUgraphNode,
     numDependencies_out: *mut usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUstream,
+            *mut CUstreamCaptureStatus,
+            *mut u64,
+            *mut CUgraph,
+            *mut *const CUgraphNode,
+            *mut usize,
+        );
+        let told = Told(
+            hStream,
+            captureStatus_out,
+            id_out,
+            graph_out,
+            dependencies_out,
+            numDependencies_out,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuStreamGetCaptureInfo_v2(
+                hStream,
+                captureStatus_out,
+                id_out,
+                graph_out,
+                dependencies_out,
+                numDependencies_out,
+            )
+        };
+        return activity::watch(629, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamGetCaptureInfo_v3(
@@ -492,6 +761,37 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2_ptsz(
     dependencies_out: *mut *const CUgraphNode,
     numDependencies_out: *mut usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUstream,
+            *mut CUstreamCaptureStatus,
+            *mut u64,
+            *mut CUgraph,
+            *mut *const CUgraphNode,
+            *mut usize,
+        );
+        let told = Told(
+            hStream,
+            captureStatus_out,
+            id_out,
+            graph_out,
+            dependencies_out,
+            numDependencies_out,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuStreamGetCaptureInfo_v2_ptsz(
+                hStream,
+                captureStatus_out,
+                id_out,
+                graph_out,
+                dependencies_out,
+                numDependencies_out,
+            )
+        };
+        return activity::watch(630, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamGetCaptureInfo_v3_ptsz(
@@ -516,6 +816,40 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
     edgeData_out: *mut *const CUgraphEdgeData,
     numDependencies_out: *mut usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUstream,
+            *mut CUstreamCaptureStatus,
+            *mut u64,
+            *mut CUgraph,
+            *mut *const CUgraphNode,
+            *mut *const CUgraphEdgeData,
+            *mut usize,
+        );
+        let told = Told(
+            hStream,
+            captureStatus_out,
+            id_out,
+            graph_out,
+            dependencies_out,
+            edgeData_out,
+            numDependencies_out,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuStreamGetCaptureInfo_v3(
+                hStream,
+                captureStatus_out,
+                id_out,
+                graph_out,
+                dependencies_out,
+                edgeData_out,
+                numDependencies_out,
+            )
+        };
+        return activity::watch(729, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuStreamGetCaptureInfo_v3(
@@ -558,6 +892,40 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
     edgeData_out: *mut *const CUgraphEdgeData,
     numDependencies_out: *mut usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUstream,
+            *mut CUstreamCaptureStatus,
+            *mut u64,
+            *mut CUgraph,
+            *mut *const CUgraphNode,
+            *mut *const CUgraphEdgeData,
+            *mut usize,
+        );
+        let told = Told(
+            hStream,
+            captureStatus_out,
+            id_out,
+            graph_out,
+            dependencies_out,
+            edgeData_out,
+            numDependencies_out,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuStreamGetCaptureInfo_v3_ptsz(
+                hStream,
+                captureStatus_out,
+                id_out,
+                graph_out,
+                dependencies_out,
+                edgeData_out,
+                numDependencies_out,
+            )
+        };
+        return activity::watch(730, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuStreamGetCaptureInfo_v3_ptsz(
@@ -592,6 +960,14 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
 
 /// `cuStreamGetCtx`.
 pub unsafe extern "C" fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut CUcontext);
+        let told = Told(hStream, pctx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetCtx(hStream, pctx) };
+        return activity::watch(483, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetCtx(hStream, pctx) };
     life::call(again, move || {
@@ -609,6 +985,14 @@ pub unsafe extern "C" fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext)
 
 /// `cuStreamGetCtx_ptsz`.
 pub unsafe extern "C" fn cuStreamGetCtx_ptsz(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut CUcontext);
+        let told = Told(hStream, pctx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetCtx_ptsz(hStream, pctx) };
+        return activity::watch(484, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetCtx_ptsz(hStream, pctx) };
     life::call(again, move || {
@@ -630,6 +1014,14 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2(
     pCtx: *mut CUcontext,
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut CUcontext, *mut CUgreenCtx);
+        let told = Told(hStream, pCtx, pGreenCtx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx) };
+        return activity::watch(759, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx) };
     life::call(again, move || {
@@ -647,6 +1039,14 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
     pCtx: *mut CUcontext,
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut CUcontext, *mut CUgreenCtx);
+        let told = Told(hStream, pCtx, pGreenCtx);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetCtx_v2_ptsz(hStream, pCtx, pGreenCtx) };
+        return activity::watch(760, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetCtx_v2_ptsz(hStream, pCtx, pGreenCtx) };
     life::call(again, move || {
@@ -660,6 +1060,14 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
 
 /// `cuStreamGetDevice`.
 pub unsafe extern "C" fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut CUdevice);
+        let told = Told(hStream, device);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetDevice(hStream, device) };
+        return activity::watch(774, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetDevice(hStream, device) };
     life::call(again, move || {
@@ -680,6 +1088,14 @@ pub unsafe extern "C" fn cuStreamGetDevice_ptsz(
     hStream: CUstream,
     device: *mut CUdevice,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut CUdevice);
+        let told = Told(hStream, device);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetDevice_ptsz(hStream, device) };
+        return activity::watch(775, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetDevice_ptsz(hStream, device) };
     life::call(again, move || {
@@ -697,6 +1113,14 @@ pub unsafe extern "C" fn cuStreamGetDevice_ptsz(
 
 /// `cuStreamGetFlags`.
 pub unsafe extern "C" fn cuStreamGetFlags(hStream: CUstream, flags: *mut u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut u32);
+        let told = Told(hStream, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetFlags(hStream, flags) };
+        return activity::watch(369, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetFlags(hStream, flags) };
     life::call(again, move || {
@@ -716,6 +1140,14 @@ pub unsafe extern "C" fn cuStreamGetFlags(hStream: CUstream, flags: *mut u32) ->
 
 /// `cuStreamGetFlags_ptsz`.
 pub unsafe extern "C" fn cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut u32);
+        let told = Told(hStream, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetFlags_ptsz(hStream, flags) };
+        return activity::watch(435, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetFlags_ptsz(hStream, flags) };
     life::call(again, move || {
@@ -735,6 +1167,14 @@ pub unsafe extern "C" fn cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u3
 
 /// `cuStreamGetId`.
 pub unsafe extern "C" fn cuStreamGetId(hStream: CUstream, streamId: *mut u64) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut u64);
+        let told = Told(hStream, streamId);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetId(hStream, streamId) };
+        return activity::watch(693, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetId(hStream, streamId) };
     life::call(again, move || {
@@ -754,6 +1194,14 @@ pub unsafe extern "C" fn cuStreamGetId(hStream: CUstream, streamId: *mut u64) ->
 
 /// `cuStreamGetId_ptsz`.
 pub unsafe extern "C" fn cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u64) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut u64);
+        let told = Told(hStream, streamId);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetId_ptsz(hStream, streamId) };
+        return activity::watch(694, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetId_ptsz(hStream, streamId) };
     life::call(again, move || {
@@ -773,6 +1221,14 @@ pub unsafe extern "C" fn cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u6
 
 /// `cuStreamGetPriority`.
 pub unsafe extern "C" fn cuStreamGetPriority(hStream: CUstream, priority: *mut i32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut i32);
+        let told = Told(hStream, priority);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetPriority(hStream, priority) };
+        return activity::watch(368, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetPriority(hStream, priority) };
     life::call(again, move || {
@@ -795,6 +1251,14 @@ pub unsafe extern "C" fn cuStreamGetPriority_ptsz(
     hStream: CUstream,
     priority: *mut i32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut i32);
+        let told = Told(hStream, priority);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamGetPriority_ptsz(hStream, priority) };
+        return activity::watch(434, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetPriority_ptsz(hStream, priority) };
     life::call(again, move || {
@@ -817,6 +1281,14 @@ pub unsafe extern "C" fn cuStreamIsCapturing(
     hStream: CUstream,
     captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut CUstreamCaptureStatus);
+        let told = Told(hStream, captureStatus);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamIsCapturing(hStream, captureStatus) };
+        return activity::watch(499, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamIsCapturing(hStream, captureStatus) };
     life::call(again, move || {
@@ -838,6 +1310,14 @@ pub unsafe extern "C" fn cuStreamIsCapturing_ptsz(
     hStream: CUstream,
     captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut CUstreamCaptureStatus);
+        let told = Told(hStream, captureStatus);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamIsCapturing_ptsz(hStream, captureStatus) };
+        return activity::watch(500, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamIsCapturing_ptsz(hStream, captureStatus) };
     life::call(again, move || {
@@ -856,6 +1336,14 @@ pub unsafe extern "C" fn cuStreamIsCapturing_ptsz(
 
 /// `cuStreamQuery`.
 pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream);
+        let told = Told(hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamQuery(hStream) };
+        return activity::watch(125, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamQuery(hStream) };
     life::call(again, move || {
@@ -870,6 +1358,14 @@ pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
 
 /// `cuStreamQuery_ptsz`.
 pub unsafe extern "C" fn cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream);
+        let told = Told(hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamQuery_ptsz(hStream) };
+        return activity::watch(439, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamQuery_ptsz(hStream) };
     life::call(again, move || {
@@ -888,6 +1384,14 @@ pub unsafe extern "C" fn cuStreamSetAttribute(
     attr: CUstreamAttrID,
     param: *const CUstreamAttrValue,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUstreamAttrID, *const CUstreamAttrValue);
+        let told = Told(hStream, attr, param);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamSetAttribute(hStream, attr, param) };
+        return activity::watch(576, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamSetAttribute(hStream, attr, param) };
     life::call(again, move || {
@@ -911,6 +1415,14 @@ pub unsafe extern "C" fn cuStreamSetAttribute_ptsz(
     attr: CUstreamAttrID,
     param: *const CUstreamAttrValue,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUstreamAttrID, *const CUstreamAttrValue);
+        let told = Told(hStream, attr, param);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamSetAttribute_ptsz(hStream, attr, param) };
+        return activity::watch(577, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamSetAttribute_ptsz(hStream, attr, param) };
     life::call(again, move || {
@@ -930,6 +1442,14 @@ pub unsafe extern "C" fn cuStreamSetAttribute_ptsz(
 
 /// `cuStreamSynchronize`.
 pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream);
+        let told = Told(hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamSynchronize(hStream) };
+        return activity::watch(126, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamSynchronize(hStream) };
     life::call(again, move || {
@@ -944,6 +1464,14 @@ pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
 
 /// `cuStreamSynchronize_ptsz`.
 pub unsafe extern "C" fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream);
+        let told = Told(hStream);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamSynchronize_ptsz(hStream) };
+        return activity::watch(440, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamSynchronize_ptsz(hStream) };
     life::call(again, move || {
@@ -963,6 +1491,16 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies(
     numDependencies: usize,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut CUgraphNode, usize, u32);
+        let told = Told(hStream, dependencies, numDependencies, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags)
+        };
+        return activity::watch(631, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamUpdateCaptureDependencies_v2(
@@ -982,6 +1520,16 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_ptsz(
     numDependencies: usize,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, *mut CUgraphNode, usize, u32);
+        let told = Told(hStream, dependencies, numDependencies, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuStreamUpdateCaptureDependencies_ptsz(hStream, dependencies, numDependencies, flags)
+        };
+        return activity::watch(632, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamUpdateCaptureDependencies_v2_ptsz(
@@ -1002,6 +1550,34 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2(
     numDependencies: usize,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUstream,
+            *mut CUgraphNode,
+            *const CUgraphEdgeData,
+            usize,
+            u32,
+        );
+        let told = Told(
+            hStream,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            flags,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuStreamUpdateCaptureDependencies_v2(
+                hStream,
+                dependencies,
+                dependencyData,
+                numDependencies,
+                flags,
+            )
+        };
+        return activity::watch(731, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuStreamUpdateCaptureDependencies_v2(
@@ -1038,6 +1614,34 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2_ptsz(
     numDependencies: usize,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            CUstream,
+            *mut CUgraphNode,
+            *const CUgraphEdgeData,
+            usize,
+            u32,
+        );
+        let told = Told(
+            hStream,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            flags,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuStreamUpdateCaptureDependencies_v2_ptsz(
+                hStream,
+                dependencies,
+                dependencyData,
+                numDependencies,
+                flags,
+            )
+        };
+        return activity::watch(732, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuStreamUpdateCaptureDependencies_v2_ptsz(
@@ -1072,6 +1676,14 @@ pub unsafe extern "C" fn cuStreamWaitEvent(
     hEvent: CUevent,
     Flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUevent, u32);
+        let told = Told(hStream, hEvent, Flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWaitEvent(hStream, hEvent, Flags) };
+        return activity::watch(295, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::stream::cuStreamWaitEvent(hStream, hEvent, Flags, false) }
 }
@@ -1082,6 +1694,14 @@ pub unsafe extern "C" fn cuStreamWaitEvent_ptsz(
     hEvent: CUevent,
     Flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUevent, u32);
+        let told = Told(hStream, hEvent, Flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWaitEvent_ptsz(hStream, hEvent, Flags) };
+        return activity::watch(436, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::stream::cuStreamWaitEvent(hStream, hEvent, Flags, true) }
 }
@@ -1093,6 +1713,14 @@ pub unsafe extern "C" fn cuStreamWaitValue32(
     value: u32,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, u32, u32);
+        let told = Told(stream, addr, value, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWaitValue32(stream, addr, value, flags) };
+        return activity::watch(458, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::stream::cuStreamWaitValue32_v2(stream, addr, value, flags) }
 }
@@ -1104,6 +1732,14 @@ pub unsafe extern "C" fn cuStreamWaitValue32_ptsz(
     value: u32,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, u32, u32);
+        let told = Told(stream, addr, value, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWaitValue32_ptsz(stream, addr, value, flags) };
+        return activity::watch(459, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::stream::cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags) }
 }
@@ -1115,6 +1751,14 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2(
     value: u32,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, u32, u32);
+        let told = Told(stream, addr, value, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWaitValue32_v2(stream, addr, value, flags) };
+        return activity::watch(659, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWaitValue32_v2(stream, addr, value, flags) };
     life::call(again, move || {
@@ -1135,6 +1779,14 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2_ptsz(
     value: u32,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, u32, u32);
+        let told = Told(stream, addr, value, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags) };
+        return activity::watch(660, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags) };
     life::call(again, move || {
@@ -1155,6 +1807,14 @@ pub unsafe extern "C" fn cuStreamWaitValue64(
     value: u64,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, u64, u32);
+        let told = Told(stream, addr, value, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWaitValue64(stream, addr, value, flags) };
+        return activity::watch(473, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::stream::cuStreamWaitValue64_v2(stream, addr, value, flags) }
 }
@@ -1166,6 +1826,14 @@ pub unsafe extern "C" fn cuStreamWaitValue64_ptsz(
     value: u64,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, u64, u32);
+        let told = Told(stream, addr, value, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWaitValue64_ptsz(stream, addr, value, flags) };
+        return activity::watch(474, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::stream::cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags) }
 }
@@ -1177,6 +1845,14 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2(
     value: u64,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, u64, u32);
+        let told = Told(stream, addr, value, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWaitValue64_v2(stream, addr, value, flags) };
+        return activity::watch(661, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWaitValue64_v2(stream, addr, value, flags) };
     life::call(again, move || {
@@ -1197,6 +1873,14 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2_ptsz(
     value: u64,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, u64, u32);
+        let told = Told(stream, addr, value, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags) };
+        return activity::watch(662, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags) };
     life::call(again, move || {
@@ -1217,6 +1901,14 @@ pub unsafe extern "C" fn cuStreamWriteValue32(
     value: u32,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, u32, u32);
+        let told = Told(stream, addr, value, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWriteValue32(stream, addr, value, flags) };
+        return activity::watch(460, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamWriteValue32_v2(
@@ -1235,6 +1927,14 @@ pub unsafe extern "C" fn cuStreamWriteValue32_ptsz(
     value: u32,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, u32, u32);
+        let told = Told(stream, addr, value, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWriteValue32_ptsz(stream, addr, value, flags) };
+        return activity::watch(461, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamWriteValue32_v2_ptsz(
@@ -1253,6 +1953,14 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2(
     value: u32,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, u32, u32);
+        let told = Told(stream, addr, value, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWriteValue32_v2(stream, addr, value, flags) };
+        return activity::watch(663, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWriteValue32_v2(stream, addr, value, flags) };
     life::call(again, move || {
@@ -1275,6 +1983,14 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2_ptsz(
     value: u32,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, u32, u32);
+        let told = Told(stream, addr, value, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWriteValue32_v2_ptsz(stream, addr, value, flags) };
+        return activity::watch(664, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWriteValue32_v2_ptsz(stream, addr, value, flags) };
     life::call(again, move || {
@@ -1297,6 +2013,14 @@ pub unsafe extern "C" fn cuStreamWriteValue64(
     value: u64,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, u64, u32);
+        let told = Told(stream, addr, value, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWriteValue64(stream, addr, value, flags) };
+        return activity::watch(475, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamWriteValue64_v2(
@@ -1315,6 +2039,14 @@ pub unsafe extern "C" fn cuStreamWriteValue64_ptsz(
     value: u64,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, u64, u32);
+        let told = Told(stream, addr, value, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWriteValue64_ptsz(stream, addr, value, flags) };
+        return activity::watch(476, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamWriteValue64_v2_ptsz(
@@ -1333,6 +2065,14 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2(
     value: u64,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, u64, u32);
+        let told = Told(stream, addr, value, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWriteValue64_v2(stream, addr, value, flags) };
+        return activity::watch(665, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWriteValue64_v2(stream, addr, value, flags) };
     life::call(again, move || {
@@ -1355,6 +2095,14 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
     value: u64,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUstream, CUdeviceptr, u64, u32);
+        let told = Told(stream, addr, value, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuStreamWriteValue64_v2_ptsz(stream, addr, value, flags) };
+        return activity::watch(666, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWriteValue64_v2_ptsz(stream, addr, value, flags) };
     life::call(again, move || {
@@ -1374,6 +2122,14 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
 pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(
     mode: *mut CUstreamCaptureMode,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUstreamCaptureMode);
+        let told = Told(mode);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuThreadExchangeStreamCaptureMode(mode) };
+        return activity::watch(541, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuThreadExchangeStreamCaptureMode(mode) };
     life::call(again, move || {

@@ -13,6 +13,14 @@ pub unsafe extern "C" fn cuGetExportTable(
     ppExportTable: *mut *const c_void,
     pExportTableId: *const CUuuid,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut *const c_void, *const CUuuid);
+        let told = Told(ppExportTable, pExportTableId);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGetExportTable(ppExportTable, pExportTableId) };
+        return activity::watch(135, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::tables::cuGetExportTable(ppExportTable, pExportTableId) }
 }

@@ -26,6 +26,64 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2col(
     l2Promotion: CUtensorMapL2promotion,
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUtensorMap,
+            CUtensorMapDataType,
+            u32,
+            *mut c_void,
+            *const u64,
+            *const u64,
+            *const i32,
+            *const i32,
+            u32,
+            u32,
+            *const u32,
+            CUtensorMapInterleave,
+            CUtensorMapSwizzle,
+            CUtensorMapL2promotion,
+            CUtensorMapFloatOOBfill,
+        );
+        let told = Told(
+            tensorMap,
+            tensorDataType,
+            tensorRank,
+            globalAddress,
+            globalDim,
+            globalStrides,
+            pixelBoxLowerCorner,
+            pixelBoxUpperCorner,
+            channelsPerPixel,
+            pixelsPerColumn,
+            elementStrides,
+            interleave,
+            swizzle,
+            l2Promotion,
+            oobFill,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuTensorMapEncodeIm2col(
+                tensorMap,
+                tensorDataType,
+                tensorRank,
+                globalAddress,
+                globalDim,
+                globalStrides,
+                pixelBoxLowerCorner,
+                pixelBoxUpperCorner,
+                channelsPerPixel,
+                pixelsPerColumn,
+                elementStrides,
+                interleave,
+                swizzle,
+                l2Promotion,
+                oobFill,
+            )
+        };
+        return activity::watch(698, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuTensorMapEncodeIm2col(
@@ -105,6 +163,67 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2colWide(
     l2Promotion: CUtensorMapL2promotion,
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUtensorMap,
+            CUtensorMapDataType,
+            u32,
+            *mut c_void,
+            *const u64,
+            *const u64,
+            i32,
+            i32,
+            u32,
+            u32,
+            *const u32,
+            CUtensorMapInterleave,
+            CUtensorMapIm2ColWideMode,
+            CUtensorMapSwizzle,
+            CUtensorMapL2promotion,
+            CUtensorMapFloatOOBfill,
+        );
+        let told = Told(
+            tensorMap,
+            tensorDataType,
+            tensorRank,
+            globalAddress,
+            globalDim,
+            globalStrides,
+            pixelBoxLowerCornerWidth,
+            pixelBoxUpperCornerWidth,
+            channelsPerPixel,
+            pixelsPerColumn,
+            elementStrides,
+            interleave,
+            mode,
+            swizzle,
+            l2Promotion,
+            oobFill,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuTensorMapEncodeIm2colWide(
+                tensorMap,
+                tensorDataType,
+                tensorRank,
+                globalAddress,
+                globalDim,
+                globalStrides,
+                pixelBoxLowerCornerWidth,
+                pixelBoxUpperCornerWidth,
+                channelsPerPixel,
+                pixelsPerColumn,
+                elementStrides,
+                interleave,
+                mode,
+                swizzle,
+                l2Promotion,
+                oobFill,
+            )
+        };
+        return activity::watch(781, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuTensorMapEncodeIm2colWide(
@@ -176,6 +295,55 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
     l2Promotion: CUtensorMapL2promotion,
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUtensorMap,
+            CUtensorMapDataType,
+            u32,
+            *mut c_void,
+            *const u64,
+            *const u64,
+            *const u32,
+            *const u32,
+            CUtensorMapInterleave,
+            CUtensorMapSwizzle,
+            CUtensorMapL2promotion,
+            CUtensorMapFloatOOBfill,
+        );
+        let told = Told(
+            tensorMap,
+            tensorDataType,
+            tensorRank,
+            globalAddress,
+            globalDim,
+            globalStrides,
+            boxDim,
+            elementStrides,
+            interleave,
+            swizzle,
+            l2Promotion,
+            oobFill,
+        );
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuTensorMapEncodeTiled(
+                tensorMap,
+                tensorDataType,
+                tensorRank,
+                globalAddress,
+                globalDim,
+                globalStrides,
+                boxDim,
+                elementStrides,
+                interleave,
+                swizzle,
+                l2Promotion,
+                oobFill,
+            )
+        };
+        return activity::watch(697, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuTensorMapEncodeTiled(
@@ -231,6 +399,14 @@ pub unsafe extern "C" fn cuTensorMapReplaceAddress(
     tensorMap: *mut CUtensorMap,
     globalAddress: *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUtensorMap, *mut c_void);
+        let told = Told(tensorMap, globalAddress);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTensorMapReplaceAddress(tensorMap, globalAddress) };
+        return activity::watch(699, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTensorMapReplaceAddress(tensorMap, globalAddress) };
     life::call(again, move || {

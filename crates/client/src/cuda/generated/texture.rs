@@ -15,6 +15,14 @@ pub unsafe extern "C" fn cuSurfObjectCreate(
     pSurfObject: *mut CUsurfObject,
     pResDesc: *const CUDA_RESOURCE_DESC,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUsurfObject, *const CUDA_RESOURCE_DESC);
+        let told = Told(pSurfObject, pResDesc);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuSurfObjectCreate(pSurfObject, pResDesc) };
+        return activity::watch(343, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuSurfObjectCreate(pSurfObject, pResDesc) };
     life::call(again, move || {
@@ -34,6 +42,14 @@ pub unsafe extern "C" fn cuSurfObjectCreate(
 
 /// `cuSurfObjectDestroy`.
 pub unsafe extern "C" fn cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUsurfObject);
+        let told = Told(surfObject);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuSurfObjectDestroy(surfObject) };
+        return activity::watch(344, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuSurfObjectDestroy(surfObject) };
     life::call(again, move || {
@@ -48,6 +64,14 @@ pub unsafe extern "C" fn cuSurfObjectGetResourceDesc(
     pResDesc: *mut CUDA_RESOURCE_DESC,
     surfObject: CUsurfObject,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUDA_RESOURCE_DESC, CUsurfObject);
+        let told = Told(pResDesc, surfObject);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuSurfObjectGetResourceDesc(pResDesc, surfObject) };
+        return activity::watch(345, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter_local()?;
         not_null(pResDesc)?;
@@ -61,6 +85,14 @@ pub unsafe extern "C" fn cuSurfObjectGetResourceDesc(
 
 /// `cuSurfRefGetArray`.
 pub unsafe extern "C" fn cuSurfRefGetArray(phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUarray, CUsurfref);
+        let told = Told(phArray, hSurfRef);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuSurfRefGetArray(phArray, hSurfRef) };
+        return activity::watch(196, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hSurfRef = cx.handle(Kind::SurfRef, hSurfRef as u64)?;
@@ -79,6 +111,14 @@ pub unsafe extern "C" fn cuSurfRefSetArray(
     hArray: CUarray,
     Flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUsurfref, CUarray, u32);
+        let told = Told(hSurfRef, hArray, Flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuSurfRefSetArray(hSurfRef, hArray, Flags) };
+        return activity::watch(194, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuSurfRefSetArray(hSurfRef, hArray, Flags) };
     life::call(again, move || {
@@ -102,6 +142,19 @@ pub unsafe extern "C" fn cuTexObjectCreate(
     pTexDesc: *const CUDA_TEXTURE_DESC,
     pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUtexObject,
+            *const CUDA_RESOURCE_DESC,
+            *const CUDA_TEXTURE_DESC,
+            *const CUDA_RESOURCE_VIEW_DESC,
+        );
+        let told = Told(pTexObject, pResDesc, pTexDesc, pResViewDesc);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc) };
+        return activity::watch(339, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc) };
     life::call(again, move || {
@@ -125,6 +178,14 @@ pub unsafe extern "C" fn cuTexObjectCreate(
 
 /// `cuTexObjectDestroy`.
 pub unsafe extern "C" fn cuTexObjectDestroy(texObject: CUtexObject) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUtexObject);
+        let told = Told(texObject);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexObjectDestroy(texObject) };
+        return activity::watch(340, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexObjectDestroy(texObject) };
     life::call(again, move || {
@@ -140,6 +201,14 @@ pub unsafe extern "C" fn cuTexObjectGetResourceDesc(
     pResDesc: *mut CUDA_RESOURCE_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUDA_RESOURCE_DESC, CUtexObject);
+        let told = Told(pResDesc, texObject);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexObjectGetResourceDesc(pResDesc, texObject) };
+        return activity::watch(341, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter_local()?;
         not_null(pResDesc)?;
@@ -156,6 +225,14 @@ pub unsafe extern "C" fn cuTexObjectGetResourceViewDesc(
     pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUDA_RESOURCE_VIEW_DESC, CUtexObject);
+        let told = Told(pResViewDesc, texObject);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexObjectGetResourceViewDesc(pResViewDesc, texObject) };
+        return activity::watch(361, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexObjectGetResourceViewDesc(pResViewDesc, texObject) };
     life::call(again, move || {
@@ -177,6 +254,14 @@ pub unsafe extern "C" fn cuTexObjectGetTextureDesc(
     pTexDesc: *mut CUDA_TEXTURE_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUDA_TEXTURE_DESC, CUtexObject);
+        let told = Told(pTexDesc, texObject);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexObjectGetTextureDesc(pTexDesc, texObject) };
+        return activity::watch(342, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexObjectGetTextureDesc(pTexDesc, texObject) };
     life::call(again, move || {
@@ -195,6 +280,14 @@ pub unsafe extern "C" fn cuTexObjectGetTextureDesc(
 
 /// `cuTexRefCreate`.
 pub unsafe extern "C" fn cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUtexref);
+        let told = Told(pTexRef);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefCreate(pTexRef) };
+        return activity::watch(92, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefCreate(pTexRef) };
     life::call(again, move || {
@@ -216,6 +309,14 @@ pub unsafe extern "C" fn cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
 
 /// `cuTexRefDestroy`.
 pub unsafe extern "C" fn cuTexRefDestroy(hTexRef: CUtexref) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUtexref);
+        let told = Told(hTexRef);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefDestroy(hTexRef) };
+        return activity::watch(93, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefDestroy(hTexRef) };
     life::call(again, move || {
@@ -247,6 +348,14 @@ pub unsafe extern "C" fn cuTexRefGetAddressMode(
     hTexRef: CUtexref,
     dim: i32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUaddress_mode, CUtexref, i32);
+        let told = Told(pam, hTexRef, dim);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefGetAddressMode(pam, hTexRef, dim) };
+        return activity::watch(106, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetAddressMode(pam, hTexRef, dim) };
     life::call(again, move || {
@@ -270,6 +379,14 @@ pub unsafe extern "C" fn cuTexRefGetAddress_v2(
     pdptr: *mut CUdeviceptr,
     hTexRef: CUtexref,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, CUtexref);
+        let told = Told(pdptr, hTexRef);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefGetAddress_v2(pdptr, hTexRef) };
+        return activity::watch(257, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetAddress_v2(pdptr, hTexRef) };
     life::call(again, move || {
@@ -289,6 +406,14 @@ pub unsafe extern "C" fn cuTexRefGetAddress_v2(
 
 /// `cuTexRefGetArray`.
 pub unsafe extern "C" fn cuTexRefGetArray(phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUarray, CUtexref);
+        let told = Told(phArray, hTexRef);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefGetArray(phArray, hTexRef) };
+        return activity::watch(105, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hTexRef = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -306,6 +431,14 @@ pub unsafe extern "C" fn cuTexRefGetBorderColor(
     pBorderColor: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut f32, CUtexref);
+        let told = Told(pBorderColor, hTexRef);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefGetBorderColor(pBorderColor, hTexRef) };
+        return activity::watch(456, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetBorderColor(pBorderColor, hTexRef) };
     life::call(again, move || {
@@ -328,6 +461,14 @@ pub unsafe extern "C" fn cuTexRefGetFilterMode(
     pfm: *mut CUfilter_mode,
     hTexRef: CUtexref,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUfilter_mode, CUtexref);
+        let told = Told(pfm, hTexRef);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefGetFilterMode(pfm, hTexRef) };
+        return activity::watch(107, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetFilterMode(pfm, hTexRef) };
     life::call(again, move || {
@@ -347,6 +488,14 @@ pub unsafe extern "C" fn cuTexRefGetFilterMode(
 
 /// `cuTexRefGetFlags`.
 pub unsafe extern "C" fn cuTexRefGetFlags(pFlags: *mut u32, hTexRef: CUtexref) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut u32, CUtexref);
+        let told = Told(pFlags, hTexRef);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefGetFlags(pFlags, hTexRef) };
+        return activity::watch(109, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetFlags(pFlags, hTexRef) };
     life::call(again, move || {
@@ -370,6 +519,14 @@ pub unsafe extern "C" fn cuTexRefGetFormat(
     pNumChannels: *mut i32,
     hTexRef: CUtexref,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUarray_format, *mut i32, CUtexref);
+        let told = Told(pFormat, pNumChannels, hTexRef);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefGetFormat(pFormat, pNumChannels, hTexRef) };
+        return activity::watch(108, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetFormat(pFormat, pNumChannels, hTexRef) };
     life::call(again, move || {
@@ -395,6 +552,14 @@ pub unsafe extern "C" fn cuTexRefGetMaxAnisotropy(
     pmaxAniso: *mut i32,
     hTexRef: CUtexref,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut i32, CUtexref);
+        let told = Told(pmaxAniso, hTexRef);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef) };
+        return activity::watch(359, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef) };
     life::call(again, move || {
@@ -417,6 +582,14 @@ pub unsafe extern "C" fn cuTexRefGetMipmapFilterMode(
     pfm: *mut CUfilter_mode,
     hTexRef: CUtexref,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUfilter_mode, CUtexref);
+        let told = Told(pfm, hTexRef);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefGetMipmapFilterMode(pfm, hTexRef) };
+        return activity::watch(356, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetMipmapFilterMode(pfm, hTexRef) };
     life::call(again, move || {
@@ -439,6 +612,14 @@ pub unsafe extern "C" fn cuTexRefGetMipmapLevelBias(
     pbias: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut f32, CUtexref);
+        let told = Told(pbias, hTexRef);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefGetMipmapLevelBias(pbias, hTexRef) };
+        return activity::watch(357, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetMipmapLevelBias(pbias, hTexRef) };
     life::call(again, move || {
@@ -462,6 +643,16 @@ pub unsafe extern "C" fn cuTexRefGetMipmapLevelClamp(
     pmaxMipmapLevelClamp: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut f32, *mut f32, CUtexref);
+        let told = Told(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuTexRefGetMipmapLevelClamp(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef)
+        };
+        return activity::watch(358, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuTexRefGetMipmapLevelClamp(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef)
@@ -489,6 +680,14 @@ pub unsafe extern "C" fn cuTexRefGetMipmappedArray(
     phMipmappedArray: *mut CUmipmappedArray,
     hTexRef: CUtexref,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmipmappedArray, CUtexref);
+        let told = Told(phMipmappedArray, hTexRef);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef) };
+        return activity::watch(355, (&raw const told).cast(), &call);
+    }
     life::guard(move || {
         let cx = life::enter()?;
         let hTexRef = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -534,6 +733,14 @@ pub unsafe extern "C" fn cuTexRefSetAddress2D_v2(
     dptr: CUdeviceptr,
     Pitch: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUtexref, *const CUDA_ARRAY_DESCRIPTOR, CUdeviceptr, usize);
+        let told = Told(hTexRef, desc, dptr, Pitch);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefSetAddress2D_v2(hTexRef, desc, dptr, Pitch) };
+        return activity::watch(256, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     unsafe { super::texture::cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch) }
 }
@@ -545,6 +752,14 @@ pub unsafe extern "C" fn cuTexRefSetAddress2D_v3(
     dptr: CUdeviceptr,
     Pitch: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUtexref, *const CUDA_ARRAY_DESCRIPTOR, CUdeviceptr, usize);
+        let told = Told(hTexRef, desc, dptr, Pitch);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch) };
+        return activity::watch(327, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch) };
     life::call(again, move || {
@@ -570,6 +785,14 @@ pub unsafe extern "C" fn cuTexRefSetAddressMode(
     dim: i32,
     am: CUaddress_mode,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUtexref, i32, CUaddress_mode);
+        let told = Told(hTexRef, dim, am);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefSetAddressMode(hTexRef, dim, am) };
+        return activity::watch(100, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetAddressMode(hTexRef, dim, am) };
     life::call(again, move || {
@@ -592,6 +815,14 @@ pub unsafe extern "C" fn cuTexRefSetAddress_v2(
     dptr: CUdeviceptr,
     bytes: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut usize, CUtexref, CUdeviceptr, usize);
+        let told = Told(ByteOffset, hTexRef, dptr, bytes);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes) };
+        return activity::watch(255, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes) };
     life::call(again, move || {
@@ -619,6 +850,14 @@ pub unsafe extern "C" fn cuTexRefSetArray(
     hArray: CUarray,
     Flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUtexref, CUarray, u32);
+        let told = Told(hTexRef, hArray, Flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefSetArray(hTexRef, hArray, Flags) };
+        return activity::watch(94, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetArray(hTexRef, hArray, Flags) };
     life::call(again, move || {
@@ -640,6 +879,14 @@ pub unsafe extern "C" fn cuTexRefSetBorderColor(
     hTexRef: CUtexref,
     pBorderColor: *mut f32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUtexref, *mut f32);
+        let told = Told(hTexRef, pBorderColor);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefSetBorderColor(hTexRef, pBorderColor) };
+        return activity::watch(455, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetBorderColor(hTexRef, pBorderColor) };
     life::call(again, move || {
@@ -658,6 +905,14 @@ pub unsafe extern "C" fn cuTexRefSetBorderColor(
 
 /// `cuTexRefSetFilterMode`.
 pub unsafe extern "C" fn cuTexRefSetFilterMode(hTexRef: CUtexref, fm: CUfilter_mode) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUtexref, CUfilter_mode);
+        let told = Told(hTexRef, fm);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefSetFilterMode(hTexRef, fm) };
+        return activity::watch(101, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetFilterMode(hTexRef, fm) };
     life::call(again, move || {
@@ -674,6 +929,14 @@ pub unsafe extern "C" fn cuTexRefSetFilterMode(hTexRef: CUtexref, fm: CUfilter_m
 
 /// `cuTexRefSetFlags`.
 pub unsafe extern "C" fn cuTexRefSetFlags(hTexRef: CUtexref, Flags: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUtexref, u32);
+        let told = Told(hTexRef, Flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefSetFlags(hTexRef, Flags) };
+        return activity::watch(102, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetFlags(hTexRef, Flags) };
     life::call(again, move || {
@@ -694,6 +957,14 @@ pub unsafe extern "C" fn cuTexRefSetFormat(
     fmt: CUarray_format,
     NumPackedComponents: i32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUtexref, CUarray_format, i32);
+        let told = Told(hTexRef, fmt, NumPackedComponents);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents) };
+        return activity::watch(99, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents) };
     life::call(again, move || {
@@ -711,6 +982,14 @@ pub unsafe extern "C" fn cuTexRefSetFormat(
 
 /// `cuTexRefSetMaxAnisotropy`.
 pub unsafe extern "C" fn cuTexRefSetMaxAnisotropy(hTexRef: CUtexref, maxAniso: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUtexref, u32);
+        let told = Told(hTexRef, maxAniso);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefSetMaxAnisotropy(hTexRef, maxAniso) };
+        return activity::watch(354, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetMaxAnisotropy(hTexRef, maxAniso) };
     life::call(again, move || {
@@ -730,6 +1009,14 @@ pub unsafe extern "C" fn cuTexRefSetMipmapFilterMode(
     hTexRef: CUtexref,
     fm: CUfilter_mode,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUtexref, CUfilter_mode);
+        let told = Told(hTexRef, fm);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefSetMipmapFilterMode(hTexRef, fm) };
+        return activity::watch(351, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetMipmapFilterMode(hTexRef, fm) };
     life::call(again, move || {
@@ -746,6 +1033,14 @@ pub unsafe extern "C" fn cuTexRefSetMipmapFilterMode(
 
 /// `cuTexRefSetMipmapLevelBias`.
 pub unsafe extern "C" fn cuTexRefSetMipmapLevelBias(hTexRef: CUtexref, bias: f32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUtexref, f32);
+        let told = Told(hTexRef, bias);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefSetMipmapLevelBias(hTexRef, bias) };
+        return activity::watch(352, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetMipmapLevelBias(hTexRef, bias) };
     life::call(again, move || {
@@ -766,6 +1061,16 @@ pub unsafe extern "C" fn cuTexRefSetMipmapLevelClamp(
     minMipmapLevelClamp: f32,
     maxMipmapLevelClamp: f32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUtexref, f32, f32);
+        let told = Told(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe {
+            cuTexRefSetMipmapLevelClamp(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp)
+        };
+        return activity::watch(353, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuTexRefSetMipmapLevelClamp(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp)
@@ -789,6 +1094,14 @@ pub unsafe extern "C" fn cuTexRefSetMipmappedArray(
     hMipmappedArray: CUmipmappedArray,
     Flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUtexref, CUmipmappedArray, u32);
+        let told = Told(hTexRef, hMipmappedArray, Flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags) };
+        return activity::watch(350, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags) };
     life::call(again, move || {

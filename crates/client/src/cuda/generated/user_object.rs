@@ -14,6 +14,14 @@ pub unsafe extern "C" fn cuGraphReleaseUserObject(
     object: CUuserObject,
     count: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraph, CUuserObject, u32);
+        let told = Told(graph, object, count);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphReleaseUserObject(graph, object, count) };
+        return activity::watch(637, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphReleaseUserObject(graph, object, count) };
     life::call(again, move || {
@@ -37,6 +45,14 @@ pub unsafe extern "C" fn cuGraphRetainUserObject(
     count: u32,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUgraph, CUuserObject, u32, u32);
+        let told = Told(graph, object, count, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuGraphRetainUserObject(graph, object, count, flags) };
+        return activity::watch(636, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphRetainUserObject(graph, object, count, flags) };
     life::call(again, move || {
@@ -62,6 +78,15 @@ pub unsafe extern "C" fn cuUserObjectCreate(
     initialRefcount: u32,
     flags: u32,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUuserObject, *mut c_void, CUhostFn, u32, u32);
+        let told = Told(object_out, ptr, destroy, initialRefcount, flags);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags) };
+        return activity::watch(633, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags) };
@@ -88,6 +113,14 @@ pub unsafe extern "C" fn cuUserObjectCreate(
 
 /// `cuUserObjectRelease`.
 pub unsafe extern "C" fn cuUserObjectRelease(object: CUuserObject, count: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUuserObject, u32);
+        let told = Told(object, count);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuUserObjectRelease(object, count) };
+        return activity::watch(635, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuUserObjectRelease(object, count) };
     life::call(again, move || {
@@ -104,6 +137,14 @@ pub unsafe extern "C" fn cuUserObjectRelease(object: CUuserObject, count: u32) -
 
 /// `cuUserObjectRetain`.
 pub unsafe extern "C" fn cuUserObjectRetain(object: CUuserObject, count: u32) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUuserObject, u32);
+        let told = Told(object, count);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuUserObjectRetain(object, count) };
+        return activity::watch(634, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuUserObjectRetain(object, count) };
     life::call(again, move || {

@@ -10,6 +10,14 @@ use wire::Kind;
 
 /// `cuMemAddressFree`.
 pub unsafe extern "C" fn cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize);
+        let told = Told(ptr, size);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemAddressFree(ptr, size) };
+        return activity::watch(548, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemAddressFree(ptr, size) };
     life::call(again, move || {
@@ -28,6 +36,14 @@ pub unsafe extern "C" fn cuMemAddressReserve(
     addr: CUdeviceptr,
     flags: u64,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUdeviceptr, usize, usize, CUdeviceptr, u64);
+        let told = Told(ptr, size, alignment, addr, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemAddressReserve(ptr, size, alignment, addr, flags) };
+        return activity::watch(547, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemAddressReserve(ptr, size, alignment, addr, flags) };
     life::call(again, move || {
@@ -51,6 +67,19 @@ pub unsafe extern "C" fn cuMemCreate(
     prop: *const CUmemAllocationProp,
     flags: u64,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUmemGenericAllocationHandle,
+            usize,
+            *const CUmemAllocationProp,
+            u64,
+        );
+        let told = Told(handle, size, prop, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemCreate(handle, size, prop, flags) };
+        return activity::watch(549, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemCreate(handle, size, prop, flags) };
     life::call(again, move || {
@@ -77,6 +106,20 @@ pub unsafe extern "C" fn cuMemExportToShareableHandle(
     handleType: CUmemAllocationHandleType,
     flags: u64,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut c_void,
+            CUmemGenericAllocationHandle,
+            CUmemAllocationHandleType,
+            u64,
+        );
+        let told = Told(shareableHandle, handle, handleType, flags);
+        // SAFETY: the arguments are the program's.
+        let call =
+            || unsafe { cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags) };
+        return activity::watch(554, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags) };
@@ -102,6 +145,14 @@ pub unsafe extern "C" fn cuMemGetAccess(
     location: *const CUmemLocation,
     ptr: CUdeviceptr,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut u64, *const CUmemLocation, CUdeviceptr);
+        let told = Told(flags, location, ptr);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemGetAccess(flags, location, ptr) };
+        return activity::watch(558, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemGetAccess(flags, location, ptr) };
     life::call(again, move || {
@@ -121,6 +172,18 @@ pub unsafe extern "C" fn cuMemGetAllocationGranularity(
     prop: *const CUmemAllocationProp,
     option: CUmemAllocationGranularity_flags,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut usize,
+            *const CUmemAllocationProp,
+            CUmemAllocationGranularity_flags,
+        );
+        let told = Told(granularity, prop, option);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemGetAllocationGranularity(granularity, prop, option) };
+        return activity::watch(556, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemGetAllocationGranularity(granularity, prop, option) };
     life::call(again, move || {
@@ -143,6 +206,14 @@ pub unsafe extern "C" fn cuMemGetAllocationPropertiesFromHandle(
     prop: *mut CUmemAllocationProp,
     handle: CUmemGenericAllocationHandle,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmemAllocationProp, CUmemGenericAllocationHandle);
+        let told = Told(prop, handle);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemGetAllocationPropertiesFromHandle(prop, handle) };
+        return activity::watch(557, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemGetAllocationPropertiesFromHandle(prop, handle) };
     life::call(again, move || {
@@ -164,6 +235,18 @@ pub unsafe extern "C" fn cuMemImportFromShareableHandle(
     osHandle: *mut c_void,
     shHandleType: CUmemAllocationHandleType,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(
+            *mut CUmemGenericAllocationHandle,
+            *mut c_void,
+            CUmemAllocationHandleType,
+        );
+        let told = Told(handle, osHandle, shHandleType);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemImportFromShareableHandle(handle, osHandle, shHandleType) };
+        return activity::watch(555, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemImportFromShareableHandle(handle, osHandle, shHandleType) };
     life::call(again, move || {
@@ -190,6 +273,14 @@ pub unsafe extern "C" fn cuMemMap(
     handle: CUmemGenericAllocationHandle,
     flags: u64,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, usize, CUmemGenericAllocationHandle, u64);
+        let told = Told(ptr, size, offset, handle, flags);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemMap(ptr, size, offset, handle, flags) };
+        return activity::watch(551, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemMap(ptr, size, offset, handle, flags) };
     life::call(again, move || {
@@ -221,6 +312,14 @@ pub unsafe extern "C" fn cuMemMapArrayAsync_ptsz(
 
 /// `cuMemRelease`.
 pub unsafe extern "C" fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUmemGenericAllocationHandle);
+        let told = Told(handle);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemRelease(handle) };
+        return activity::watch(550, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemRelease(handle) };
     life::call(again, move || {
@@ -236,6 +335,14 @@ pub unsafe extern "C" fn cuMemRetainAllocationHandle(
     handle: *mut CUmemGenericAllocationHandle,
     addr: *mut c_void,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(*mut CUmemGenericAllocationHandle, *mut c_void);
+        let told = Told(handle, addr);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemRetainAllocationHandle(handle, addr) };
+        return activity::watch(565, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemRetainAllocationHandle(handle, addr) };
     life::call(again, move || {
@@ -256,6 +363,14 @@ pub unsafe extern "C" fn cuMemSetAccess(
     desc: *const CUmemAccessDesc,
     count: usize,
 ) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize, *const CUmemAccessDesc, usize);
+        let told = Told(ptr, size, desc, count);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemSetAccess(ptr, size, desc, count) };
+        return activity::watch(553, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemSetAccess(ptr, size, desc, count) };
     life::call(again, move || {
@@ -268,6 +383,14 @@ pub unsafe extern "C" fn cuMemSetAccess(
 
 /// `cuMemUnmap`.
 pub unsafe extern "C" fn cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult {
+    if activity::is_watched() {
+        #[repr(C)]
+        struct Told(CUdeviceptr, usize);
+        let told = Told(ptr, size);
+        // SAFETY: the arguments are the program's.
+        let call = || unsafe { cuMemUnmap(ptr, size) };
+        return activity::watch(552, (&raw const told).cast(), &call);
+    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemUnmap(ptr, size) };
     life::call(again, move || {

@@ -22,6 +22,7 @@ pub mod order;
 pub mod output;
 pub mod pace;
 mod prelude;
+pub mod profile;
 pub mod promised;
 pub mod ranges;
 pub mod recycled;

@@ -13,6 +13,7 @@ mod logs;
 mod memory;
 mod memset;
 mod messages;
+mod messages_activity;
 mod messages_context;
 mod messages_graph;
 mod messages_ipc;
@@ -41,6 +42,7 @@ pub use logs::*;
 pub use memory::*;
 pub use memset::*;
 pub use messages::*;
+pub use messages_activity::*;
 pub use messages_context::*;
 pub use messages_graph::*;
 pub use messages_ipc::*;
@@ -343,6 +345,9 @@ pub mod op {
     pub const LOGS_LISTEN: u16 = 0x8601;
     pub const LOGS_IGNORE: u16 = 0x8602;
     pub const LOG_LINE: u16 = 0x8603;
+    pub const ACTIVITY_KEEP: u16 = 0x8700;
+    pub const ACTIVITY_CLOCK: u16 = 0x8701;
+    pub const ACTIVITY_TAKE: u16 = 0x8702;
 }
 
 /// Message ids and names, in order of id.
@@ -762,6 +767,9 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::LOGS_LISTEN, "LogsListen"),
     (op::LOGS_IGNORE, "LogsIgnore"),
     (op::LOG_LINE, "LogLine"),
+    (op::ACTIVITY_KEEP, "ActivityKeep"),
+    (op::ACTIVITY_CLOCK, "ActivityClock"),
+    (op::ACTIVITY_TAKE, "ActivityTake"),
 ];
 
 /// The name of a message.

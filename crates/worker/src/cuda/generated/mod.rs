@@ -21,6 +21,7 @@ mod logs;
 mod memory;
 mod memset;
 mod messages;
+mod messages_activity;
 mod messages_context;
 mod messages_graph;
 mod messages_ipc;
@@ -219,6 +220,9 @@ pub fn dispatch(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
         op::POOL_FREE_NOW => messages::pool_free_now(w, body),
         op::POOL_CREATE => messages::pool_create(w, body),
         op::ERROR_TEXT => messages::error_text(w, body),
+        op::ACTIVITY_KEEP => messages_activity::activity_keep(w, body),
+        op::ACTIVITY_CLOCK => messages_activity::activity_clock(w, body),
+        op::ACTIVITY_TAKE => messages_activity::activity_take(w, body),
         op::PRIMARY_RETAIN => messages_context::primary_retain(w, body),
         op::PRIMARY_RELEASE_NOW => messages_context::primary_release_now(w, body),
         op::CONTEXT_DESTROY_NOW => messages_context::context_destroy_now(w, body),

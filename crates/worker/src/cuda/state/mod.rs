@@ -1,6 +1,7 @@
 //! What a session has, as plain structures: none of them knows the session.
 
 pub mod abreast;
+pub mod activity;
 pub mod execs;
 pub mod exports;
 pub mod given;
