@@ -24,6 +24,7 @@ pub type CUptiResult = u32;
 
 pub const CUPTI_SUCCESS: CUptiResult = 0;
 pub const CUPTI_ERROR_INVALID_PARAMETER: CUptiResult = 1;
+pub const CUPTI_ERROR_INVALID_CONTEXT: CUptiResult = 3;
 pub const CUPTI_ERROR_INVALID_OPERATION: CUptiResult = 7;
 pub const CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT: CUptiResult = 10;
 pub const CUPTI_ERROR_MAX_LIMIT_REACHED: CUptiResult = 12;
@@ -35,24 +36,25 @@ pub const CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED: CUptiResult = 39;
 pub const CUPTI_ERROR_UNKNOWN: CUptiResult = 999;
 
 /// A kind of record: what [`Head`] begins with.
-pub type Kind = u32;
+pub type ActivityKind = u32;
 
-pub const CUPTI_ACTIVITY_KIND_MEMCPY: Kind = 1;
-pub const CUPTI_ACTIVITY_KIND_MEMSET: Kind = 2;
-pub const CUPTI_ACTIVITY_KIND_KERNEL: Kind = 3;
-pub const CUPTI_ACTIVITY_KIND_DRIVER: Kind = 4;
-pub const CUPTI_ACTIVITY_KIND_RUNTIME: Kind = 5;
-pub const CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: Kind = 10;
-pub const CUPTI_ACTIVITY_KIND_OVERHEAD: Kind = 17;
-pub const CUPTI_ACTIVITY_KIND_MEMCPY2: Kind = 22;
-pub const CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION: Kind = 39;
+pub const CUPTI_ACTIVITY_KIND_INVALID: ActivityKind = 0;
+pub const CUPTI_ACTIVITY_KIND_MEMCPY: ActivityKind = 1;
+pub const CUPTI_ACTIVITY_KIND_MEMSET: ActivityKind = 2;
+pub const CUPTI_ACTIVITY_KIND_KERNEL: ActivityKind = 3;
+pub const CUPTI_ACTIVITY_KIND_DRIVER: ActivityKind = 4;
+pub const CUPTI_ACTIVITY_KIND_RUNTIME: ActivityKind = 5;
+pub const CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: ActivityKind = 10;
+pub const CUPTI_ACTIVITY_KIND_OVERHEAD: ActivityKind = 17;
+pub const CUPTI_ACTIVITY_KIND_MEMCPY2: ActivityKind = 22;
+pub const CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION: ActivityKind = 39;
 
 /// A kernel's record (`CUpti_ActivityKernel13`; up to `max_active_clusters` it is that of CUDA 12,
 /// `CUpti_ActivityKernel9`). On the wire `name` is the name's number.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(8))]
 pub struct Kernel {
-    pub kind: Kind,
+    pub kind: ActivityKind,
     pub cache_config: u8,
     pub shared_memory_config: u8,
     pub registers_per_thread: u16,
@@ -97,7 +99,7 @@ pub struct Kernel {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(8))]
 pub struct Memcpy {
-    pub kind: Kind,
+    pub kind: ActivityKind,
     pub copy_kind: u8,
     pub src_kind: u8,
     pub dst_kind: u8,
@@ -125,7 +127,7 @@ pub struct Memcpy {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(8))]
 pub struct MemcpyPeer {
-    pub kind: Kind,
+    pub kind: ActivityKind,
     pub copy_kind: u8,
     pub src_kind: u8,
     pub dst_kind: u8,
@@ -153,7 +155,7 @@ pub struct MemcpyPeer {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(8))]
 pub struct Memset {
-    pub kind: Kind,
+    pub kind: ActivityKind,
     pub value: u32,
     pub bytes: u64,
     pub start: u64,
@@ -178,7 +180,7 @@ pub struct Memset {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(8))]
 pub struct ApiCall {
-    pub kind: Kind,
+    pub kind: ActivityKind,
     pub cbid: u32,
     pub start: u64,
     pub end: u64,
@@ -192,7 +194,7 @@ pub struct ApiCall {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(8))]
 pub struct ExternalCorrelation {
-    pub kind: Kind,
+    pub kind: ActivityKind,
     pub external_kind: u32,
     pub external: u64,
     pub correlation: u32,
@@ -200,7 +202,7 @@ pub struct ExternalCorrelation {
 }
 
 /// How many bytes of each of these CUDA 12 has, which any CUPTI fills.
-pub const OF_CUDA_12: [(Kind, usize); 5] = [
+pub const OF_CUDA_12: [(ActivityKind, usize); 5] = [
     (CUPTI_ACTIVITY_KIND_KERNEL, 208),
     (CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, 208),
     (CUPTI_ACTIVITY_KIND_MEMCPY, 96),
@@ -228,7 +230,7 @@ unsafe impl Plain for ApiCall {}
 unsafe impl Plain for ExternalCorrelation {}
 
 /// The bytes of a record of a kind, in the newest version.
-pub fn size_of_kind(kind: Kind) -> Option<usize> {
+pub fn size_of_kind(kind: ActivityKind) -> Option<usize> {
     Some(match kind {
         CUPTI_ACTIVITY_KIND_KERNEL | CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL => size_of::<Kernel>(),
         CUPTI_ACTIVITY_KIND_MEMCPY => size_of::<Memcpy>(),
@@ -255,13 +257,23 @@ pub struct CallbackData {
     pub correlation: u32,
 }
 
+/// What one is told of a context or a stream (`CUpti_ResourceData`).
+#[derive(Debug)]
+#[repr(C)]
+pub struct ResourceData {
+    pub context: *mut c_void,
+    pub resource: *mut c_void,
+    pub descriptor: *mut c_void,
+}
+
 pub const CUPTI_API_ENTER: u32 = 0;
 pub const CUPTI_API_EXIT: u32 = 1;
 pub const CUPTI_CB_DOMAIN_DRIVER_API: u32 = 1;
 pub const CUPTI_CB_DOMAIN_RUNTIME_API: u32 = 2;
+pub const CUPTI_CB_DOMAIN_RESOURCE: u32 = 3;
 
 /// A subscriber's function: its own data, a domain, a number of a function, and what is told.
-pub type Callback = unsafe extern "C" fn(*mut c_void, u32, u32, *const CallbackData);
+pub type Callback = unsafe extern "C" fn(*mut c_void, u32, u32, *const c_void);
 /// Asks the program for room for records: where, how many bytes, how many records at most.
 pub type Request = unsafe extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 /// Gives such room back: a context, a stream, where, how many bytes, and how many of them hold

@@ -231,6 +231,15 @@ impl Session {
         self.shared.closed.get()
     }
 
+    /// A record's op, and its mark, if the worker takes such: see [`marks::marked`].
+    #[inline]
+    fn marked(&self, op: u32) -> (u32, Option<u64>) {
+        match self.tells {
+            true => marks::marked(op),
+            false => (op, None),
+        }
+    }
+
     /// Queues a message that nobody waits for.
     #[inline]
     pub fn queue<'a, R: Request<'a>>(&self, scope: u32, msg: &R) -> Result<(), Closed> {
@@ -265,7 +274,7 @@ impl Session {
         scope: u32,
         fields: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Closed> {
-        let (mut len, (op, mark)) = (0, marks::marked(op.into()));
+        let (mut len, (op, mark)) = (0, self.marked(op.into()));
         self.channel.push(op, 0, scope, |out| {
             let start = out.len();
             marks::write(mark, out);
@@ -293,7 +302,7 @@ impl Session {
             };
             s.queued(R::OP, n + record::HEADER);
         }
-        let (op, mark) = marks::marked(R::OP.into());
+        let (op, mark) = self.marked(R::OP.into());
         self.channel.push_bulk(
             op,
             0,
@@ -340,7 +349,7 @@ impl Session {
         place: Option<(*mut u8, usize)>,
         fields: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Answer, Closed> {
-        let (start, (op, mark)) = (Instant::now(), marks::marked(op.into()));
+        let (start, (op, mark)) = (Instant::now(), self.marked(op.into()));
         let name = (self.op_name)(op as u16);
         let (id, waiter) = self
             .shared
@@ -486,7 +495,7 @@ impl Session {
         if let Some(s) = &self.stats {
             s.queued(R::OP, record::HEADER);
         }
-        let (op, mark) = marks::marked(R::OP.into());
+        let (op, mark) = self.marked(R::OP.into());
         self.channel.push(op, id, scope, |out| {
             marks::write(mark, out);
             msg.encode(&mut Writer::new(out));

@@ -95,6 +95,11 @@ typedef struct {
   uint32_t correlation;
 } Told;
 static void told(void *user, int domain, int id, const Told *t) {
+  if (domain == 3) {
+    void *const *of = (void *const *)t;
+    printf("%s resource %d, a stream: %d\n", (char *)user, id, of[1] != 0);
+    return;
+  }
   printf("%s %d %d %s", (char *)user, domain, id, t->function);
   if (t->site == 0) {
     *t->data = 4711;
@@ -102,6 +107,13 @@ static void told(void *user, int domain, int id, const Told *t) {
   } else {
     printf(" ends: %d, %d\n", *t->result, (int)*t->data);
   }
+}
+
+/* Libraries call on when a program has ended, where threads have nothing of their own any more. */
+__attribute__((destructor)) static void last(void) {
+  ptr p;
+  int rc = cuda ? ((int (*)(ptr *, size_t))find(cuda, "cuMemAlloc_v2"))(&p, 300) : 0;
+  printf("at the end: %d\n", rc == 0 || rc == 4);
 }
 
 int main(int argc, char **argv) {
@@ -180,6 +192,14 @@ int main(int argc, char **argv) {
   CU(cuMemFree_v2, (ptr), p);
   SAY(cuptiEnableCallback, (uint32_t, void *, uint32_t, uint32_t), 0, sub, 1, 243);
   CU(cuMemAlloc_v2, (ptr *, size_t), &p, 300);
+  SAY(cuptiEnableCallback, (uint32_t, void *, uint32_t, uint32_t), 1, sub, 3, 9);
+  SAY(cuptiEnableDomain, (uint32_t, void *, uint32_t), 1, sub, 3);
+  CU(cuCtxCreate_v2, (void **, unsigned, int), &ctx, 0, 0);
+  uint32_t number = 7;
+  TI(cuptiGetDeviceId, (void *, uint32_t *), ctx, &number);
+  CU(cuStreamCreate, (void **, unsigned), &stream, 1);
+  CU(cuCtxDestroy_v2, (void *), ctx);
+  printf("device: %d\n", number);
   SAY(cuptiUnsubscribe, (void *), sub);
   SAY(cuptiUnsubscribe, (void *), sub);
   const char *text;
@@ -189,5 +209,6 @@ int main(int argc, char **argv) {
   size_t dropped = 7;
   TI(cuptiActivityGetNumDroppedRecords, (void *, uint32_t, size_t *), 0, 0, &dropped);
   printf("dropped: %d, our clock: %d\n", (int)dropped, ticks > 10);
+  SAY(cuptiActivityEnable, (uint32_t), DRIVER);
   return 0;
 }

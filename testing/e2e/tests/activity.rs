@@ -77,7 +77,7 @@ fn without_cupti_there_are_calls_and_a_line_says_what_to_do() {
     let err = String::from_utf8_lossy(&out.stderr);
     let said = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success(), "{said}\n{err}");
-    assert!(err.contains("--cupti-library"), "{err}");
+    assert_eq!(err.matches("--cupti-library").count(), 1, "{err}");
     let of_work = |l: &&str| l.starts_with("for ");
     assert_eq!(said.lines().filter(of_work).count(), 0, "{said}");
     let calls = |text: &str| {

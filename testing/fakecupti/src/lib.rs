@@ -80,7 +80,7 @@ fn state() -> MutexGuard<'static, Option<State>> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn makes(kind: Kind) -> bool {
+fn makes(kind: ActivityKind) -> bool {
     kind < 64 && KINDS.load(Ordering::Relaxed) >> kind & 1 != 0
 }
 
@@ -90,7 +90,7 @@ fn now() -> u64 {
 }
 
 /// Puts a record of this kind into a buffer, if such are made. A buffer that is full goes back.
-fn put<T: Copy>(kind: Kind, record: T) {
+fn put<T: Copy>(kind: ActivityKind, record: T) {
     if !makes(kind) {
         return;
     }
@@ -312,7 +312,7 @@ pub extern "C" fn cuptiActivityRegisterCallbacks(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cuptiActivityEnable(kind: Kind) -> CUptiResult {
+pub extern "C" fn cuptiActivityEnable(kind: ActivityKind) -> CUptiResult {
     let known = kind == CUPTI_ACTIVITY_KIND_RUNTIME || kind == CUPTI_ACTIVITY_KIND_MEMCPY2;
     if !known && size_of_kind(kind).is_none() {
         return CUPTI_ERROR_INVALID_KIND;
@@ -330,7 +330,7 @@ pub extern "C" fn cuptiActivityEnable(kind: Kind) -> CUptiResult {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cuptiActivityDisable(kind: Kind) -> CUptiResult {
+pub extern "C" fn cuptiActivityDisable(kind: ActivityKind) -> CUptiResult {
     if kind >= 64 {
         return CUPTI_ERROR_INVALID_KIND;
     }
@@ -364,7 +364,7 @@ pub unsafe extern "C" fn cuptiActivityGetNextRecord(
     unsafe {
         let next = match *record {
             last if last.is_null() => buffer,
-            last => match size_of_kind(last.cast::<Kind>().read_unaligned()) {
+            last => match size_of_kind(last.cast::<ActivityKind>().read_unaligned()) {
                 Some(n) => last.add(n),
                 None => return CUPTI_ERROR_INVALID_KIND,
             },

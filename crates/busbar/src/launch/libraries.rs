@@ -127,7 +127,9 @@ fn show_cupti(c: &mut Command, ours: &Path, dirs: &mut Vec<PathBuf>) {
             if std::env::var_os(TRITON_CUPTI).is_none() {
                 c.env(TRITON_CUPTI, &names);
             }
-            dirs.insert(0, names);
+            // Behind all others: of what is linked with NVIDIA's, the loader says that versions are
+            // missing if it meets ours by that name, and ours is preloaded anyway.
+            dirs.push(names);
         }
         // Most programs are linked with it.
         Err(e) => complain(format_args!("{e:#}; programs find no {}", OF_CUPTI[0])),

@@ -35,8 +35,8 @@ pub struct Cupti {
     path: String,
     store: Mutex<Store>,
     timestamp: unsafe extern "C" fn(*mut u64) -> CUptiResult,
-    enable: unsafe extern "C" fn(Kind) -> CUptiResult,
-    disable: unsafe extern "C" fn(Kind) -> CUptiResult,
+    enable: unsafe extern "C" fn(ActivityKind) -> CUptiResult,
+    disable: unsafe extern "C" fn(ActivityKind) -> CUptiResult,
     /// Since CUDA 12.
     enable_call: Option<unsafe extern "C" fn(u32, u8) -> CUptiResult>,
     flush_all: unsafe extern "C" fn(u32) -> CUptiResult,
@@ -170,12 +170,12 @@ impl Cupti {
         // SAFETY: a buffer of the library's, and the record before, which it gave.
         while unsafe { (self.next)(buffer, valid, &mut at) } == CUPTI_SUCCESS {
             let left = end.saturating_sub(at as usize);
-            if at.is_null() || left < size_of::<Kind>() {
+            if at.is_null() || left < size_of::<ActivityKind>() {
                 return;
             }
             // SAFETY: inside the buffer, which nobody writes any more.
             let bytes = unsafe { std::slice::from_raw_parts(at, left) };
-            let Some(kind) = bytes.first_chunk().map(|b| Kind::from_ne_bytes(*b)) else {
+            let Some(kind) = bytes.first_chunk().map(|b| ActivityKind::from_ne_bytes(*b)) else {
                 return;
             };
             if let Some(link) = link(bytes) {
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_takes_calls_and_marks_and_kernels_stay_abreast() {
-        let bits = |all: &[Kind]| all.iter().fold(0u64, |bits, kind| bits | 1 << kind);
+        let bits = |all: &[ActivityKind]| all.iter().fold(0u64, |bits, kind| bits | 1 << kind);
         assert_eq!(kinds(0), 0);
         assert_eq!(kinds(bits(&[4, 5, 39])), 0);
         assert_eq!(kinds(bits(&[1, 5])), bits(&[1, 4, 39]));

@@ -11,7 +11,6 @@ use crate::cuda::state::profile::{
     Clock, HostEnd, Moment, Names, Work, fitting, numbered, records,
 };
 use crate::marks::{self, Inside};
-use busbar_abi::cupti::Kind;
 use busbar_abi::cupti::*;
 use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
@@ -26,10 +25,12 @@ pub enum Of {
     Driver,
     /// The runtime's.
     Runtime,
+    /// No function's: something is there, or is to go.
+    Resource,
 }
 
 impl Of {
-    const ALL: [Self; 2] = [Self::Driver, Self::Runtime];
+    const ALL: [Self; 3] = [Self::Driver, Self::Runtime, Self::Resource];
 
     /// The domain of that number.
     pub fn domain(number: u32) -> Option<Self> {
@@ -40,15 +41,22 @@ impl Of {
         match self {
             Self::Driver => CUPTI_CB_DOMAIN_DRIVER_API,
             Self::Runtime => CUPTI_CB_DOMAIN_RUNTIME_API,
+            Self::Resource => CUPTI_CB_DOMAIN_RESOURCE,
         }
     }
 
     /// The kind of its records.
-    fn kind(self) -> Kind {
+    fn kind(self) -> ActivityKind {
         match self {
             Self::Driver => CUPTI_ACTIVITY_KIND_DRIVER,
             Self::Runtime => CUPTI_ACTIVITY_KIND_RUNTIME,
+            Self::Resource => CUPTI_ACTIVITY_KIND_INVALID,
         }
+    }
+
+    /// Whether a subscriber can be told of this.
+    pub fn has(self, number: u32) -> bool {
+        self != Self::Resource || Resource::ALL.into_iter().any(|r| r as u32 == number)
     }
 
     /// The name of a function.
@@ -56,10 +64,31 @@ impl Of {
         let all = match self {
             Self::Driver => callbacks::OWN,
             Self::Runtime => callbacks::RUNTIME,
+            Self::Resource => &[],
         };
         let found = all.binary_search_by_key(&number, |(n, _)| *n);
         found.ok().map(|i| all[i].1)
     }
+}
+
+/// What becomes of a context or of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Resource {
+    /// A context is there.
+    ContextCreated = 1,
+    /// One is to go.
+    ContextDestroyStarting = 2,
+    /// A stream is there.
+    StreamCreated = 3,
+}
+
+impl Resource {
+    const ALL: [Self; 3] = [
+        Self::ContextCreated,
+        Self::ContextDestroyStarting,
+        Self::StreamCreated,
+    ];
 }
 
 /// Which functions somebody wants to hear of.
@@ -97,7 +126,7 @@ const KNOWN: u64 = OF_WORK
     | bit(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION)
     | bit(CUPTI_ACTIVITY_KIND_OVERHEAD);
 
-const fn bit(kind: Kind) -> u64 {
+const fn bit(kind: ActivityKind) -> u64 {
     1 << kind
 }
 
@@ -117,8 +146,8 @@ struct Subscriber {
 struct Inner {
     kinds: u64,
     /// Of which functions there are records, and of which the subscriber hears.
-    recorded: [Chosen; 2],
-    told: [Chosen; 2],
+    recorded: [Chosen; 3],
+    told: [Chosen; 3],
     subscriber: Option<Subscriber>,
     buffers: Option<(Request, Complete)>,
     /// Records that the program has not got yet.
@@ -131,6 +160,8 @@ struct Inner {
     ends: HashMap<u32, HostEnd>,
     /// Threads are known by the kernel's number of theirs.
     system_threads: bool,
+    /// The log has a line of what a server lacks.
+    said: bool,
 }
 
 /// What a process has once.
@@ -210,7 +241,8 @@ impl Activity {
 
     fn begin(&self, of: Of, number: u32, params: *const c_void) -> Begun {
         let change = self.change.load(Ordering::Relaxed);
-        BEGUN.with_borrow_mut(|all| {
+        let _ = BEGUN.try_with(|all| {
+            let all = &mut *all.borrow_mut();
             // What had begun when something else was watched may have ended unheard.
             if let Some(old) = all.first().filter(|b| b.change != change) {
                 marks::go(old.outer);
@@ -262,8 +294,9 @@ impl Activity {
             return;
         }
         if inner.kinds & bit(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION) != 0 {
-            EXTERNAL.with_borrow(|all| {
-                for (kind, numbers) in all {
+            // At the end of a thread there are none any more.
+            let _ = EXTERNAL.try_with(|all| {
+                for (kind, numbers) in &*all.borrow() {
                     let Some(external) = numbers.last() else {
                         continue;
                     };
@@ -300,14 +333,8 @@ impl Activity {
         }
     }
 
-    /// Tells the subscriber, if it wants to hear of this.
+    /// Tells the subscriber of a call, if it wants to hear of it.
     fn tell(&self, begun: &mut Begun, told: Told) {
-        let inner = lock(&self.inner);
-        let wanted = inner.told[begun.of as usize].has(begun.number);
-        let Some(subscriber) = inner.subscriber.filter(|_| wanted && !TELLING.get()) else {
-            return;
-        };
-        drop(inner);
         let name = begun.of.name(begun.number).unwrap_or_default();
         let data = CallbackData {
             site: told.site,
@@ -320,10 +347,20 @@ impl Activity {
             data: &raw mut begun.data,
             correlation: begun.mark as u32,
         };
+        self.call_back(begun.of, begun.number, (&raw const data).cast());
+    }
+
+    /// Calls the subscriber, if it wants to hear of this. What its function calls, nobody hears of.
+    fn call_back(&self, of: Of, number: u32, told: *const c_void) {
+        let inner = lock(&self.inner);
+        let wanted = inner.told[of as usize].has(number);
+        let Some(subscriber) = inner.subscriber.filter(|_| wanted && !TELLING.get()) else {
+            return;
+        };
+        drop(inner);
         TELLING.set(true);
-        let of = (begun.of.number(), begun.number);
         // SAFETY: the subscriber's function and its data; what is told lives through the call.
-        unsafe { (subscriber.f)(subscriber.data as *mut c_void, of.0, of.1, &data) };
+        unsafe { (subscriber.f)(subscriber.data as *mut c_void, of.number(), number, told) };
         TELLING.set(false);
     }
 
@@ -387,6 +424,17 @@ fn this_thread(system: bool) -> u32 {
     }
 }
 
+/// Something has become of a context, or of a stream in it.
+#[cold]
+pub fn resource(what: Resource, context: u64, stream: u64) {
+    let data = ResourceData {
+        context: context as *mut c_void,
+        resource: stream as *mut c_void,
+        descriptor: std::ptr::null_mut(),
+    };
+    ACTIVITY.call_back(Of::Resource, what as u32, (&raw const data).cast());
+}
+
 /// Makes a call of the driver's that somebody watches.
 pub fn watch(number: u32, told: *const c_void, call: &dyn Fn() -> CUresult) -> CUresult {
     let begun = ACTIVITY.begin(Of::Driver, number, told);
@@ -398,16 +446,16 @@ pub fn watch(number: u32, told: *const c_void, call: &dyn Fn() -> CUresult) -> C
 /// A function of the runtime's begins.
 pub fn runtime_begins(number: u32, params: *const c_void) {
     let begun = ACTIVITY.begin(Of::Runtime, number, params);
-    BEGUN.with_borrow_mut(|all| all.push(begun));
+    let _ = BEGUN.try_with(|all| all.borrow_mut().push(begun));
 }
 
 /// It ends.
 pub fn runtime_ends(number: u32, params: *const c_void, result: i32) {
-    let last = BEGUN.with_borrow_mut(|all| match all.last() {
-        Some(b) if b.number == number => all.pop(),
-        _ => None,
+    let last = BEGUN.try_with(|all| {
+        let ours = all.borrow().last().is_some_and(|b| b.number == number);
+        ours.then(|| all.borrow_mut().pop()).flatten()
     });
-    if let Some(begun) = last {
+    if let Ok(Some(begun)) = last {
         ACTIVITY.end(begun, params, result);
     }
 }
@@ -424,7 +472,7 @@ pub fn know_end(cx: Cx, p: u64, later: bool) {
 }
 
 /// Has records of a kind made, or not any more. An error is what CUPTI calls it.
-pub fn enable(clients: &[Cx], kind: Kind, on: bool) -> Result<(), CUptiResult> {
+pub fn enable(clients: &[Cx], kind: ActivityKind, on: bool) -> Result<(), CUptiResult> {
     if kind >= u64::BITS || bit(kind) & KNOWN == 0 {
         return Err(CUPTI_ERROR_NOT_SUPPORTED);
     }
@@ -461,7 +509,10 @@ pub fn opened(cx: Cx) {
 /// Has a worker keep records of these kinds.
 fn keep(cx: Cx, kinds: u64) -> Result<(), CUptiResult> {
     let lacks = |why: &str| {
-        crate::log!(Warn, "profilers hear nothing of devices: {why}");
+        // For each kind that a profiler asks for there would be a line.
+        if !std::mem::replace(&mut lock(&ACTIVITY.inner).said, true) {
+            crate::log!(Warn, "profilers hear nothing of devices: {why}");
+        }
         Err(CUPTI_ERROR_NOT_SUPPORTED)
     };
     if !cx.client.session.tells {
@@ -622,12 +673,13 @@ pub fn system_threads(set: Option<bool>) -> bool {
 
 /// From here on calls of this thread are of a number of the program's.
 pub fn push_external(kind: u32, number: u64) {
-    EXTERNAL.with_borrow_mut(|all| all.entry(kind).or_default().push(number));
+    let _ = EXTERNAL.try_with(|all| all.borrow_mut().entry(kind).or_default().push(number));
 }
 
 /// Ends that.
 pub fn pop_external(kind: u32) -> Option<u64> {
-    EXTERNAL.with_borrow_mut(|all| all.get_mut(&kind)?.pop())
+    let popped = EXTERNAL.try_with(|all| all.borrow_mut().get_mut(&kind)?.pop());
+    popped.ok().flatten()
 }
 
 /// Has a function told of calls. False if there is one already.

@@ -1,7 +1,9 @@
 //! Contexts at the worker: primary ones come with their first user.
 
 use super::prelude::*;
+use crate::cuda::engine::activity::{self, Resource};
 use crate::cuda::state::devices::Device;
+use crate::marks;
 
 /// The current context's device.
 pub fn device_of(cx: Cx) -> Result<&'static Device> {
@@ -21,18 +23,31 @@ pub fn primary_id(cx: Cx, dev: CUdevice) -> Result<u32> {
 /// Counts one more user of a device's primary context, which its first user makes.
 pub fn retain(cx: Cx, dev: CUdevice) -> Result<()> {
     let contexts = &cx.state().contexts;
-    let _one = contexts.change_primaries();
+    let (context, one) = (cx.device(dev)?.primary, contexts.change_primaries());
     let p = contexts.primary(dev)?;
-    if p.retained.load(Ordering::Acquire) == 0 {
+    let fresh = p.retained.load(Ordering::Acquire) == 0;
+    if fresh {
         contexts.heed_environment();
         cx.call(&msg::PrimaryRetain {
-            context: cx.device(dev)?.primary,
+            context,
             device: dev,
             flags: p.flags.load(Ordering::Relaxed),
         })?;
     }
     p.retained.fetch_add(1, Ordering::AcqRel);
+    // Who hears of it may ask for the context.
+    drop(one);
+    if fresh {
+        created(cx, context);
+    }
     Ok(())
+}
+
+/// A context is there.
+pub fn created(cx: Cx, id: u32) {
+    if marks::is_on() {
+        activity::resource(Resource::ContextCreated, cx.raw(Kind::Context, id), 0);
+    }
 }
 
 /// The current context, or the first device's primary one for what the runtime library asks before

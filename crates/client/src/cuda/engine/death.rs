@@ -5,9 +5,11 @@
 
 use super::prelude::*;
 use crate::cuda::call::{Host, freed, thread};
+use crate::cuda::engine::activity::{self, Resource};
 use crate::cuda::engine::{host_memory, managed};
 use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::space;
+use crate::marks;
 
 /// Frees the memory of the context `cx` is in.
 fn free_memory(cx: Cx) {
@@ -39,6 +41,10 @@ fn free_memory(cx: Cx) {
 
 /// Ends a context by `end`, which tells the worker.
 fn finish(cx: Cx, id: u32, end: impl FnOnce(Cx) -> Result<()>) -> Result<()> {
+    if marks::is_on() {
+        let raw = cx.raw(Kind::Context, id);
+        activity::resource(Resource::ContextDestroyStarting, raw, 0);
+    }
     free_memory(cx.in_context(id));
     let ended = end(cx);
     cx.client.answers.forget_all(&id.to_le_bytes());

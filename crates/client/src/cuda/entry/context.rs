@@ -124,6 +124,7 @@ pub fn cuCtxCreate_v2(cx: Cx, flags: u32, dev: CUdevice) -> Result<u32> {
     cx.state().contexts.heed_environment();
     log_to_file(cx);
     thread::push(cx.client, cx.raw(Kind::Context, id));
+    context::created(cx, id);
     Ok(id)
 }
 

@@ -2,6 +2,7 @@
 //! and for what devices do. What concerns counters of devices there is not.
 
 use super::prelude::*;
+use crate::cuda::call::thread;
 use crate::cuda::engine::activity::{self, Of};
 use crate::cuda::life;
 use crate::cuda::state::profile;
@@ -14,7 +15,11 @@ const VERSION: u32 = 130_001;
 const SUBSCRIBER: *mut c_void = std::ptr::without_provenance_mut(1);
 
 /// The domains of callbacks that there are.
-const DOMAINS: &[u32; 2] = &[CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API];
+const DOMAINS: &[u32; 3] = &[
+    CUPTI_CB_DOMAIN_DRIVER_API,
+    CUPTI_CB_DOMAIN_RUNTIME_API,
+    CUPTI_CB_DOMAIN_RESOURCE,
+];
 
 type Code = std::result::Result<(), CUptiResult>;
 
@@ -27,6 +32,8 @@ pub unsafe extern "C" fn find(name: *const c_char) -> *const c_void {
         b"cuptiGetResultString" | b"cuptiGetErrorMessage" => get_result_string as *const c_void,
         b"cuptiGetTimestamp" => get_timestamp as *const c_void,
         b"cuptiGetCallbackName" => get_callback_name as *const c_void,
+        b"cuptiGetContextId" => get_context_id as *const c_void,
+        b"cuptiGetDeviceId" => get_device_id as *const c_void,
         b"cuptiGetThreadIdType" => get_thread_id_type as *const c_void,
         b"cuptiSetThreadIdType" => set_thread_id_type as *const c_void,
         b"cuptiSupportedDomains" => supported_domains as *const c_void,
@@ -85,6 +92,36 @@ unsafe extern "C" fn get_result_string(code: u32, to: *mut *const c_char) -> CUp
 unsafe extern "C" fn get_timestamp(to: *mut u64) -> CUptiResult {
     // SAFETY: the program's pointer.
     body(|| unsafe { give(to, activity::now()) })
+}
+
+/// What is known of a context of the program's.
+fn context<T>(
+    raw: CUcontext,
+    of: impl Fn(Cx, u32) -> Option<T>,
+) -> std::result::Result<T, CUptiResult> {
+    let raw = match raw.is_null() {
+        true => thread::current_raw(),
+        false => raw as u64,
+    };
+    let all = life::everyone().into_iter();
+    let mut found = all.filter_map(|cx| of(cx, cx.state().handles.id(Kind::Context, raw)?));
+    found.next().ok_or(CUPTI_ERROR_INVALID_CONTEXT)
+}
+
+unsafe extern "C" fn get_context_id(raw: CUcontext, to: *mut u32) -> CUptiResult {
+    body(|| {
+        let info = context(raw, |cx, id| cx.state().contexts.info(id))?;
+        // SAFETY: the program's pointer.
+        unsafe { give(to, info.serial as u32) }
+    })
+}
+
+unsafe extern "C" fn get_device_id(raw: CUcontext, to: *mut u32) -> CUptiResult {
+    body(|| {
+        let device = context(raw, |cx, id| cx.state().contexts.device(id))?;
+        // SAFETY: the program's pointer.
+        unsafe { give(to, device as u32) }
+    })
 }
 
 /// A domain that there is.
@@ -169,7 +206,11 @@ unsafe extern "C" fn unsubscribe(s: *mut c_void) -> CUptiResult {
 unsafe extern "C" fn enable_callback(on: u32, s: *mut c_void, of: u32, n: u32) -> CUptiResult {
     body(|| {
         subscriber(s)?;
-        activity::tell_of(domain(of)?, Some(n), on != 0);
+        let of = domain(of)?;
+        if !of.has(n) {
+            return Err(CUPTI_ERROR_NOT_SUPPORTED);
+        }
+        activity::tell_of(of, Some(n), on != 0);
         Ok(())
     })
 }

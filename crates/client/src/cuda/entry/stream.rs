@@ -3,8 +3,10 @@
 use super::green;
 use super::prelude::*;
 use crate::cuda::call::thread;
+use crate::cuda::engine::activity::{self, Resource};
 use crate::cuda::engine::{across, callback, graph, settled, stream};
 use crate::cuda::life::{enter_in_functions, guard};
+use crate::marks;
 use busbar_wire::codec::Request;
 
 const NON_BLOCKING: u32 = 1;
@@ -16,6 +18,11 @@ fn create<'a, R: Request<'a>>(cx: Cx, flags: u32, message: impl Fn(u32) -> R) ->
     settled::not_alone(cx)
         .and_then(|()| cx.send(&message(id)))
         .inspect_err(|_| cx.destroy(Kind::Stream, id))?;
+    if marks::is_on() {
+        let context = cx.raw(Kind::Context, cx.scope);
+        let raw = cx.raw(Kind::Stream, id);
+        activity::resource(Resource::StreamCreated, context, raw);
+    }
     Ok(id)
 }
 

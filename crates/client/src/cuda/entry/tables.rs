@@ -176,14 +176,17 @@ struct RuntimeCall {
 unsafe extern "C" fn hooks_1(_number: u32, call: *const RuntimeCall) -> CUresult {
     // SAFETY: null, or the runtime's structure, which lives through this.
     if let Some(c) = unsafe { call.as_ref() }.filter(|c| c.size == size_of::<RuntimeCall>()) {
-        match c.site {
-            0 => activity::runtime_begins(c.number, c.params),
-            _ => {
-                // SAFETY: as above; what it returns is there when it ends.
-                let result = unsafe { c.result.as_ref() }.copied().unwrap_or(0);
-                activity::runtime_ends(c.number, c.params, result);
+        return guard(|| {
+            match c.site {
+                0 => activity::runtime_begins(c.number, c.params),
+                _ => {
+                    // SAFETY: as above; what it returns is there when it ends.
+                    let result = unsafe { c.result.as_ref() }.copied().unwrap_or(0);
+                    activity::runtime_ends(c.number, c.params, result);
+                }
             }
-        }
+            Ok(())
+        });
     }
     CUDA_SUCCESS
 }

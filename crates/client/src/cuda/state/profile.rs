@@ -75,7 +75,7 @@ pub enum Work {
 
 impl Work {
     /// A record as a server sends it: a kernel's name is a number still.
-    pub fn read(kind: Kind, bytes: &[u8]) -> Option<Self> {
+    pub fn read(kind: ActivityKind, bytes: &[u8]) -> Option<Self> {
         let mut whole = vec![0; size_of_kind(kind)?];
         whole.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(match kind {
@@ -172,7 +172,10 @@ pub fn numbered<'a>(bytes: &mut &'a [u8]) -> Option<(u32, &'a [u8])> {
 
 /// The length of the record that bytes begin with.
 fn length(bytes: &[u8]) -> Option<usize> {
-    let kind = bytes.first_chunk().copied().map(Kind::from_ne_bytes)?;
+    let kind = bytes
+        .first_chunk()
+        .copied()
+        .map(ActivityKind::from_ne_bytes)?;
     size_of_kind(kind).filter(|n| *n <= bytes.len())
 }
 

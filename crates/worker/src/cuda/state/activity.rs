@@ -36,7 +36,7 @@ fn begun<T: Plain>(bytes: &[u8]) -> T {
 }
 
 /// How many bytes of a kind's records are told; none of other kinds.
-pub fn length(kind: Kind) -> Option<usize> {
+pub fn length(kind: ActivityKind) -> Option<usize> {
     OF_CUDA_12
         .iter()
         .find(|(of, _)| *of == kind)
@@ -59,14 +59,14 @@ pub fn name_of(bytes: &[u8]) -> Option<u64> {
 }
 
 /// Whether records of a kind are of kernels.
-pub fn is_kernel(kind: Kind) -> bool {
+pub fn is_kernel(kind: ActivityKind) -> bool {
     kind == CUPTI_ACTIVITY_KIND_KERNEL || kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL
 }
 
 impl Record {
     /// What the library's bytes are; without what leads into this process's memory, and with a
     /// kernel's name's number.
-    pub fn of(kind: Kind, bytes: &[u8], name: u32) -> Option<Self> {
+    pub fn of(kind: ActivityKind, bytes: &[u8], name: u32) -> Option<Self> {
         let bytes = bytes.get(..length(kind)?)?;
         Some(match kind {
             CUPTI_ACTIVITY_KIND_MEMCPY => Self::Copy(Memcpy {
@@ -91,7 +91,7 @@ impl Record {
     }
 
     /// What is told of it.
-    fn bytes(&self) -> (Kind, &[u8]) {
+    fn bytes(&self) -> (ActivityKind, &[u8]) {
         let (kind, all) = match self {
             Self::Kernel(r) => (r.kind, bytes_of(r)),
             Self::Copy(r) => (r.kind, bytes_of(r)),
