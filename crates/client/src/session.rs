@@ -234,9 +234,10 @@ impl Session {
     /// A record's op, and its mark, if the worker takes such: see [`marks::marked`].
     #[inline]
     fn marked(&self, op: u32) -> (u32, Option<u64>) {
-        match self.tells {
-            true => marks::marked(op),
-            false => (op, None),
+        if self.tells {
+            marks::marked(op)
+        } else {
+            (op, None)
         }
     }
 
@@ -303,16 +304,11 @@ impl Session {
             s.queued(R::OP, n + record::HEADER);
         }
         let (op, mark) = self.marked(R::OP.into());
-        self.channel.push_bulk(
-            op,
-            0,
-            scope,
-            |out| {
-                marks::write(mark, out);
-                msg.encode(&mut Writer::new(out));
-            },
-            bulk,
-        )
+        let fields = |out: &mut Vec<u8>| {
+            marks::write(mark, out);
+            msg.encode(&mut Writer::new(out));
+        };
+        self.channel.push_bulk(op, 0, scope, fields, bulk)
     }
 
     /// Sends a message and waits for its answer. Bulk bytes of the answer go to `place`, which must
@@ -487,11 +483,8 @@ impl Session {
         place: Option<(*mut u8, usize)>,
         then: impl FnOnce(Option<Answer>) + Send + 'static,
     ) -> Result<(), Closed> {
-        let id = self
-            .shared
-            .calls
-            .open_async(place, then)
-            .ok_or_else(|| self.over_why())?;
+        let id = self.shared.calls.open_async(place, then);
+        let id = id.ok_or_else(|| self.over_why())?;
         if let Some(s) = &self.stats {
             s.queued(R::OP, record::HEADER);
         }

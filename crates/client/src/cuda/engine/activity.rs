@@ -142,6 +142,16 @@ struct Subscriber {
     data: usize,
 }
 
+/// A buffer of the program's: where, how many bytes, and how many records at most.
+struct Room {
+    at: *mut u8,
+    size: usize,
+    most: usize,
+}
+
+// SAFETY: whoever has it may write there, on any thread.
+unsafe impl Send for Room {}
+
 #[derive(Default)]
 struct Inner {
     kinds: u64,
@@ -168,8 +178,10 @@ struct Inner {
 #[derive(Default)]
 struct Activity {
     inner: Mutex<Inner>,
-    /// Records go to the program in one order.
-    delivering: Mutex<()>,
+    /// Room that the program has given, for who puts records there: they go to it in one order.
+    room: Mutex<Option<Room>>,
+    /// Whether there is some.
+    has_room: AtomicBool,
     /// The last call's number.
     last: AtomicU32,
     /// The program's clock, a [`Timestamp`]; 0 for the system's.
@@ -209,9 +221,15 @@ thread_local! {
     static BEGUN: RefCell<Vec<Begun>> = const { RefCell::new(Vec::new()) };
     /// Numbers of the program's own for what the thread does, by kind.
     static EXTERNAL: RefCell<BTreeMap<u32, Vec<u64>>> = const { RefCell::new(BTreeMap::new()) };
+    /// Records of a call of which it is not known yet whose it was.
+    static HELD: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
     /// A subscriber's function is running: what it calls, nobody hears of.
     static TELLING: Cell<bool> = const { Cell::new(false) };
 }
+
+/// What the runtime asks first in a function of its own, before it says that the function begins:
+/// so it is known one call later whether that was the program's.
+const CU_CTX_GET_CURRENT: u32 = 304;
 
 /// What is told of a call's beginning or end.
 #[derive(Clone, Copy)]
@@ -240,6 +258,13 @@ impl Activity {
     }
 
     fn begin(&self, of: Of, number: u32, params: *const c_void) -> Begun {
+        // The runtime may ask more than once.
+        if of == Of::Runtime || number != CU_CTX_GET_CURRENT {
+            let mut held = HELD.try_with(Cell::take).unwrap_or_default();
+            if of == Of::Driver && !held.is_empty() {
+                lock(&self.inner).pending.append(&mut held);
+            }
+        }
         let change = self.change.load(Ordering::Relaxed);
         let _ = BEGUN.try_with(|all| {
             let all = &mut *all.borrow_mut();
@@ -289,10 +314,16 @@ impl Activity {
         self.tell(&mut begun, told);
         marks::go(begun.outer);
         let mut inner = lock(&self.inner);
+        if inner.kinds != 0 && !self.has_room.load(Ordering::Relaxed) {
+            drop(inner);
+            self.provide();
+            inner = lock(&self.inner);
+        }
         // What the runtime calls of the driver is part of its own call.
         if begun.outer.mark != 0 || !inner.recorded[begun.of as usize].has(begun.number) {
             return;
         }
+        let mut made: Vec<u8> = Vec::new();
         if inner.kinds & bit(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION) != 0 {
             // At the end of a thread there are none any more.
             let _ = EXTERNAL.try_with(|all| {
@@ -307,9 +338,7 @@ impl Activity {
                         correlation: begun.mark as u32,
                         reserved: 0,
                     };
-                    inner
-                        .pending
-                        .extend_from_slice(busbar_abi::bytes_of(&record));
+                    made.extend_from_slice(busbar_abi::bytes_of(&record));
                 }
             });
         }
@@ -323,9 +352,14 @@ impl Activity {
             correlation: begun.mark as u32,
             result: result as u32,
         };
-        inner
-            .pending
-            .extend_from_slice(busbar_abi::bytes_of(&record));
+        made.extend_from_slice(busbar_abi::bytes_of(&record));
+        let runtime_tells = inner.recorded[Of::Runtime as usize].any();
+        if begun.of == Of::Driver && begun.number == CU_CTX_GET_CURRENT && runtime_tells {
+            let more = |held: &Cell<Vec<u8>>| held.set([held.take(), made].concat());
+            let _ = HELD.try_with(more);
+            return;
+        }
+        inner.pending.append(&mut made);
         if inner.pending.len() > MANY {
             let records = std::mem::take(&mut inner.pending);
             drop(inner);
@@ -364,19 +398,37 @@ impl Activity {
         TELLING.set(false);
     }
 
+    /// Asks the program for room, if it has said whom to ask. It may look whether anybody has asked
+    /// before it flushes, so that this comes with the first record.
+    fn ask_for_room(&self) -> Option<Room> {
+        let (request, _) = lock(&self.inner).buffers?;
+        let (mut at, mut size, mut most) = (std::ptr::null_mut(), 0, 0);
+        // SAFETY: the program's function, and three places.
+        unsafe { request(&mut at, &mut size, &mut most) };
+        (!at.is_null()).then_some(Room { at, size, most })
+    }
+
+    /// Sees to it that there is room.
+    #[cold]
+    fn provide(&self) {
+        let mut room = lock(&self.room);
+        if room.is_none() {
+            *room = self.ask_for_room();
+        }
+        // One that gives none is not asked at every call.
+        self.has_room.store(true, Ordering::Relaxed);
+    }
+
     /// Puts records into buffers of the program's, which it gets back.
     fn deliver(&self, mut records: &[u8]) {
-        let _one = lock(&self.delivering);
-        let Some((request, complete)) = lock(&self.inner).buffers else {
-            return self.lose(records);
-        };
+        let mut room = lock(&self.room);
         while !records.is_empty() {
-            let (mut at, mut size, mut most) = (std::ptr::null_mut(), 0, 0);
-            // SAFETY: the program's function, and three places.
-            unsafe { request(&mut at, &mut size, &mut most) };
-            if at.is_null() {
+            let complete = lock(&self.inner).buffers.map(|(_, complete)| complete);
+            let here = room.take().or_else(|| self.ask_for_room());
+            self.has_room.store(false, Ordering::Relaxed);
+            let (Some(Room { at, size, most }), Some(complete)) = (here, complete) else {
                 return self.lose(records);
-            }
+            };
             let n = fitting(records, size, most);
             // SAFETY: the program's buffer, in which there is room for so many bytes.
             unsafe {
@@ -555,9 +607,8 @@ pub fn flush(clients: &[Cx], forced: bool) -> Result<(), CUptiResult> {
     for cx in clients {
         take(*cx, forced, &mut work)?;
     }
-    let mut inner = lock(&ACTIVITY.inner);
-    let mut all = std::mem::take(&mut inner.pending);
-    drop(inner);
+    let mut all = std::mem::take(&mut lock(&ACTIVITY.inner).pending);
+    all.extend(HELD.try_with(Cell::take).unwrap_or_default());
     // The clocks' difference is known to some microseconds: no work begins before its call.
     let late = lateness(&all, &work);
     for w in &mut work {
