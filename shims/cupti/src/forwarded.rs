@@ -79,6 +79,9 @@ forwarded! {
     cuptiGetCallbackState(enable: *mut u32, subscriber: Handle, domain: u32, cbid: u32);
     cuptiGetContextId(context: Handle, id: *mut u32);
     cuptiGetDeviceId(context: Handle, id: *mut u32);
+    cuptiGetGraphExecId(exec: Handle, id: *mut u32);
+    cuptiGetGraphId(graph: Handle, id: *mut u32);
+    cuptiGetGraphNodeId(node: Handle, id: *mut u64);
     cuptiGetLastError();
     cuptiGetStreamId(context: Handle, stream: Handle, id: *mut u32);
     cuptiGetStreamIdEx(context: Handle, stream: Handle, per_thread: u8, id: *mut u32);

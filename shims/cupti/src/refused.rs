@@ -86,9 +86,6 @@ refused! {
     cuptiGetCudaEventId
     cuptiGetEnabledCallbacks
     cuptiGetGlobalCallbackState
-    cuptiGetGraphExecId
-    cuptiGetGraphId
-    cuptiGetGraphNodeId
     cuptiGetNumContexts
     cuptiGetNumEventDomains
     cuptiGetNumMetrics

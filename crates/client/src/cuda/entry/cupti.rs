@@ -34,6 +34,9 @@ pub unsafe extern "C" fn find(name: *const c_char) -> *const c_void {
         b"cuptiGetCallbackName" => get_callback_name as *const c_void,
         b"cuptiGetContextId" => get_context_id as *const c_void,
         b"cuptiGetDeviceId" => get_device_id as *const c_void,
+        b"cuptiGetGraphExecId" => get_graph_exec_id as *const c_void,
+        b"cuptiGetGraphId" => get_graph_id as *const c_void,
+        b"cuptiGetGraphNodeId" => get_graph_node_id as *const c_void,
         b"cuptiGetThreadIdType" => get_thread_id_type as *const c_void,
         b"cuptiSetThreadIdType" => set_thread_id_type as *const c_void,
         b"cuptiSupportedDomains" => supported_domains as *const c_void,
@@ -108,6 +111,28 @@ fn context<T>(
     found.next().ok_or(CUPTI_ERROR_INVALID_CONTEXT)
 }
 
+/// The id of an object of the program's.
+fn id_of(kind: Kind, raw: u64) -> std::result::Result<u32, CUptiResult> {
+    let all = life::everyone().into_iter();
+    let mut found = all.filter_map(|cx| cx.state().handles.id(kind, raw));
+    found.next().ok_or(CUPTI_ERROR_INVALID_PARAMETER)
+}
+
+unsafe extern "C" fn get_graph_exec_id(exec: CUgraphExec, to: *mut u32) -> CUptiResult {
+    // SAFETY: the program's pointer.
+    body(|| unsafe { give(to, id_of(Kind::GraphExec, exec as u64)?) })
+}
+
+unsafe extern "C" fn get_graph_id(graph: CUgraph, to: *mut u32) -> CUptiResult {
+    // SAFETY: the program's pointer.
+    body(|| unsafe { give(to, id_of(Kind::Graph, graph as u64)?) })
+}
+
+unsafe extern "C" fn get_graph_node_id(node: CUgraphNode, to: *mut u64) -> CUptiResult {
+    // SAFETY: the program's pointer.
+    body(|| unsafe { give(to, id_of(Kind::GraphNode, node as u64)?.into()) })
+}
+
 unsafe extern "C" fn get_context_id(raw: CUcontext, to: *mut u32) -> CUptiResult {
     body(|| {
         let info = context(raw, |cx, id| cx.state().contexts.info(id))?;
@@ -124,19 +149,35 @@ unsafe extern "C" fn get_device_id(raw: CUcontext, to: *mut u32) -> CUptiResult 
     })
 }
 
-/// A domain that there is.
-fn domain(number: u32) -> std::result::Result<Of, CUptiResult> {
-    let known = (1..=6).contains(&number);
-    let lacks = match known {
-        true => CUPTI_ERROR_NOT_SUPPORTED,
-        false => CUPTI_ERROR_INVALID_PARAMETER,
-    };
-    Of::domain(number).ok_or(lacks)
+/// The domain of a number; none for those of which nobody is told.
+fn domain(number: u32) -> std::result::Result<Option<Of>, CUptiResult> {
+    match (1..=6).contains(&number) {
+        true => Ok(Of::domain(number)),
+        false => Err(CUPTI_ERROR_INVALID_PARAMETER),
+    }
+}
+
+/// Has the subscriber told of something, or not. What there is nobody to tell of can be asked for,
+/// as with NVIDIA's: profilers ask for all that they know, and end if they are refused.
+fn tell_of(of: u32, number: Option<u32>, on: bool) -> Code {
+    let known = domain(of)?.filter(|of| number.is_none_or(|n| of.has(n)));
+    match known {
+        Some(of) => activity::tell_of(of, number, on),
+        None if on => {
+            crate::log!(
+                Info,
+                "a profiler is not told of {number:?} of CUPTI's domain {of}"
+            );
+        }
+        None => {}
+    }
+    Ok(())
 }
 
 unsafe extern "C" fn get_callback_name(of: u32, n: u32, to: *mut *const c_char) -> CUptiResult {
     body(|| {
-        let name = domain(of)?.name(n).ok_or(CUPTI_ERROR_INVALID_PARAMETER)?;
+        let name = domain(of)?.and_then(|of| of.name(n));
+        let name = name.ok_or(CUPTI_ERROR_INVALID_PARAMETER)?;
         // SAFETY: the program's pointer.
         unsafe { give(to, name.as_ptr()) }
     })
@@ -206,20 +247,14 @@ unsafe extern "C" fn unsubscribe(s: *mut c_void) -> CUptiResult {
 unsafe extern "C" fn enable_callback(on: u32, s: *mut c_void, of: u32, n: u32) -> CUptiResult {
     body(|| {
         subscriber(s)?;
-        let of = domain(of)?;
-        if !of.has(n) {
-            return Err(CUPTI_ERROR_NOT_SUPPORTED);
-        }
-        activity::tell_of(of, Some(n), on != 0);
-        Ok(())
+        tell_of(of, Some(n), on != 0)
     })
 }
 
 unsafe extern "C" fn enable_domain(on: u32, s: *mut c_void, of: u32) -> CUptiResult {
     body(|| {
         subscriber(s)?;
-        activity::tell_of(domain(of)?, None, on != 0);
-        Ok(())
+        tell_of(of, None, on != 0)
     })
 }
 
@@ -227,7 +262,7 @@ unsafe extern "C" fn enable_all_domains(on: u32, s: *mut c_void) -> CUptiResult 
     body(|| {
         subscriber(s)?;
         for of in DOMAINS {
-            activity::tell_of(domain(*of)?, None, on != 0);
+            tell_of(*of, None, on != 0)?;
         }
         Ok(())
     })
@@ -241,7 +276,7 @@ unsafe extern "C" fn get_callback_state(
 ) -> CUptiResult {
     body(|| {
         subscriber(s)?;
-        let on = activity::tells_of(domain(of)?, n);
+        let on = domain(of)?.is_some_and(|of| activity::tells_of(of, n));
         // SAFETY: the program's pointer.
         unsafe { give(to, on.into()) }
     })
