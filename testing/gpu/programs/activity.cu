@@ -69,8 +69,6 @@ void worked(uint32_t correlation, uint64_t start, uint64_t end) {
 void call(const char *of, CUpti_CallbackDomain domain, const CUpti_ActivityAPI *a) {
     const char *name = "?";
     MUST(cuptiGetCallbackName(domain, a->cbid, &name));
-    // CUPTI's own question, when it first meets a kernel.
-    if (!strcmp(name, "cuKernelGetName")) return;
     say(a->correlationId, of[0] == 'r' ? 0 : 1, "%s %s (%u) -> %u", of, name, a->cbid,
         a->returnValue);
     if (a->end < a->start) say(a->correlationId, 9, "  ends before it begins");

@@ -228,8 +228,10 @@ thread_local! {
 }
 
 /// What the runtime asks first in a function of its own, before it says that the function begins:
-/// so it is known one call later whether that was the program's.
+/// so it is known later whether that was the program's.
 const CU_CTX_GET_CURRENT: u32 = 304;
+/// What it may ask after that, when it first launches a kernel. NVIDIA's CUPTI tells of this one.
+const CU_KERNEL_GET_NAME: u32 = 719;
 
 /// What is told of a call's beginning or end.
 #[derive(Clone, Copy)]
@@ -258,8 +260,8 @@ impl Activity {
     }
 
     fn begin(&self, of: Of, number: u32, params: *const c_void) -> Begun {
-        // The runtime may ask more than once.
-        if of == Of::Runtime || number != CU_CTX_GET_CURRENT {
+        let in_between = [CU_CTX_GET_CURRENT, CU_KERNEL_GET_NAME].contains(&number);
+        if of == Of::Runtime || !in_between {
             let mut held = HELD.try_with(Cell::take).unwrap_or_default();
             if of == Of::Driver && !held.is_empty() {
                 lock(&self.inner).pending.append(&mut held);
