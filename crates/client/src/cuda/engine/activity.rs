@@ -7,9 +7,8 @@
 use super::prelude::*;
 use crate::cuda::call::thread;
 use crate::cuda::generated::callbacks;
-use crate::cuda::state::profile::{
-    Clock, HostEnd, Moment, Names, Work, fitting, numbered, records,
-};
+use crate::cuda::state::profile::{Chosen, Clock, HostEnd, Moment, Names, Work};
+use crate::cuda::state::profile::{fitting, next, numbered, records};
 use crate::marks::{self, Inside};
 use busbar_abi::cupti::*;
 use std::cell::{Cell, RefCell};
@@ -89,28 +88,6 @@ impl Resource {
         Self::ContextDestroyStarting,
         Self::StreamCreated,
     ];
-}
-
-/// Which functions somebody wants to hear of.
-#[derive(Default)]
-struct Chosen {
-    all: bool,
-    others: HashMap<u32, bool>,
-}
-
-impl Chosen {
-    fn set_all(&mut self, on: bool) {
-        self.all = on;
-        self.others.clear();
-    }
-
-    fn has(&self, number: u32) -> bool {
-        self.others.get(&number).copied().unwrap_or(self.all)
-    }
-
-    fn any(&self) -> bool {
-        self.all || self.others.values().any(|on| *on)
-    }
 }
 
 /// Kinds of records of devices' work, which workers keep.
@@ -223,7 +200,8 @@ thread_local! {
     static EXTERNAL: RefCell<BTreeMap<u32, Vec<u64>>> = const { RefCell::new(BTreeMap::new()) };
     /// Records of a call of which it is not known yet whose it was.
     static HELD: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    /// A subscriber's function is running: what it calls, nobody hears of.
+    /// A function of the profiler's is running: of what it calls it is not told, and records of
+    /// that are not given to it meanwhile.
     static TELLING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -316,7 +294,7 @@ impl Activity {
         self.tell(&mut begun, told);
         marks::go(begun.outer);
         let mut inner = lock(&self.inner);
-        if inner.kinds != 0 && !self.has_room.load(Ordering::Relaxed) {
+        if inner.kinds != 0 && !self.has_room.load(Ordering::Relaxed) && !TELLING.get() {
             drop(inner);
             self.provide();
             inner = lock(&self.inner);
@@ -362,7 +340,7 @@ impl Activity {
             return;
         }
         inner.pending.append(&mut made);
-        if inner.pending.len() > MANY {
+        if inner.pending.len() > MANY && !TELLING.get() {
             let records = std::mem::take(&mut inner.pending);
             drop(inner);
             self.deliver(&records);
@@ -386,7 +364,7 @@ impl Activity {
         self.call_back(begun.of, begun.number, (&raw const data).cast());
     }
 
-    /// Calls the subscriber, if it wants to hear of this. What its function calls, nobody hears of.
+    /// Calls the subscriber, if it wants to hear of this.
     fn call_back(&self, of: Of, number: u32, told: *const c_void) {
         let inner = lock(&self.inner);
         let wanted = inner.told[of as usize].has(number);
@@ -394,10 +372,9 @@ impl Activity {
             return;
         };
         drop(inner);
-        TELLING.set(true);
+        let data = subscriber.data as *mut c_void;
         // SAFETY: the subscriber's function and its data; what is told lives through the call.
-        unsafe { (subscriber.f)(subscriber.data as *mut c_void, of.number(), number, told) };
-        TELLING.set(false);
+        telling(|| unsafe { (subscriber.f)(data, of.number(), number, told) });
     }
 
     /// Asks the program for room, if it has said whom to ask. It may look whether anybody has asked
@@ -406,7 +383,7 @@ impl Activity {
         let (request, _) = lock(&self.inner).buffers?;
         let (mut at, mut size, mut most) = (std::ptr::null_mut(), 0, 0);
         // SAFETY: the program's function, and three places.
-        unsafe { request(&mut at, &mut size, &mut most) };
+        telling(|| unsafe { request(&mut at, &mut size, &mut most) });
         (!at.is_null()).then_some(Room { at, size, most })
     }
 
@@ -433,10 +410,9 @@ impl Activity {
             };
             let n = fitting(records, size, most);
             // SAFETY: the program's buffer, in which there is room for so many bytes.
-            unsafe {
-                at.copy_from_nonoverlapping(records.as_ptr(), n);
-                complete(std::ptr::null_mut(), 0, at, size, n);
-            }
+            unsafe { at.copy_from_nonoverlapping(records.as_ptr(), n) };
+            // SAFETY: the program's function, with a buffer that it has given.
+            telling(|| unsafe { complete(std::ptr::null_mut(), 0, at, size, n) });
             if n == 0 {
                 return self.lose(records);
             }
@@ -465,6 +441,13 @@ impl Activity {
             words.store(both, Ordering::Relaxed);
         }
     }
+}
+
+/// Runs a function of the profiler's.
+fn telling(f: impl FnOnce()) {
+    let before = TELLING.replace(true);
+    f();
+    TELLING.set(before);
 }
 
 /// The number of the calling thread, by which records of calls know it.
@@ -545,9 +528,12 @@ pub fn enable(clients: &[Cx], kind: ActivityKind, on: bool) -> Result<(), CUptiR
     ACTIVITY.settle(&inner);
     drop(inner);
     if work != before {
-        for cx in clients {
-            keep(*cx, work)?;
-        }
+        let kept = clients.iter().try_for_each(|cx| keep(*cx, work));
+        return kept.inspect_err(|_| {
+            let mut inner = lock(&ACTIVITY.inner);
+            inner.kinds &= !bit(kind);
+            ACTIVITY.settle(&inner);
+        });
     }
     Ok(())
 }
@@ -609,7 +595,13 @@ pub fn flush(clients: &[Cx], forced: bool) -> Result<(), CUptiResult> {
     for cx in clients {
         take(*cx, forced, &mut work)?;
     }
-    let mut all = std::mem::take(&mut lock(&ACTIVITY.inner).pending);
+    let mut inner = lock(&ACTIVITY.inner);
+    if forced {
+        // Of what is over by now there is no more to come.
+        inner.ends.clear();
+    }
+    let mut all = std::mem::take(&mut inner.pending);
+    drop(inner);
     all.extend(HELD.try_with(Cell::take).unwrap_or_default());
     // The clocks' difference is known to some microseconds: no work begins before its call.
     let late = lateness(&all, &work);
@@ -624,13 +616,13 @@ pub fn flush(clients: &[Cx], forced: bool) -> Result<(), CUptiResult> {
 /// By how much work begins before its call at most, by what is known of calls.
 fn lateness(calls: &[u8], work: &[Work]) -> u64 {
     let (mut begun, mut at) = (HashMap::new(), None);
-    while let Some(next) = crate::cuda::state::profile::next(calls, at) {
-        let call = calls.get(next..next + size_of::<ApiCall>());
+    while let Some(here) = next(calls, at) {
+        let call = calls.get(here..here + size_of::<ApiCall>());
         let call = call.and_then(busbar_abi::from_bytes::<ApiCall>);
         if let Some(c) = call.filter(|c| Of::ALL.into_iter().any(|of| of.kind() == c.kind)) {
             begun.insert(c.correlation, c.start);
         }
-        at = Some(next);
+        at = Some(here);
     }
     let early = |w: &Work| Some(begun.get(&w.correlation())?.saturating_sub(w.start()));
     work.iter().filter_map(early).max().unwrap_or(0)
@@ -650,8 +642,10 @@ fn take(cx: Cx, forced: bool, all: &mut Vec<Work>) -> Result<(), CUptiResult> {
     let clock = Clock::of(first, last);
     let (mut flush, mut known) = (1, HashSet::new());
     loop {
-        let forced = forced.into();
-        let reply = cx.call(&msg::ActivityTake { flush, forced });
+        let reply = cx.call(&msg::ActivityTake {
+            flush,
+            forced: forced.into(),
+        });
         let reply = reply.map_err(|_| CUPTI_ERROR_UNKNOWN)?;
         let r = decode::<msg::ActivityTakeReply<'_>>(&reply).map_err(|_| CUPTI_ERROR_UNKNOWN)?;
         let mut inner = lock(&ACTIVITY.inner);
@@ -673,7 +667,10 @@ fn take(cx: Cx, forced: bool, all: &mut Vec<Work>) -> Result<(), CUptiResult> {
             all.push(w);
         }
         if r.more == 0 {
-            inner.ends.retain(|mark, _| !known.contains(mark));
+            // Of what is over by now there is no more to come.
+            inner
+                .ends
+                .retain(|mark, _| !forced && !known.contains(mark));
             return Ok(());
         }
         flush = 0;
@@ -683,7 +680,7 @@ fn take(cx: Cx, forced: bool, all: &mut Vec<Work>) -> Result<(), CUptiResult> {
 /// Has a single function recorded, or not.
 pub fn record_function(of: Of, number: u32, on: bool) {
     let mut inner = lock(&ACTIVITY.inner);
-    inner.recorded[of as usize].others.insert(number, on);
+    inner.recorded[of as usize].set(number, on);
     ACTIVITY.settle(&inner);
 }
 
@@ -766,7 +763,7 @@ pub fn tell_of(of: Of, number: Option<u32>, on: bool) {
     let mut inner = lock(&ACTIVITY.inner);
     let told = &mut inner.told[of as usize];
     match number {
-        Some(number) => drop(told.others.insert(number, on)),
+        Some(number) => told.set(number, on),
         None => told.set_all(on),
     }
     ACTIVITY.settle(&inner);

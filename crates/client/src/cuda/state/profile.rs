@@ -42,6 +42,36 @@ impl Clock {
     }
 }
 
+/// Which functions somebody wants to hear of.
+#[derive(Default)]
+pub struct Chosen {
+    all: bool,
+    others: HashMap<u32, bool>,
+}
+
+impl Chosen {
+    /// All of them, or none.
+    pub fn set_all(&mut self, on: bool) {
+        self.all = on;
+        self.others.clear();
+    }
+
+    /// This one, or not.
+    pub fn set(&mut self, number: u32, on: bool) {
+        self.others.insert(number, on);
+    }
+
+    /// Whether it is one of them.
+    pub fn has(&self, number: u32) -> bool {
+        self.others.get(&number).copied().unwrap_or(self.all)
+    }
+
+    /// Whether there is any.
+    pub fn any(&self) -> bool {
+        self.all || self.others.values().any(|on| *on)
+    }
+}
+
 /// What is known of the host's end of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostEnd {
@@ -296,6 +326,19 @@ mod tests {
         );
         assert!(records(&sent(CUPTI_ACTIVITY_KIND_MEMSET, 200, &[0; 200])).is_none());
         assert!(records(&[1, 2, 3]).is_none());
+    }
+
+    #[test]
+    fn a_function_may_be_chosen_for_itself() {
+        let mut chosen = Chosen::default();
+        assert!(!chosen.any() && !chosen.has(7));
+        chosen.set(7, true);
+        assert!(chosen.any() && chosen.has(7) && !chosen.has(8));
+        chosen.set_all(true);
+        chosen.set(8, false);
+        assert!(chosen.has(7) && chosen.has(9) && !chosen.has(8));
+        chosen.set_all(false);
+        assert!(!chosen.any());
     }
 
     #[test]
