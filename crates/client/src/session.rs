@@ -1,5 +1,7 @@
 //! A session: the one ordered stream of calls from this process to its worker.
 
+mod memory;
+
 use crate::calls::{Answer, Calls};
 use crate::config::Config;
 use crate::content::{Hash, Offers};
@@ -23,10 +25,7 @@ use busbar_control::hello::{
 use busbar_transport::Memory;
 use busbar_transport::{Connection, Dialer};
 use busbar_wire::codec::{Request, Writer};
-use busbar_wire::record::{
-    Header, Heard, Notice, OP_GOODBYE, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK,
-    OP_MEMORY_OPEN, OP_MEMORY_OUT, OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT, Records,
-};
+use busbar_wire::record::{Header, Notice, OP_GOODBYE, Records};
 use busbar_wire::{limits, record};
 use std::io::Write;
 
@@ -87,14 +86,6 @@ pub struct Session {
     pub changes: bool,
     /// Whether it takes records with marks, and can tell what devices do.
     pub tells: bool,
-}
-
-/// Writes which piece of the device's memory is wanted.
-fn piece(src: u64, len: usize) -> impl FnOnce(&mut Vec<u8>) {
-    move |out| {
-        out.extend_from_slice(&src.to_le_bytes());
-        out.extend_from_slice(&(len as u64).to_le_bytes());
-    }
 }
 
 /// Content that a record is about to name.
@@ -275,10 +266,37 @@ impl Session {
         scope: u32,
         fields: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Closed> {
-        let (mut len, (op, mark)) = (0, self.marked(op.into()));
+        match marks::is_on() {
+            false => self.queue_plain(op.into(), scope, fields),
+            true => self.queue_marked(op.into(), scope, fields),
+        }
+    }
+
+    /// Queues a record with a mark, if there is one.
+    #[cold]
+    fn queue_marked(
+        &self,
+        op: u32,
+        scope: u32,
+        fields: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), Closed> {
+        let (op, mark) = self.marked(op);
+        self.queue_plain(op, scope, |out| {
+            marks::write(mark, out);
+            fields(out);
+        })
+    }
+
+    #[inline]
+    fn queue_plain(
+        &self,
+        op: u32,
+        scope: u32,
+        fields: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), Closed> {
+        let mut len = 0;
         self.channel.push(op, 0, scope, |out| {
             let start = out.len();
-            marks::write(mark, out);
             fields(out);
             len = out.len() - start;
         })?;
@@ -389,86 +407,6 @@ impl Session {
         if let Some(s) = &self.stats {
             s.heard(op, start.elapsed());
         }
-    }
-
-    /// Sends bytes for the device's memory, ahead of what is queued.
-    pub fn memory_in(&self, scope: u32, dst: u64, bytes: &[u8]) -> Result<(), Closed> {
-        self.ahead(OP_MEMORY_IN, scope, bytes, |out| {
-            out.extend_from_slice(&dst.to_le_bytes());
-        })
-    }
-
-    /// Sends bytes for a mirror, ahead of what is queued.
-    pub fn mirror_in(&self, id: u32, offset: u64, bytes: &[u8]) -> Result<(), Closed> {
-        self.ahead(OP_MIRROR_IN, 0, bytes, |out| {
-            out.extend_from_slice(&id.to_le_bytes());
-            out.extend_from_slice(&offset.to_le_bytes());
-        })
-    }
-
-    /// Sends bytes behind `fields` in a record that is executed ahead of what is queued.
-    fn ahead(
-        &self,
-        op: u16,
-        scope: u32,
-        bytes: &[u8],
-        fields: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<(), Closed> {
-        if let Some(s) = &self.stats {
-            s.queued(op, bytes.len() + record::HEADER);
-        }
-        self.channel
-            .push_bulk(op, 0, scope, fields, Bulk::Copy(bytes))
-    }
-
-    /// Has all bytes of a mirror, ahead of what is queued.
-    pub fn mirror_out(&self, id: u32, to: &mut [u8]) -> Result<Answer, Closed> {
-        let place = (to.as_mut_ptr(), to.len());
-        self.ask(OP_MIRROR_OUT, 0, Some(place), |out| {
-            out.extend_from_slice(&id.to_le_bytes());
-        })
-    }
-
-    /// Has bytes of the device's memory, ahead of what is queued.
-    pub fn memory_out(&self, scope: u32, src: u64, to: &mut [u8]) -> Result<Answer, Closed> {
-        let place = (to.as_mut_ptr(), to.len());
-        self.ask(OP_MEMORY_OUT, scope, Some(place), piece(src, to.len()))
-    }
-
-    /// Has the worker tell of changes of the device's memory from now on, which the program has at
-    /// an address. `to` gets the bytes of now, if they are wanted.
-    pub fn memory_open(
-        &self,
-        (src, len): (u64, usize),
-        (host, heard): (u64, Heard),
-        to: Option<&mut [u8]>,
-    ) -> Result<Answer, Closed> {
-        let fields = |out: &mut Vec<u8>| {
-            piece(src, len)(out);
-            out.extend_from_slice(&host.to_le_bytes());
-            out.push(heard as u8);
-        };
-        match to {
-            Some(to) => {
-                let place = (to.as_mut_ptr(), to.len());
-                self.ask(OP_MEMORY_OPEN, 0, Some(place), fields)
-            }
-            None => {
-                let sent = self.ahead(OP_MEMORY_OPEN, 0, &[], fields);
-                sent.map(|()| Answer::default())
-            }
-        }
-    }
-
-    /// Has the worker tell of changes of the device's memory no longer.
-    pub fn memory_close(&self, at: u64, len: u64) -> Result<(), Closed> {
-        self.ahead(OP_MEMORY_CLOSE, 0, &[], piece(at, len as usize))
-    }
-
-    /// Asks what devices have changed, of `all` or of what is watched: the word comes first.
-    pub fn memory_look(&self, all: bool) -> Result<Answer, Closed> {
-        let op = if all { OP_MEMORY_LOOK } else { OP_MEMORY_WATCH };
-        self.ask(op, 0, None, |_| {})
     }
 
     /// Sends a message whose answer (with bulk bytes for `place`) comes later: `then` runs on the
