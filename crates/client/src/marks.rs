@@ -24,7 +24,15 @@ thread_local! {
 /// Whether calls are watched, and the thread is in none of the driver's.
 #[inline]
 pub fn is_watched() -> bool {
-    is_on() && !inside().driver
+    is_on() && is_outside()
+}
+
+/// Whether the thread is in no call of the driver's. Who asks is in every entry point, and is to
+/// hold nothing ready for this.
+#[cold]
+#[inline(never)]
+fn is_outside() -> bool {
+    !inside().driver
 }
 
 /// Whether calls are watched.

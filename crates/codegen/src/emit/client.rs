@@ -311,8 +311,12 @@ fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
     }
     for (variant, per_thread) in &variants {
         let about = if refused.is_some() { ": refused" } else { "" };
-        let told = api.callbacks.contains_key(variant);
-        let used = |a: &Arg| refused.is_none() && (told || begin::uses(api, c, a));
+        let number = api.callbacks.get(variant).filter(|_| refused.is_none());
+        let told = number.is_some();
+        if let Some(number) = number {
+            watched(c, &rc, variant, *number, s);
+        }
+        let used = |a: &Arg| told || refused.is_none() && begin::uses(api, c, a);
         let params = params(&c.args, used);
         let _ = writeln!(
             s,
@@ -324,8 +328,8 @@ fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
                 let _ = writeln!(s, "life::unsupported(\"{name}\", {reason:?})");
             }
             None => {
-                if let Some(number) = api.callbacks.get(variant) {
-                    watched(c, variant, *number, s);
+                if told {
+                    is_watched(c, variant, s);
                 }
                 body(api, c, *per_thread, s);
             }
@@ -334,25 +338,41 @@ fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
     }
 }
 
-/// What comes first in an entry point that profilers know: where one watches, it hears of the call
+/// A function beside an entry point that profilers know: where one watches, it hears of the call
 /// and of its arguments, which lie as in C's structure of the function's parameters.
-fn watched(c: &Call, variant: &str, number: u32, s: &mut String) {
-    let list = |of: fn(&Arg) -> &str| {
+fn watched(c: &Call, rc: &str, variant: &str, number: u32, s: &mut String) {
+    let list = |of: fn(&Arg) -> String| {
         let all: Vec<_> = c.args.iter().map(of).collect();
         all.join(", ")
     };
-    let (types, names) = (list(|a| &a.ty), list(|a| &a.name));
+    let (types, names) = (list(|a| a.ty.clone()), list(|a| a.name.clone()));
+    let params = list(|a| format!("{}: {}", a.name, a.ty));
     let told = match c.args.is_empty() {
         true => "let told = ();".to_owned(),
         false => format!("#[repr(C)] struct Told({types}); let told = Told({names});"),
     };
     let _ = writeln!(
         s,
-        "if activity::is_watched() {{
+        "#[cold]
+        unsafe extern \"C\" fn watched_{variant}({params}) -> {rc} {{
             {told}
             // SAFETY: the arguments are the program's.
             let call = || unsafe {{ {variant}({names}) }};
-            return activity::watch({number}, (&raw const told).cast(), &call);
+            activity::watch({number}, (&raw const told).cast(), &call)
+        }}\n"
+    );
+}
+
+/// What comes first in such an entry point. A call that nobody watches pays for the question alone:
+/// the arguments are where the other function takes them from.
+fn is_watched(c: &Call, variant: &str, s: &mut String) {
+    let names: Vec<_> = c.args.iter().map(|a| a.name.as_str()).collect();
+    let names = names.join(", ");
+    let _ = writeln!(
+        s,
+        "if activity::is_watched() {{
+            // SAFETY: the arguments are the program's.
+            return unsafe {{ watched_{variant}({names}) }};
         }}"
     );
 }

@@ -19,18 +19,27 @@ pub unsafe extern "C" fn cuArray3DCreate(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuArray3DCreate_v2(
+    pHandle: *mut CUarray,
+    pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUarray, *const CUDA_ARRAY3D_DESCRIPTOR);
+    let told = Told(pHandle, pAllocateArray);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuArray3DCreate_v2(pHandle, pAllocateArray) };
+    activity::watch(274, (&raw const told).cast(), &call)
+}
+
 /// `cuArray3DCreate_v2`.
 pub unsafe extern "C" fn cuArray3DCreate_v2(
     pHandle: *mut CUarray,
     pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUarray, *const CUDA_ARRAY3D_DESCRIPTOR);
-        let told = Told(pHandle, pAllocateArray);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuArray3DCreate_v2(pHandle, pAllocateArray) };
-        return activity::watch(274, (&raw const told).cast(), &call);
+        return unsafe { watched_cuArray3DCreate_v2(pHandle, pAllocateArray) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArray3DCreate_v2(pHandle, pAllocateArray) };
@@ -65,18 +74,27 @@ pub unsafe extern "C" fn cuArray3DGetDescriptor(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuArray3DGetDescriptor_v2(
+    pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR,
+    hArray: CUarray,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUDA_ARRAY3D_DESCRIPTOR, CUarray);
+    let told = Told(pArrayDescriptor, hArray);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray) };
+    activity::watch(275, (&raw const told).cast(), &call)
+}
+
 /// `cuArray3DGetDescriptor_v2`.
 pub unsafe extern "C" fn cuArray3DGetDescriptor_v2(
     pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR,
     hArray: CUarray,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUDA_ARRAY3D_DESCRIPTOR, CUarray);
-        let told = Told(pArrayDescriptor, hArray);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray) };
-        return activity::watch(275, (&raw const told).cast(), &call);
+        return unsafe { watched_cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray) };
@@ -104,18 +122,27 @@ pub unsafe extern "C" fn cuArrayCreate(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuArrayCreate_v2(
+    pHandle: *mut CUarray,
+    pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUarray, *const CUDA_ARRAY_DESCRIPTOR);
+    let told = Told(pHandle, pAllocateArray);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuArrayCreate_v2(pHandle, pAllocateArray) };
+    activity::watch(272, (&raw const told).cast(), &call)
+}
+
 /// `cuArrayCreate_v2`.
 pub unsafe extern "C" fn cuArrayCreate_v2(
     pHandle: *mut CUarray,
     pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUarray, *const CUDA_ARRAY_DESCRIPTOR);
-        let told = Told(pHandle, pAllocateArray);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuArrayCreate_v2(pHandle, pAllocateArray) };
-        return activity::watch(272, (&raw const told).cast(), &call);
+        return unsafe { watched_cuArrayCreate_v2(pHandle, pAllocateArray) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayCreate_v2(pHandle, pAllocateArray) };
@@ -139,15 +166,21 @@ pub unsafe extern "C" fn cuArrayCreate_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuArrayDestroy(hArray: CUarray) -> CUresult {
+    #[repr(C)]
+    struct Told(CUarray);
+    let told = Told(hArray);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuArrayDestroy(hArray) };
+    activity::watch(89, (&raw const told).cast(), &call)
+}
+
 /// `cuArrayDestroy`.
 pub unsafe extern "C" fn cuArrayDestroy(hArray: CUarray) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUarray);
-        let told = Told(hArray);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuArrayDestroy(hArray) };
-        return activity::watch(89, (&raw const told).cast(), &call);
+        return unsafe { watched_cuArrayDestroy(hArray) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayDestroy(hArray) };
@@ -172,18 +205,27 @@ pub unsafe extern "C" fn cuArrayGetDescriptor(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuArrayGetDescriptor_v2(
+    pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR,
+    hArray: CUarray,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUDA_ARRAY_DESCRIPTOR, CUarray);
+    let told = Told(pArrayDescriptor, hArray);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuArrayGetDescriptor_v2(pArrayDescriptor, hArray) };
+    activity::watch(273, (&raw const told).cast(), &call)
+}
+
 /// `cuArrayGetDescriptor_v2`.
 pub unsafe extern "C" fn cuArrayGetDescriptor_v2(
     pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR,
     hArray: CUarray,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUDA_ARRAY_DESCRIPTOR, CUarray);
-        let told = Told(pArrayDescriptor, hArray);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuArrayGetDescriptor_v2(pArrayDescriptor, hArray) };
-        return activity::watch(273, (&raw const told).cast(), &call);
+        return unsafe { watched_cuArrayGetDescriptor_v2(pArrayDescriptor, hArray) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayGetDescriptor_v2(pArrayDescriptor, hArray) };
@@ -200,6 +242,20 @@ pub unsafe extern "C" fn cuArrayGetDescriptor_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuArrayGetMemoryRequirements(
+    memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
+    array: CUarray,
+    device: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUDA_ARRAY_MEMORY_REQUIREMENTS, CUarray, CUdevice);
+    let told = Told(memoryRequirements, array, device);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuArrayGetMemoryRequirements(memoryRequirements, array, device) };
+    activity::watch(654, (&raw const told).cast(), &call)
+}
+
 /// `cuArrayGetMemoryRequirements`.
 pub unsafe extern "C" fn cuArrayGetMemoryRequirements(
     memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
@@ -207,12 +263,8 @@ pub unsafe extern "C" fn cuArrayGetMemoryRequirements(
     device: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUDA_ARRAY_MEMORY_REQUIREMENTS, CUarray, CUdevice);
-        let told = Told(memoryRequirements, array, device);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuArrayGetMemoryRequirements(memoryRequirements, array, device) };
-        return activity::watch(654, (&raw const told).cast(), &call);
+        return unsafe { watched_cuArrayGetMemoryRequirements(memoryRequirements, array, device) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayGetMemoryRequirements(memoryRequirements, array, device) };
@@ -234,6 +286,20 @@ pub unsafe extern "C" fn cuArrayGetMemoryRequirements(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuArrayGetPlane(
+    pPlaneArray: *mut CUarray,
+    hArray: CUarray,
+    planeIdx: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUarray, CUarray, u32);
+    let told = Told(pPlaneArray, hArray, planeIdx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuArrayGetPlane(pPlaneArray, hArray, planeIdx) };
+    activity::watch(597, (&raw const told).cast(), &call)
+}
+
 /// `cuArrayGetPlane`.
 pub unsafe extern "C" fn cuArrayGetPlane(
     pPlaneArray: *mut CUarray,
@@ -241,12 +307,8 @@ pub unsafe extern "C" fn cuArrayGetPlane(
     planeIdx: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUarray, CUarray, u32);
-        let told = Told(pPlaneArray, hArray, planeIdx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuArrayGetPlane(pPlaneArray, hArray, planeIdx) };
-        return activity::watch(597, (&raw const told).cast(), &call);
+        return unsafe { watched_cuArrayGetPlane(pPlaneArray, hArray, planeIdx) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayGetPlane(pPlaneArray, hArray, planeIdx) };
@@ -269,18 +331,27 @@ pub unsafe extern "C" fn cuArrayGetPlane(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuArrayGetSparseProperties(
+    sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
+    array: CUarray,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUDA_ARRAY_SPARSE_PROPERTIES, CUarray);
+    let told = Told(sparseProperties, array);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuArrayGetSparseProperties(sparseProperties, array) };
+    activity::watch(582, (&raw const told).cast(), &call)
+}
+
 /// `cuArrayGetSparseProperties`.
 pub unsafe extern "C" fn cuArrayGetSparseProperties(
     sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
     array: CUarray,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUDA_ARRAY_SPARSE_PROPERTIES, CUarray);
-        let told = Told(sparseProperties, array);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuArrayGetSparseProperties(sparseProperties, array) };
-        return activity::watch(582, (&raw const told).cast(), &call);
+        return unsafe { watched_cuArrayGetSparseProperties(sparseProperties, array) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayGetSparseProperties(sparseProperties, array) };
@@ -298,6 +369,20 @@ pub unsafe extern "C" fn cuArrayGetSparseProperties(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMipmappedArrayCreate(
+    pHandle: *mut CUmipmappedArray,
+    pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR,
+    numMipmapLevels: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmipmappedArray, *const CUDA_ARRAY3D_DESCRIPTOR, u32);
+    let told = Told(pHandle, pMipmappedArrayDesc, numMipmapLevels);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels) };
+    activity::watch(347, (&raw const told).cast(), &call)
+}
+
 /// `cuMipmappedArrayCreate`.
 pub unsafe extern "C" fn cuMipmappedArrayCreate(
     pHandle: *mut CUmipmappedArray,
@@ -305,13 +390,10 @@ pub unsafe extern "C" fn cuMipmappedArrayCreate(
     numMipmapLevels: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmipmappedArray, *const CUDA_ARRAY3D_DESCRIPTOR, u32);
-        let told = Told(pHandle, pMipmappedArrayDesc, numMipmapLevels);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels) };
-        return activity::watch(347, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels)
+        };
     }
     // SAFETY: the arguments are the program's.
     let again =
@@ -337,15 +419,23 @@ pub unsafe extern "C" fn cuMipmappedArrayCreate(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMipmappedArrayDestroy(
+    hMipmappedArray: CUmipmappedArray,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUmipmappedArray);
+    let told = Told(hMipmappedArray);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMipmappedArrayDestroy(hMipmappedArray) };
+    activity::watch(349, (&raw const told).cast(), &call)
+}
+
 /// `cuMipmappedArrayDestroy`.
 pub unsafe extern "C" fn cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUmipmappedArray);
-        let told = Told(hMipmappedArray);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMipmappedArrayDestroy(hMipmappedArray) };
-        return activity::watch(349, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMipmappedArrayDestroy(hMipmappedArray) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMipmappedArrayDestroy(hMipmappedArray) };
@@ -361,6 +451,20 @@ pub unsafe extern "C" fn cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArr
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMipmappedArrayGetLevel(
+    pLevelArray: *mut CUarray,
+    hMipmappedArray: CUmipmappedArray,
+    level: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUarray, CUmipmappedArray, u32);
+    let told = Told(pLevelArray, hMipmappedArray, level);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level) };
+    activity::watch(348, (&raw const told).cast(), &call)
+}
+
 /// `cuMipmappedArrayGetLevel`.
 pub unsafe extern "C" fn cuMipmappedArrayGetLevel(
     pLevelArray: *mut CUarray,
@@ -368,12 +472,8 @@ pub unsafe extern "C" fn cuMipmappedArrayGetLevel(
     level: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUarray, CUmipmappedArray, u32);
-        let told = Told(pLevelArray, hMipmappedArray, level);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level) };
-        return activity::watch(348, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level) };
@@ -396,6 +496,25 @@ pub unsafe extern "C" fn cuMipmappedArrayGetLevel(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMipmappedArrayGetMemoryRequirements(
+    memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
+    mipmap: CUmipmappedArray,
+    device: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
+        CUmipmappedArray,
+        CUdevice,
+    );
+    let told = Told(memoryRequirements, mipmap, device);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device) };
+    activity::watch(655, (&raw const told).cast(), &call)
+}
+
 /// `cuMipmappedArrayGetMemoryRequirements`.
 pub unsafe extern "C" fn cuMipmappedArrayGetMemoryRequirements(
     memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
@@ -403,17 +522,10 @@ pub unsafe extern "C" fn cuMipmappedArrayGetMemoryRequirements(
     device: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
-            CUmipmappedArray,
-            CUdevice,
-        );
-        let told = Told(memoryRequirements, mipmap, device);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device) };
-        return activity::watch(655, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device)
+        };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -436,18 +548,27 @@ pub unsafe extern "C" fn cuMipmappedArrayGetMemoryRequirements(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMipmappedArrayGetSparseProperties(
+    sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
+    mipmap: CUmipmappedArray,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUDA_ARRAY_SPARSE_PROPERTIES, CUmipmappedArray);
+    let told = Told(sparseProperties, mipmap);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap) };
+    activity::watch(583, (&raw const told).cast(), &call)
+}
+
 /// `cuMipmappedArrayGetSparseProperties`.
 pub unsafe extern "C" fn cuMipmappedArrayGetSparseProperties(
     sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
     mipmap: CUmipmappedArray,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUDA_ARRAY_SPARSE_PROPERTIES, CUmipmappedArray);
-        let told = Told(sparseProperties, mipmap);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap) };
-        return activity::watch(583, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap) };

@@ -11,15 +11,21 @@ use wire::Kind;
 use crate::cuda::engine;
 use crate::cuda::entry::context::*;
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUcontext, u32);
+    let told = Told(pctx, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxAttach(pctx, flags) };
+    activity::watch(12, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxAttach`.
 pub unsafe extern "C" fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUcontext, u32);
-        let told = Told(pctx, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxAttach(pctx, flags) };
-        return activity::watch(12, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxAttach(pctx, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxAttach(pctx, flags) };
@@ -34,18 +40,42 @@ pub unsafe extern "C" fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresu
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxCreate(
+    pctx: *mut CUcontext,
+    flags: u32,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUcontext, u32, CUdevice);
+    let told = Told(pctx, flags, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxCreate(pctx, flags, dev) };
+    activity::watch(10, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxCreate`.
 pub unsafe extern "C" fn cuCtxCreate(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUcontext, u32, CUdevice);
-        let told = Told(pctx, flags, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxCreate(pctx, flags, dev) };
-        return activity::watch(10, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxCreate(pctx, flags, dev) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuCtxCreate_v2(pctx, flags, dev) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuCtxCreate_v2(
+    pctx: *mut CUcontext,
+    flags: u32,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUcontext, u32, CUdevice);
+    let told = Told(pctx, flags, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxCreate_v2(pctx, flags, dev) };
+    activity::watch(235, (&raw const told).cast(), &call)
 }
 
 /// `cuCtxCreate_v2`.
@@ -55,12 +85,8 @@ pub unsafe extern "C" fn cuCtxCreate_v2(
     dev: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUcontext, u32, CUdevice);
-        let told = Told(pctx, flags, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxCreate_v2(pctx, flags, dev) };
-        return activity::watch(235, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxCreate_v2(pctx, flags, dev) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxCreate_v2(pctx, flags, dev) };
@@ -76,6 +102,22 @@ pub unsafe extern "C" fn cuCtxCreate_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxCreate_v3(
+    pctx: *mut CUcontext,
+    paramsArray: *mut CUexecAffinityParam,
+    numParams: i32,
+    flags: u32,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUcontext, *mut CUexecAffinityParam, i32, u32, CUdevice);
+    let told = Told(pctx, paramsArray, numParams, flags, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev) };
+    activity::watch(645, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxCreate_v3`.
 pub unsafe extern "C" fn cuCtxCreate_v3(
     pctx: *mut CUcontext,
@@ -85,12 +127,8 @@ pub unsafe extern "C" fn cuCtxCreate_v3(
     dev: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUcontext, *mut CUexecAffinityParam, i32, u32, CUdevice);
-        let told = Told(pctx, paramsArray, numParams, flags, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev) };
-        return activity::watch(645, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev) };
@@ -108,6 +146,21 @@ pub unsafe extern "C" fn cuCtxCreate_v3(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxCreate_v4(
+    pctx: *mut CUcontext,
+    ctxCreateParams: *mut CUctxCreateParams,
+    flags: u32,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUcontext, *mut CUctxCreateParams, u32, CUdevice);
+    let told = Told(pctx, ctxCreateParams, flags, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev) };
+    activity::watch(757, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxCreate_v4`.
 pub unsafe extern "C" fn cuCtxCreate_v4(
     pctx: *mut CUcontext,
@@ -116,12 +169,8 @@ pub unsafe extern "C" fn cuCtxCreate_v4(
     dev: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUcontext, *mut CUctxCreateParams, u32, CUdevice);
-        let told = Told(pctx, ctxCreateParams, flags, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev) };
-        return activity::watch(757, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev) };
@@ -139,29 +188,41 @@ pub unsafe extern "C" fn cuCtxCreate_v4(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxDestroy(ctx: CUcontext) -> CUresult {
+    #[repr(C)]
+    struct Told(CUcontext);
+    let told = Told(ctx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxDestroy(ctx) };
+    activity::watch(11, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxDestroy`.
 pub unsafe extern "C" fn cuCtxDestroy(ctx: CUcontext) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUcontext);
-        let told = Told(ctx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxDestroy(ctx) };
-        return activity::watch(11, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxDestroy(ctx) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuCtxDestroy_v2(ctx) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
+    #[repr(C)]
+    struct Told(CUcontext);
+    let told = Told(ctx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxDestroy_v2(ctx) };
+    activity::watch(322, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxDestroy_v2`.
 pub unsafe extern "C" fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUcontext);
-        let told = Told(ctx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxDestroy_v2(ctx) };
-        return activity::watch(322, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxDestroy_v2(ctx) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxDestroy_v2(ctx) };
@@ -173,29 +234,41 @@ pub unsafe extern "C" fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxDetach(ctx: CUcontext) -> CUresult {
+    #[repr(C)]
+    struct Told(CUcontext);
+    let told = Told(ctx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxDetach(ctx) };
+    activity::watch(13, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxDetach`.
 pub unsafe extern "C" fn cuCtxDetach(ctx: CUcontext) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUcontext);
-        let told = Told(ctx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxDetach(ctx) };
-        return activity::watch(13, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxDetach(ctx) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuCtxDestroy_v2(ctx) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult {
+    #[repr(C)]
+    struct Told(CUcontext, *mut u32);
+    let told = Told(ctx, version);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxGetApiVersion(ctx, version) };
+    activity::watch(296, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxGetApiVersion`.
 pub unsafe extern "C" fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUcontext, *mut u32);
-        let told = Told(ctx, version);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxGetApiVersion(ctx, version) };
-        return activity::watch(296, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxGetApiVersion(ctx, version) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetApiVersion(ctx, version) };
@@ -211,15 +284,21 @@ pub unsafe extern "C" fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUfunc_cache);
+    let told = Told(pconfig);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxGetCacheConfig(pconfig) };
+    activity::watch(299, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxGetCacheConfig`.
 pub unsafe extern "C" fn cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUfunc_cache);
-        let told = Told(pconfig);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxGetCacheConfig(pconfig) };
-        return activity::watch(299, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxGetCacheConfig(pconfig) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetCacheConfig(pconfig) };
@@ -235,15 +314,21 @@ pub unsafe extern "C" fn cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUre
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUcontext);
+    let told = Told(pctx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxGetCurrent(pctx) };
+    activity::watch(304, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxGetCurrent`.
 pub unsafe extern "C" fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUcontext);
-        let told = Told(pctx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxGetCurrent(pctx) };
-        return activity::watch(304, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxGetCurrent(pctx) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetCurrent(pctx) };
@@ -258,15 +343,21 @@ pub unsafe extern "C" fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdevice);
+    let told = Told(device);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxGetDevice(device) };
+    activity::watch(16, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxGetDevice`.
 pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdevice);
-        let told = Told(device);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxGetDevice(device) };
-        return activity::watch(16, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxGetDevice(device) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetDevice(device) };
@@ -281,15 +372,21 @@ pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdevice, CUcontext);
+    let told = Told(device, ctx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxGetDevice_v2(device, ctx) };
+    activity::watch(795, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxGetDevice_v2`.
 pub unsafe extern "C" fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdevice, CUcontext);
-        let told = Told(device, ctx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxGetDevice_v2(device, ctx) };
-        return activity::watch(795, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxGetDevice_v2(device, ctx) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetDevice_v2(device, ctx) };
@@ -305,18 +402,27 @@ pub unsafe extern "C" fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxGetExecAffinity(
+    pExecAffinity: *mut CUexecAffinityParam,
+    r#type: CUexecAffinityType,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUexecAffinityParam, CUexecAffinityType);
+    let told = Told(pExecAffinity, r#type);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxGetExecAffinity(pExecAffinity, r#type) };
+    activity::watch(646, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxGetExecAffinity`.
 pub unsafe extern "C" fn cuCtxGetExecAffinity(
     pExecAffinity: *mut CUexecAffinityParam,
     r#type: CUexecAffinityType,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUexecAffinityParam, CUexecAffinityType);
-        let told = Told(pExecAffinity, r#type);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxGetExecAffinity(pExecAffinity, r#type) };
-        return activity::watch(646, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxGetExecAffinity(pExecAffinity, r#type) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetExecAffinity(pExecAffinity, r#type) };
@@ -332,15 +438,21 @@ pub unsafe extern "C" fn cuCtxGetExecAffinity(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxGetFlags(flags: *mut u32) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut u32);
+    let told = Told(flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxGetFlags(flags) };
+    activity::watch(391, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxGetFlags`.
 pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut u32);
-        let told = Told(flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxGetFlags(flags) };
-        return activity::watch(391, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxGetFlags(flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetFlags(flags) };
@@ -355,15 +467,21 @@ pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult {
+    #[repr(C)]
+    struct Told(CUcontext, *mut u64);
+    let told = Told(ctx, ctxId);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxGetId(ctx, ctxId) };
+    activity::watch(695, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxGetId`.
 pub unsafe extern "C" fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUcontext, *mut u64);
-        let told = Told(ctx, ctxId);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxGetId(ctx, ctxId) };
-        return activity::watch(695, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxGetId(ctx, ctxId) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetId(ctx, ctxId) };
@@ -379,15 +497,21 @@ pub unsafe extern "C" fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut usize, CUlimit);
+    let told = Told(pvalue, limit);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxGetLimit(pvalue, limit) };
+    activity::watch(137, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxGetLimit`.
 pub unsafe extern "C" fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut usize, CUlimit);
-        let told = Told(pvalue, limit);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxGetLimit(pvalue, limit) };
-        return activity::watch(137, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxGetLimit(pvalue, limit) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetLimit(pvalue, limit) };
@@ -403,15 +527,21 @@ pub unsafe extern "C" fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CU
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxGetSharedMemConfig(pConfig: *mut CUsharedconfig) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUsharedconfig);
+    let told = Told(pConfig);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxGetSharedMemConfig(pConfig) };
+    activity::watch(337, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxGetSharedMemConfig`.
 pub unsafe extern "C" fn cuCtxGetSharedMemConfig(pConfig: *mut CUsharedconfig) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUsharedconfig);
-        let told = Told(pConfig);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxGetSharedMemConfig(pConfig) };
-        return activity::watch(337, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxGetSharedMemConfig(pConfig) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetSharedMemConfig(pConfig) };
@@ -427,18 +557,27 @@ pub unsafe extern "C" fn cuCtxGetSharedMemConfig(pConfig: *mut CUsharedconfig) -
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxGetStreamPriorityRange(
+    leastPriority: *mut i32,
+    greatestPriority: *mut i32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut i32, *mut i32);
+    let told = Told(leastPriority, greatestPriority);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxGetStreamPriorityRange(leastPriority, greatestPriority) };
+    activity::watch(370, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxGetStreamPriorityRange`.
 pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(
     leastPriority: *mut i32,
     greatestPriority: *mut i32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut i32, *mut i32);
-        let told = Told(leastPriority, greatestPriority);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxGetStreamPriorityRange(leastPriority, greatestPriority) };
-        return activity::watch(370, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetStreamPriorityRange(leastPriority, greatestPriority) };
@@ -459,29 +598,41 @@ pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUcontext);
+    let told = Told(pctx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxPopCurrent(pctx) };
+    activity::watch(15, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxPopCurrent`.
 pub unsafe extern "C" fn cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUcontext);
-        let told = Told(pctx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxPopCurrent(pctx) };
-        return activity::watch(15, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxPopCurrent(pctx) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuCtxPopCurrent_v2(pctx) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUcontext);
+    let told = Told(pctx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxPopCurrent_v2(pctx) };
+    activity::watch(324, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxPopCurrent_v2`.
 pub unsafe extern "C" fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUcontext);
-        let told = Told(pctx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxPopCurrent_v2(pctx) };
-        return activity::watch(324, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxPopCurrent_v2(pctx) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxPopCurrent_v2(pctx) };
@@ -492,29 +643,41 @@ pub unsafe extern "C" fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxPushCurrent(ctx: CUcontext) -> CUresult {
+    #[repr(C)]
+    struct Told(CUcontext);
+    let told = Told(ctx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxPushCurrent(ctx) };
+    activity::watch(14, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxPushCurrent`.
 pub unsafe extern "C" fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUcontext);
-        let told = Told(ctx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxPushCurrent(ctx) };
-        return activity::watch(14, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxPushCurrent(ctx) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuCtxPushCurrent_v2(ctx) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
+    #[repr(C)]
+    struct Told(CUcontext);
+    let told = Told(ctx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxPushCurrent_v2(ctx) };
+    activity::watch(323, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxPushCurrent_v2`.
 pub unsafe extern "C" fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUcontext);
-        let told = Told(ctx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxPushCurrent_v2(ctx) };
-        return activity::watch(323, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxPushCurrent_v2(ctx) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxPushCurrent_v2(ctx) };
@@ -526,15 +689,21 @@ pub unsafe extern "C" fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
+    #[repr(C)]
+    struct Told(CUcontext, CUevent);
+    let told = Told(hCtx, hEvent);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxRecordEvent(hCtx, hEvent) };
+    activity::watch(755, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxRecordEvent`.
 pub unsafe extern "C" fn cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUcontext, CUevent);
-        let told = Told(hCtx, hEvent);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxRecordEvent(hCtx, hEvent) };
-        return activity::watch(755, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxRecordEvent(hCtx, hEvent) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxRecordEvent(hCtx, hEvent) };
@@ -547,13 +716,19 @@ pub unsafe extern "C" fn cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> C
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxResetPersistingL2Cache() -> CUresult {
+    let told = ();
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxResetPersistingL2Cache() };
+    activity::watch(568, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxResetPersistingL2Cache`.
 pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> CUresult {
     if activity::is_watched() {
-        let told = ();
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxResetPersistingL2Cache() };
-        return activity::watch(568, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxResetPersistingL2Cache() };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxResetPersistingL2Cache() };
@@ -566,15 +741,21 @@ pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunc_cache);
+    let told = Told(config);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxSetCacheConfig(config) };
+    activity::watch(300, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxSetCacheConfig`.
 pub unsafe extern "C" fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunc_cache);
-        let told = Told(config);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxSetCacheConfig(config) };
-        return activity::watch(300, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxSetCacheConfig(config) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSetCacheConfig(config) };
@@ -587,15 +768,21 @@ pub unsafe extern "C" fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
+    #[repr(C)]
+    struct Told(CUcontext);
+    let told = Told(ctx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxSetCurrent(ctx) };
+    activity::watch(303, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxSetCurrent`.
 pub unsafe extern "C" fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUcontext);
-        let told = Told(ctx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxSetCurrent(ctx) };
-        return activity::watch(303, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxSetCurrent(ctx) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSetCurrent(ctx) };
@@ -607,15 +794,21 @@ pub unsafe extern "C" fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxSetFlags(flags: u32) -> CUresult {
+    #[repr(C)]
+    struct Told(u32);
+    let told = Told(flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxSetFlags(flags) };
+    activity::watch(705, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxSetFlags`.
 pub unsafe extern "C" fn cuCtxSetFlags(flags: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(u32);
-        let told = Told(flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxSetFlags(flags) };
-        return activity::watch(705, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxSetFlags(flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSetFlags(flags) };
@@ -626,15 +819,21 @@ pub unsafe extern "C" fn cuCtxSetFlags(flags: u32) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult {
+    #[repr(C)]
+    struct Told(CUlimit, usize);
+    let told = Told(limit, value);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxSetLimit(limit, value) };
+    activity::watch(136, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxSetLimit`.
 pub unsafe extern "C" fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUlimit, usize);
-        let told = Told(limit, value);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxSetLimit(limit, value) };
-        return activity::watch(136, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxSetLimit(limit, value) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSetLimit(limit, value) };
@@ -647,15 +846,21 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult {
+    #[repr(C)]
+    struct Told(CUsharedconfig);
+    let told = Told(config);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxSetSharedMemConfig(config) };
+    activity::watch(336, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxSetSharedMemConfig`.
 pub unsafe extern "C" fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUsharedconfig);
-        let told = Told(config);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxSetSharedMemConfig(config) };
-        return activity::watch(336, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxSetSharedMemConfig(config) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSetSharedMemConfig(config) };
@@ -667,13 +872,19 @@ pub unsafe extern "C" fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUre
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxSynchronize() -> CUresult {
+    let told = ();
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxSynchronize() };
+    activity::watch(17, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxSynchronize`.
 pub unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
     if activity::is_watched() {
-        let told = ();
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxSynchronize() };
-        return activity::watch(17, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxSynchronize() };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSynchronize() };
@@ -685,15 +896,21 @@ pub unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
+    #[repr(C)]
+    struct Told(CUcontext);
+    let told = Told(ctx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxSynchronize_v2(ctx) };
+    activity::watch(800, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxSynchronize_v2`.
 pub unsafe extern "C" fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUcontext);
-        let told = Told(ctx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxSynchronize_v2(ctx) };
-        return activity::watch(800, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxSynchronize_v2(ctx) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSynchronize_v2(ctx) };
@@ -705,15 +922,21 @@ pub unsafe extern "C" fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
+    #[repr(C)]
+    struct Told(CUcontext, CUevent);
+    let told = Told(hCtx, hEvent);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxWaitEvent(hCtx, hEvent) };
+    activity::watch(756, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxWaitEvent`.
 pub unsafe extern "C" fn cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUcontext, CUevent);
-        let told = Told(hCtx, hEvent);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxWaitEvent(hCtx, hEvent) };
-        return activity::watch(756, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxWaitEvent(hCtx, hEvent) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxWaitEvent(hCtx, hEvent) };
@@ -730,6 +953,20 @@ pub unsafe extern "C" fn cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) -> CUr
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDevicePrimaryCtxGetState(
+    dev: CUdevice,
+    flags: *mut u32,
+    active: *mut i32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdevice, *mut u32, *mut i32);
+    let told = Told(dev, flags, active);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDevicePrimaryCtxGetState(dev, flags, active) };
+    activity::watch(392, (&raw const told).cast(), &call)
+}
+
 /// `cuDevicePrimaryCtxGetState`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
     dev: CUdevice,
@@ -737,12 +974,8 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
     active: *mut i32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdevice, *mut u32, *mut i32);
-        let told = Told(dev, flags, active);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDevicePrimaryCtxGetState(dev, flags, active) };
-        return activity::watch(392, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDevicePrimaryCtxGetState(dev, flags, active) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDevicePrimaryCtxGetState(dev, flags, active) };
@@ -762,29 +995,41 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDevicePrimaryCtxRelease(dev: CUdevice) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdevice);
+    let told = Told(dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDevicePrimaryCtxRelease(dev) };
+    activity::watch(387, (&raw const told).cast(), &call)
+}
+
 /// `cuDevicePrimaryCtxRelease`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxRelease(dev: CUdevice) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdevice);
-        let told = Told(dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDevicePrimaryCtxRelease(dev) };
-        return activity::watch(387, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDevicePrimaryCtxRelease(dev) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuDevicePrimaryCtxRelease_v2(dev) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdevice);
+    let told = Told(dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDevicePrimaryCtxRelease_v2(dev) };
+    activity::watch(544, (&raw const told).cast(), &call)
+}
+
 /// `cuDevicePrimaryCtxRelease_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdevice);
-        let told = Told(dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDevicePrimaryCtxRelease_v2(dev) };
-        return activity::watch(544, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDevicePrimaryCtxRelease_v2(dev) };
     }
     life::guard(move || {
         let cx = life::enter_local()?;
@@ -794,29 +1039,41 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdevice);
+    let told = Told(dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDevicePrimaryCtxReset(dev) };
+    activity::watch(389, (&raw const told).cast(), &call)
+}
+
 /// `cuDevicePrimaryCtxReset`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdevice);
-        let told = Told(dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDevicePrimaryCtxReset(dev) };
-        return activity::watch(389, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDevicePrimaryCtxReset(dev) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuDevicePrimaryCtxReset_v2(dev) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdevice);
+    let told = Told(dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDevicePrimaryCtxReset_v2(dev) };
+    activity::watch(545, (&raw const told).cast(), &call)
+}
+
 /// `cuDevicePrimaryCtxReset_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdevice);
-        let told = Told(dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDevicePrimaryCtxReset_v2(dev) };
-        return activity::watch(545, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDevicePrimaryCtxReset_v2(dev) };
     }
     life::guard(move || {
         let cx = life::enter_local()?;
@@ -826,15 +1083,24 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDevicePrimaryCtxRetain(
+    pctx: *mut CUcontext,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUcontext, CUdevice);
+    let told = Told(pctx, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDevicePrimaryCtxRetain(pctx, dev) };
+    activity::watch(386, (&raw const told).cast(), &call)
+}
+
 /// `cuDevicePrimaryCtxRetain`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUcontext, CUdevice);
-        let told = Told(pctx, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDevicePrimaryCtxRetain(pctx, dev) };
-        return activity::watch(386, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDevicePrimaryCtxRetain(pctx, dev) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDevicePrimaryCtxRetain(pctx, dev) };
@@ -850,29 +1116,41 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUd
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdevice, u32);
+    let told = Told(dev, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDevicePrimaryCtxSetFlags(dev, flags) };
+    activity::watch(388, (&raw const told).cast(), &call)
+}
+
 /// `cuDevicePrimaryCtxSetFlags`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdevice, u32);
-        let told = Told(dev, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDevicePrimaryCtxSetFlags(dev, flags) };
-        return activity::watch(388, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDevicePrimaryCtxSetFlags(dev, flags) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuDevicePrimaryCtxSetFlags_v2(dev, flags) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdevice, u32);
+    let told = Told(dev, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDevicePrimaryCtxSetFlags_v2(dev, flags) };
+    activity::watch(546, (&raw const told).cast(), &call)
+}
+
 /// `cuDevicePrimaryCtxSetFlags_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdevice, u32);
-        let told = Told(dev, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDevicePrimaryCtxSetFlags_v2(dev, flags) };
-        return activity::watch(546, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDevicePrimaryCtxSetFlags_v2(dev, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDevicePrimaryCtxSetFlags_v2(dev, flags) };

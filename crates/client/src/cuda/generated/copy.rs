@@ -39,6 +39,20 @@ pub unsafe extern "C" fn cuMemBatchDecompressAsync_ptsz(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy(
+    dst: CUdeviceptr,
+    src: CUdeviceptr,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, CUdeviceptr, usize);
+    let told = Told(dst, src, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy(dst, src, ByteCount) };
+    activity::watch(305, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy`.
 pub unsafe extern "C" fn cuMemcpy(
     dst: CUdeviceptr,
@@ -46,12 +60,8 @@ pub unsafe extern "C" fn cuMemcpy(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, CUdeviceptr, usize);
-        let told = Told(dst, src, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy(dst, src, ByteCount) };
-        return activity::watch(305, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy(dst, src, ByteCount) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -69,6 +79,20 @@ pub unsafe extern "C" fn cuMemcpy(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy_ptds(
+    dst: CUdeviceptr,
+    src: CUdeviceptr,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, CUdeviceptr, usize);
+    let told = Told(dst, src, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy_ptds(dst, src, ByteCount) };
+    activity::watch(408, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy_ptds`.
 pub unsafe extern "C" fn cuMemcpy_ptds(
     dst: CUdeviceptr,
@@ -76,12 +100,8 @@ pub unsafe extern "C" fn cuMemcpy_ptds(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, CUdeviceptr, usize);
-        let told = Told(dst, src, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy_ptds(dst, src, ByteCount) };
-        return activity::watch(408, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy_ptds(dst, src, ByteCount) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -115,18 +135,27 @@ pub unsafe extern "C" fn cuMemcpy2DAsync(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy2DAsync_v2(
+    pCopy: *const CUDA_MEMCPY2D,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*const CUDA_MEMCPY2D, CUstream);
+    let told = Told(pCopy, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy2DAsync_v2(pCopy, hStream) };
+    activity::watch(289, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy2DAsync_v2`.
 pub unsafe extern "C" fn cuMemcpy2DAsync_v2(
     pCopy: *const CUDA_MEMCPY2D,
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*const CUDA_MEMCPY2D, CUstream);
-        let told = Told(pCopy, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy2DAsync_v2(pCopy, hStream) };
-        return activity::watch(289, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy2DAsync_v2(pCopy, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -141,18 +170,27 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy2DAsync_v2_ptsz(
+    pCopy: *const CUDA_MEMCPY2D,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*const CUDA_MEMCPY2D, CUstream);
+    let told = Told(pCopy, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy2DAsync_v2_ptsz(pCopy, hStream) };
+    activity::watch(424, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy2DAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemcpy2DAsync_v2_ptsz(
     pCopy: *const CUDA_MEMCPY2D,
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*const CUDA_MEMCPY2D, CUstream);
-        let told = Told(pCopy, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy2DAsync_v2_ptsz(pCopy, hStream) };
-        return activity::watch(424, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy2DAsync_v2_ptsz(pCopy, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -175,43 +213,61 @@ pub unsafe extern "C" fn cuMemcpy2DUnaligned(_pCopy: *const CUDA_MEMCPY2D_v1) ->
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy2DUnaligned_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
+    #[repr(C)]
+    struct Told(*const CUDA_MEMCPY2D);
+    let told = Told(pCopy);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy2DUnaligned_v2(pCopy) };
+    activity::watch(288, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy2DUnaligned_v2`.
 pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*const CUDA_MEMCPY2D);
-        let told = Told(pCopy);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy2DUnaligned_v2(pCopy) };
-        return activity::watch(288, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy2DUnaligned_v2(pCopy) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::copy::cuMemcpy2D_v2(pCopy) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy2DUnaligned_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
+    #[repr(C)]
+    struct Told(*const CUDA_MEMCPY2D);
+    let told = Told(pCopy);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy2DUnaligned_v2_ptds(pCopy) };
+    activity::watch(406, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy2DUnaligned_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*const CUDA_MEMCPY2D);
-        let told = Told(pCopy);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy2DUnaligned_v2_ptds(pCopy) };
-        return activity::watch(406, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy2DUnaligned_v2_ptds(pCopy) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::copy::cuMemcpy2D_v2_ptds(pCopy) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
+    #[repr(C)]
+    struct Told(*const CUDA_MEMCPY2D);
+    let told = Told(pCopy);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy2D_v2(pCopy) };
+    activity::watch(287, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy2D_v2`.
 pub unsafe extern "C" fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*const CUDA_MEMCPY2D);
-        let told = Told(pCopy);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy2D_v2(pCopy) };
-        return activity::watch(287, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy2D_v2(pCopy) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -232,15 +288,21 @@ pub unsafe extern "C" fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult 
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy2D_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
+    #[repr(C)]
+    struct Told(*const CUDA_MEMCPY2D);
+    let told = Told(pCopy);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy2D_v2_ptds(pCopy) };
+    activity::watch(405, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy2D_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy2D_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*const CUDA_MEMCPY2D);
-        let told = Told(pCopy);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy2D_v2_ptds(pCopy) };
-        return activity::watch(405, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy2D_v2_ptds(pCopy) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -277,18 +339,27 @@ pub unsafe extern "C" fn cuMemcpy3DAsync(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy3DAsync_v2(
+    pCopy: *const CUDA_MEMCPY3D,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*const CUDA_MEMCPY3D, CUstream);
+    let told = Told(pCopy, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy3DAsync_v2(pCopy, hStream) };
+    activity::watch(291, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy3DAsync_v2`.
 pub unsafe extern "C" fn cuMemcpy3DAsync_v2(
     pCopy: *const CUDA_MEMCPY3D,
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*const CUDA_MEMCPY3D, CUstream);
-        let told = Told(pCopy, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy3DAsync_v2(pCopy, hStream) };
-        return activity::watch(291, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy3DAsync_v2(pCopy, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -303,18 +374,27 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy3DAsync_v2_ptsz(
+    pCopy: *const CUDA_MEMCPY3D,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*const CUDA_MEMCPY3D, CUstream);
+    let told = Told(pCopy, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy3DAsync_v2_ptsz(pCopy, hStream) };
+    activity::watch(425, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy3DAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemcpy3DAsync_v2_ptsz(
     pCopy: *const CUDA_MEMCPY3D,
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*const CUDA_MEMCPY3D, CUstream);
-        let told = Told(pCopy, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy3DAsync_v2_ptsz(pCopy, hStream) };
-        return activity::watch(425, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy3DAsync_v2_ptsz(pCopy, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -329,6 +409,28 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy3DBatchAsync(
+    numOps: usize,
+    opList: *mut CUDA_MEMCPY3D_BATCH_OP,
+    failIdx: *mut usize,
+    flags: u64,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        usize,
+        *mut CUDA_MEMCPY3D_BATCH_OP,
+        *mut usize,
+        u64,
+        CUstream,
+    );
+    let told = Told(numOps, opList, failIdx, flags, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream) };
+    activity::watch(778, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy3DBatchAsync`.
 pub unsafe extern "C" fn cuMemcpy3DBatchAsync(
     numOps: usize,
@@ -338,18 +440,8 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            usize,
-            *mut CUDA_MEMCPY3D_BATCH_OP,
-            *mut usize,
-            u64,
-            CUstream,
-        );
-        let told = Told(numOps, opList, failIdx, flags, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream) };
-        return activity::watch(778, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream) };
@@ -367,6 +459,28 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy3DBatchAsync_ptsz(
+    numOps: usize,
+    opList: *mut CUDA_MEMCPY3D_BATCH_OP,
+    failIdx: *mut usize,
+    flags: u64,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        usize,
+        *mut CUDA_MEMCPY3D_BATCH_OP,
+        *mut usize,
+        u64,
+        CUstream,
+    );
+    let told = Told(numOps, opList, failIdx, flags, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy3DBatchAsync_ptsz(numOps, opList, failIdx, flags, hStream) };
+    activity::watch(779, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy3DBatchAsync_ptsz`.
 pub unsafe extern "C" fn cuMemcpy3DBatchAsync_ptsz(
     numOps: usize,
@@ -376,18 +490,10 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            usize,
-            *mut CUDA_MEMCPY3D_BATCH_OP,
-            *mut usize,
-            u64,
-            CUstream,
-        );
-        let told = Told(numOps, opList, failIdx, flags, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy3DBatchAsync_ptsz(numOps, opList, failIdx, flags, hStream) };
-        return activity::watch(779, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemcpy3DBatchAsync_ptsz(numOps, opList, failIdx, flags, hStream)
+        };
     }
     // SAFETY: the arguments are the program's.
     let again =
@@ -406,6 +512,21 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy3DBatchAsync_v2(
+    numOps: usize,
+    opList: *mut CUDA_MEMCPY3D_BATCH_OP,
+    flags: u64,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(usize, *mut CUDA_MEMCPY3D_BATCH_OP, u64, CUstream);
+    let told = Told(numOps, opList, flags, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream) };
+    activity::watch(798, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy3DBatchAsync_v2`.
 pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2(
     numOps: usize,
@@ -414,17 +535,28 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(usize, *mut CUDA_MEMCPY3D_BATCH_OP, u64, CUstream);
-        let told = Told(numOps, opList, flags, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream) };
-        return activity::watch(798, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::copy::cuMemcpy3DBatchAsync(numOps, opList, std::ptr::null_mut(), flags, hStream)
     }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy3DBatchAsync_v2_ptsz(
+    numOps: usize,
+    opList: *mut CUDA_MEMCPY3D_BATCH_OP,
+    flags: u64,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(usize, *mut CUDA_MEMCPY3D_BATCH_OP, u64, CUstream);
+    let told = Told(numOps, opList, flags, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy3DBatchAsync_v2_ptsz(numOps, opList, flags, hStream) };
+    activity::watch(799, (&raw const told).cast(), &call)
 }
 
 /// `cuMemcpy3DBatchAsync_v2_ptsz`.
@@ -435,12 +567,8 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(usize, *mut CUDA_MEMCPY3D_BATCH_OP, u64, CUstream);
-        let told = Told(numOps, opList, flags, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy3DBatchAsync_v2_ptsz(numOps, opList, flags, hStream) };
-        return activity::watch(799, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy3DBatchAsync_v2_ptsz(numOps, opList, flags, hStream) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -448,15 +576,21 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2_ptsz(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
+    #[repr(C)]
+    struct Told(*const CUDA_MEMCPY3D_PEER);
+    let told = Told(pCopy);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy3DPeer(pCopy) };
+    activity::watch(320, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy3DPeer`.
 pub unsafe extern "C" fn cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*const CUDA_MEMCPY3D_PEER);
-        let told = Told(pCopy);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy3DPeer(pCopy) };
-        return activity::watch(320, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy3DPeer(pCopy) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -477,15 +611,21 @@ pub unsafe extern "C" fn cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUr
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy3DPeer_ptds(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
+    #[repr(C)]
+    struct Told(*const CUDA_MEMCPY3D_PEER);
+    let told = Told(pCopy);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy3DPeer_ptds(pCopy) };
+    activity::watch(410, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy3DPeer_ptds`.
 pub unsafe extern "C" fn cuMemcpy3DPeer_ptds(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*const CUDA_MEMCPY3D_PEER);
-        let told = Told(pCopy);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy3DPeer_ptds(pCopy) };
-        return activity::watch(410, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy3DPeer_ptds(pCopy) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -506,18 +646,27 @@ pub unsafe extern "C" fn cuMemcpy3DPeer_ptds(pCopy: *const CUDA_MEMCPY3D_PEER) -
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy3DPeerAsync(
+    pCopy: *const CUDA_MEMCPY3D_PEER,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*const CUDA_MEMCPY3D_PEER, CUstream);
+    let told = Told(pCopy, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy3DPeerAsync(pCopy, hStream) };
+    activity::watch(321, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy3DPeerAsync`.
 pub unsafe extern "C" fn cuMemcpy3DPeerAsync(
     pCopy: *const CUDA_MEMCPY3D_PEER,
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*const CUDA_MEMCPY3D_PEER, CUstream);
-        let told = Told(pCopy, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy3DPeerAsync(pCopy, hStream) };
-        return activity::watch(321, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy3DPeerAsync(pCopy, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -532,18 +681,27 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy3DPeerAsync_ptsz(
+    pCopy: *const CUDA_MEMCPY3D_PEER,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*const CUDA_MEMCPY3D_PEER, CUstream);
+    let told = Told(pCopy, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy3DPeerAsync_ptsz(pCopy, hStream) };
+    activity::watch(427, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy3DPeerAsync_ptsz`.
 pub unsafe extern "C" fn cuMemcpy3DPeerAsync_ptsz(
     pCopy: *const CUDA_MEMCPY3D_PEER,
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*const CUDA_MEMCPY3D_PEER, CUstream);
-        let told = Told(pCopy, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy3DPeerAsync_ptsz(pCopy, hStream) };
-        return activity::watch(427, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy3DPeerAsync_ptsz(pCopy, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -558,15 +716,21 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
+    #[repr(C)]
+    struct Told(*const CUDA_MEMCPY3D);
+    let told = Told(pCopy);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy3D_v2(pCopy) };
+    activity::watch(290, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy3D_v2`.
 pub unsafe extern "C" fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*const CUDA_MEMCPY3D);
-        let told = Told(pCopy);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy3D_v2(pCopy) };
-        return activity::watch(290, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy3D_v2(pCopy) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -587,15 +751,21 @@ pub unsafe extern "C" fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult 
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpy3D_v2_ptds(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
+    #[repr(C)]
+    struct Told(*const CUDA_MEMCPY3D);
+    let told = Told(pCopy);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpy3D_v2_ptds(pCopy) };
+    activity::watch(407, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpy3D_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy3D_v2_ptds(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*const CUDA_MEMCPY3D);
-        let told = Told(pCopy);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpy3D_v2_ptds(pCopy) };
-        return activity::watch(407, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpy3D_v2_ptds(pCopy) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -616,6 +786,21 @@ pub unsafe extern "C" fn cuMemcpy3D_v2_ptds(pCopy: *const CUDA_MEMCPY3D) -> CUre
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyAsync(
+    dst: CUdeviceptr,
+    src: CUdeviceptr,
+    ByteCount: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, CUdeviceptr, usize, CUstream);
+    let told = Told(dst, src, ByteCount, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyAsync(dst, src, ByteCount, hStream) };
+    activity::watch(306, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyAsync`.
 pub unsafe extern "C" fn cuMemcpyAsync(
     dst: CUdeviceptr,
@@ -624,12 +809,8 @@ pub unsafe extern "C" fn cuMemcpyAsync(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, CUdeviceptr, usize, CUstream);
-        let told = Told(dst, src, ByteCount, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyAsync(dst, src, ByteCount, hStream) };
-        return activity::watch(306, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyAsync(dst, src, ByteCount, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -640,6 +821,21 @@ pub unsafe extern "C" fn cuMemcpyAsync(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyAsync_ptsz(
+    dst: CUdeviceptr,
+    src: CUdeviceptr,
+    ByteCount: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, CUdeviceptr, usize, CUstream);
+    let told = Told(dst, src, ByteCount, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyAsync_ptsz(dst, src, ByteCount, hStream) };
+    activity::watch(418, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyAsync_ptsz`.
 pub unsafe extern "C" fn cuMemcpyAsync_ptsz(
     dst: CUdeviceptr,
@@ -648,12 +844,8 @@ pub unsafe extern "C" fn cuMemcpyAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, CUdeviceptr, usize, CUstream);
-        let told = Told(dst, src, ByteCount, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyAsync_ptsz(dst, src, ByteCount, hStream) };
-        return activity::watch(418, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyAsync_ptsz(dst, src, ByteCount, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -678,6 +870,22 @@ pub unsafe extern "C" fn cuMemcpyAtoA(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyAtoA_v2(
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUarray, usize, CUarray, usize, usize);
+    let told = Told(dstArray, dstOffset, srcArray, srcOffset, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount) };
+    activity::watch(286, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyAtoA_v2`.
 pub unsafe extern "C" fn cuMemcpyAtoA_v2(
     dstArray: CUarray,
@@ -687,13 +895,10 @@ pub unsafe extern "C" fn cuMemcpyAtoA_v2(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUarray, usize, CUarray, usize, usize);
-        let told = Told(dstArray, dstOffset, srcArray, srcOffset, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount) };
-        return activity::watch(286, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount)
+        };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -715,6 +920,23 @@ pub unsafe extern "C" fn cuMemcpyAtoA_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyAtoA_v2_ptds(
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUarray, usize, CUarray, usize, usize);
+    let told = Told(dstArray, dstOffset, srcArray, srcOffset, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuMemcpyAtoA_v2_ptds(dstArray, dstOffset, srcArray, srcOffset, ByteCount) };
+    activity::watch(404, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyAtoA_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpyAtoA_v2_ptds(
     dstArray: CUarray,
@@ -724,13 +946,10 @@ pub unsafe extern "C" fn cuMemcpyAtoA_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUarray, usize, CUarray, usize, usize);
-        let told = Told(dstArray, dstOffset, srcArray, srcOffset, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMemcpyAtoA_v2_ptds(dstArray, dstOffset, srcArray, srcOffset, ByteCount) };
-        return activity::watch(404, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemcpyAtoA_v2_ptds(dstArray, dstOffset, srcArray, srcOffset, ByteCount)
+        };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -765,6 +984,21 @@ pub unsafe extern "C" fn cuMemcpyAtoD(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyAtoD_v2(
+    dstDevice: CUdeviceptr,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, CUarray, usize, usize);
+    let told = Told(dstDevice, srcArray, srcOffset, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount) };
+    activity::watch(284, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyAtoD_v2`.
 pub unsafe extern "C" fn cuMemcpyAtoD_v2(
     dstDevice: CUdeviceptr,
@@ -773,12 +1007,8 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, CUarray, usize, usize);
-        let told = Told(dstDevice, srcArray, srcOffset, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount) };
-        return activity::watch(284, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -801,6 +1031,21 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyAtoD_v2_ptds(
+    dstDevice: CUdeviceptr,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, CUarray, usize, usize);
+    let told = Told(dstDevice, srcArray, srcOffset, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyAtoD_v2_ptds(dstDevice, srcArray, srcOffset, ByteCount) };
+    activity::watch(401, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyAtoD_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpyAtoD_v2_ptds(
     dstDevice: CUdeviceptr,
@@ -809,12 +1054,8 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, CUarray, usize, usize);
-        let told = Told(dstDevice, srcArray, srcOffset, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyAtoD_v2_ptds(dstDevice, srcArray, srcOffset, ByteCount) };
-        return activity::watch(401, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyAtoD_v2_ptds(dstDevice, srcArray, srcOffset, ByteCount) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -864,6 +1105,22 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyAtoHAsync_v2(
+    dstHost: *mut c_void,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut c_void, CUarray, usize, usize, CUstream);
+    let told = Told(dstHost, srcArray, srcOffset, ByteCount, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream) };
+    activity::watch(283, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyAtoHAsync_v2`.
 pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2(
     dstHost: *mut c_void,
@@ -873,13 +1130,10 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut c_void, CUarray, usize, usize, CUstream);
-        let told = Told(dstHost, srcArray, srcOffset, ByteCount, hStream);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream) };
-        return activity::watch(283, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream)
+        };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -903,6 +1157,23 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyAtoHAsync_v2_ptsz(
+    dstHost: *mut c_void,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut c_void, CUarray, usize, usize, CUstream);
+    let told = Told(dstHost, srcArray, srcOffset, ByteCount, hStream);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuMemcpyAtoHAsync_v2_ptsz(dstHost, srcArray, srcOffset, ByteCount, hStream) };
+    activity::watch(420, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyAtoHAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2_ptsz(
     dstHost: *mut c_void,
@@ -912,14 +1183,10 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut c_void, CUarray, usize, usize, CUstream);
-        let told = Told(dstHost, srcArray, srcOffset, ByteCount, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuMemcpyAtoHAsync_v2_ptsz(dstHost, srcArray, srcOffset, ByteCount, hStream)
+        return unsafe {
+            watched_cuMemcpyAtoHAsync_v2_ptsz(dstHost, srcArray, srcOffset, ByteCount, hStream)
         };
-        return activity::watch(420, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -943,6 +1210,21 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyAtoH_v2(
+    dstHost: *mut c_void,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut c_void, CUarray, usize, usize);
+    let told = Told(dstHost, srcArray, srcOffset, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount) };
+    activity::watch(282, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyAtoH_v2`.
 pub unsafe extern "C" fn cuMemcpyAtoH_v2(
     dstHost: *mut c_void,
@@ -951,12 +1233,8 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut c_void, CUarray, usize, usize);
-        let told = Told(dstHost, srcArray, srcOffset, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount) };
-        return activity::watch(282, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -978,6 +1256,21 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyAtoH_v2_ptds(
+    dstHost: *mut c_void,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut c_void, CUarray, usize, usize);
+    let told = Told(dstHost, srcArray, srcOffset, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyAtoH_v2_ptds(dstHost, srcArray, srcOffset, ByteCount) };
+    activity::watch(403, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyAtoH_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpyAtoH_v2_ptds(
     dstHost: *mut c_void,
@@ -986,12 +1279,8 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut c_void, CUarray, usize, usize);
-        let told = Told(dstHost, srcArray, srcOffset, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyAtoH_v2_ptds(dstHost, srcArray, srcOffset, ByteCount) };
-        return activity::watch(403, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyAtoH_v2_ptds(dstHost, srcArray, srcOffset, ByteCount) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1013,6 +1302,42 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2_ptds(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyBatchAsync(
+    dsts: *mut CUdeviceptr,
+    srcs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    attrs: *mut CUmemcpyAttributes,
+    attrsIdxs: *mut usize,
+    numAttrs: usize,
+    failIdx: *mut usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUdeviceptr,
+        *mut CUdeviceptr,
+        *mut usize,
+        usize,
+        *mut CUmemcpyAttributes,
+        *mut usize,
+        usize,
+        *mut usize,
+        CUstream,
+    );
+    let told = Told(
+        dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuMemcpyBatchAsync(
+            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
+        )
+    };
+    activity::watch(776, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyBatchAsync`.
 pub unsafe extern "C" fn cuMemcpyBatchAsync(
     dsts: *mut CUdeviceptr,
@@ -1026,28 +1351,12 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUdeviceptr,
-            *mut CUdeviceptr,
-            *mut usize,
-            usize,
-            *mut CUmemcpyAttributes,
-            *mut usize,
-            usize,
-            *mut usize,
-            CUstream,
-        );
-        let told = Told(
-            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuMemcpyBatchAsync(
+        return unsafe {
+            watched_cuMemcpyBatchAsync(
                 dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
             )
         };
-        return activity::watch(776, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -1069,6 +1378,42 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyBatchAsync_ptsz(
+    dsts: *mut CUdeviceptr,
+    srcs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    attrs: *mut CUmemcpyAttributes,
+    attrsIdxs: *mut usize,
+    numAttrs: usize,
+    failIdx: *mut usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUdeviceptr,
+        *mut CUdeviceptr,
+        *mut usize,
+        usize,
+        *mut CUmemcpyAttributes,
+        *mut usize,
+        usize,
+        *mut usize,
+        CUstream,
+    );
+    let told = Told(
+        dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuMemcpyBatchAsync_ptsz(
+            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
+        )
+    };
+    activity::watch(777, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyBatchAsync_ptsz`.
 pub unsafe extern "C" fn cuMemcpyBatchAsync_ptsz(
     dsts: *mut CUdeviceptr,
@@ -1082,28 +1427,12 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUdeviceptr,
-            *mut CUdeviceptr,
-            *mut usize,
-            usize,
-            *mut CUmemcpyAttributes,
-            *mut usize,
-            usize,
-            *mut usize,
-            CUstream,
-        );
-        let told = Told(
-            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuMemcpyBatchAsync_ptsz(
+        return unsafe {
+            watched_cuMemcpyBatchAsync_ptsz(
                 dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
             )
         };
-        return activity::watch(777, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -1125,6 +1454,40 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyBatchAsync_v2(
+    dsts: *mut CUdeviceptr,
+    srcs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    attrs: *mut CUmemcpyAttributes,
+    attrsIdxs: *mut usize,
+    numAttrs: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUdeviceptr,
+        *mut CUdeviceptr,
+        *mut usize,
+        usize,
+        *mut CUmemcpyAttributes,
+        *mut usize,
+        usize,
+        CUstream,
+    );
+    let told = Told(
+        dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuMemcpyBatchAsync_v2(
+            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
+        )
+    };
+    activity::watch(796, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyBatchAsync_v2`.
 pub unsafe extern "C" fn cuMemcpyBatchAsync_v2(
     dsts: *mut CUdeviceptr,
@@ -1137,27 +1500,12 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUdeviceptr,
-            *mut CUdeviceptr,
-            *mut usize,
-            usize,
-            *mut CUmemcpyAttributes,
-            *mut usize,
-            usize,
-            CUstream,
-        );
-        let told = Told(
-            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuMemcpyBatchAsync_v2(
+        return unsafe {
+            watched_cuMemcpyBatchAsync_v2(
                 dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
             )
         };
-        return activity::watch(796, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -1175,6 +1523,40 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_v2(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyBatchAsync_v2_ptsz(
+    dsts: *mut CUdeviceptr,
+    srcs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    attrs: *mut CUmemcpyAttributes,
+    attrsIdxs: *mut usize,
+    numAttrs: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUdeviceptr,
+        *mut CUdeviceptr,
+        *mut usize,
+        usize,
+        *mut CUmemcpyAttributes,
+        *mut usize,
+        usize,
+        CUstream,
+    );
+    let told = Told(
+        dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuMemcpyBatchAsync_v2_ptsz(
+            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
+        )
+    };
+    activity::watch(797, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyBatchAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemcpyBatchAsync_v2_ptsz(
     dsts: *mut CUdeviceptr,
@@ -1187,27 +1569,12 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUdeviceptr,
-            *mut CUdeviceptr,
-            *mut usize,
-            usize,
-            *mut CUmemcpyAttributes,
-            *mut usize,
-            usize,
-            CUstream,
-        );
-        let told = Told(
-            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuMemcpyBatchAsync_v2_ptsz(
+        return unsafe {
+            watched_cuMemcpyBatchAsync_v2_ptsz(
                 dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
             )
         };
-        return activity::watch(797, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -1238,6 +1605,21 @@ pub unsafe extern "C" fn cuMemcpyDtoA(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyDtoA_v2(
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUarray, usize, CUdeviceptr, usize);
+    let told = Told(dstArray, dstOffset, srcDevice, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount) };
+    activity::watch(285, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyDtoA_v2`.
 pub unsafe extern "C" fn cuMemcpyDtoA_v2(
     dstArray: CUarray,
@@ -1246,12 +1628,8 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUarray, usize, CUdeviceptr, usize);
-        let told = Told(dstArray, dstOffset, srcDevice, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount) };
-        return activity::watch(285, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1274,6 +1652,21 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyDtoA_v2_ptds(
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUarray, usize, CUdeviceptr, usize);
+    let told = Told(dstArray, dstOffset, srcDevice, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyDtoA_v2_ptds(dstArray, dstOffset, srcDevice, ByteCount) };
+    activity::watch(400, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyDtoA_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpyDtoA_v2_ptds(
     dstArray: CUarray,
@@ -1282,12 +1675,8 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUarray, usize, CUdeviceptr, usize);
-        let told = Told(dstArray, dstOffset, srcDevice, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyDtoA_v2_ptds(dstArray, dstOffset, srcDevice, ByteCount) };
-        return activity::watch(400, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyDtoA_v2_ptds(dstArray, dstOffset, srcDevice, ByteCount) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1335,6 +1724,21 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyDtoDAsync_v2(
+    dstDevice: CUdeviceptr,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, CUdeviceptr, usize, CUstream);
+    let told = Told(dstDevice, srcDevice, ByteCount, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream) };
+    activity::watch(281, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyDtoDAsync_v2`.
 pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
     dstDevice: CUdeviceptr,
@@ -1343,12 +1747,8 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, CUdeviceptr, usize, CUstream);
-        let told = Told(dstDevice, srcDevice, ByteCount, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream) };
-        return activity::watch(281, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream) };
@@ -1366,6 +1766,21 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyDtoDAsync_v2_ptsz(
+    dstDevice: CUdeviceptr,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, CUdeviceptr, usize, CUstream);
+    let told = Told(dstDevice, srcDevice, ByteCount, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream) };
+    activity::watch(423, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyDtoDAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2_ptsz(
     dstDevice: CUdeviceptr,
@@ -1374,13 +1789,10 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, CUdeviceptr, usize, CUstream);
-        let told = Told(dstDevice, srcDevice, ByteCount, hStream);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream) };
-        return activity::watch(423, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream)
+        };
     }
     // SAFETY: the arguments are the program's.
     let again =
@@ -1399,6 +1811,20 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyDtoD_v2(
+    dstDevice: CUdeviceptr,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, CUdeviceptr, usize);
+    let told = Told(dstDevice, srcDevice, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount) };
+    activity::watch(280, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyDtoD_v2`.
 pub unsafe extern "C" fn cuMemcpyDtoD_v2(
     dstDevice: CUdeviceptr,
@@ -1406,17 +1832,27 @@ pub unsafe extern "C" fn cuMemcpyDtoD_v2(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, CUdeviceptr, usize);
-        let told = Told(dstDevice, srcDevice, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount) };
-        return activity::watch(280, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::copy::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, std::ptr::null_mut())
     }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyDtoD_v2_ptds(
+    dstDevice: CUdeviceptr,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, CUdeviceptr, usize);
+    let told = Told(dstDevice, srcDevice, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount) };
+    activity::watch(399, (&raw const told).cast(), &call)
 }
 
 /// `cuMemcpyDtoD_v2_ptds`.
@@ -1426,12 +1862,8 @@ pub unsafe extern "C" fn cuMemcpyDtoD_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, CUdeviceptr, usize);
-        let told = Told(dstDevice, srcDevice, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount) };
-        return activity::watch(399, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -1469,6 +1901,21 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyDtoHAsync_v2(
+    dstHost: *mut c_void,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut c_void, CUdeviceptr, usize, CUstream);
+    let told = Told(dstHost, srcDevice, ByteCount, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream) };
+    activity::watch(279, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyDtoHAsync_v2`.
 pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     dstHost: *mut c_void,
@@ -1477,12 +1924,8 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut c_void, CUdeviceptr, usize, CUstream);
-        let told = Told(dstHost, srcDevice, ByteCount, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream) };
-        return activity::watch(279, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1493,6 +1936,21 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyDtoHAsync_v2_ptsz(
+    dstHost: *mut c_void,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut c_void, CUdeviceptr, usize, CUstream);
+    let told = Told(dstHost, srcDevice, ByteCount, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice, ByteCount, hStream) };
+    activity::watch(422, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyDtoHAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2_ptsz(
     dstHost: *mut c_void,
@@ -1501,12 +1959,10 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut c_void, CUdeviceptr, usize, CUstream);
-        let told = Told(dstHost, srcDevice, ByteCount, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice, ByteCount, hStream) };
-        return activity::watch(422, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice, ByteCount, hStream)
+        };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1517,6 +1973,20 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyDtoH_v2(
+    dstHost: *mut c_void,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut c_void, CUdeviceptr, usize);
+    let told = Told(dstHost, srcDevice, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount) };
+    activity::watch(278, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyDtoH_v2`.
 pub unsafe extern "C" fn cuMemcpyDtoH_v2(
     dstHost: *mut c_void,
@@ -1524,12 +1994,8 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut c_void, CUdeviceptr, usize);
-        let told = Told(dstHost, srcDevice, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount) };
-        return activity::watch(278, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1548,6 +2014,20 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyDtoH_v2_ptds(
+    dstHost: *mut c_void,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut c_void, CUdeviceptr, usize);
+    let told = Told(dstHost, srcDevice, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyDtoH_v2_ptds(dstHost, srcDevice, ByteCount) };
+    activity::watch(398, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyDtoH_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpyDtoH_v2_ptds(
     dstHost: *mut c_void,
@@ -1555,12 +2035,8 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut c_void, CUdeviceptr, usize);
-        let told = Told(dstHost, srcDevice, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyDtoH_v2_ptds(dstHost, srcDevice, ByteCount) };
-        return activity::watch(398, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyDtoH_v2_ptds(dstHost, srcDevice, ByteCount) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1606,6 +2082,22 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyHtoAAsync_v2(
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcHost: *const c_void,
+    ByteCount: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUarray, usize, *const c_void, usize, CUstream);
+    let told = Told(dstArray, dstOffset, srcHost, ByteCount, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream) };
+    activity::watch(293, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyHtoAAsync_v2`.
 pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2(
     dstArray: CUarray,
@@ -1615,13 +2107,10 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUarray, usize, *const c_void, usize, CUstream);
-        let told = Told(dstArray, dstOffset, srcHost, ByteCount, hStream);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream) };
-        return activity::watch(293, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream)
+        };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1645,6 +2134,23 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyHtoAAsync_v2_ptsz(
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcHost: *const c_void,
+    ByteCount: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUarray, usize, *const c_void, usize, CUstream);
+    let told = Told(dstArray, dstOffset, srcHost, ByteCount, hStream);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuMemcpyHtoAAsync_v2_ptsz(dstArray, dstOffset, srcHost, ByteCount, hStream) };
+    activity::watch(419, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyHtoAAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2_ptsz(
     dstArray: CUarray,
@@ -1654,14 +2160,10 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUarray, usize, *const c_void, usize, CUstream);
-        let told = Told(dstArray, dstOffset, srcHost, ByteCount, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuMemcpyHtoAAsync_v2_ptsz(dstArray, dstOffset, srcHost, ByteCount, hStream)
+        return unsafe {
+            watched_cuMemcpyHtoAAsync_v2_ptsz(dstArray, dstOffset, srcHost, ByteCount, hStream)
         };
-        return activity::watch(419, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1685,6 +2187,21 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyHtoA_v2(
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcHost: *const c_void,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUarray, usize, *const c_void, usize);
+    let told = Told(dstArray, dstOffset, srcHost, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount) };
+    activity::watch(292, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyHtoA_v2`.
 pub unsafe extern "C" fn cuMemcpyHtoA_v2(
     dstArray: CUarray,
@@ -1693,12 +2210,8 @@ pub unsafe extern "C" fn cuMemcpyHtoA_v2(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUarray, usize, *const c_void, usize);
-        let told = Told(dstArray, dstOffset, srcHost, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount) };
-        return activity::watch(292, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1720,6 +2233,21 @@ pub unsafe extern "C" fn cuMemcpyHtoA_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyHtoA_v2_ptds(
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcHost: *const c_void,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUarray, usize, *const c_void, usize);
+    let told = Told(dstArray, dstOffset, srcHost, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyHtoA_v2_ptds(dstArray, dstOffset, srcHost, ByteCount) };
+    activity::watch(402, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyHtoA_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpyHtoA_v2_ptds(
     dstArray: CUarray,
@@ -1728,12 +2256,8 @@ pub unsafe extern "C" fn cuMemcpyHtoA_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUarray, usize, *const c_void, usize);
-        let told = Told(dstArray, dstOffset, srcHost, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyHtoA_v2_ptds(dstArray, dstOffset, srcHost, ByteCount) };
-        return activity::watch(402, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyHtoA_v2_ptds(dstArray, dstOffset, srcHost, ByteCount) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1780,6 +2304,21 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyHtoDAsync_v2(
+    dstDevice: CUdeviceptr,
+    srcHost: *const c_void,
+    ByteCount: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, *const c_void, usize, CUstream);
+    let told = Told(dstDevice, srcHost, ByteCount, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream) };
+    activity::watch(277, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyHtoDAsync_v2`.
 pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     dstDevice: CUdeviceptr,
@@ -1788,12 +2327,8 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, *const c_void, usize, CUstream);
-        let told = Told(dstDevice, srcHost, ByteCount, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream) };
-        return activity::watch(277, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1804,6 +2339,21 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyHtoDAsync_v2_ptsz(
+    dstDevice: CUdeviceptr,
+    srcHost: *const c_void,
+    ByteCount: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, *const c_void, usize, CUstream);
+    let told = Told(dstDevice, srcHost, ByteCount, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost, ByteCount, hStream) };
+    activity::watch(421, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyHtoDAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2_ptsz(
     dstDevice: CUdeviceptr,
@@ -1812,12 +2362,10 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, *const c_void, usize, CUstream);
-        let told = Told(dstDevice, srcHost, ByteCount, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost, ByteCount, hStream) };
-        return activity::watch(421, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost, ByteCount, hStream)
+        };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1828,6 +2376,20 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyHtoD_v2(
+    dstDevice: CUdeviceptr,
+    srcHost: *const c_void,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, *const c_void, usize);
+    let told = Told(dstDevice, srcHost, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount) };
+    activity::watch(276, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyHtoD_v2`.
 pub unsafe extern "C" fn cuMemcpyHtoD_v2(
     dstDevice: CUdeviceptr,
@@ -1835,12 +2397,8 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, *const c_void, usize);
-        let told = Told(dstDevice, srcHost, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount) };
-        return activity::watch(276, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1859,6 +2417,20 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyHtoD_v2_ptds(
+    dstDevice: CUdeviceptr,
+    srcHost: *const c_void,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, *const c_void, usize);
+    let told = Told(dstDevice, srcHost, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyHtoD_v2_ptds(dstDevice, srcHost, ByteCount) };
+    activity::watch(397, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyHtoD_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpyHtoD_v2_ptds(
     dstDevice: CUdeviceptr,
@@ -1866,12 +2438,8 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, *const c_void, usize);
-        let told = Told(dstDevice, srcHost, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemcpyHtoD_v2_ptds(dstDevice, srcHost, ByteCount) };
-        return activity::watch(397, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemcpyHtoD_v2_ptds(dstDevice, srcHost, ByteCount) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1890,6 +2458,22 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2_ptds(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyPeer(
+    dstDevice: CUdeviceptr,
+    dstContext: CUcontext,
+    srcDevice: CUdeviceptr,
+    srcContext: CUcontext,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, usize);
+    let told = Told(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount) };
+    activity::watch(318, (&raw const told).cast(), &call)
+}
+
 /// `cuMemcpyPeer`.
 pub unsafe extern "C" fn cuMemcpyPeer(
     dstDevice: CUdeviceptr,
@@ -1899,13 +2483,10 @@ pub unsafe extern "C" fn cuMemcpyPeer(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, usize);
-        let told = Told(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount) };
-        return activity::watch(318, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount)
+        };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -1913,6 +2494,23 @@ pub unsafe extern "C" fn cuMemcpyPeer(
             dstDevice, dstContext, srcDevice, srcContext, ByteCount, false,
         )
     }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyPeer_ptds(
+    dstDevice: CUdeviceptr,
+    dstContext: CUcontext,
+    srcDevice: CUdeviceptr,
+    srcContext: CUcontext,
+    ByteCount: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, usize);
+    let told = Told(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuMemcpyPeer_ptds(dstDevice, dstContext, srcDevice, srcContext, ByteCount) };
+    activity::watch(409, (&raw const told).cast(), &call)
 }
 
 /// `cuMemcpyPeer_ptds`.
@@ -1924,14 +2522,10 @@ pub unsafe extern "C" fn cuMemcpyPeer_ptds(
     ByteCount: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, usize);
-        let told = Told(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuMemcpyPeer_ptds(dstDevice, dstContext, srcDevice, srcContext, ByteCount)
+        return unsafe {
+            watched_cuMemcpyPeer_ptds(dstDevice, dstContext, srcDevice, srcContext, ByteCount)
         };
-        return activity::watch(409, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -1939,6 +2533,36 @@ pub unsafe extern "C" fn cuMemcpyPeer_ptds(
             dstDevice, dstContext, srcDevice, srcContext, ByteCount, true,
         )
     }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyPeerAsync(
+    dstDevice: CUdeviceptr,
+    dstContext: CUcontext,
+    srcDevice: CUdeviceptr,
+    srcContext: CUcontext,
+    ByteCount: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUdeviceptr,
+        CUcontext,
+        CUdeviceptr,
+        CUcontext,
+        usize,
+        CUstream,
+    );
+    let told = Told(
+        dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuMemcpyPeerAsync(
+            dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
+        )
+    };
+    activity::watch(319, (&raw const told).cast(), &call)
 }
 
 /// `cuMemcpyPeerAsync`.
@@ -1951,25 +2575,12 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUdeviceptr,
-            CUcontext,
-            CUdeviceptr,
-            CUcontext,
-            usize,
-            CUstream,
-        );
-        let told = Told(
-            dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuMemcpyPeerAsync(
+        return unsafe {
+            watched_cuMemcpyPeerAsync(
                 dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
             )
         };
-        return activity::watch(319, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -1977,6 +2588,36 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync(
             dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, false,
         )
     }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemcpyPeerAsync_ptsz(
+    dstDevice: CUdeviceptr,
+    dstContext: CUcontext,
+    srcDevice: CUdeviceptr,
+    srcContext: CUcontext,
+    ByteCount: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUdeviceptr,
+        CUcontext,
+        CUdeviceptr,
+        CUcontext,
+        usize,
+        CUstream,
+    );
+    let told = Told(
+        dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuMemcpyPeerAsync_ptsz(
+            dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
+        )
+    };
+    activity::watch(426, (&raw const told).cast(), &call)
 }
 
 /// `cuMemcpyPeerAsync_ptsz`.
@@ -1989,25 +2630,12 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUdeviceptr,
-            CUcontext,
-            CUdeviceptr,
-            CUcontext,
-            usize,
-            CUstream,
-        );
-        let told = Told(
-            dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuMemcpyPeerAsync_ptsz(
+        return unsafe {
+            watched_cuMemcpyPeerAsync_ptsz(
                 dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
             )
         };
-        return activity::watch(426, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     unsafe {

@@ -8,6 +8,20 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceComputeCapability(
+    major: *mut i32,
+    minor: *mut i32,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut i32, *mut i32, CUdevice);
+    let told = Told(major, minor, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceComputeCapability(major, minor, dev) };
+    activity::watch(6, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceComputeCapability`.
 pub unsafe extern "C" fn cuDeviceComputeCapability(
     major: *mut i32,
@@ -15,12 +29,8 @@ pub unsafe extern "C" fn cuDeviceComputeCapability(
     dev: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut i32, *mut i32, CUdevice);
-        let told = Told(major, minor, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceComputeCapability(major, minor, dev) };
-        return activity::watch(6, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceComputeCapability(major, minor, dev) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceComputeCapability(major, minor, dev) };
@@ -40,15 +50,21 @@ pub unsafe extern "C" fn cuDeviceComputeCapability(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGet(device: *mut CUdevice, ordinal: i32) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdevice, i32);
+    let told = Told(device, ordinal);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceGet(device, ordinal) };
+    activity::watch(3, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGet`.
 pub unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: i32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdevice, i32);
-        let told = Told(device, ordinal);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceGet(device, ordinal) };
-        return activity::watch(3, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceGet(device, ordinal) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGet(device, ordinal) };
@@ -63,6 +79,20 @@ pub unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: i32) -> CUr
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetAttribute(
+    pi: *mut i32,
+    attrib: CUdevice_attribute,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut i32, CUdevice_attribute, CUdevice);
+    let told = Told(pi, attrib, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceGetAttribute(pi, attrib, dev) };
+    activity::watch(9, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetAttribute`.
 pub unsafe extern "C" fn cuDeviceGetAttribute(
     pi: *mut i32,
@@ -70,12 +100,8 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
     dev: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut i32, CUdevice_attribute, CUdevice);
-        let told = Told(pi, attrib, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceGetAttribute(pi, attrib, dev) };
-        return activity::watch(9, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceGetAttribute(pi, attrib, dev) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetAttribute(pi, attrib, dev) };
@@ -91,18 +117,27 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetByPCIBusId(
+    dev: *mut CUdevice,
+    pciBusId: *const c_char,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdevice, *const c_char);
+    let told = Told(dev, pciBusId);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceGetByPCIBusId(dev, pciBusId) };
+    activity::watch(331, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetByPCIBusId`.
 pub unsafe extern "C" fn cuDeviceGetByPCIBusId(
     dev: *mut CUdevice,
     pciBusId: *const c_char,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdevice, *const c_char);
-        let told = Told(dev, pciBusId);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceGetByPCIBusId(dev, pciBusId) };
-        return activity::watch(331, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceGetByPCIBusId(dev, pciBusId) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetByPCIBusId(dev, pciBusId) };
@@ -117,15 +152,21 @@ pub unsafe extern "C" fn cuDeviceGetByPCIBusId(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetCount(count: *mut i32) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut i32);
+    let told = Told(count);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceGetCount(count) };
+    activity::watch(4, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetCount`.
 pub unsafe extern "C" fn cuDeviceGetCount(count: *mut i32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut i32);
-        let told = Told(count);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceGetCount(count) };
-        return activity::watch(4, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceGetCount(count) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetCount(count) };
@@ -140,6 +181,20 @@ pub unsafe extern "C" fn cuDeviceGetCount(count: *mut i32) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetExecAffinitySupport(
+    pi: *mut i32,
+    r#type: CUexecAffinityType,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut i32, CUexecAffinityType, CUdevice);
+    let told = Told(pi, r#type, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceGetExecAffinitySupport(pi, r#type, dev) };
+    activity::watch(644, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetExecAffinitySupport`.
 pub unsafe extern "C" fn cuDeviceGetExecAffinitySupport(
     pi: *mut i32,
@@ -147,12 +202,8 @@ pub unsafe extern "C" fn cuDeviceGetExecAffinitySupport(
     dev: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut i32, CUexecAffinityType, CUdevice);
-        let told = Told(pi, r#type, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceGetExecAffinitySupport(pi, r#type, dev) };
-        return activity::watch(644, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceGetExecAffinitySupport(pi, r#type, dev) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetExecAffinitySupport(pi, r#type, dev) };
@@ -169,6 +220,22 @@ pub unsafe extern "C" fn cuDeviceGetExecAffinitySupport(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetHostAtomicCapabilities(
+    capabilities: *mut u32,
+    operations: *const CUatomicOperation,
+    count: u32,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut u32, *const CUatomicOperation, u32, CUdevice);
+    let told = Told(capabilities, operations, count, dev);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev) };
+    activity::watch(805, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetHostAtomicCapabilities`.
 pub unsafe extern "C" fn cuDeviceGetHostAtomicCapabilities(
     capabilities: *mut u32,
@@ -177,13 +244,10 @@ pub unsafe extern "C" fn cuDeviceGetHostAtomicCapabilities(
     dev: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut u32, *const CUatomicOperation, u32, CUdevice);
-        let told = Told(capabilities, operations, count, dev);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev) };
-        return activity::watch(805, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev)
+        };
     }
     // SAFETY: the arguments are the program's.
     let again =
@@ -216,15 +280,25 @@ pub unsafe extern "C" fn cuDeviceGetLuid(
     life::unsupported("cuDeviceGetLuid", "only Windows has device LUIDs")
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetName(
+    name: *mut c_char,
+    len: i32,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut c_char, i32, CUdevice);
+    let told = Told(name, len, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceGetName(name, len, dev) };
+    activity::watch(5, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetName`.
 pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: i32, dev: CUdevice) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut c_char, i32, CUdevice);
-        let told = Told(name, len, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceGetName(name, len, dev) };
-        return activity::watch(5, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceGetName(name, len, dev) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetName(name, len, dev) };
@@ -236,6 +310,20 @@ pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: i32, dev: CUdev
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetPCIBusId(
+    pciBusId: *mut c_char,
+    len: i32,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut c_char, i32, CUdevice);
+    let told = Told(pciBusId, len, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceGetPCIBusId(pciBusId, len, dev) };
+    activity::watch(332, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetPCIBusId`.
 pub unsafe extern "C" fn cuDeviceGetPCIBusId(
     pciBusId: *mut c_char,
@@ -243,12 +331,8 @@ pub unsafe extern "C" fn cuDeviceGetPCIBusId(
     dev: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut c_char, i32, CUdevice);
-        let told = Told(pciBusId, len, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceGetPCIBusId(pciBusId, len, dev) };
-        return activity::watch(332, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceGetPCIBusId(pciBusId, len, dev) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetPCIBusId(pciBusId, len, dev) };
@@ -260,15 +344,24 @@ pub unsafe extern "C" fn cuDeviceGetPCIBusId(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetProperties(
+    prop: *mut CUdevprop,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdevprop, CUdevice);
+    let told = Told(prop, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceGetProperties(prop, dev) };
+    activity::watch(8, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetProperties`.
 pub unsafe extern "C" fn cuDeviceGetProperties(prop: *mut CUdevprop, dev: CUdevice) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdevprop, CUdevice);
-        let told = Told(prop, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceGetProperties(prop, dev) };
-        return activity::watch(8, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceGetProperties(prop, dev) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetProperties(prop, dev) };
@@ -285,6 +378,23 @@ pub unsafe extern "C" fn cuDeviceGetProperties(prop: *mut CUdevprop, dev: CUdevi
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetTexture1DLinearMaxWidth(
+    maxWidthInElements: *mut usize,
+    format: CUarray_format,
+    numChannels: u32,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut usize, CUarray_format, u32, CUdevice);
+    let told = Told(maxWidthInElements, format, numChannels, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev)
+    };
+    activity::watch(579, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetTexture1DLinearMaxWidth`.
 pub unsafe extern "C" fn cuDeviceGetTexture1DLinearMaxWidth(
     maxWidthInElements: *mut usize,
@@ -293,14 +403,10 @@ pub unsafe extern "C" fn cuDeviceGetTexture1DLinearMaxWidth(
     dev: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut usize, CUarray_format, u32, CUdevice);
-        let told = Told(maxWidthInElements, format, numChannels, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev)
+        return unsafe {
+            watched_cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev)
         };
-        return activity::watch(579, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -323,15 +429,21 @@ pub unsafe extern "C" fn cuDeviceGetTexture1DLinearMaxWidth(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUuuid, CUdevice);
+    let told = Told(uuid, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceGetUuid(uuid, dev) };
+    activity::watch(482, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetUuid`.
 pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUuuid, CUdevice);
-        let told = Told(uuid, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceGetUuid(uuid, dev) };
-        return activity::watch(482, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceGetUuid(uuid, dev) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetUuid(uuid, dev) };
@@ -347,15 +459,21 @@ pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CU
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetUuid_v2(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUuuid, CUdevice);
+    let told = Told(uuid, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceGetUuid_v2(uuid, dev) };
+    activity::watch(647, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetUuid_v2`.
 pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUuuid, CUdevice);
-        let told = Told(uuid, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceGetUuid_v2(uuid, dev) };
-        return activity::watch(647, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceGetUuid_v2(uuid, dev) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetUuid_v2(uuid, dev) };
@@ -392,15 +510,21 @@ pub unsafe extern "C" fn cuDeviceTotalMem(_bytes: *mut u32, _dev: CUdevice) -> C
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceTotalMem_v2(bytes: *mut usize, dev: CUdevice) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut usize, CUdevice);
+    let told = Told(bytes, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceTotalMem_v2(bytes, dev) };
+    activity::watch(259, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceTotalMem_v2`.
 pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, dev: CUdevice) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut usize, CUdevice);
-        let told = Told(bytes, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceTotalMem_v2(bytes, dev) };
-        return activity::watch(259, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceTotalMem_v2(bytes, dev) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceTotalMem_v2(bytes, dev) };
@@ -428,21 +552,30 @@ pub unsafe extern "C" fn cuDeviceUnregisterAsyncNotification(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuFlushGPUDirectRDMAWrites(
+    target: CUflushGPUDirectRDMAWritesTarget,
+    scope: CUflushGPUDirectRDMAWritesScope,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUflushGPUDirectRDMAWritesTarget,
+        CUflushGPUDirectRDMAWritesScope,
+    );
+    let told = Told(target, scope);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuFlushGPUDirectRDMAWrites(target, scope) };
+    activity::watch(627, (&raw const told).cast(), &call)
+}
+
 /// `cuFlushGPUDirectRDMAWrites`.
 pub unsafe extern "C" fn cuFlushGPUDirectRDMAWrites(
     target: CUflushGPUDirectRDMAWritesTarget,
     scope: CUflushGPUDirectRDMAWritesScope,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUflushGPUDirectRDMAWritesTarget,
-            CUflushGPUDirectRDMAWritesScope,
-        );
-        let told = Told(target, scope);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuFlushGPUDirectRDMAWrites(target, scope) };
-        return activity::watch(627, (&raw const told).cast(), &call);
+        return unsafe { watched_cuFlushGPUDirectRDMAWrites(target, scope) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFlushGPUDirectRDMAWrites(target, scope) };

@@ -8,15 +8,21 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+#[cold]
+unsafe extern "C" fn watched_cuEventCreate(phEvent: *mut CUevent, Flags: u32) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUevent, u32);
+    let told = Told(phEvent, Flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuEventCreate(phEvent, Flags) };
+    activity::watch(118, (&raw const told).cast(), &call)
+}
+
 /// `cuEventCreate`.
 pub unsafe extern "C" fn cuEventCreate(phEvent: *mut CUevent, Flags: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUevent, u32);
-        let told = Told(phEvent, Flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuEventCreate(phEvent, Flags) };
-        return activity::watch(118, (&raw const told).cast(), &call);
+        return unsafe { watched_cuEventCreate(phEvent, Flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventCreate(phEvent, Flags) };
@@ -31,29 +37,41 @@ pub unsafe extern "C" fn cuEventCreate(phEvent: *mut CUevent, Flags: u32) -> CUr
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuEventDestroy(hEvent: CUevent) -> CUresult {
+    #[repr(C)]
+    struct Told(CUevent);
+    let told = Told(hEvent);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuEventDestroy(hEvent) };
+    activity::watch(122, (&raw const told).cast(), &call)
+}
+
 /// `cuEventDestroy`.
 pub unsafe extern "C" fn cuEventDestroy(hEvent: CUevent) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUevent);
-        let told = Told(hEvent);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuEventDestroy(hEvent) };
-        return activity::watch(122, (&raw const told).cast(), &call);
+        return unsafe { watched_cuEventDestroy(hEvent) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::event::cuEventDestroy_v2(hEvent) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuEventDestroy_v2(hEvent: CUevent) -> CUresult {
+    #[repr(C)]
+    struct Told(CUevent);
+    let told = Told(hEvent);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuEventDestroy_v2(hEvent) };
+    activity::watch(325, (&raw const told).cast(), &call)
+}
+
 /// `cuEventDestroy_v2`.
 pub unsafe extern "C" fn cuEventDestroy_v2(hEvent: CUevent) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUevent);
-        let told = Told(hEvent);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuEventDestroy_v2(hEvent) };
-        return activity::watch(325, (&raw const told).cast(), &call);
+        return unsafe { watched_cuEventDestroy_v2(hEvent) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventDestroy_v2(hEvent) };
@@ -67,6 +85,20 @@ pub unsafe extern "C" fn cuEventDestroy_v2(hEvent: CUevent) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuEventElapsedTime(
+    pMilliseconds: *mut f32,
+    hStart: CUevent,
+    hEnd: CUevent,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut f32, CUevent, CUevent);
+    let told = Told(pMilliseconds, hStart, hEnd);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuEventElapsedTime(pMilliseconds, hStart, hEnd) };
+    activity::watch(123, (&raw const told).cast(), &call)
+}
+
 /// `cuEventElapsedTime`.
 pub unsafe extern "C" fn cuEventElapsedTime(
     pMilliseconds: *mut f32,
@@ -74,12 +106,8 @@ pub unsafe extern "C" fn cuEventElapsedTime(
     hEnd: CUevent,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut f32, CUevent, CUevent);
-        let told = Told(pMilliseconds, hStart, hEnd);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuEventElapsedTime(pMilliseconds, hStart, hEnd) };
-        return activity::watch(123, (&raw const told).cast(), &call);
+        return unsafe { watched_cuEventElapsedTime(pMilliseconds, hStart, hEnd) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventElapsedTime(pMilliseconds, hStart, hEnd) };
@@ -97,6 +125,20 @@ pub unsafe extern "C" fn cuEventElapsedTime(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuEventElapsedTime_v2(
+    pMilliseconds: *mut f32,
+    hStart: CUevent,
+    hEnd: CUevent,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut f32, CUevent, CUevent);
+    let told = Told(pMilliseconds, hStart, hEnd);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd) };
+    activity::watch(780, (&raw const told).cast(), &call)
+}
+
 /// `cuEventElapsedTime_v2`.
 pub unsafe extern "C" fn cuEventElapsedTime_v2(
     pMilliseconds: *mut f32,
@@ -104,26 +146,28 @@ pub unsafe extern "C" fn cuEventElapsedTime_v2(
     hEnd: CUevent,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut f32, CUevent, CUevent);
-        let told = Told(pMilliseconds, hStart, hEnd);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd) };
-        return activity::watch(780, (&raw const told).cast(), &call);
+        return unsafe { watched_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::event::cuEventElapsedTime(pMilliseconds, hStart, hEnd) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuEventQuery(hEvent: CUevent) -> CUresult {
+    #[repr(C)]
+    struct Told(CUevent);
+    let told = Told(hEvent);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuEventQuery(hEvent) };
+    activity::watch(120, (&raw const told).cast(), &call)
+}
+
 /// `cuEventQuery`.
 pub unsafe extern "C" fn cuEventQuery(hEvent: CUevent) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUevent);
-        let told = Told(hEvent);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuEventQuery(hEvent) };
-        return activity::watch(120, (&raw const told).cast(), &call);
+        return unsafe { watched_cuEventQuery(hEvent) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventQuery(hEvent) };
@@ -135,15 +179,21 @@ pub unsafe extern "C" fn cuEventQuery(hEvent: CUevent) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CUresult {
+    #[repr(C)]
+    struct Told(CUevent, CUstream);
+    let told = Told(hEvent, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuEventRecord(hEvent, hStream) };
+    activity::watch(119, (&raw const told).cast(), &call)
+}
+
 /// `cuEventRecord`.
 pub unsafe extern "C" fn cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUevent, CUstream);
-        let told = Told(hEvent, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuEventRecord(hEvent, hStream) };
-        return activity::watch(119, (&raw const told).cast(), &call);
+        return unsafe { watched_cuEventRecord(hEvent, hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventRecord(hEvent, hStream) };
@@ -157,15 +207,21 @@ pub unsafe extern "C" fn cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CU
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuEventRecord_ptsz(hEvent: CUevent, hStream: CUstream) -> CUresult {
+    #[repr(C)]
+    struct Told(CUevent, CUstream);
+    let told = Told(hEvent, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuEventRecord_ptsz(hEvent, hStream) };
+    activity::watch(441, (&raw const told).cast(), &call)
+}
+
 /// `cuEventRecord_ptsz`.
 pub unsafe extern "C" fn cuEventRecord_ptsz(hEvent: CUevent, hStream: CUstream) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUevent, CUstream);
-        let told = Told(hEvent, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuEventRecord_ptsz(hEvent, hStream) };
-        return activity::watch(441, (&raw const told).cast(), &call);
+        return unsafe { watched_cuEventRecord_ptsz(hEvent, hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventRecord_ptsz(hEvent, hStream) };
@@ -179,6 +235,20 @@ pub unsafe extern "C" fn cuEventRecord_ptsz(hEvent: CUevent, hStream: CUstream) 
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuEventRecordWithFlags(
+    hEvent: CUevent,
+    hStream: CUstream,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUevent, CUstream, u32);
+    let told = Told(hEvent, hStream, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuEventRecordWithFlags(hEvent, hStream, flags) };
+    activity::watch(587, (&raw const told).cast(), &call)
+}
+
 /// `cuEventRecordWithFlags`.
 pub unsafe extern "C" fn cuEventRecordWithFlags(
     hEvent: CUevent,
@@ -186,12 +256,8 @@ pub unsafe extern "C" fn cuEventRecordWithFlags(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUevent, CUstream, u32);
-        let told = Told(hEvent, hStream, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuEventRecordWithFlags(hEvent, hStream, flags) };
-        return activity::watch(587, (&raw const told).cast(), &call);
+        return unsafe { watched_cuEventRecordWithFlags(hEvent, hStream, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventRecordWithFlags(hEvent, hStream, flags) };
@@ -205,6 +271,20 @@ pub unsafe extern "C" fn cuEventRecordWithFlags(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuEventRecordWithFlags_ptsz(
+    hEvent: CUevent,
+    hStream: CUstream,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUevent, CUstream, u32);
+    let told = Told(hEvent, hStream, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuEventRecordWithFlags_ptsz(hEvent, hStream, flags) };
+    activity::watch(588, (&raw const told).cast(), &call)
+}
+
 /// `cuEventRecordWithFlags_ptsz`.
 pub unsafe extern "C" fn cuEventRecordWithFlags_ptsz(
     hEvent: CUevent,
@@ -212,12 +292,8 @@ pub unsafe extern "C" fn cuEventRecordWithFlags_ptsz(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUevent, CUstream, u32);
-        let told = Told(hEvent, hStream, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuEventRecordWithFlags_ptsz(hEvent, hStream, flags) };
-        return activity::watch(588, (&raw const told).cast(), &call);
+        return unsafe { watched_cuEventRecordWithFlags_ptsz(hEvent, hStream, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventRecordWithFlags_ptsz(hEvent, hStream, flags) };
@@ -231,15 +307,21 @@ pub unsafe extern "C" fn cuEventRecordWithFlags_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuEventSynchronize(hEvent: CUevent) -> CUresult {
+    #[repr(C)]
+    struct Told(CUevent);
+    let told = Told(hEvent);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuEventSynchronize(hEvent) };
+    activity::watch(121, (&raw const told).cast(), &call)
+}
+
 /// `cuEventSynchronize`.
 pub unsafe extern "C" fn cuEventSynchronize(hEvent: CUevent) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUevent);
-        let told = Told(hEvent);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuEventSynchronize(hEvent) };
-        return activity::watch(121, (&raw const told).cast(), &call);
+        return unsafe { watched_cuEventSynchronize(hEvent) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventSynchronize(hEvent) };

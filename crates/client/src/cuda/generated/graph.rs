@@ -10,6 +10,20 @@ use wire::Kind;
 
 use crate::cuda::entry::graph::*;
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetGraphMemAttribute(
+    device: CUdevice,
+    attr: CUgraphMem_attribute,
+    value: *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdevice, CUgraphMem_attribute, *mut c_void);
+    let told = Told(device, attr, value);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceGetGraphMemAttribute(device, attr, value) };
+    activity::watch(641, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetGraphMemAttribute`.
 pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
     device: CUdevice,
@@ -17,12 +31,8 @@ pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
     value: *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdevice, CUgraphMem_attribute, *mut c_void);
-        let told = Told(device, attr, value);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceGetGraphMemAttribute(device, attr, value) };
-        return activity::watch(641, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceGetGraphMemAttribute(device, attr, value) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -32,15 +42,21 @@ pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGraphMemTrim(device: CUdevice) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdevice);
+    let told = Told(device);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceGraphMemTrim(device) };
+    activity::watch(640, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGraphMemTrim`.
 pub unsafe extern "C" fn cuDeviceGraphMemTrim(device: CUdevice) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdevice);
-        let told = Told(device);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceGraphMemTrim(device) };
-        return activity::watch(640, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceGraphMemTrim(device) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGraphMemTrim(device) };
@@ -53,6 +69,20 @@ pub unsafe extern "C" fn cuDeviceGraphMemTrim(device: CUdevice) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceSetGraphMemAttribute(
+    device: CUdevice,
+    attr: CUgraphMem_attribute,
+    value: *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdevice, CUgraphMem_attribute, *mut c_void);
+    let told = Told(device, attr, value);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceSetGraphMemAttribute(device, attr, value) };
+    activity::watch(642, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceSetGraphMemAttribute`.
 pub unsafe extern "C" fn cuDeviceSetGraphMemAttribute(
     device: CUdevice,
@@ -60,12 +90,8 @@ pub unsafe extern "C" fn cuDeviceSetGraphMemAttribute(
     value: *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdevice, CUgraphMem_attribute, *mut c_void);
-        let told = Told(device, attr, value);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceSetGraphMemAttribute(device, attr, value) };
-        return activity::watch(642, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceSetGraphMemAttribute(device, attr, value) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -73,6 +99,42 @@ pub unsafe extern "C" fn cuDeviceSetGraphMemAttribute(
         // SAFETY: the arguments are the program's.
         unsafe { mem_attribute(cx, device, attr, value, true) }
     })
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuGraphAddBatchMemOpNode(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphNode,
+        CUgraph,
+        *const CUgraphNode,
+        usize,
+        *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+    );
+    let told = Told(
+        phGraphNode,
+        hGraph,
+        dependencies,
+        numDependencies,
+        nodeParams,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuGraphAddBatchMemOpNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    };
+    activity::watch(669, (&raw const told).cast(), &call)
 }
 
 /// `cuGraphAddBatchMemOpNode`.
@@ -84,24 +146,9 @@ pub unsafe extern "C" fn cuGraphAddBatchMemOpNode(
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphNode,
-            CUgraph,
-            *const CUgraphNode,
-            usize,
-            *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
-        );
-        let told = Told(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphAddBatchMemOpNode(
+        return unsafe {
+            watched_cuGraphAddBatchMemOpNode(
                 phGraphNode,
                 hGraph,
                 dependencies,
@@ -109,7 +156,6 @@ pub unsafe extern "C" fn cuGraphAddBatchMemOpNode(
                 nodeParams,
             )
         };
-        return activity::watch(669, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -126,6 +172,42 @@ pub unsafe extern "C" fn cuGraphAddBatchMemOpNode(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphAddChildGraphNode(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    childGraph: CUgraph,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphNode,
+        CUgraph,
+        *const CUgraphNode,
+        usize,
+        CUgraph,
+    );
+    let told = Told(
+        phGraphNode,
+        hGraph,
+        dependencies,
+        numDependencies,
+        childGraph,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuGraphAddChildGraphNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            childGraph,
+        )
+    };
+    activity::watch(525, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphAddChildGraphNode`.
 pub unsafe extern "C" fn cuGraphAddChildGraphNode(
     phGraphNode: *mut CUgraphNode,
@@ -135,24 +217,9 @@ pub unsafe extern "C" fn cuGraphAddChildGraphNode(
     childGraph: CUgraph,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphNode,
-            CUgraph,
-            *const CUgraphNode,
-            usize,
-            CUgraph,
-        );
-        let told = Told(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            childGraph,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphAddChildGraphNode(
+        return unsafe {
+            watched_cuGraphAddChildGraphNode(
                 phGraphNode,
                 hGraph,
                 dependencies,
@@ -160,7 +227,6 @@ pub unsafe extern "C" fn cuGraphAddChildGraphNode(
                 childGraph,
             )
         };
-        return activity::watch(525, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -185,6 +251,21 @@ pub unsafe extern "C" fn cuGraphAddChildGraphNode(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphAddDependencies(
+    hGraph: CUgraph,
+    from: *const CUgraphNode,
+    to: *const CUgraphNode,
+    numDependencies: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraph, *const CUgraphNode, *const CUgraphNode, usize);
+    let told = Told(hGraph, from, to, numDependencies);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphAddDependencies(hGraph, from, to, numDependencies) };
+    activity::watch(518, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphAddDependencies`.
 pub unsafe extern "C" fn cuGraphAddDependencies(
     hGraph: CUgraph,
@@ -193,12 +274,8 @@ pub unsafe extern "C" fn cuGraphAddDependencies(
     numDependencies: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraph, *const CUgraphNode, *const CUgraphNode, usize);
-        let told = Told(hGraph, from, to, numDependencies);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphAddDependencies(hGraph, from, to, numDependencies) };
-        return activity::watch(518, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphAddDependencies(hGraph, from, to, numDependencies) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphAddDependencies(hGraph, from, to, numDependencies) };
@@ -230,6 +307,28 @@ pub unsafe extern "C" fn cuGraphAddDependencies(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphAddDependencies_v2(
+    hGraph: CUgraph,
+    from: *const CUgraphNode,
+    to: *const CUgraphNode,
+    edgeData: *const CUgraphEdgeData,
+    numDependencies: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUgraph,
+        *const CUgraphNode,
+        *const CUgraphNode,
+        *const CUgraphEdgeData,
+        usize,
+    );
+    let told = Told(hGraph, from, to, edgeData, numDependencies);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies) };
+    activity::watch(727, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphAddDependencies_v2`.
 pub unsafe extern "C" fn cuGraphAddDependencies_v2(
     hGraph: CUgraph,
@@ -239,19 +338,10 @@ pub unsafe extern "C" fn cuGraphAddDependencies_v2(
     numDependencies: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUgraph,
-            *const CUgraphNode,
-            *const CUgraphNode,
-            *const CUgraphEdgeData,
-            usize,
-        );
-        let told = Told(hGraph, from, to, edgeData, numDependencies);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies) };
-        return activity::watch(727, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies)
+        };
     }
     // SAFETY: the arguments are the program's.
     let again =
@@ -291,6 +381,22 @@ pub unsafe extern "C" fn cuGraphAddDependencies_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphAddEmptyNode(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize);
+    let told = Told(phGraphNode, hGraph, dependencies, numDependencies);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies) };
+    activity::watch(526, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphAddEmptyNode`.
 pub unsafe extern "C" fn cuGraphAddEmptyNode(
     phGraphNode: *mut CUgraphNode,
@@ -299,13 +405,10 @@ pub unsafe extern "C" fn cuGraphAddEmptyNode(
     numDependencies: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize);
-        let told = Told(phGraphNode, hGraph, dependencies, numDependencies);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies) };
-        return activity::watch(526, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies)
+        };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -325,6 +428,30 @@ pub unsafe extern "C" fn cuGraphAddEmptyNode(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphAddEventRecordNode(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    event: CUevent,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphNode,
+        CUgraph,
+        *const CUgraphNode,
+        usize,
+        CUevent,
+    );
+    let told = Told(phGraphNode, hGraph, dependencies, numDependencies, event);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, event)
+    };
+    activity::watch(589, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphAddEventRecordNode`.
 pub unsafe extern "C" fn cuGraphAddEventRecordNode(
     phGraphNode: *mut CUgraphNode,
@@ -334,20 +461,16 @@ pub unsafe extern "C" fn cuGraphAddEventRecordNode(
     event: CUevent,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphNode,
-            CUgraph,
-            *const CUgraphNode,
-            usize,
-            CUevent,
-        );
-        let told = Told(phGraphNode, hGraph, dependencies, numDependencies, event);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, event)
+        return unsafe {
+            watched_cuGraphAddEventRecordNode(
+                phGraphNode,
+                hGraph,
+                dependencies,
+                numDependencies,
+                event,
+            )
         };
-        return activity::watch(589, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -367,6 +490,30 @@ pub unsafe extern "C" fn cuGraphAddEventRecordNode(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphAddEventWaitNode(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    event: CUevent,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphNode,
+        CUgraph,
+        *const CUgraphNode,
+        usize,
+        CUevent,
+    );
+    let told = Told(phGraphNode, hGraph, dependencies, numDependencies, event);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuGraphAddEventWaitNode(phGraphNode, hGraph, dependencies, numDependencies, event)
+    };
+    activity::watch(590, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphAddEventWaitNode`.
 pub unsafe extern "C" fn cuGraphAddEventWaitNode(
     phGraphNode: *mut CUgraphNode,
@@ -376,20 +523,16 @@ pub unsafe extern "C" fn cuGraphAddEventWaitNode(
     event: CUevent,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphNode,
-            CUgraph,
-            *const CUgraphNode,
-            usize,
-            CUevent,
-        );
-        let told = Told(phGraphNode, hGraph, dependencies, numDependencies, event);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphAddEventWaitNode(phGraphNode, hGraph, dependencies, numDependencies, event)
+        return unsafe {
+            watched_cuGraphAddEventWaitNode(
+                phGraphNode,
+                hGraph,
+                dependencies,
+                numDependencies,
+                event,
+            )
         };
-        return activity::watch(590, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -437,6 +580,42 @@ pub unsafe extern "C" fn cuGraphAddExternalSemaphoresWaitNode(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphAddHostNode(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *const CUDA_HOST_NODE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphNode,
+        CUgraph,
+        *const CUgraphNode,
+        usize,
+        *const CUDA_HOST_NODE_PARAMS,
+    );
+    let told = Told(
+        phGraphNode,
+        hGraph,
+        dependencies,
+        numDependencies,
+        nodeParams,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuGraphAddHostNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    };
+    activity::watch(530, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphAddHostNode`.
 pub unsafe extern "C" fn cuGraphAddHostNode(
     phGraphNode: *mut CUgraphNode,
@@ -446,24 +625,9 @@ pub unsafe extern "C" fn cuGraphAddHostNode(
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphNode,
-            CUgraph,
-            *const CUgraphNode,
-            usize,
-            *const CUDA_HOST_NODE_PARAMS,
-        );
-        let told = Told(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphAddHostNode(
+        return unsafe {
+            watched_cuGraphAddHostNode(
                 phGraphNode,
                 hGraph,
                 dependencies,
@@ -471,7 +635,6 @@ pub unsafe extern "C" fn cuGraphAddHostNode(
                 nodeParams,
             )
         };
-        return activity::watch(530, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -488,6 +651,42 @@ pub unsafe extern "C" fn cuGraphAddHostNode(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphAddKernelNode(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphNode,
+        CUgraph,
+        *const CUgraphNode,
+        usize,
+        *const CUDA_KERNEL_NODE_PARAMS_v1,
+    );
+    let told = Told(
+        phGraphNode,
+        hGraph,
+        dependencies,
+        numDependencies,
+        nodeParams,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuGraphAddKernelNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    };
+    activity::watch(502, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphAddKernelNode`.
 pub unsafe extern "C" fn cuGraphAddKernelNode(
     phGraphNode: *mut CUgraphNode,
@@ -497,24 +696,9 @@ pub unsafe extern "C" fn cuGraphAddKernelNode(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphNode,
-            CUgraph,
-            *const CUgraphNode,
-            usize,
-            *const CUDA_KERNEL_NODE_PARAMS_v1,
-        );
-        let told = Told(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphAddKernelNode(
+        return unsafe {
+            watched_cuGraphAddKernelNode(
                 phGraphNode,
                 hGraph,
                 dependencies,
@@ -522,7 +706,6 @@ pub unsafe extern "C" fn cuGraphAddKernelNode(
                 nodeParams,
             )
         };
-        return activity::watch(502, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -547,6 +730,42 @@ pub unsafe extern "C" fn cuGraphAddKernelNode(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphAddKernelNode_v2(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphNode,
+        CUgraph,
+        *const CUgraphNode,
+        usize,
+        *const CUDA_KERNEL_NODE_PARAMS,
+    );
+    let told = Told(
+        phGraphNode,
+        hGraph,
+        dependencies,
+        numDependencies,
+        nodeParams,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuGraphAddKernelNode_v2(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    };
+    activity::watch(689, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphAddKernelNode_v2`.
 pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
     phGraphNode: *mut CUgraphNode,
@@ -556,24 +775,9 @@ pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphNode,
-            CUgraph,
-            *const CUgraphNode,
-            usize,
-            *const CUDA_KERNEL_NODE_PARAMS,
-        );
-        let told = Told(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphAddKernelNode_v2(
+        return unsafe {
+            watched_cuGraphAddKernelNode_v2(
                 phGraphNode,
                 hGraph,
                 dependencies,
@@ -581,7 +785,6 @@ pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
                 nodeParams,
             )
         };
-        return activity::watch(689, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -606,6 +809,42 @@ pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphAddMemAllocNode(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphNode,
+        CUgraph,
+        *const CUgraphNode,
+        usize,
+        *mut CUDA_MEM_ALLOC_NODE_PARAMS,
+    );
+    let told = Told(
+        phGraphNode,
+        hGraph,
+        dependencies,
+        numDependencies,
+        nodeParams,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuGraphAddMemAllocNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    };
+    activity::watch(638, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphAddMemAllocNode`.
 pub unsafe extern "C" fn cuGraphAddMemAllocNode(
     phGraphNode: *mut CUgraphNode,
@@ -615,24 +854,9 @@ pub unsafe extern "C" fn cuGraphAddMemAllocNode(
     nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphNode,
-            CUgraph,
-            *const CUgraphNode,
-            usize,
-            *mut CUDA_MEM_ALLOC_NODE_PARAMS,
-        );
-        let told = Told(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphAddMemAllocNode(
+        return unsafe {
+            watched_cuGraphAddMemAllocNode(
                 phGraphNode,
                 hGraph,
                 dependencies,
@@ -640,7 +864,6 @@ pub unsafe extern "C" fn cuGraphAddMemAllocNode(
                 nodeParams,
             )
         };
-        return activity::watch(638, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -674,6 +897,46 @@ pub unsafe extern "C" fn cuGraphAddMemAllocNode(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphAddMemcpyNode(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    copyParams: *const CUDA_MEMCPY3D,
+    ctx: CUcontext,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphNode,
+        CUgraph,
+        *const CUgraphNode,
+        usize,
+        *const CUDA_MEMCPY3D,
+        CUcontext,
+    );
+    let told = Told(
+        phGraphNode,
+        hGraph,
+        dependencies,
+        numDependencies,
+        copyParams,
+        ctx,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuGraphAddMemcpyNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            copyParams,
+            ctx,
+        )
+    };
+    activity::watch(504, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphAddMemcpyNode`.
 pub unsafe extern "C" fn cuGraphAddMemcpyNode(
     phGraphNode: *mut CUgraphNode,
@@ -684,26 +947,9 @@ pub unsafe extern "C" fn cuGraphAddMemcpyNode(
     ctx: CUcontext,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphNode,
-            CUgraph,
-            *const CUgraphNode,
-            usize,
-            *const CUDA_MEMCPY3D,
-            CUcontext,
-        );
-        let told = Told(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            copyParams,
-            ctx,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphAddMemcpyNode(
+        return unsafe {
+            watched_cuGraphAddMemcpyNode(
                 phGraphNode,
                 hGraph,
                 dependencies,
@@ -712,7 +958,6 @@ pub unsafe extern "C" fn cuGraphAddMemcpyNode(
                 ctx,
             )
         };
-        return activity::watch(504, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -733,6 +978,30 @@ pub unsafe extern "C" fn cuGraphAddMemcpyNode(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphAddMemFreeNode(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    dptr: CUdeviceptr,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphNode,
+        CUgraph,
+        *const CUgraphNode,
+        usize,
+        CUdeviceptr,
+    );
+    let told = Told(phGraphNode, hGraph, dependencies, numDependencies, dptr);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr)
+    };
+    activity::watch(639, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphAddMemFreeNode`.
 pub unsafe extern "C" fn cuGraphAddMemFreeNode(
     phGraphNode: *mut CUgraphNode,
@@ -742,20 +1011,10 @@ pub unsafe extern "C" fn cuGraphAddMemFreeNode(
     dptr: CUdeviceptr,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphNode,
-            CUgraph,
-            *const CUgraphNode,
-            usize,
-            CUdeviceptr,
-        );
-        let told = Told(phGraphNode, hGraph, dependencies, numDependencies, dptr);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr)
+        return unsafe {
+            watched_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr)
         };
-        return activity::watch(639, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -776,6 +1035,46 @@ pub unsafe extern "C" fn cuGraphAddMemFreeNode(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphAddMemsetNode(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
+    ctx: CUcontext,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphNode,
+        CUgraph,
+        *const CUgraphNode,
+        usize,
+        *const CUDA_MEMSET_NODE_PARAMS,
+        CUcontext,
+    );
+    let told = Told(
+        phGraphNode,
+        hGraph,
+        dependencies,
+        numDependencies,
+        memsetParams,
+        ctx,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuGraphAddMemsetNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            memsetParams,
+            ctx,
+        )
+    };
+    activity::watch(506, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphAddMemsetNode`.
 pub unsafe extern "C" fn cuGraphAddMemsetNode(
     phGraphNode: *mut CUgraphNode,
@@ -786,26 +1085,9 @@ pub unsafe extern "C" fn cuGraphAddMemsetNode(
     ctx: CUcontext,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphNode,
-            CUgraph,
-            *const CUgraphNode,
-            usize,
-            *const CUDA_MEMSET_NODE_PARAMS,
-            CUcontext,
-        );
-        let told = Told(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            memsetParams,
-            ctx,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphAddMemsetNode(
+        return unsafe {
+            watched_cuGraphAddMemsetNode(
                 phGraphNode,
                 hGraph,
                 dependencies,
@@ -814,7 +1096,6 @@ pub unsafe extern "C" fn cuGraphAddMemsetNode(
                 ctx,
             )
         };
-        return activity::watch(506, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -840,6 +1121,42 @@ pub unsafe extern "C" fn cuGraphAddMemsetNode(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphAddNode(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *mut CUgraphNodeParams,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphNode,
+        CUgraph,
+        *const CUgraphNode,
+        usize,
+        *mut CUgraphNodeParams,
+    );
+    let told = Told(
+        phGraphNode,
+        hGraph,
+        dependencies,
+        numDependencies,
+        nodeParams,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuGraphAddNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    };
+    activity::watch(712, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphAddNode`.
 pub unsafe extern "C" fn cuGraphAddNode(
     phGraphNode: *mut CUgraphNode,
@@ -849,24 +1166,9 @@ pub unsafe extern "C" fn cuGraphAddNode(
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphNode,
-            CUgraph,
-            *const CUgraphNode,
-            usize,
-            *mut CUgraphNodeParams,
-        );
-        let told = Told(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphAddNode(
+        return unsafe {
+            watched_cuGraphAddNode(
                 phGraphNode,
                 hGraph,
                 dependencies,
@@ -874,7 +1176,6 @@ pub unsafe extern "C" fn cuGraphAddNode(
                 nodeParams,
             )
         };
-        return activity::watch(712, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -889,6 +1190,46 @@ pub unsafe extern "C" fn cuGraphAddNode(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphAddNode_v2(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    dependencyData: *const CUgraphEdgeData,
+    numDependencies: usize,
+    nodeParams: *mut CUgraphNodeParams,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphNode,
+        CUgraph,
+        *const CUgraphNode,
+        *const CUgraphEdgeData,
+        usize,
+        *mut CUgraphNodeParams,
+    );
+    let told = Told(
+        phGraphNode,
+        hGraph,
+        dependencies,
+        dependencyData,
+        numDependencies,
+        nodeParams,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuGraphAddNode_v2(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            nodeParams,
+        )
+    };
+    activity::watch(723, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphAddNode_v2`.
 pub unsafe extern "C" fn cuGraphAddNode_v2(
     phGraphNode: *mut CUgraphNode,
@@ -899,26 +1240,9 @@ pub unsafe extern "C" fn cuGraphAddNode_v2(
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphNode,
-            CUgraph,
-            *const CUgraphNode,
-            *const CUgraphEdgeData,
-            usize,
-            *mut CUgraphNodeParams,
-        );
-        let told = Told(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            nodeParams,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphAddNode_v2(
+        return unsafe {
+            watched_cuGraphAddNode_v2(
                 phGraphNode,
                 hGraph,
                 dependencies,
@@ -927,7 +1251,6 @@ pub unsafe extern "C" fn cuGraphAddNode_v2(
                 nodeParams,
             )
         };
-        return activity::watch(723, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -963,18 +1286,27 @@ pub unsafe extern "C" fn cuGraphAddNode_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphBatchMemOpNodeGetParams(
+    hNode: CUgraphNode,
+    nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *mut CUDA_BATCH_MEM_OP_NODE_PARAMS);
+    let told = Told(hNode, nodeParams_out);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out) };
+    activity::watch(670, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphBatchMemOpNodeGetParams`.
 pub unsafe extern "C" fn cuGraphBatchMemOpNodeGetParams(
     hNode: CUgraphNode,
     nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *mut CUDA_BATCH_MEM_OP_NODE_PARAMS);
-        let told = Told(hNode, nodeParams_out);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out) };
-        return activity::watch(670, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -995,18 +1327,27 @@ pub unsafe extern "C" fn cuGraphBatchMemOpNodeGetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphBatchMemOpNodeSetParams(
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *const CUDA_BATCH_MEM_OP_NODE_PARAMS);
+    let told = Told(hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphBatchMemOpNodeSetParams(hNode, nodeParams) };
+    activity::watch(671, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphBatchMemOpNodeSetParams`.
 pub unsafe extern "C" fn cuGraphBatchMemOpNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *const CUDA_BATCH_MEM_OP_NODE_PARAMS);
-        let told = Told(hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphBatchMemOpNodeSetParams(hNode, nodeParams) };
-        return activity::watch(671, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphBatchMemOpNodeSetParams(hNode, nodeParams) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1016,18 +1357,27 @@ pub unsafe extern "C" fn cuGraphBatchMemOpNodeSetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphChildGraphNodeGetGraph(
+    hNode: CUgraphNode,
+    phGraph: *mut CUgraph,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *mut CUgraph);
+    let told = Told(hNode, phGraph);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphChildGraphNodeGetGraph(hNode, phGraph) };
+    activity::watch(529, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphChildGraphNodeGetGraph`.
 pub unsafe extern "C" fn cuGraphChildGraphNodeGetGraph(
     hNode: CUgraphNode,
     phGraph: *mut CUgraph,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *mut CUgraph);
-        let told = Told(hNode, phGraph);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphChildGraphNodeGetGraph(hNode, phGraph) };
-        return activity::watch(529, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphChildGraphNodeGetGraph(hNode, phGraph) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1042,18 +1392,27 @@ pub unsafe extern "C" fn cuGraphChildGraphNodeGetGraph(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphClone(
+    phGraphClone: *mut CUgraph,
+    originalGraph: CUgraph,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUgraph, CUgraph);
+    let told = Told(phGraphClone, originalGraph);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphClone(phGraphClone, originalGraph) };
+    activity::watch(523, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphClone`.
 pub unsafe extern "C" fn cuGraphClone(
     phGraphClone: *mut CUgraph,
     originalGraph: CUgraph,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUgraph, CUgraph);
-        let told = Told(phGraphClone, originalGraph);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphClone(phGraphClone, originalGraph) };
-        return activity::watch(523, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphClone(phGraphClone, originalGraph) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphClone(phGraphClone, originalGraph) };
@@ -1075,6 +1434,24 @@ pub unsafe extern "C" fn cuGraphClone(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphConditionalHandleCreate(
+    pHandle_out: *mut CUgraphConditionalHandle,
+    hGraph: CUgraph,
+    ctx: CUcontext,
+    defaultLaunchValue: u32,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUgraphConditionalHandle, CUgraph, CUcontext, u32, u32);
+    let told = Told(pHandle_out, hGraph, ctx, defaultLaunchValue, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags)
+    };
+    activity::watch(722, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphConditionalHandleCreate`.
 pub unsafe extern "C" fn cuGraphConditionalHandleCreate(
     pHandle_out: *mut CUgraphConditionalHandle,
@@ -1084,14 +1461,16 @@ pub unsafe extern "C" fn cuGraphConditionalHandleCreate(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUgraphConditionalHandle, CUgraph, CUcontext, u32, u32);
-        let told = Told(pHandle_out, hGraph, ctx, defaultLaunchValue, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags)
+        return unsafe {
+            watched_cuGraphConditionalHandleCreate(
+                pHandle_out,
+                hGraph,
+                ctx,
+                defaultLaunchValue,
+                flags,
+            )
         };
-        return activity::watch(722, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -1116,15 +1495,21 @@ pub unsafe extern "C" fn cuGraphConditionalHandleCreate(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphCreate(phGraph: *mut CUgraph, flags: u32) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUgraph, u32);
+    let told = Told(phGraph, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphCreate(phGraph, flags) };
+    activity::watch(501, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphCreate`.
 pub unsafe extern "C" fn cuGraphCreate(phGraph: *mut CUgraph, flags: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUgraph, u32);
-        let told = Told(phGraph, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphCreate(phGraph, flags) };
-        return activity::watch(501, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphCreate(phGraph, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphCreate(phGraph, flags) };
@@ -1145,6 +1530,20 @@ pub unsafe extern "C" fn cuGraphCreate(phGraph: *mut CUgraph, flags: u32) -> CUr
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphDebugDotPrint(
+    hGraph: CUgraph,
+    path: *const c_char,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraph, *const c_char, u32);
+    let told = Told(hGraph, path, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphDebugDotPrint(hGraph, path, flags) };
+    activity::watch(628, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphDebugDotPrint`.
 pub unsafe extern "C" fn cuGraphDebugDotPrint(
     hGraph: CUgraph,
@@ -1152,12 +1551,8 @@ pub unsafe extern "C" fn cuGraphDebugDotPrint(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraph, *const c_char, u32);
-        let told = Told(hGraph, path, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphDebugDotPrint(hGraph, path, flags) };
-        return activity::watch(628, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphDebugDotPrint(hGraph, path, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphDebugDotPrint(hGraph, path, flags) };
@@ -1171,15 +1566,21 @@ pub unsafe extern "C" fn cuGraphDebugDotPrint(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphDestroy(hGraph: CUgraph) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraph);
+    let told = Told(hGraph);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphDestroy(hGraph) };
+    activity::watch(517, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphDestroy`.
 pub unsafe extern "C" fn cuGraphDestroy(hGraph: CUgraph) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraph);
-        let told = Told(hGraph);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphDestroy(hGraph) };
-        return activity::watch(517, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphDestroy(hGraph) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphDestroy(hGraph) };
@@ -1193,15 +1594,21 @@ pub unsafe extern "C" fn cuGraphDestroy(hGraph: CUgraph) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphDestroyNode(hNode: CUgraphNode) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode);
+    let told = Told(hNode);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphDestroyNode(hNode) };
+    activity::watch(522, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphDestroyNode`.
 pub unsafe extern "C" fn cuGraphDestroyNode(hNode: CUgraphNode) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode);
-        let told = Told(hNode);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphDestroyNode(hNode) };
-        return activity::watch(522, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphDestroyNode(hNode) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphDestroyNode(hNode) };
@@ -1215,18 +1622,27 @@ pub unsafe extern "C" fn cuGraphDestroyNode(hNode: CUgraphNode) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphEventRecordNodeGetEvent(
+    hNode: CUgraphNode,
+    event_out: *mut CUevent,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *mut CUevent);
+    let told = Told(hNode, event_out);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphEventRecordNodeGetEvent(hNode, event_out) };
+    activity::watch(591, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphEventRecordNodeGetEvent`.
 pub unsafe extern "C" fn cuGraphEventRecordNodeGetEvent(
     hNode: CUgraphNode,
     event_out: *mut CUevent,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *mut CUevent);
-        let told = Told(hNode, event_out);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphEventRecordNodeGetEvent(hNode, event_out) };
-        return activity::watch(591, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphEventRecordNodeGetEvent(hNode, event_out) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1247,18 +1663,27 @@ pub unsafe extern "C" fn cuGraphEventRecordNodeGetEvent(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphEventRecordNodeSetEvent(
+    hNode: CUgraphNode,
+    event: CUevent,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, CUevent);
+    let told = Told(hNode, event);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphEventRecordNodeSetEvent(hNode, event) };
+    activity::watch(593, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphEventRecordNodeSetEvent`.
 pub unsafe extern "C" fn cuGraphEventRecordNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, CUevent);
-        let told = Told(hNode, event);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphEventRecordNodeSetEvent(hNode, event) };
-        return activity::watch(593, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphEventRecordNodeSetEvent(hNode, event) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphEventRecordNodeSetEvent(hNode, event) };
@@ -1275,18 +1700,27 @@ pub unsafe extern "C" fn cuGraphEventRecordNodeSetEvent(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphEventWaitNodeGetEvent(
+    hNode: CUgraphNode,
+    event_out: *mut CUevent,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *mut CUevent);
+    let told = Told(hNode, event_out);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphEventWaitNodeGetEvent(hNode, event_out) };
+    activity::watch(592, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphEventWaitNodeGetEvent`.
 pub unsafe extern "C" fn cuGraphEventWaitNodeGetEvent(
     hNode: CUgraphNode,
     event_out: *mut CUevent,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *mut CUevent);
-        let told = Told(hNode, event_out);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphEventWaitNodeGetEvent(hNode, event_out) };
-        return activity::watch(592, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphEventWaitNodeGetEvent(hNode, event_out) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1301,18 +1735,27 @@ pub unsafe extern "C" fn cuGraphEventWaitNodeGetEvent(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphEventWaitNodeSetEvent(
+    hNode: CUgraphNode,
+    event: CUevent,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, CUevent);
+    let told = Told(hNode, event);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphEventWaitNodeSetEvent(hNode, event) };
+    activity::watch(594, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphEventWaitNodeSetEvent`.
 pub unsafe extern "C" fn cuGraphEventWaitNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, CUevent);
-        let told = Told(hNode, event);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphEventWaitNodeSetEvent(hNode, event) };
-        return activity::watch(594, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphEventWaitNodeSetEvent(hNode, event) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphEventWaitNodeSetEvent(hNode, event) };
@@ -1329,6 +1772,24 @@ pub unsafe extern "C" fn cuGraphEventWaitNodeSetEvent(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphExecBatchMemOpNodeSetParams(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUgraphExec,
+        CUgraphNode,
+        *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+    );
+    let told = Told(hGraphExec, hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams) };
+    activity::watch(672, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphExecBatchMemOpNodeSetParams`.
 pub unsafe extern "C" fn cuGraphExecBatchMemOpNodeSetParams(
     hGraphExec: CUgraphExec,
@@ -1336,16 +1797,10 @@ pub unsafe extern "C" fn cuGraphExecBatchMemOpNodeSetParams(
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUgraphExec,
-            CUgraphNode,
-            *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
-        );
-        let told = Told(hGraphExec, hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams) };
-        return activity::watch(672, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams)
+        };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1356,6 +1811,20 @@ pub unsafe extern "C" fn cuGraphExecBatchMemOpNodeSetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphExecChildGraphNodeSetParams(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    childGraph: CUgraph,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec, CUgraphNode, CUgraph);
+    let told = Told(hGraphExec, hNode, childGraph);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph) };
+    activity::watch(586, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphExecChildGraphNodeSetParams`.
 pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
     hGraphExec: CUgraphExec,
@@ -1363,12 +1832,10 @@ pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
     childGraph: CUgraph,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec, CUgraphNode, CUgraph);
-        let told = Told(hGraphExec, hNode, childGraph);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph) };
-        return activity::watch(586, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph)
+        };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1383,15 +1850,21 @@ pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec);
+    let told = Told(hGraphExec);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphExecDestroy(hGraphExec) };
+    activity::watch(516, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphExecDestroy`.
 pub unsafe extern "C" fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec);
-        let told = Told(hGraphExec);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphExecDestroy(hGraphExec) };
-        return activity::watch(516, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphExecDestroy(hGraphExec) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphExecDestroy(hGraphExec) };
@@ -1408,6 +1881,20 @@ pub unsafe extern "C" fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphExecEventRecordNodeSetEvent(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    event: CUevent,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec, CUgraphNode, CUevent);
+    let told = Told(hGraphExec, hNode, event);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event) };
+    activity::watch(595, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphExecEventRecordNodeSetEvent`.
 pub unsafe extern "C" fn cuGraphExecEventRecordNodeSetEvent(
     hGraphExec: CUgraphExec,
@@ -1415,12 +1902,8 @@ pub unsafe extern "C" fn cuGraphExecEventRecordNodeSetEvent(
     event: CUevent,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec, CUgraphNode, CUevent);
-        let told = Told(hGraphExec, hNode, event);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event) };
-        return activity::watch(595, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event) };
@@ -1439,6 +1922,20 @@ pub unsafe extern "C" fn cuGraphExecEventRecordNodeSetEvent(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphExecEventWaitNodeSetEvent(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    event: CUevent,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec, CUgraphNode, CUevent);
+    let told = Told(hGraphExec, hNode, event);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event) };
+    activity::watch(596, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphExecEventWaitNodeSetEvent`.
 pub unsafe extern "C" fn cuGraphExecEventWaitNodeSetEvent(
     hGraphExec: CUgraphExec,
@@ -1446,12 +1943,8 @@ pub unsafe extern "C" fn cuGraphExecEventWaitNodeSetEvent(
     event: CUevent,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec, CUgraphNode, CUevent);
-        let told = Told(hGraphExec, hNode, event);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event) };
-        return activity::watch(596, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event) };
@@ -1494,15 +1987,24 @@ pub unsafe extern "C" fn cuGraphExecExternalSemaphoresWaitNodeSetParams(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphExecGetFlags(
+    hGraphExec: CUgraphExec,
+    flags: *mut u64,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec, *mut u64);
+    let told = Told(hGraphExec, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphExecGetFlags(hGraphExec, flags) };
+    activity::watch(658, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphExecGetFlags`.
 pub unsafe extern "C" fn cuGraphExecGetFlags(hGraphExec: CUgraphExec, flags: *mut u64) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec, *mut u64);
-        let told = Told(hGraphExec, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphExecGetFlags(hGraphExec, flags) };
-        return activity::watch(658, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphExecGetFlags(hGraphExec, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphExecGetFlags(hGraphExec, flags) };
@@ -1521,6 +2023,20 @@ pub unsafe extern "C" fn cuGraphExecGetFlags(hGraphExec: CUgraphExec, flags: *mu
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphExecHostNodeSetParams(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_HOST_NODE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec, CUgraphNode, *const CUDA_HOST_NODE_PARAMS);
+    let told = Told(hGraphExec, hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams) };
+    activity::watch(564, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphExecHostNodeSetParams`.
 pub unsafe extern "C" fn cuGraphExecHostNodeSetParams(
     hGraphExec: CUgraphExec,
@@ -1528,12 +2044,8 @@ pub unsafe extern "C" fn cuGraphExecHostNodeSetParams(
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec, CUgraphNode, *const CUDA_HOST_NODE_PARAMS);
-        let told = Told(hGraphExec, hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams) };
-        return activity::watch(564, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1544,6 +2056,20 @@ pub unsafe extern "C" fn cuGraphExecHostNodeSetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphExecKernelNodeSetParams(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec, CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS_v1);
+    let told = Told(hGraphExec, hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams) };
+    activity::watch(538, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphExecKernelNodeSetParams`.
 pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
     hGraphExec: CUgraphExec,
@@ -1551,12 +2077,8 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec, CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS_v1);
-        let told = Told(hGraphExec, hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams) };
-        return activity::watch(538, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1567,6 +2089,20 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphExecKernelNodeSetParams_v2(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec, CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS);
+    let told = Told(hGraphExec, hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams) };
+    activity::watch(692, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphExecKernelNodeSetParams_v2`.
 pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
     hGraphExec: CUgraphExec,
@@ -1574,12 +2110,8 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec, CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS);
-        let told = Told(hGraphExec, hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams) };
-        return activity::watch(692, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1590,6 +2122,21 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphExecMemcpyNodeSetParams(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    copyParams: *const CUDA_MEMCPY3D,
+    ctx: CUcontext,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec, CUgraphNode, *const CUDA_MEMCPY3D, CUcontext);
+    let told = Told(hGraphExec, hNode, copyParams, ctx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx) };
+    activity::watch(562, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphExecMemcpyNodeSetParams`.
 pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
     hGraphExec: CUgraphExec,
@@ -1598,12 +2145,10 @@ pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
     ctx: CUcontext,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec, CUgraphNode, *const CUDA_MEMCPY3D, CUcontext);
-        let told = Told(hGraphExec, hNode, copyParams, ctx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx) };
-        return activity::watch(562, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx)
+        };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1615,6 +2160,26 @@ pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphExecMemsetNodeSetParams(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
+    ctx: CUcontext,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUgraphExec,
+        CUgraphNode,
+        *const CUDA_MEMSET_NODE_PARAMS,
+        CUcontext,
+    );
+    let told = Told(hGraphExec, hNode, memsetParams, ctx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx) };
+    activity::watch(563, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphExecMemsetNodeSetParams`.
 pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
     hGraphExec: CUgraphExec,
@@ -1623,18 +2188,10 @@ pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
     ctx: CUcontext,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUgraphExec,
-            CUgraphNode,
-            *const CUDA_MEMSET_NODE_PARAMS,
-            CUcontext,
-        );
-        let told = Told(hGraphExec, hNode, memsetParams, ctx);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx) };
-        return activity::watch(563, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx)
+        };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1646,6 +2203,20 @@ pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphExecNodeSetParams(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    nodeParams: *mut CUgraphNodeParams,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec, CUgraphNode, *mut CUgraphNodeParams);
+    let told = Told(hGraphExec, hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams) };
+    activity::watch(714, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphExecNodeSetParams`.
 pub unsafe extern "C" fn cuGraphExecNodeSetParams(
     hGraphExec: CUgraphExec,
@@ -1653,12 +2224,8 @@ pub unsafe extern "C" fn cuGraphExecNodeSetParams(
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec, CUgraphNode, *mut CUgraphNodeParams);
-        let told = Told(hGraphExec, hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams) };
-        return activity::watch(714, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1669,6 +2236,27 @@ pub unsafe extern "C" fn cuGraphExecNodeSetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphExecUpdate(
+    hGraphExec: CUgraphExec,
+    hGraph: CUgraph,
+    hErrorNode_out: *mut CUgraphNode,
+    updateResult_out: *mut CUgraphExecUpdateResult,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUgraphExec,
+        CUgraph,
+        *mut CUgraphNode,
+        *mut CUgraphExecUpdateResult,
+    );
+    let told = Told(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out) };
+    activity::watch(561, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphExecUpdate`.
 pub unsafe extern "C" fn cuGraphExecUpdate(
     hGraphExec: CUgraphExec,
@@ -1677,18 +2265,10 @@ pub unsafe extern "C" fn cuGraphExecUpdate(
     updateResult_out: *mut CUgraphExecUpdateResult,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUgraphExec,
-            CUgraph,
-            *mut CUgraphNode,
-            *mut CUgraphExecUpdateResult,
-        );
-        let told = Told(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out) };
-        return activity::watch(561, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out)
+        };
     }
     // SAFETY: the arguments are the program's.
     let again =
@@ -1710,6 +2290,20 @@ pub unsafe extern "C" fn cuGraphExecUpdate(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphExecUpdate_v2(
+    hGraphExec: CUgraphExec,
+    hGraph: CUgraph,
+    resultInfo: *mut CUgraphExecUpdateResultInfo,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec, CUgraph, *mut CUgraphExecUpdateResultInfo);
+    let told = Told(hGraphExec, hGraph, resultInfo);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo) };
+    activity::watch(696, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphExecUpdate_v2`.
 pub unsafe extern "C" fn cuGraphExecUpdate_v2(
     hGraphExec: CUgraphExec,
@@ -1717,12 +2311,8 @@ pub unsafe extern "C" fn cuGraphExecUpdate_v2(
     resultInfo: *mut CUgraphExecUpdateResultInfo,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec, CUgraph, *mut CUgraphExecUpdateResultInfo);
-        let told = Told(hGraphExec, hGraph, resultInfo);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo) };
-        return activity::watch(696, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo) };
@@ -1781,6 +2371,21 @@ pub unsafe extern "C" fn cuGraphExternalSemaphoresWaitNodeSetParams(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphGetEdges(
+    hGraph: CUgraph,
+    from: *mut CUgraphNode,
+    to: *mut CUgraphNode,
+    numEdges: *mut usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraph, *mut CUgraphNode, *mut CUgraphNode, *mut usize);
+    let told = Told(hGraph, from, to, numEdges);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphGetEdges(hGraph, from, to, numEdges) };
+    activity::watch(535, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphGetEdges`.
 pub unsafe extern "C" fn cuGraphGetEdges(
     hGraph: CUgraph,
@@ -1789,15 +2394,33 @@ pub unsafe extern "C" fn cuGraphGetEdges(
     numEdges: *mut usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraph, *mut CUgraphNode, *mut CUgraphNode, *mut usize);
-        let told = Told(hGraph, from, to, numEdges);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphGetEdges(hGraph, from, to, numEdges) };
-        return activity::watch(535, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphGetEdges(hGraph, from, to, numEdges) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::graph::cuGraphGetEdges_v2(hGraph, from, to, std::ptr::null_mut(), numEdges) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuGraphGetEdges_v2(
+    hGraph: CUgraph,
+    from: *mut CUgraphNode,
+    to: *mut CUgraphNode,
+    edgeData: *mut CUgraphEdgeData,
+    numEdges: *mut usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUgraph,
+        *mut CUgraphNode,
+        *mut CUgraphNode,
+        *mut CUgraphEdgeData,
+        *mut usize,
+    );
+    let told = Told(hGraph, from, to, edgeData, numEdges);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges) };
+    activity::watch(724, (&raw const told).cast(), &call)
 }
 
 /// `cuGraphGetEdges_v2`.
@@ -1809,18 +2432,8 @@ pub unsafe extern "C" fn cuGraphGetEdges_v2(
     numEdges: *mut usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUgraph,
-            *mut CUgraphNode,
-            *mut CUgraphNode,
-            *mut CUgraphEdgeData,
-            *mut usize,
-        );
-        let told = Told(hGraph, from, to, edgeData, numEdges);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges) };
-        return activity::watch(724, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges) };
@@ -1834,6 +2447,20 @@ pub unsafe extern "C" fn cuGraphGetEdges_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphGetNodes(
+    hGraph: CUgraph,
+    nodes: *mut CUgraphNode,
+    numNodes: *mut usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraph, *mut CUgraphNode, *mut usize);
+    let told = Told(hGraph, nodes, numNodes);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphGetNodes(hGraph, nodes, numNodes) };
+    activity::watch(534, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphGetNodes`.
 pub unsafe extern "C" fn cuGraphGetNodes(
     hGraph: CUgraph,
@@ -1841,12 +2468,8 @@ pub unsafe extern "C" fn cuGraphGetNodes(
     numNodes: *mut usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraph, *mut CUgraphNode, *mut usize);
-        let told = Told(hGraph, nodes, numNodes);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphGetNodes(hGraph, nodes, numNodes) };
-        return activity::watch(534, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphGetNodes(hGraph, nodes, numNodes) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1856,6 +2479,20 @@ pub unsafe extern "C" fn cuGraphGetNodes(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphGetRootNodes(
+    hGraph: CUgraph,
+    rootNodes: *mut CUgraphNode,
+    numRootNodes: *mut usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraph, *mut CUgraphNode, *mut usize);
+    let told = Told(hGraph, rootNodes, numRootNodes);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes) };
+    activity::watch(510, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphGetRootNodes`.
 pub unsafe extern "C" fn cuGraphGetRootNodes(
     hGraph: CUgraph,
@@ -1863,12 +2500,8 @@ pub unsafe extern "C" fn cuGraphGetRootNodes(
     numRootNodes: *mut usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraph, *mut CUgraphNode, *mut usize);
-        let told = Told(hGraph, rootNodes, numRootNodes);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes) };
-        return activity::watch(510, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1878,18 +2511,27 @@ pub unsafe extern "C" fn cuGraphGetRootNodes(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphHostNodeGetParams(
+    hNode: CUgraphNode,
+    nodeParams: *mut CUDA_HOST_NODE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *mut CUDA_HOST_NODE_PARAMS);
+    let told = Told(hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphHostNodeGetParams(hNode, nodeParams) };
+    activity::watch(531, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphHostNodeGetParams`.
 pub unsafe extern "C" fn cuGraphHostNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *mut CUDA_HOST_NODE_PARAMS);
-        let told = Told(hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphHostNodeGetParams(hNode, nodeParams) };
-        return activity::watch(531, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphHostNodeGetParams(hNode, nodeParams) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1904,18 +2546,27 @@ pub unsafe extern "C" fn cuGraphHostNodeGetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphHostNodeSetParams(
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_HOST_NODE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *const CUDA_HOST_NODE_PARAMS);
+    let told = Told(hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphHostNodeSetParams(hNode, nodeParams) };
+    activity::watch(533, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphHostNodeSetParams`.
 pub unsafe extern "C" fn cuGraphHostNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *const CUDA_HOST_NODE_PARAMS);
-        let told = Told(hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphHostNodeSetParams(hNode, nodeParams) };
-        return activity::watch(533, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphHostNodeSetParams(hNode, nodeParams) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -1923,6 +2574,29 @@ pub unsafe extern "C" fn cuGraphHostNodeSetParams(
         // SAFETY: the arguments are the program's.
         unsafe { set_node(cx, hNode, nodeParams, host) }
     })
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuGraphInstantiate(
+    phGraphExec: *mut CUgraphExec,
+    hGraph: CUgraph,
+    phErrorNode: *mut CUgraphNode,
+    logBuffer: *mut c_char,
+    bufferSize: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphExec,
+        CUgraph,
+        *mut CUgraphNode,
+        *mut c_char,
+        usize,
+    );
+    let told = Told(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize) };
+    activity::watch(513, (&raw const told).cast(), &call)
 }
 
 /// `cuGraphInstantiate`.
@@ -1934,20 +2608,10 @@ pub unsafe extern "C" fn cuGraphInstantiate(
     bufferSize: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphExec,
-            CUgraph,
-            *mut CUgraphNode,
-            *mut c_char,
-            usize,
-        );
-        let told = Told(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
+        return unsafe {
+            watched_cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
         };
-        return activity::watch(513, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -1961,6 +2625,30 @@ pub unsafe extern "C" fn cuGraphInstantiate(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphInstantiate_v2(
+    phGraphExec: *mut CUgraphExec,
+    hGraph: CUgraph,
+    phErrorNode: *mut CUgraphNode,
+    logBuffer: *mut c_char,
+    bufferSize: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphExec,
+        CUgraph,
+        *mut CUgraphNode,
+        *mut c_char,
+        usize,
+    );
+    let told = Told(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
+    };
+    activity::watch(578, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphInstantiate_v2`.
 pub unsafe extern "C" fn cuGraphInstantiate_v2(
     phGraphExec: *mut CUgraphExec,
@@ -1970,25 +2658,29 @@ pub unsafe extern "C" fn cuGraphInstantiate_v2(
     bufferSize: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphExec,
-            CUgraph,
-            *mut CUgraphNode,
-            *mut c_char,
-            usize,
-        );
-        let told = Told(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
+        return unsafe {
+            watched_cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
         };
-        return activity::watch(578, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::graph::cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
     }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuGraphInstantiateWithFlags(
+    phGraphExec: *mut CUgraphExec,
+    hGraph: CUgraph,
+    flags: u64,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUgraphExec, CUgraph, u64);
+    let told = Told(phGraphExec, hGraph, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags) };
+    activity::watch(643, (&raw const told).cast(), &call)
 }
 
 /// `cuGraphInstantiateWithFlags`.
@@ -1998,15 +2690,29 @@ pub unsafe extern "C" fn cuGraphInstantiateWithFlags(
     flags: u64,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUgraphExec, CUgraph, u64);
-        let told = Told(phGraphExec, hGraph, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags) };
-        return activity::watch(643, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::graph::cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuGraphInstantiateWithParams(
+    phGraphExec: *mut CUgraphExec,
+    hGraph: CUgraph,
+    instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphExec,
+        CUgraph,
+        *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
+    );
+    let told = Told(phGraphExec, hGraph, instantiateParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams) };
+    activity::watch(656, (&raw const told).cast(), &call)
 }
 
 /// `cuGraphInstantiateWithParams`.
@@ -2016,17 +2722,10 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams(
     instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphExec,
-            CUgraph,
-            *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
-        );
-        let told = Told(phGraphExec, hGraph, instantiateParams);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams) };
-        return activity::watch(656, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams)
+        };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -2039,6 +2738,25 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphInstantiateWithParams_ptsz(
+    phGraphExec: *mut CUgraphExec,
+    hGraph: CUgraph,
+    instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUgraphExec,
+        CUgraph,
+        *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
+    );
+    let told = Told(phGraphExec, hGraph, instantiateParams);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams) };
+    activity::watch(657, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphInstantiateWithParams_ptsz`.
 pub unsafe extern "C" fn cuGraphInstantiateWithParams_ptsz(
     phGraphExec: *mut CUgraphExec,
@@ -2046,17 +2764,10 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams_ptsz(
     instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUgraphExec,
-            CUgraph,
-            *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
-        );
-        let told = Told(phGraphExec, hGraph, instantiateParams);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams) };
-        return activity::watch(657, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams)
+        };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -2069,18 +2780,27 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams_ptsz(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphKernelNodeCopyAttributes(
+    dst: CUgraphNode,
+    src: CUgraphNode,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, CUgraphNode);
+    let told = Told(dst, src);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphKernelNodeCopyAttributes(dst, src) };
+    activity::watch(569, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphKernelNodeCopyAttributes`.
 pub unsafe extern "C" fn cuGraphKernelNodeCopyAttributes(
     dst: CUgraphNode,
     src: CUgraphNode,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, CUgraphNode);
-        let told = Told(dst, src);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphKernelNodeCopyAttributes(dst, src) };
-        return activity::watch(569, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphKernelNodeCopyAttributes(dst, src) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphKernelNodeCopyAttributes(dst, src) };
@@ -2097,6 +2817,20 @@ pub unsafe extern "C" fn cuGraphKernelNodeCopyAttributes(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphKernelNodeGetAttribute(
+    hNode: CUgraphNode,
+    attr: CUkernelNodeAttrID,
+    value_out: *mut CUkernelNodeAttrValue,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, CUkernelNodeAttrID, *mut CUkernelNodeAttrValue);
+    let told = Told(hNode, attr, value_out);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphKernelNodeGetAttribute(hNode, attr, value_out) };
+    activity::watch(570, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphKernelNodeGetAttribute`.
 pub unsafe extern "C" fn cuGraphKernelNodeGetAttribute(
     hNode: CUgraphNode,
@@ -2104,12 +2838,8 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetAttribute(
     value_out: *mut CUkernelNodeAttrValue,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, CUkernelNodeAttrID, *mut CUkernelNodeAttrValue);
-        let told = Told(hNode, attr, value_out);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphKernelNodeGetAttribute(hNode, attr, value_out) };
-        return activity::watch(570, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphKernelNodeGetAttribute(hNode, attr, value_out) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphKernelNodeGetAttribute(hNode, attr, value_out) };
@@ -2129,18 +2859,27 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetAttribute(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphKernelNodeGetParams(
+    hNode: CUgraphNode,
+    nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *mut CUDA_KERNEL_NODE_PARAMS_v1);
+    let told = Told(hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphKernelNodeGetParams(hNode, nodeParams) };
+    activity::watch(503, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphKernelNodeGetParams`.
 pub unsafe extern "C" fn cuGraphKernelNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *mut CUDA_KERNEL_NODE_PARAMS_v1);
-        let told = Told(hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphKernelNodeGetParams(hNode, nodeParams) };
-        return activity::watch(503, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphKernelNodeGetParams(hNode, nodeParams) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -2155,18 +2894,27 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphKernelNodeGetParams_v2(
+    hNode: CUgraphNode,
+    nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *mut CUDA_KERNEL_NODE_PARAMS);
+    let told = Told(hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphKernelNodeGetParams_v2(hNode, nodeParams) };
+    activity::watch(690, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphKernelNodeGetParams_v2`.
 pub unsafe extern "C" fn cuGraphKernelNodeGetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *mut CUDA_KERNEL_NODE_PARAMS);
-        let told = Told(hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphKernelNodeGetParams_v2(hNode, nodeParams) };
-        return activity::watch(690, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphKernelNodeGetParams_v2(hNode, nodeParams) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -2179,6 +2927,24 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetParams_v2(
         unsafe { nodeParams.write_unaligned(v_nodeParams) };
         Ok(())
     })
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuGraphKernelNodeSetAttribute(
+    hNode: CUgraphNode,
+    attr: CUkernelNodeAttrID,
+    value: *const CUkernelNodeAttrValue,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUgraphNode,
+        CUkernelNodeAttrID,
+        *const CUkernelNodeAttrValue,
+    );
+    let told = Told(hNode, attr, value);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphKernelNodeSetAttribute(hNode, attr, value) };
+    activity::watch(571, (&raw const told).cast(), &call)
 }
 
 /// `cuGraphKernelNodeSetAttribute`.
@@ -2188,16 +2954,8 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetAttribute(
     value: *const CUkernelNodeAttrValue,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUgraphNode,
-            CUkernelNodeAttrID,
-            *const CUkernelNodeAttrValue,
-        );
-        let told = Told(hNode, attr, value);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphKernelNodeSetAttribute(hNode, attr, value) };
-        return activity::watch(571, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphKernelNodeSetAttribute(hNode, attr, value) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphKernelNodeSetAttribute(hNode, attr, value) };
@@ -2209,18 +2967,27 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetAttribute(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphKernelNodeSetParams(
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS_v1);
+    let told = Told(hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphKernelNodeSetParams(hNode, nodeParams) };
+    activity::watch(521, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphKernelNodeSetParams`.
 pub unsafe extern "C" fn cuGraphKernelNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS_v1);
-        let told = Told(hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphKernelNodeSetParams(hNode, nodeParams) };
-        return activity::watch(521, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphKernelNodeSetParams(hNode, nodeParams) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -2230,18 +2997,27 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphKernelNodeSetParams_v2(
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS);
+    let told = Told(hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphKernelNodeSetParams_v2(hNode, nodeParams) };
+    activity::watch(691, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphKernelNodeSetParams_v2`.
 pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS);
-        let told = Told(hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphKernelNodeSetParams_v2(hNode, nodeParams) };
-        return activity::watch(691, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphKernelNodeSetParams_v2(hNode, nodeParams) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -2251,15 +3027,21 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec, CUstream);
+    let told = Told(hGraph, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphLaunch(hGraph, hStream) };
+    activity::watch(514, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphLaunch`.
 pub unsafe extern "C" fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec, CUstream);
-        let told = Told(hGraph, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphLaunch(hGraph, hStream) };
-        return activity::watch(514, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphLaunch(hGraph, hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphLaunch(hGraph, hStream) };
@@ -2273,15 +3055,24 @@ pub unsafe extern "C" fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphLaunch_ptsz(
+    hGraph: CUgraphExec,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec, CUstream);
+    let told = Told(hGraph, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphLaunch_ptsz(hGraph, hStream) };
+    activity::watch(515, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphLaunch_ptsz`.
 pub unsafe extern "C" fn cuGraphLaunch_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec, CUstream);
-        let told = Told(hGraph, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphLaunch_ptsz(hGraph, hStream) };
-        return activity::watch(515, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphLaunch_ptsz(hGraph, hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphLaunch_ptsz(hGraph, hStream) };
@@ -2295,18 +3086,27 @@ pub unsafe extern "C" fn cuGraphLaunch_ptsz(hGraph: CUgraphExec, hStream: CUstre
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphMemAllocNodeGetParams(
+    hNode: CUgraphNode,
+    params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *mut CUDA_MEM_ALLOC_NODE_PARAMS);
+    let told = Told(hNode, params_out);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphMemAllocNodeGetParams(hNode, params_out) };
+    activity::watch(648, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphMemAllocNodeGetParams`.
 pub unsafe extern "C" fn cuGraphMemAllocNodeGetParams(
     hNode: CUgraphNode,
     params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *mut CUDA_MEM_ALLOC_NODE_PARAMS);
-        let told = Told(hNode, params_out);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphMemAllocNodeGetParams(hNode, params_out) };
-        return activity::watch(648, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphMemAllocNodeGetParams(hNode, params_out) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -2321,18 +3121,27 @@ pub unsafe extern "C" fn cuGraphMemAllocNodeGetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphMemcpyNodeGetParams(
+    hNode: CUgraphNode,
+    nodeParams: *mut CUDA_MEMCPY3D,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *mut CUDA_MEMCPY3D);
+    let told = Told(hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphMemcpyNodeGetParams(hNode, nodeParams) };
+    activity::watch(505, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphMemcpyNodeGetParams`.
 pub unsafe extern "C" fn cuGraphMemcpyNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_MEMCPY3D,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *mut CUDA_MEMCPY3D);
-        let told = Told(hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphMemcpyNodeGetParams(hNode, nodeParams) };
-        return activity::watch(505, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphMemcpyNodeGetParams(hNode, nodeParams) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -2346,18 +3155,27 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeGetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphMemcpyNodeSetParams(
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_MEMCPY3D,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *const CUDA_MEMCPY3D);
+    let told = Told(hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphMemcpyNodeSetParams(hNode, nodeParams) };
+    activity::watch(520, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphMemcpyNodeSetParams`.
 pub unsafe extern "C" fn cuGraphMemcpyNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_MEMCPY3D,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *const CUDA_MEMCPY3D);
-        let told = Told(hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphMemcpyNodeSetParams(hNode, nodeParams) };
-        return activity::watch(520, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphMemcpyNodeSetParams(hNode, nodeParams) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -2367,18 +3185,27 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeSetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphMemFreeNodeGetParams(
+    hNode: CUgraphNode,
+    dptr_out: *mut CUdeviceptr,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *mut CUdeviceptr);
+    let told = Told(hNode, dptr_out);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphMemFreeNodeGetParams(hNode, dptr_out) };
+    activity::watch(649, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphMemFreeNodeGetParams`.
 pub unsafe extern "C" fn cuGraphMemFreeNodeGetParams(
     hNode: CUgraphNode,
     dptr_out: *mut CUdeviceptr,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *mut CUdeviceptr);
-        let told = Told(hNode, dptr_out);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphMemFreeNodeGetParams(hNode, dptr_out) };
-        return activity::watch(649, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphMemFreeNodeGetParams(hNode, dptr_out) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphMemFreeNodeGetParams(hNode, dptr_out) };
@@ -2395,18 +3222,27 @@ pub unsafe extern "C" fn cuGraphMemFreeNodeGetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphMemsetNodeGetParams(
+    hNode: CUgraphNode,
+    nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *mut CUDA_MEMSET_NODE_PARAMS);
+    let told = Told(hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphMemsetNodeGetParams(hNode, nodeParams) };
+    activity::watch(507, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphMemsetNodeGetParams`.
 pub unsafe extern "C" fn cuGraphMemsetNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *mut CUDA_MEMSET_NODE_PARAMS);
-        let told = Told(hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphMemsetNodeGetParams(hNode, nodeParams) };
-        return activity::watch(507, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphMemsetNodeGetParams(hNode, nodeParams) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -2421,18 +3257,27 @@ pub unsafe extern "C" fn cuGraphMemsetNodeGetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphMemsetNodeSetParams(
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *const CUDA_MEMSET_NODE_PARAMS);
+    let told = Told(hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphMemsetNodeSetParams(hNode, nodeParams) };
+    activity::watch(508, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphMemsetNodeSetParams`.
 pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *const CUDA_MEMSET_NODE_PARAMS);
-        let told = Told(hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphMemsetNodeSetParams(hNode, nodeParams) };
-        return activity::watch(508, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphMemsetNodeSetParams(hNode, nodeParams) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -2442,6 +3287,20 @@ pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphNodeFindInClone(
+    phNode: *mut CUgraphNode,
+    hOriginalNode: CUgraphNode,
+    hClonedGraph: CUgraph,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUgraphNode, CUgraphNode, CUgraph);
+    let told = Told(phNode, hOriginalNode, hClonedGraph);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph) };
+    activity::watch(524, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphNodeFindInClone`.
 pub unsafe extern "C" fn cuGraphNodeFindInClone(
     phNode: *mut CUgraphNode,
@@ -2449,12 +3308,8 @@ pub unsafe extern "C" fn cuGraphNodeFindInClone(
     hClonedGraph: CUgraph,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUgraphNode, CUgraphNode, CUgraph);
-        let told = Told(phNode, hOriginalNode, hClonedGraph);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph) };
-        return activity::watch(524, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph) };
@@ -2473,6 +3328,20 @@ pub unsafe extern "C" fn cuGraphNodeFindInClone(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphNodeGetDependencies(
+    hNode: CUgraphNode,
+    dependencies: *mut CUgraphNode,
+    numDependencies: *mut usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *mut CUgraphNode, *mut usize);
+    let told = Told(hNode, dependencies, numDependencies);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphNodeGetDependencies(hNode, dependencies, numDependencies) };
+    activity::watch(511, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphNodeGetDependencies`.
 pub unsafe extern "C" fn cuGraphNodeGetDependencies(
     hNode: CUgraphNode,
@@ -2480,12 +3349,8 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies(
     numDependencies: *mut usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *mut CUgraphNode, *mut usize);
-        let told = Told(hNode, dependencies, numDependencies);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphNodeGetDependencies(hNode, dependencies, numDependencies) };
-        return activity::watch(511, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphNodeGetDependencies(hNode, dependencies, numDependencies) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -2498,6 +3363,27 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphNodeGetDependencies_v2(
+    hNode: CUgraphNode,
+    dependencies: *mut CUgraphNode,
+    edgeData: *mut CUgraphEdgeData,
+    numDependencies: *mut usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUgraphNode,
+        *mut CUgraphNode,
+        *mut CUgraphEdgeData,
+        *mut usize,
+    );
+    let told = Told(hNode, dependencies, edgeData, numDependencies);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies) };
+    activity::watch(725, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphNodeGetDependencies_v2`.
 pub unsafe extern "C" fn cuGraphNodeGetDependencies_v2(
     hNode: CUgraphNode,
@@ -2506,19 +3392,10 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies_v2(
     numDependencies: *mut usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUgraphNode,
-            *mut CUgraphNode,
-            *mut CUgraphEdgeData,
-            *mut usize,
-        );
-        let told = Told(hNode, dependencies, edgeData, numDependencies);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies)
+        return unsafe {
+            watched_cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies)
         };
-        return activity::watch(725, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -2528,6 +3405,20 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphNodeGetDependentNodes(
+    hNode: CUgraphNode,
+    dependentNodes: *mut CUgraphNode,
+    numDependentNodes: *mut usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *mut CUgraphNode, *mut usize);
+    let told = Told(hNode, dependentNodes, numDependentNodes);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes) };
+    activity::watch(512, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphNodeGetDependentNodes`.
 pub unsafe extern "C" fn cuGraphNodeGetDependentNodes(
     hNode: CUgraphNode,
@@ -2535,13 +3426,10 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes(
     numDependentNodes: *mut usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *mut CUgraphNode, *mut usize);
-        let told = Told(hNode, dependentNodes, numDependentNodes);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes) };
-        return activity::watch(512, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes)
+        };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -2554,6 +3442,28 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphNodeGetDependentNodes_v2(
+    hNode: CUgraphNode,
+    dependentNodes: *mut CUgraphNode,
+    edgeData: *mut CUgraphEdgeData,
+    numDependentNodes: *mut usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUgraphNode,
+        *mut CUgraphNode,
+        *mut CUgraphEdgeData,
+        *mut usize,
+    );
+    let told = Told(hNode, dependentNodes, edgeData, numDependentNodes);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, edgeData, numDependentNodes)
+    };
+    activity::watch(726, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphNodeGetDependentNodes_v2`.
 pub unsafe extern "C" fn cuGraphNodeGetDependentNodes_v2(
     hNode: CUgraphNode,
@@ -2562,19 +3472,15 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes_v2(
     numDependentNodes: *mut usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUgraphNode,
-            *mut CUgraphNode,
-            *mut CUgraphEdgeData,
-            *mut usize,
-        );
-        let told = Told(hNode, dependentNodes, edgeData, numDependentNodes);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, edgeData, numDependentNodes)
+        return unsafe {
+            watched_cuGraphNodeGetDependentNodes_v2(
+                hNode,
+                dependentNodes,
+                edgeData,
+                numDependentNodes,
+            )
         };
-        return activity::watch(726, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -2584,6 +3490,20 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphNodeGetEnabled(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    isEnabled: *mut u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec, CUgraphNode, *mut u32);
+    let told = Told(hGraphExec, hNode, isEnabled);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled) };
+    activity::watch(651, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphNodeGetEnabled`.
 pub unsafe extern "C" fn cuGraphNodeGetEnabled(
     hGraphExec: CUgraphExec,
@@ -2591,12 +3511,8 @@ pub unsafe extern "C" fn cuGraphNodeGetEnabled(
     isEnabled: *mut u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec, CUgraphNode, *mut u32);
-        let told = Told(hGraphExec, hNode, isEnabled);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled) };
-        return activity::watch(651, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled) };
@@ -2617,18 +3533,27 @@ pub unsafe extern "C" fn cuGraphNodeGetEnabled(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphNodeGetType(
+    hNode: CUgraphNode,
+    r#type: *mut CUgraphNodeType,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *mut CUgraphNodeType);
+    let told = Told(hNode, r#type);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphNodeGetType(hNode, r#type) };
+    activity::watch(509, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphNodeGetType`.
 pub unsafe extern "C" fn cuGraphNodeGetType(
     hNode: CUgraphNode,
     r#type: *mut CUgraphNodeType,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *mut CUgraphNodeType);
-        let told = Told(hNode, r#type);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphNodeGetType(hNode, r#type) };
-        return activity::watch(509, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphNodeGetType(hNode, r#type) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphNodeGetType(hNode, r#type) };
@@ -2645,6 +3570,20 @@ pub unsafe extern "C" fn cuGraphNodeGetType(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphNodeSetEnabled(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    isEnabled: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec, CUgraphNode, u32);
+    let told = Told(hGraphExec, hNode, isEnabled);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) };
+    activity::watch(650, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphNodeSetEnabled`.
 pub unsafe extern "C" fn cuGraphNodeSetEnabled(
     hGraphExec: CUgraphExec,
@@ -2652,12 +3591,8 @@ pub unsafe extern "C" fn cuGraphNodeSetEnabled(
     isEnabled: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec, CUgraphNode, u32);
-        let told = Told(hGraphExec, hNode, isEnabled);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) };
-        return activity::watch(650, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) };
@@ -2672,18 +3607,27 @@ pub unsafe extern "C" fn cuGraphNodeSetEnabled(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphNodeSetParams(
+    hNode: CUgraphNode,
+    nodeParams: *mut CUgraphNodeParams,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphNode, *mut CUgraphNodeParams);
+    let told = Told(hNode, nodeParams);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphNodeSetParams(hNode, nodeParams) };
+    activity::watch(713, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphNodeSetParams`.
 pub unsafe extern "C" fn cuGraphNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphNode, *mut CUgraphNodeParams);
-        let told = Told(hNode, nodeParams);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphNodeSetParams(hNode, nodeParams) };
-        return activity::watch(713, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphNodeSetParams(hNode, nodeParams) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -2691,6 +3635,21 @@ pub unsafe extern "C" fn cuGraphNodeSetParams(
         // SAFETY: the arguments are the program's.
         unsafe { set_node(cx, hNode, nodeParams, |p| p) }
     })
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuGraphRemoveDependencies(
+    hGraph: CUgraph,
+    from: *const CUgraphNode,
+    to: *const CUgraphNode,
+    numDependencies: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraph, *const CUgraphNode, *const CUgraphNode, usize);
+    let told = Told(hGraph, from, to, numDependencies);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphRemoveDependencies(hGraph, from, to, numDependencies) };
+    activity::watch(519, (&raw const told).cast(), &call)
 }
 
 /// `cuGraphRemoveDependencies`.
@@ -2701,12 +3660,8 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies(
     numDependencies: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraph, *const CUgraphNode, *const CUgraphNode, usize);
-        let told = Told(hGraph, from, to, numDependencies);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphRemoveDependencies(hGraph, from, to, numDependencies) };
-        return activity::watch(519, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphRemoveDependencies(hGraph, from, to, numDependencies) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphRemoveDependencies(hGraph, from, to, numDependencies) };
@@ -2738,6 +3693,29 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphRemoveDependencies_v2(
+    hGraph: CUgraph,
+    from: *const CUgraphNode,
+    to: *const CUgraphNode,
+    edgeData: *const CUgraphEdgeData,
+    numDependencies: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUgraph,
+        *const CUgraphNode,
+        *const CUgraphNode,
+        *const CUgraphEdgeData,
+        usize,
+    );
+    let told = Told(hGraph, from, to, edgeData, numDependencies);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies) };
+    activity::watch(728, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphRemoveDependencies_v2`.
 pub unsafe extern "C" fn cuGraphRemoveDependencies_v2(
     hGraph: CUgraph,
@@ -2747,19 +3725,10 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies_v2(
     numDependencies: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUgraph,
-            *const CUgraphNode,
-            *const CUgraphNode,
-            *const CUgraphEdgeData,
-            usize,
-        );
-        let told = Told(hGraph, from, to, edgeData, numDependencies);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies) };
-        return activity::watch(728, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies)
+        };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -2800,15 +3769,21 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec, CUstream);
+    let told = Told(hGraph, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphUpload(hGraph, hStream) };
+    activity::watch(580, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphUpload`.
 pub unsafe extern "C" fn cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec, CUstream);
-        let told = Told(hGraph, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphUpload(hGraph, hStream) };
-        return activity::watch(580, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphUpload(hGraph, hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphUpload(hGraph, hStream) };
@@ -2825,15 +3800,24 @@ pub unsafe extern "C" fn cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphUpload_ptsz(
+    hGraph: CUgraphExec,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraphExec, CUstream);
+    let told = Told(hGraph, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphUpload_ptsz(hGraph, hStream) };
+    activity::watch(581, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphUpload_ptsz`.
 pub unsafe extern "C" fn cuGraphUpload_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraphExec, CUstream);
-        let told = Told(hGraph, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphUpload_ptsz(hGraph, hStream) };
-        return activity::watch(581, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphUpload_ptsz(hGraph, hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphUpload_ptsz(hGraph, hStream) };

@@ -8,15 +8,24 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxFromGreenCtx(
+    pContext: *mut CUcontext,
+    hCtx: CUgreenCtx,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUcontext, CUgreenCtx);
+    let told = Told(pContext, hCtx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxFromGreenCtx(pContext, hCtx) };
+    activity::watch(753, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxFromGreenCtx`.
 pub unsafe extern "C" fn cuCtxFromGreenCtx(pContext: *mut CUcontext, hCtx: CUgreenCtx) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUcontext, CUgreenCtx);
-        let told = Told(pContext, hCtx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxFromGreenCtx(pContext, hCtx) };
-        return activity::watch(753, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxFromGreenCtx(pContext, hCtx) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxFromGreenCtx(pContext, hCtx) };
@@ -32,6 +41,20 @@ pub unsafe extern "C" fn cuCtxFromGreenCtx(pContext: *mut CUcontext, hCtx: CUgre
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxGetDevResource(
+    hCtx: CUcontext,
+    resource: *mut CUdevResource,
+    r#type: CUdevResourceType,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUcontext, *mut CUdevResource, CUdevResourceType);
+    let told = Told(hCtx, resource, r#type);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxGetDevResource(hCtx, resource, r#type) };
+    activity::watch(746, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxGetDevResource`.
 pub unsafe extern "C" fn cuCtxGetDevResource(
     hCtx: CUcontext,
@@ -39,12 +62,8 @@ pub unsafe extern "C" fn cuCtxGetDevResource(
     r#type: CUdevResourceType,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUcontext, *mut CUdevResource, CUdevResourceType);
-        let told = Told(hCtx, resource, r#type);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxGetDevResource(hCtx, resource, r#type) };
-        return activity::watch(746, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxGetDevResource(hCtx, resource, r#type) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetDevResource(hCtx, resource, r#type) };
@@ -64,6 +83,20 @@ pub unsafe extern "C" fn cuCtxGetDevResource(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetDevResource(
+    device: CUdevice,
+    resource: *mut CUdevResource,
+    r#type: CUdevResourceType,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdevice, *mut CUdevResource, CUdevResourceType);
+    let told = Told(device, resource, r#type);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceGetDevResource(device, resource, r#type) };
+    activity::watch(745, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetDevResource`.
 pub unsafe extern "C" fn cuDeviceGetDevResource(
     device: CUdevice,
@@ -71,12 +104,8 @@ pub unsafe extern "C" fn cuDeviceGetDevResource(
     r#type: CUdevResourceType,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdevice, *mut CUdevResource, CUdevResourceType);
-        let told = Told(device, resource, r#type);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceGetDevResource(device, resource, r#type) };
-        return activity::watch(745, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceGetDevResource(device, resource, r#type) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetDevResource(device, resource, r#type) };
@@ -93,6 +122,20 @@ pub unsafe extern "C" fn cuDeviceGetDevResource(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDevResourceGenerateDesc(
+    phDesc: *mut CUdevResourceDesc,
+    resources: *mut CUdevResource,
+    nbResources: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdevResourceDesc, *mut CUdevResource, u32);
+    let told = Told(phDesc, resources, nbResources);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDevResourceGenerateDesc(phDesc, resources, nbResources) };
+    activity::watch(748, (&raw const told).cast(), &call)
+}
+
 /// `cuDevResourceGenerateDesc`.
 pub unsafe extern "C" fn cuDevResourceGenerateDesc(
     phDesc: *mut CUdevResourceDesc,
@@ -100,12 +143,8 @@ pub unsafe extern "C" fn cuDevResourceGenerateDesc(
     nbResources: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdevResourceDesc, *mut CUdevResource, u32);
-        let told = Told(phDesc, resources, nbResources);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDevResourceGenerateDesc(phDesc, resources, nbResources) };
-        return activity::watch(748, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDevResourceGenerateDesc(phDesc, resources, nbResources) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDevResourceGenerateDesc(phDesc, resources, nbResources) };
@@ -129,6 +168,32 @@ pub unsafe extern "C" fn cuDevResourceGenerateDesc(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDevSmResourceSplitByCount(
+    result: *mut CUdevResource,
+    nbGroups: *mut u32,
+    input: *const CUdevResource,
+    remaining: *mut CUdevResource,
+    useFlags: u32,
+    minCount: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUdevResource,
+        *mut u32,
+        *const CUdevResource,
+        *mut CUdevResource,
+        u32,
+        u32,
+    );
+    let told = Told(result, nbGroups, input, remaining, useFlags, minCount);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuDevSmResourceSplitByCount(result, nbGroups, input, remaining, useFlags, minCount)
+    };
+    activity::watch(751, (&raw const told).cast(), &call)
+}
+
 /// `cuDevSmResourceSplitByCount`.
 pub unsafe extern "C" fn cuDevSmResourceSplitByCount(
     result: *mut CUdevResource,
@@ -139,21 +204,12 @@ pub unsafe extern "C" fn cuDevSmResourceSplitByCount(
     minCount: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUdevResource,
-            *mut u32,
-            *const CUdevResource,
-            *mut CUdevResource,
-            u32,
-            u32,
-        );
-        let told = Told(result, nbGroups, input, remaining, useFlags, minCount);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuDevSmResourceSplitByCount(result, nbGroups, input, remaining, useFlags, minCount)
+        return unsafe {
+            watched_cuDevSmResourceSplitByCount(
+                result, nbGroups, input, remaining, useFlags, minCount,
+            )
         };
-        return activity::watch(751, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -173,6 +229,21 @@ pub unsafe extern "C" fn cuDevSmResourceSplitByCount(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGreenCtxCreate(
+    phCtx: *mut CUgreenCtx,
+    desc: CUdevResourceDesc,
+    dev: CUdevice,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUgreenCtx, CUdevResourceDesc, CUdevice, u32);
+    let told = Told(phCtx, desc, dev, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGreenCtxCreate(phCtx, desc, dev, flags) };
+    activity::watch(743, (&raw const told).cast(), &call)
+}
+
 /// `cuGreenCtxCreate`.
 pub unsafe extern "C" fn cuGreenCtxCreate(
     phCtx: *mut CUgreenCtx,
@@ -181,12 +252,8 @@ pub unsafe extern "C" fn cuGreenCtxCreate(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUgreenCtx, CUdevResourceDesc, CUdevice, u32);
-        let told = Told(phCtx, desc, dev, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGreenCtxCreate(phCtx, desc, dev, flags) };
-        return activity::watch(743, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGreenCtxCreate(phCtx, desc, dev, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxCreate(phCtx, desc, dev, flags) };
@@ -203,15 +270,21 @@ pub unsafe extern "C" fn cuGreenCtxCreate(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGreenCtxDestroy(hCtx: CUgreenCtx) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgreenCtx);
+    let told = Told(hCtx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGreenCtxDestroy(hCtx) };
+    activity::watch(744, (&raw const told).cast(), &call)
+}
+
 /// `cuGreenCtxDestroy`.
 pub unsafe extern "C" fn cuGreenCtxDestroy(hCtx: CUgreenCtx) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgreenCtx);
-        let told = Told(hCtx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGreenCtxDestroy(hCtx) };
-        return activity::watch(744, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGreenCtxDestroy(hCtx) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxDestroy(hCtx) };
@@ -223,6 +296,20 @@ pub unsafe extern "C" fn cuGreenCtxDestroy(hCtx: CUgreenCtx) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGreenCtxGetDevResource(
+    hCtx: CUgreenCtx,
+    resource: *mut CUdevResource,
+    r#type: CUdevResourceType,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgreenCtx, *mut CUdevResource, CUdevResourceType);
+    let told = Told(hCtx, resource, r#type);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGreenCtxGetDevResource(hCtx, resource, r#type) };
+    activity::watch(747, (&raw const told).cast(), &call)
+}
+
 /// `cuGreenCtxGetDevResource`.
 pub unsafe extern "C" fn cuGreenCtxGetDevResource(
     hCtx: CUgreenCtx,
@@ -230,12 +317,8 @@ pub unsafe extern "C" fn cuGreenCtxGetDevResource(
     r#type: CUdevResourceType,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgreenCtx, *mut CUdevResource, CUdevResourceType);
-        let told = Told(hCtx, resource, r#type);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGreenCtxGetDevResource(hCtx, resource, r#type) };
-        return activity::watch(747, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGreenCtxGetDevResource(hCtx, resource, r#type) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxGetDevResource(hCtx, resource, r#type) };
@@ -255,15 +338,24 @@ pub unsafe extern "C" fn cuGreenCtxGetDevResource(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGreenCtxGetId(
+    greenCtx: CUgreenCtx,
+    greenCtxId: *mut u64,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgreenCtx, *mut u64);
+    let told = Told(greenCtx, greenCtxId);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGreenCtxGetId(greenCtx, greenCtxId) };
+    activity::watch(782, (&raw const told).cast(), &call)
+}
+
 /// `cuGreenCtxGetId`.
 pub unsafe extern "C" fn cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut u64) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgreenCtx, *mut u64);
-        let told = Told(greenCtx, greenCtxId);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGreenCtxGetId(greenCtx, greenCtxId) };
-        return activity::watch(782, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGreenCtxGetId(greenCtx, greenCtxId) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxGetId(greenCtx, greenCtxId) };
@@ -282,15 +374,21 @@ pub unsafe extern "C" fn cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut 
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgreenCtx, CUevent);
+    let told = Told(hCtx, hEvent);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGreenCtxRecordEvent(hCtx, hEvent) };
+    activity::watch(749, (&raw const told).cast(), &call)
+}
+
 /// `cuGreenCtxRecordEvent`.
 pub unsafe extern "C" fn cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgreenCtx, CUevent);
-        let told = Told(hCtx, hEvent);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGreenCtxRecordEvent(hCtx, hEvent) };
-        return activity::watch(749, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGreenCtxRecordEvent(hCtx, hEvent) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxRecordEvent(hCtx, hEvent) };
@@ -303,6 +401,21 @@ pub unsafe extern "C" fn cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGreenCtxStreamCreate(
+    phStream: *mut CUstream,
+    greenCtx: CUgreenCtx,
+    flags: u32,
+    priority: i32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUstream, CUgreenCtx, u32, i32);
+    let told = Told(phStream, greenCtx, flags, priority);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority) };
+    activity::watch(758, (&raw const told).cast(), &call)
+}
+
 /// `cuGreenCtxStreamCreate`.
 pub unsafe extern "C" fn cuGreenCtxStreamCreate(
     phStream: *mut CUstream,
@@ -311,12 +424,8 @@ pub unsafe extern "C" fn cuGreenCtxStreamCreate(
     priority: i32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUstream, CUgreenCtx, u32, i32);
-        let told = Told(phStream, greenCtx, flags, priority);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority) };
-        return activity::watch(758, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority) };
@@ -334,15 +443,21 @@ pub unsafe extern "C" fn cuGreenCtxStreamCreate(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgreenCtx, CUevent);
+    let told = Told(hCtx, hEvent);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGreenCtxWaitEvent(hCtx, hEvent) };
+    activity::watch(750, (&raw const told).cast(), &call)
+}
+
 /// `cuGreenCtxWaitEvent`.
 pub unsafe extern "C" fn cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgreenCtx, CUevent);
-        let told = Told(hCtx, hEvent);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGreenCtxWaitEvent(hCtx, hEvent) };
-        return activity::watch(750, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGreenCtxWaitEvent(hCtx, hEvent) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxWaitEvent(hCtx, hEvent) };
@@ -359,18 +474,27 @@ pub unsafe extern "C" fn cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) 
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetGreenCtx(
+    hStream: CUstream,
+    phCtx: *mut CUgreenCtx,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut CUgreenCtx);
+    let told = Told(hStream, phCtx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetGreenCtx(hStream, phCtx) };
+    activity::watch(752, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetGreenCtx`.
 pub unsafe extern "C" fn cuStreamGetGreenCtx(
     hStream: CUstream,
     phCtx: *mut CUgreenCtx,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut CUgreenCtx);
-        let told = Told(hStream, phCtx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetGreenCtx(hStream, phCtx) };
-        return activity::watch(752, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetGreenCtx(hStream, phCtx) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetGreenCtx(hStream, phCtx) };

@@ -8,46 +8,82 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+#[cold]
+unsafe extern "C" fn watched_cuDriverGetVersion(driverVersion: *mut i32) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut i32);
+    let told = Told(driverVersion);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDriverGetVersion(driverVersion) };
+    activity::watch(2, (&raw const told).cast(), &call)
+}
+
 /// `cuDriverGetVersion`.
 pub unsafe extern "C" fn cuDriverGetVersion(driverVersion: *mut i32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut i32);
-        let told = Told(driverVersion);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDriverGetVersion(driverVersion) };
-        return activity::watch(2, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDriverGetVersion(driverVersion) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::init::cuDriverGetVersion(driverVersion) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGetErrorName(error: CUresult, pStr: *mut *const c_char) -> CUresult {
+    #[repr(C)]
+    struct Told(CUresult, *mut *const c_char);
+    let told = Told(error, pStr);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGetErrorName(error, pStr) };
+    activity::watch(373, (&raw const told).cast(), &call)
+}
+
 /// `cuGetErrorName`.
 pub unsafe extern "C" fn cuGetErrorName(error: CUresult, pStr: *mut *const c_char) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUresult, *mut *const c_char);
-        let told = Told(error, pStr);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGetErrorName(error, pStr) };
-        return activity::watch(373, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGetErrorName(error, pStr) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::init::cuGetErrorName(error, pStr) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGetErrorString(
+    error: CUresult,
+    pStr: *mut *const c_char,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUresult, *mut *const c_char);
+    let told = Told(error, pStr);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGetErrorString(error, pStr) };
+    activity::watch(372, (&raw const told).cast(), &call)
+}
+
 /// `cuGetErrorString`.
 pub unsafe extern "C" fn cuGetErrorString(error: CUresult, pStr: *mut *const c_char) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUresult, *mut *const c_char);
-        let told = Told(error, pStr);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGetErrorString(error, pStr) };
-        return activity::watch(372, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGetErrorString(error, pStr) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::init::cuGetErrorString(error, pStr) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuGetProcAddress(
+    symbol: *const c_char,
+    pfn: *mut *mut c_void,
+    cudaVersion: i32,
+    flags: u64,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*const c_char, *mut *mut c_void, i32, u64);
+    let told = Told(symbol, pfn, cudaVersion, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGetProcAddress(symbol, pfn, cudaVersion, flags) };
+    activity::watch(626, (&raw const told).cast(), &call)
 }
 
 /// `cuGetProcAddress`.
@@ -58,15 +94,33 @@ pub unsafe extern "C" fn cuGetProcAddress(
     flags: u64,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*const c_char, *mut *mut c_void, i32, u64);
-        let told = Told(symbol, pfn, cudaVersion, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGetProcAddress(symbol, pfn, cudaVersion, flags) };
-        return activity::watch(626, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGetProcAddress(symbol, pfn, cudaVersion, flags) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::init::cuGetProcAddress(symbol, pfn, cudaVersion, flags) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuGetProcAddress_v2(
+    symbol: *const c_char,
+    pfn: *mut *mut c_void,
+    cudaVersion: i32,
+    flags: u64,
+    symbolStatus: *mut CUdriverProcAddressQueryResult,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *const c_char,
+        *mut *mut c_void,
+        i32,
+        u64,
+        *mut CUdriverProcAddressQueryResult,
+    );
+    let told = Told(symbol, pfn, cudaVersion, flags, symbolStatus);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus) };
+    activity::watch(677, (&raw const told).cast(), &call)
 }
 
 /// `cuGetProcAddress_v2`.
@@ -78,18 +132,10 @@ pub unsafe extern "C" fn cuGetProcAddress_v2(
     symbolStatus: *mut CUdriverProcAddressQueryResult,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *const c_char,
-            *mut *mut c_void,
-            i32,
-            u64,
-            *mut CUdriverProcAddressQueryResult,
-        );
-        let told = Told(symbol, pfn, cudaVersion, flags, symbolStatus);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus) };
-        return activity::watch(677, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus)
+        };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -97,15 +143,21 @@ pub unsafe extern "C" fn cuGetProcAddress_v2(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuInit(Flags: u32) -> CUresult {
+    #[repr(C)]
+    struct Told(u32);
+    let told = Told(Flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuInit(Flags) };
+    activity::watch(1, (&raw const told).cast(), &call)
+}
+
 /// `cuInit`.
 pub unsafe extern "C" fn cuInit(Flags: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(u32);
-        let told = Told(Flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuInit(Flags) };
-        return activity::watch(1, (&raw const told).cast(), &call);
+        return unsafe { watched_cuInit(Flags) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::init::cuInit(Flags) }

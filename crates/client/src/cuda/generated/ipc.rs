@@ -8,15 +8,21 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+#[cold]
+unsafe extern "C" fn watched_cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr);
+    let told = Told(dptr);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuIpcCloseMemHandle(dptr) };
+    activity::watch(330, (&raw const told).cast(), &call)
+}
+
 /// `cuIpcCloseMemHandle`.
 pub unsafe extern "C" fn cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr);
-        let told = Told(dptr);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuIpcCloseMemHandle(dptr) };
-        return activity::watch(330, (&raw const told).cast(), &call);
+        return unsafe { watched_cuIpcCloseMemHandle(dptr) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuIpcCloseMemHandle(dptr) };
@@ -29,18 +35,27 @@ pub unsafe extern "C" fn cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuIpcGetEventHandle(
+    pHandle: *mut CUipcEventHandle,
+    event: CUevent,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUipcEventHandle, CUevent);
+    let told = Told(pHandle, event);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuIpcGetEventHandle(pHandle, event) };
+    activity::watch(334, (&raw const told).cast(), &call)
+}
+
 /// `cuIpcGetEventHandle`.
 pub unsafe extern "C" fn cuIpcGetEventHandle(
     pHandle: *mut CUipcEventHandle,
     event: CUevent,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUipcEventHandle, CUevent);
-        let told = Told(pHandle, event);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuIpcGetEventHandle(pHandle, event) };
-        return activity::watch(334, (&raw const told).cast(), &call);
+        return unsafe { watched_cuIpcGetEventHandle(pHandle, event) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuIpcGetEventHandle(pHandle, event) };
@@ -57,18 +72,27 @@ pub unsafe extern "C" fn cuIpcGetEventHandle(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuIpcGetMemHandle(
+    pHandle: *mut CUipcMemHandle,
+    dptr: CUdeviceptr,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUipcMemHandle, CUdeviceptr);
+    let told = Told(pHandle, dptr);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuIpcGetMemHandle(pHandle, dptr) };
+    activity::watch(328, (&raw const told).cast(), &call)
+}
+
 /// `cuIpcGetMemHandle`.
 pub unsafe extern "C" fn cuIpcGetMemHandle(
     pHandle: *mut CUipcMemHandle,
     dptr: CUdeviceptr,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUipcMemHandle, CUdeviceptr);
-        let told = Told(pHandle, dptr);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuIpcGetMemHandle(pHandle, dptr) };
-        return activity::watch(328, (&raw const told).cast(), &call);
+        return unsafe { watched_cuIpcGetMemHandle(pHandle, dptr) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuIpcGetMemHandle(pHandle, dptr) };
@@ -85,18 +109,27 @@ pub unsafe extern "C" fn cuIpcGetMemHandle(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuIpcOpenEventHandle(
+    phEvent: *mut CUevent,
+    handle: CUipcEventHandle,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUevent, CUipcEventHandle);
+    let told = Told(phEvent, handle);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuIpcOpenEventHandle(phEvent, handle) };
+    activity::watch(335, (&raw const told).cast(), &call)
+}
+
 /// `cuIpcOpenEventHandle`.
 pub unsafe extern "C" fn cuIpcOpenEventHandle(
     phEvent: *mut CUevent,
     handle: CUipcEventHandle,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUevent, CUipcEventHandle);
-        let told = Told(phEvent, handle);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuIpcOpenEventHandle(phEvent, handle) };
-        return activity::watch(335, (&raw const told).cast(), &call);
+        return unsafe { watched_cuIpcOpenEventHandle(phEvent, handle) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuIpcOpenEventHandle(phEvent, handle) };
@@ -112,6 +145,20 @@ pub unsafe extern "C" fn cuIpcOpenEventHandle(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuIpcOpenMemHandle(
+    pdptr: *mut CUdeviceptr,
+    handle: CUipcMemHandle,
+    Flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, CUipcMemHandle, u32);
+    let told = Told(pdptr, handle, Flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuIpcOpenMemHandle(pdptr, handle, Flags) };
+    activity::watch(329, (&raw const told).cast(), &call)
+}
+
 /// `cuIpcOpenMemHandle`.
 pub unsafe extern "C" fn cuIpcOpenMemHandle(
     pdptr: *mut CUdeviceptr,
@@ -119,15 +166,25 @@ pub unsafe extern "C" fn cuIpcOpenMemHandle(
     Flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, CUipcMemHandle, u32);
-        let told = Told(pdptr, handle, Flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuIpcOpenMemHandle(pdptr, handle, Flags) };
-        return activity::watch(329, (&raw const told).cast(), &call);
+        return unsafe { watched_cuIpcOpenMemHandle(pdptr, handle, Flags) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::ipc::cuIpcOpenMemHandle_v2(pdptr, handle, Flags) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuIpcOpenMemHandle_v2(
+    pdptr: *mut CUdeviceptr,
+    handle: CUipcMemHandle,
+    Flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, CUipcMemHandle, u32);
+    let told = Told(pdptr, handle, Flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuIpcOpenMemHandle_v2(pdptr, handle, Flags) };
+    activity::watch(567, (&raw const told).cast(), &call)
 }
 
 /// `cuIpcOpenMemHandle_v2`.
@@ -137,12 +194,8 @@ pub unsafe extern "C" fn cuIpcOpenMemHandle_v2(
     Flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, CUipcMemHandle, u32);
-        let told = Told(pdptr, handle, Flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuIpcOpenMemHandle_v2(pdptr, handle, Flags) };
-        return activity::watch(567, (&raw const told).cast(), &call);
+        return unsafe { watched_cuIpcOpenMemHandle_v2(pdptr, handle, Flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuIpcOpenMemHandle_v2(pdptr, handle, Flags) };

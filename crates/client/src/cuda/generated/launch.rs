@@ -10,6 +10,21 @@ use wire::Kind;
 
 use crate::cuda::entry::launch::*;
 
+#[cold]
+unsafe extern "C" fn watched_cuFuncSetBlockShape(
+    hfunc: CUfunction,
+    x: i32,
+    y: i32,
+    z: i32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunction, i32, i32, i32);
+    let told = Told(hfunc, x, y, z);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuFuncSetBlockShape(hfunc, x, y, z) };
+    activity::watch(83, (&raw const told).cast(), &call)
+}
+
 /// `cuFuncSetBlockShape`.
 pub unsafe extern "C" fn cuFuncSetBlockShape(
     hfunc: CUfunction,
@@ -18,12 +33,8 @@ pub unsafe extern "C" fn cuFuncSetBlockShape(
     z: i32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunction, i32, i32, i32);
-        let told = Told(hfunc, x, y, z);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuFuncSetBlockShape(hfunc, x, y, z) };
-        return activity::watch(83, (&raw const told).cast(), &call);
+        return unsafe { watched_cuFuncSetBlockShape(hfunc, x, y, z) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncSetBlockShape(hfunc, x, y, z) };
@@ -34,15 +45,21 @@ pub unsafe extern "C" fn cuFuncSetBlockShape(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunction, u32);
+    let told = Told(hfunc, bytes);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuFuncSetSharedSize(hfunc, bytes) };
+    activity::watch(84, (&raw const told).cast(), &call)
+}
+
 /// `cuFuncSetSharedSize`.
 pub unsafe extern "C" fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunction, u32);
-        let told = Told(hfunc, bytes);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuFuncSetSharedSize(hfunc, bytes) };
-        return activity::watch(84, (&raw const told).cast(), &call);
+        return unsafe { watched_cuFuncSetSharedSize(hfunc, bytes) };
     }
     life::guard(move || {
         let cx = life::enter_local()?;
@@ -51,18 +68,80 @@ pub unsafe extern "C" fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> C
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLaunch(f: CUfunction) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunction);
+    let told = Told(f);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLaunch(f) };
+    activity::watch(115, (&raw const told).cast(), &call)
+}
+
 /// `cuLaunch`.
 pub unsafe extern "C" fn cuLaunch(f: CUfunction) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunction);
-        let told = Told(f);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLaunch(f) };
-        return activity::watch(115, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLaunch(f) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::launch::cuLaunchGridAsync(f, (1) as i32, (1) as i32, std::ptr::null_mut()) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuLaunchCooperativeKernel(
+    f: CUfunction,
+    gridDimX: u32,
+    gridDimY: u32,
+    gridDimZ: u32,
+    blockDimX: u32,
+    blockDimY: u32,
+    blockDimZ: u32,
+    sharedMemBytes: u32,
+    hStream: CUstream,
+    kernelParams: *mut *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUfunction,
+        u32,
+        u32,
+        u32,
+        u32,
+        u32,
+        u32,
+        u32,
+        CUstream,
+        *mut *mut c_void,
+    );
+    let told = Told(
+        f,
+        gridDimX,
+        gridDimY,
+        gridDimZ,
+        blockDimX,
+        blockDimY,
+        blockDimZ,
+        sharedMemBytes,
+        hStream,
+        kernelParams,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuLaunchCooperativeKernel(
+            f,
+            gridDimX,
+            gridDimY,
+            gridDimZ,
+            blockDimX,
+            blockDimY,
+            blockDimZ,
+            sharedMemBytes,
+            hStream,
+            kernelParams,
+        )
+    };
+    activity::watch(477, (&raw const told).cast(), &call)
 }
 
 /// `cuLaunchCooperativeKernel`.
@@ -79,34 +158,9 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
     kernelParams: *mut *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUfunction,
-            u32,
-            u32,
-            u32,
-            u32,
-            u32,
-            u32,
-            u32,
-            CUstream,
-            *mut *mut c_void,
-        );
-        let told = Told(
-            f,
-            gridDimX,
-            gridDimY,
-            gridDimZ,
-            blockDimX,
-            blockDimY,
-            blockDimZ,
-            sharedMemBytes,
-            hStream,
-            kernelParams,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuLaunchCooperativeKernel(
+        return unsafe {
+            watched_cuLaunchCooperativeKernel(
                 f,
                 gridDimX,
                 gridDimY,
@@ -119,7 +173,6 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
                 kernelParams,
             )
         };
-        return activity::watch(477, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -141,6 +194,62 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLaunchCooperativeKernel_ptsz(
+    f: CUfunction,
+    gridDimX: u32,
+    gridDimY: u32,
+    gridDimZ: u32,
+    blockDimX: u32,
+    blockDimY: u32,
+    blockDimZ: u32,
+    sharedMemBytes: u32,
+    hStream: CUstream,
+    kernelParams: *mut *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUfunction,
+        u32,
+        u32,
+        u32,
+        u32,
+        u32,
+        u32,
+        u32,
+        CUstream,
+        *mut *mut c_void,
+    );
+    let told = Told(
+        f,
+        gridDimX,
+        gridDimY,
+        gridDimZ,
+        blockDimX,
+        blockDimY,
+        blockDimZ,
+        sharedMemBytes,
+        hStream,
+        kernelParams,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuLaunchCooperativeKernel_ptsz(
+            f,
+            gridDimX,
+            gridDimY,
+            gridDimZ,
+            blockDimX,
+            blockDimY,
+            blockDimZ,
+            sharedMemBytes,
+            hStream,
+            kernelParams,
+        )
+    };
+    activity::watch(478, (&raw const told).cast(), &call)
+}
+
 /// `cuLaunchCooperativeKernel_ptsz`.
 pub unsafe extern "C" fn cuLaunchCooperativeKernel_ptsz(
     f: CUfunction,
@@ -155,34 +264,9 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel_ptsz(
     kernelParams: *mut *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUfunction,
-            u32,
-            u32,
-            u32,
-            u32,
-            u32,
-            u32,
-            u32,
-            CUstream,
-            *mut *mut c_void,
-        );
-        let told = Told(
-            f,
-            gridDimX,
-            gridDimY,
-            gridDimZ,
-            blockDimX,
-            blockDimY,
-            blockDimZ,
-            sharedMemBytes,
-            hStream,
-            kernelParams,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuLaunchCooperativeKernel_ptsz(
+        return unsafe {
+            watched_cuLaunchCooperativeKernel_ptsz(
                 f,
                 gridDimX,
                 gridDimY,
@@ -195,7 +279,6 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel_ptsz(
                 kernelParams,
             )
         };
-        return activity::watch(478, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -229,6 +312,20 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernelMultiDevice(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLaunchGrid(
+    f: CUfunction,
+    grid_width: i32,
+    grid_height: i32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunction, i32, i32);
+    let told = Told(f, grid_width, grid_height);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLaunchGrid(f, grid_width, grid_height) };
+    activity::watch(116, (&raw const told).cast(), &call)
+}
+
 /// `cuLaunchGrid`.
 pub unsafe extern "C" fn cuLaunchGrid(
     f: CUfunction,
@@ -236,15 +333,26 @@ pub unsafe extern "C" fn cuLaunchGrid(
     grid_height: i32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunction, i32, i32);
-        let told = Told(f, grid_width, grid_height);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLaunchGrid(f, grid_width, grid_height) };
-        return activity::watch(116, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLaunchGrid(f, grid_width, grid_height) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::launch::cuLaunchGridAsync(f, grid_width, grid_height, std::ptr::null_mut()) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuLaunchGridAsync(
+    f: CUfunction,
+    grid_width: i32,
+    grid_height: i32,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunction, i32, i32, CUstream);
+    let told = Told(f, grid_width, grid_height, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLaunchGridAsync(f, grid_width, grid_height, hStream) };
+    activity::watch(117, (&raw const told).cast(), &call)
 }
 
 /// `cuLaunchGridAsync`.
@@ -255,18 +363,28 @@ pub unsafe extern "C" fn cuLaunchGridAsync(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunction, i32, i32, CUstream);
-        let told = Told(f, grid_width, grid_height, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLaunchGridAsync(f, grid_width, grid_height, hStream) };
-        return activity::watch(117, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLaunchGridAsync(f, grid_width, grid_height, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe { start(cx, f, (grid_width, grid_height), hStream) }
     })
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuLaunchHostFunc(
+    hStream: CUstream,
+    r#fn: CUhostFn,
+    userData: *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUhostFn, *mut c_void);
+    let told = Told(hStream, r#fn, userData);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLaunchHostFunc(hStream, r#fn, userData) };
+    activity::watch(527, (&raw const told).cast(), &call)
 }
 
 /// `cuLaunchHostFunc`.
@@ -276,12 +394,8 @@ pub unsafe extern "C" fn cuLaunchHostFunc(
     userData: *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUhostFn, *mut c_void);
-        let told = Told(hStream, r#fn, userData);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLaunchHostFunc(hStream, r#fn, userData) };
-        return activity::watch(527, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLaunchHostFunc(hStream, r#fn, userData) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLaunchHostFunc(hStream, r#fn, userData) };
@@ -292,6 +406,20 @@ pub unsafe extern "C" fn cuLaunchHostFunc(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLaunchHostFunc_ptsz(
+    hStream: CUstream,
+    r#fn: CUhostFn,
+    userData: *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUhostFn, *mut c_void);
+    let told = Told(hStream, r#fn, userData);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLaunchHostFunc_ptsz(hStream, r#fn, userData) };
+    activity::watch(528, (&raw const told).cast(), &call)
+}
+
 /// `cuLaunchHostFunc_ptsz`.
 pub unsafe extern "C" fn cuLaunchHostFunc_ptsz(
     hStream: CUstream,
@@ -299,12 +427,8 @@ pub unsafe extern "C" fn cuLaunchHostFunc_ptsz(
     userData: *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUhostFn, *mut c_void);
-        let told = Told(hStream, r#fn, userData);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLaunchHostFunc_ptsz(hStream, r#fn, userData) };
-        return activity::watch(528, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLaunchHostFunc_ptsz(hStream, r#fn, userData) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLaunchHostFunc_ptsz(hStream, r#fn, userData) };
@@ -313,6 +437,66 @@ pub unsafe extern "C" fn cuLaunchHostFunc_ptsz(
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::launch::cuLaunchHostFunc(cx, hStream, r#fn, userData, true) }
     })
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuLaunchKernel(
+    f: CUfunction,
+    gridDimX: u32,
+    gridDimY: u32,
+    gridDimZ: u32,
+    blockDimX: u32,
+    blockDimY: u32,
+    blockDimZ: u32,
+    sharedMemBytes: u32,
+    hStream: CUstream,
+    kernelParams: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUfunction,
+        u32,
+        u32,
+        u32,
+        u32,
+        u32,
+        u32,
+        u32,
+        CUstream,
+        *mut *mut c_void,
+        *mut *mut c_void,
+    );
+    let told = Told(
+        f,
+        gridDimX,
+        gridDimY,
+        gridDimZ,
+        blockDimX,
+        blockDimY,
+        blockDimZ,
+        sharedMemBytes,
+        hStream,
+        kernelParams,
+        extra,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuLaunchKernel(
+            f,
+            gridDimX,
+            gridDimY,
+            gridDimZ,
+            blockDimX,
+            blockDimY,
+            blockDimZ,
+            sharedMemBytes,
+            hStream,
+            kernelParams,
+            extra,
+        )
+    };
+    activity::watch(307, (&raw const told).cast(), &call)
 }
 
 /// `cuLaunchKernel`.
@@ -330,36 +514,9 @@ pub unsafe extern "C" fn cuLaunchKernel(
     extra: *mut *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUfunction,
-            u32,
-            u32,
-            u32,
-            u32,
-            u32,
-            u32,
-            u32,
-            CUstream,
-            *mut *mut c_void,
-            *mut *mut c_void,
-        );
-        let told = Told(
-            f,
-            gridDimX,
-            gridDimY,
-            gridDimZ,
-            blockDimX,
-            blockDimY,
-            blockDimZ,
-            sharedMemBytes,
-            hStream,
-            kernelParams,
-            extra,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuLaunchKernel(
+        return unsafe {
+            watched_cuLaunchKernel(
                 f,
                 gridDimX,
                 gridDimY,
@@ -373,7 +530,6 @@ pub unsafe extern "C" fn cuLaunchKernel(
                 extra,
             )
         };
-        return activity::watch(307, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -395,6 +551,66 @@ pub unsafe extern "C" fn cuLaunchKernel(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLaunchKernel_ptsz(
+    f: CUfunction,
+    gridDimX: u32,
+    gridDimY: u32,
+    gridDimZ: u32,
+    blockDimX: u32,
+    blockDimY: u32,
+    blockDimZ: u32,
+    sharedMemBytes: u32,
+    hStream: CUstream,
+    kernelParams: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUfunction,
+        u32,
+        u32,
+        u32,
+        u32,
+        u32,
+        u32,
+        u32,
+        CUstream,
+        *mut *mut c_void,
+        *mut *mut c_void,
+    );
+    let told = Told(
+        f,
+        gridDimX,
+        gridDimY,
+        gridDimZ,
+        blockDimX,
+        blockDimY,
+        blockDimZ,
+        sharedMemBytes,
+        hStream,
+        kernelParams,
+        extra,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuLaunchKernel_ptsz(
+            f,
+            gridDimX,
+            gridDimY,
+            gridDimZ,
+            blockDimX,
+            blockDimY,
+            blockDimZ,
+            sharedMemBytes,
+            hStream,
+            kernelParams,
+            extra,
+        )
+    };
+    activity::watch(442, (&raw const told).cast(), &call)
+}
+
 /// `cuLaunchKernel_ptsz`.
 pub unsafe extern "C" fn cuLaunchKernel_ptsz(
     f: CUfunction,
@@ -410,36 +626,9 @@ pub unsafe extern "C" fn cuLaunchKernel_ptsz(
     extra: *mut *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUfunction,
-            u32,
-            u32,
-            u32,
-            u32,
-            u32,
-            u32,
-            u32,
-            CUstream,
-            *mut *mut c_void,
-            *mut *mut c_void,
-        );
-        let told = Told(
-            f,
-            gridDimX,
-            gridDimY,
-            gridDimZ,
-            blockDimX,
-            blockDimY,
-            blockDimZ,
-            sharedMemBytes,
-            hStream,
-            kernelParams,
-            extra,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuLaunchKernel_ptsz(
+        return unsafe {
+            watched_cuLaunchKernel_ptsz(
                 f,
                 gridDimX,
                 gridDimY,
@@ -453,7 +642,6 @@ pub unsafe extern "C" fn cuLaunchKernel_ptsz(
                 extra,
             )
         };
-        return activity::watch(442, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -475,6 +663,26 @@ pub unsafe extern "C" fn cuLaunchKernel_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLaunchKernelEx(
+    config: *const CUlaunchConfig,
+    f: CUfunction,
+    kernelParams: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *const CUlaunchConfig,
+        CUfunction,
+        *mut *mut c_void,
+        *mut *mut c_void,
+    );
+    let told = Told(config, f, kernelParams, extra);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLaunchKernelEx(config, f, kernelParams, extra) };
+    activity::watch(652, (&raw const told).cast(), &call)
+}
+
 /// `cuLaunchKernelEx`.
 pub unsafe extern "C" fn cuLaunchKernelEx(
     config: *const CUlaunchConfig,
@@ -483,17 +691,8 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
     extra: *mut *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *const CUlaunchConfig,
-            CUfunction,
-            *mut *mut c_void,
-            *mut *mut c_void,
-        );
-        let told = Told(config, f, kernelParams, extra);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLaunchKernelEx(config, f, kernelParams, extra) };
-        return activity::watch(652, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLaunchKernelEx(config, f, kernelParams, extra) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLaunchKernelEx(config, f, kernelParams, extra) };
@@ -507,6 +706,26 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLaunchKernelEx_ptsz(
+    config: *const CUlaunchConfig,
+    f: CUfunction,
+    kernelParams: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *const CUlaunchConfig,
+        CUfunction,
+        *mut *mut c_void,
+        *mut *mut c_void,
+    );
+    let told = Told(config, f, kernelParams, extra);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLaunchKernelEx_ptsz(config, f, kernelParams, extra) };
+    activity::watch(653, (&raw const told).cast(), &call)
+}
+
 /// `cuLaunchKernelEx_ptsz`.
 pub unsafe extern "C" fn cuLaunchKernelEx_ptsz(
     config: *const CUlaunchConfig,
@@ -515,17 +734,8 @@ pub unsafe extern "C" fn cuLaunchKernelEx_ptsz(
     extra: *mut *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *const CUlaunchConfig,
-            CUfunction,
-            *mut *mut c_void,
-            *mut *mut c_void,
-        );
-        let told = Told(config, f, kernelParams, extra);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLaunchKernelEx_ptsz(config, f, kernelParams, extra) };
-        return activity::watch(653, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLaunchKernelEx_ptsz(config, f, kernelParams, extra) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLaunchKernelEx_ptsz(config, f, kernelParams, extra) };
@@ -539,32 +749,44 @@ pub unsafe extern "C" fn cuLaunchKernelEx_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunction, i32, f32);
+    let told = Told(hfunc, offset, value);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuParamSetf(hfunc, offset, value) };
+    activity::watch(112, (&raw const told).cast(), &call)
+}
+
 /// `cuParamSetf`.
 pub unsafe extern "C" fn cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunction, i32, f32);
-        let told = Told(hfunc, offset, value);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuParamSetf(hfunc, offset, value) };
-        return activity::watch(112, (&raw const told).cast(), &call);
+        return unsafe { watched_cuParamSetf(hfunc, offset, value) };
     }
     life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
         unsafe { set_parameter(cx, hfunc, offset, &value.to_le_bytes()) }
     })
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunction, i32, u32);
+    let told = Told(hfunc, offset, value);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuParamSeti(hfunc, offset, value) };
+    activity::watch(111, (&raw const told).cast(), &call)
 }
 
 /// `cuParamSeti`.
 pub unsafe extern "C" fn cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunction, i32, u32);
-        let told = Told(hfunc, offset, value);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuParamSeti(hfunc, offset, value) };
-        return activity::watch(111, (&raw const told).cast(), &call);
+        return unsafe { watched_cuParamSeti(hfunc, offset, value) };
     }
     life::guard(move || {
         let cx = life::enter_local()?;
@@ -573,15 +795,21 @@ pub unsafe extern "C" fn cuParamSeti(hfunc: CUfunction, offset: i32, value: u32)
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuParamSetSize(hfunc: CUfunction, numbytes: u32) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunction, u32);
+    let told = Told(hfunc, numbytes);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuParamSetSize(hfunc, numbytes) };
+    activity::watch(110, (&raw const told).cast(), &call)
+}
+
 /// `cuParamSetSize`.
 pub unsafe extern "C" fn cuParamSetSize(hfunc: CUfunction, numbytes: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunction, u32);
-        let told = Told(hfunc, numbytes);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuParamSetSize(hfunc, numbytes) };
-        return activity::watch(110, (&raw const told).cast(), &call);
+        return unsafe { watched_cuParamSetSize(hfunc, numbytes) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuParamSetSize(hfunc, numbytes) };
@@ -592,6 +820,20 @@ pub unsafe extern "C" fn cuParamSetSize(hfunc: CUfunction, numbytes: u32) -> CUr
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuParamSetTexRef(
+    hfunc: CUfunction,
+    texunit: i32,
+    hTexRef: CUtexref,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunction, i32, CUtexref);
+    let told = Told(hfunc, texunit, hTexRef);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuParamSetTexRef(hfunc, texunit, hTexRef) };
+    activity::watch(114, (&raw const told).cast(), &call)
+}
+
 /// `cuParamSetTexRef`.
 pub unsafe extern "C" fn cuParamSetTexRef(
     hfunc: CUfunction,
@@ -599,12 +841,8 @@ pub unsafe extern "C" fn cuParamSetTexRef(
     hTexRef: CUtexref,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunction, i32, CUtexref);
-        let told = Told(hfunc, texunit, hTexRef);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuParamSetTexRef(hfunc, texunit, hTexRef) };
-        return activity::watch(114, (&raw const told).cast(), &call);
+        return unsafe { watched_cuParamSetTexRef(hfunc, texunit, hTexRef) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuParamSetTexRef(hfunc, texunit, hTexRef) };
@@ -615,6 +853,21 @@ pub unsafe extern "C" fn cuParamSetTexRef(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuParamSetv(
+    hfunc: CUfunction,
+    offset: i32,
+    ptr: *mut c_void,
+    numbytes: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunction, i32, *mut c_void, u32);
+    let told = Told(hfunc, offset, ptr, numbytes);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuParamSetv(hfunc, offset, ptr, numbytes) };
+    activity::watch(113, (&raw const told).cast(), &call)
+}
+
 /// `cuParamSetv`.
 pub unsafe extern "C" fn cuParamSetv(
     hfunc: CUfunction,
@@ -623,12 +876,8 @@ pub unsafe extern "C" fn cuParamSetv(
     numbytes: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunction, i32, *mut c_void, u32);
-        let told = Told(hfunc, offset, ptr, numbytes);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuParamSetv(hfunc, offset, ptr, numbytes) };
-        return activity::watch(113, (&raw const told).cast(), &call);
+        return unsafe { watched_cuParamSetv(hfunc, offset, ptr, numbytes) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuParamSetv(hfunc, offset, ptr, numbytes) };

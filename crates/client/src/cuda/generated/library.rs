@@ -11,6 +11,21 @@ use wire::Kind;
 use crate::cuda::engine;
 use crate::cuda::entry::library::*;
 
+#[cold]
+unsafe extern "C" fn watched_cuKernelGetAttribute(
+    pi: *mut i32,
+    attrib: CUfunction_attribute,
+    kernel: CUkernel,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut i32, CUfunction_attribute, CUkernel, CUdevice);
+    let told = Told(pi, attrib, kernel, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuKernelGetAttribute(pi, attrib, kernel, dev) };
+    activity::watch(686, (&raw const told).cast(), &call)
+}
+
 /// `cuKernelGetAttribute`.
 pub unsafe extern "C" fn cuKernelGetAttribute(
     pi: *mut i32,
@@ -19,12 +34,8 @@ pub unsafe extern "C" fn cuKernelGetAttribute(
     dev: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut i32, CUfunction_attribute, CUkernel, CUdevice);
-        let told = Told(pi, attrib, kernel, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuKernelGetAttribute(pi, attrib, kernel, dev) };
-        return activity::watch(686, (&raw const told).cast(), &call);
+        return unsafe { watched_cuKernelGetAttribute(pi, attrib, kernel, dev) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelGetAttribute(pi, attrib, kernel, dev) };
@@ -41,15 +52,24 @@ pub unsafe extern "C" fn cuKernelGetAttribute(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuKernelGetFunction(
+    pFunc: *mut CUfunction,
+    kernel: CUkernel,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUfunction, CUkernel);
+    let told = Told(pFunc, kernel);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuKernelGetFunction(pFunc, kernel) };
+    activity::watch(683, (&raw const told).cast(), &call)
+}
+
 /// `cuKernelGetFunction`.
 pub unsafe extern "C" fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUfunction, CUkernel);
-        let told = Told(pFunc, kernel);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuKernelGetFunction(pFunc, kernel) };
-        return activity::watch(683, (&raw const told).cast(), &call);
+        return unsafe { watched_cuKernelGetFunction(pFunc, kernel) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelGetFunction(pFunc, kernel) };
@@ -65,15 +85,24 @@ pub unsafe extern "C" fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUk
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuKernelGetLibrary(
+    pLib: *mut CUlibrary,
+    kernel: CUkernel,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUlibrary, CUkernel);
+    let told = Told(pLib, kernel);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuKernelGetLibrary(pLib, kernel) };
+    activity::watch(754, (&raw const told).cast(), &call)
+}
+
 /// `cuKernelGetLibrary`.
 pub unsafe extern "C" fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUlibrary, CUkernel);
-        let told = Told(pLib, kernel);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuKernelGetLibrary(pLib, kernel) };
-        return activity::watch(754, (&raw const told).cast(), &call);
+        return unsafe { watched_cuKernelGetLibrary(pLib, kernel) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelGetLibrary(pLib, kernel) };
@@ -88,15 +117,24 @@ pub unsafe extern "C" fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkern
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuKernelGetName(
+    name: *mut *const c_char,
+    hfunc: CUkernel,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut *const c_char, CUkernel);
+    let told = Told(name, hfunc);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuKernelGetName(name, hfunc) };
+    activity::watch(719, (&raw const told).cast(), &call)
+}
+
 /// `cuKernelGetName`.
 pub unsafe extern "C" fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut *const c_char, CUkernel);
-        let told = Told(name, hfunc);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuKernelGetName(name, hfunc) };
-        return activity::watch(719, (&raw const told).cast(), &call);
+        return unsafe { watched_cuKernelGetName(name, hfunc) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelGetName(name, hfunc) };
@@ -111,6 +149,21 @@ pub unsafe extern "C" fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkern
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuKernelGetParamInfo(
+    kernel: CUkernel,
+    paramIndex: usize,
+    paramOffset: *mut usize,
+    paramSize: *mut usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUkernel, usize, *mut usize, *mut usize);
+    let told = Told(kernel, paramIndex, paramOffset, paramSize);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize) };
+    activity::watch(734, (&raw const told).cast(), &call)
+}
+
 /// `cuKernelGetParamInfo`.
 pub unsafe extern "C" fn cuKernelGetParamInfo(
     kernel: CUkernel,
@@ -119,12 +172,8 @@ pub unsafe extern "C" fn cuKernelGetParamInfo(
     paramSize: *mut usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUkernel, usize, *mut usize, *mut usize);
-        let told = Told(kernel, paramIndex, paramOffset, paramSize);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize) };
-        return activity::watch(734, (&raw const told).cast(), &call);
+        return unsafe { watched_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize) };
@@ -144,6 +193,21 @@ pub unsafe extern "C" fn cuKernelGetParamInfo(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuKernelSetAttribute(
+    attrib: CUfunction_attribute,
+    val: i32,
+    kernel: CUkernel,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunction_attribute, i32, CUkernel, CUdevice);
+    let told = Told(attrib, val, kernel, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuKernelSetAttribute(attrib, val, kernel, dev) };
+    activity::watch(687, (&raw const told).cast(), &call)
+}
+
 /// `cuKernelSetAttribute`.
 pub unsafe extern "C" fn cuKernelSetAttribute(
     attrib: CUfunction_attribute,
@@ -152,12 +216,8 @@ pub unsafe extern "C" fn cuKernelSetAttribute(
     dev: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunction_attribute, i32, CUkernel, CUdevice);
-        let told = Told(attrib, val, kernel, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuKernelSetAttribute(attrib, val, kernel, dev) };
-        return activity::watch(687, (&raw const told).cast(), &call);
+        return unsafe { watched_cuKernelSetAttribute(attrib, val, kernel, dev) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -167,6 +227,20 @@ pub unsafe extern "C" fn cuKernelSetAttribute(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuKernelSetCacheConfig(
+    kernel: CUkernel,
+    config: CUfunc_cache,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUkernel, CUfunc_cache, CUdevice);
+    let told = Told(kernel, config, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuKernelSetCacheConfig(kernel, config, dev) };
+    activity::watch(688, (&raw const told).cast(), &call)
+}
+
 /// `cuKernelSetCacheConfig`.
 pub unsafe extern "C" fn cuKernelSetCacheConfig(
     kernel: CUkernel,
@@ -174,12 +248,8 @@ pub unsafe extern "C" fn cuKernelSetCacheConfig(
     dev: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUkernel, CUfunc_cache, CUdevice);
-        let told = Told(kernel, config, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuKernelSetCacheConfig(kernel, config, dev) };
-        return activity::watch(688, (&raw const told).cast(), &call);
+        return unsafe { watched_cuKernelSetCacheConfig(kernel, config, dev) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelSetCacheConfig(kernel, config, dev) };
@@ -191,6 +261,20 @@ pub unsafe extern "C" fn cuKernelSetCacheConfig(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLibraryEnumerateKernels(
+    kernels: *mut CUkernel,
+    numKernels: u32,
+    lib: CUlibrary,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUkernel, u32, CUlibrary);
+    let told = Told(kernels, numKernels, lib);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLibraryEnumerateKernels(kernels, numKernels, lib) };
+    activity::watch(740, (&raw const told).cast(), &call)
+}
+
 /// `cuLibraryEnumerateKernels`.
 pub unsafe extern "C" fn cuLibraryEnumerateKernels(
     kernels: *mut CUkernel,
@@ -198,12 +282,8 @@ pub unsafe extern "C" fn cuLibraryEnumerateKernels(
     lib: CUlibrary,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUkernel, u32, CUlibrary);
-        let told = Told(kernels, numKernels, lib);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLibraryEnumerateKernels(kernels, numKernels, lib) };
-        return activity::watch(740, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLibraryEnumerateKernels(kernels, numKernels, lib) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLibraryEnumerateKernels(kernels, numKernels, lib) };
@@ -217,6 +297,21 @@ pub unsafe extern "C" fn cuLibraryEnumerateKernels(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLibraryGetGlobal(
+    dptr: *mut CUdeviceptr,
+    bytes: *mut usize,
+    library: CUlibrary,
+    name: *const c_char,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, *mut usize, CUlibrary, *const c_char);
+    let told = Told(dptr, bytes, library, name);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLibraryGetGlobal(dptr, bytes, library, name) };
+    activity::watch(684, (&raw const told).cast(), &call)
+}
+
 /// `cuLibraryGetGlobal`.
 pub unsafe extern "C" fn cuLibraryGetGlobal(
     dptr: *mut CUdeviceptr,
@@ -225,12 +320,8 @@ pub unsafe extern "C" fn cuLibraryGetGlobal(
     name: *const c_char,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, *mut usize, CUlibrary, *const c_char);
-        let told = Told(dptr, bytes, library, name);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLibraryGetGlobal(dptr, bytes, library, name) };
-        return activity::watch(684, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLibraryGetGlobal(dptr, bytes, library, name) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -251,6 +342,20 @@ pub unsafe extern "C" fn cuLibraryGetGlobal(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLibraryGetKernel(
+    pKernel: *mut CUkernel,
+    library: CUlibrary,
+    name: *const c_char,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUkernel, CUlibrary, *const c_char);
+    let told = Told(pKernel, library, name);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLibraryGetKernel(pKernel, library, name) };
+    activity::watch(681, (&raw const told).cast(), &call)
+}
+
 /// `cuLibraryGetKernel`.
 pub unsafe extern "C" fn cuLibraryGetKernel(
     pKernel: *mut CUkernel,
@@ -258,12 +363,8 @@ pub unsafe extern "C" fn cuLibraryGetKernel(
     name: *const c_char,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUkernel, CUlibrary, *const c_char);
-        let told = Told(pKernel, library, name);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLibraryGetKernel(pKernel, library, name) };
-        return activity::watch(681, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLibraryGetKernel(pKernel, library, name) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -279,15 +380,21 @@ pub unsafe extern "C" fn cuLibraryGetKernel(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLibraryGetKernelCount(count: *mut u32, lib: CUlibrary) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut u32, CUlibrary);
+    let told = Told(count, lib);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLibraryGetKernelCount(count, lib) };
+    activity::watch(739, (&raw const told).cast(), &call)
+}
+
 /// `cuLibraryGetKernelCount`.
 pub unsafe extern "C" fn cuLibraryGetKernelCount(count: *mut u32, lib: CUlibrary) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut u32, CUlibrary);
-        let told = Told(count, lib);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLibraryGetKernelCount(count, lib) };
-        return activity::watch(739, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLibraryGetKernelCount(count, lib) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLibraryGetKernelCount(count, lib) };
@@ -304,6 +411,21 @@ pub unsafe extern "C" fn cuLibraryGetKernelCount(count: *mut u32, lib: CUlibrary
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLibraryGetManaged(
+    dptr: *mut CUdeviceptr,
+    bytes: *mut usize,
+    library: CUlibrary,
+    name: *const c_char,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, *mut usize, CUlibrary, *const c_char);
+    let told = Told(dptr, bytes, library, name);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLibraryGetManaged(dptr, bytes, library, name) };
+    activity::watch(685, (&raw const told).cast(), &call)
+}
+
 /// `cuLibraryGetManaged`.
 pub unsafe extern "C" fn cuLibraryGetManaged(
     dptr: *mut CUdeviceptr,
@@ -312,12 +434,8 @@ pub unsafe extern "C" fn cuLibraryGetManaged(
     name: *const c_char,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, *mut usize, CUlibrary, *const c_char);
-        let told = Told(dptr, bytes, library, name);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLibraryGetManaged(dptr, bytes, library, name) };
-        return activity::watch(685, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLibraryGetManaged(dptr, bytes, library, name) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -338,15 +456,24 @@ pub unsafe extern "C" fn cuLibraryGetManaged(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLibraryGetModule(
+    pMod: *mut CUmodule,
+    library: CUlibrary,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmodule, CUlibrary);
+    let told = Told(pMod, library);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLibraryGetModule(pMod, library) };
+    activity::watch(682, (&raw const told).cast(), &call)
+}
+
 /// `cuLibraryGetModule`.
 pub unsafe extern "C" fn cuLibraryGetModule(pMod: *mut CUmodule, library: CUlibrary) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmodule, CUlibrary);
-        let told = Told(pMod, library);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLibraryGetModule(pMod, library) };
-        return activity::watch(682, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLibraryGetModule(pMod, library) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLibraryGetModule(pMod, library) };
@@ -375,6 +502,54 @@ pub unsafe extern "C" fn cuLibraryGetUnifiedFunction(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLibraryLoadData(
+    library: *mut CUlibrary,
+    code: *const c_void,
+    jitOptions: *mut CUjit_option,
+    jitOptionsValues: *mut *mut c_void,
+    numJitOptions: u32,
+    libraryOptions: *mut CUlibraryOption,
+    libraryOptionValues: *mut *mut c_void,
+    numLibraryOptions: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUlibrary,
+        *const c_void,
+        *mut CUjit_option,
+        *mut *mut c_void,
+        u32,
+        *mut CUlibraryOption,
+        *mut *mut c_void,
+        u32,
+    );
+    let told = Told(
+        library,
+        code,
+        jitOptions,
+        jitOptionsValues,
+        numJitOptions,
+        libraryOptions,
+        libraryOptionValues,
+        numLibraryOptions,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuLibraryLoadData(
+            library,
+            code,
+            jitOptions,
+            jitOptionsValues,
+            numJitOptions,
+            libraryOptions,
+            libraryOptionValues,
+            numLibraryOptions,
+        )
+    };
+    activity::watch(678, (&raw const told).cast(), &call)
+}
+
 /// `cuLibraryLoadData`.
 pub unsafe extern "C" fn cuLibraryLoadData(
     library: *mut CUlibrary,
@@ -387,30 +562,9 @@ pub unsafe extern "C" fn cuLibraryLoadData(
     numLibraryOptions: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUlibrary,
-            *const c_void,
-            *mut CUjit_option,
-            *mut *mut c_void,
-            u32,
-            *mut CUlibraryOption,
-            *mut *mut c_void,
-            u32,
-        );
-        let told = Told(
-            library,
-            code,
-            jitOptions,
-            jitOptionsValues,
-            numJitOptions,
-            libraryOptions,
-            libraryOptionValues,
-            numLibraryOptions,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuLibraryLoadData(
+        return unsafe {
+            watched_cuLibraryLoadData(
                 library,
                 code,
                 jitOptions,
@@ -421,7 +575,6 @@ pub unsafe extern "C" fn cuLibraryLoadData(
                 numLibraryOptions,
             )
         };
-        return activity::watch(678, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -440,6 +593,54 @@ pub unsafe extern "C" fn cuLibraryLoadData(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLibraryLoadFromFile(
+    library: *mut CUlibrary,
+    fileName: *const c_char,
+    jitOptions: *mut CUjit_option,
+    jitOptionsValues: *mut *mut c_void,
+    numJitOptions: u32,
+    libraryOptions: *mut CUlibraryOption,
+    libraryOptionValues: *mut *mut c_void,
+    numLibraryOptions: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUlibrary,
+        *const c_char,
+        *mut CUjit_option,
+        *mut *mut c_void,
+        u32,
+        *mut CUlibraryOption,
+        *mut *mut c_void,
+        u32,
+    );
+    let told = Told(
+        library,
+        fileName,
+        jitOptions,
+        jitOptionsValues,
+        numJitOptions,
+        libraryOptions,
+        libraryOptionValues,
+        numLibraryOptions,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuLibraryLoadFromFile(
+            library,
+            fileName,
+            jitOptions,
+            jitOptionsValues,
+            numJitOptions,
+            libraryOptions,
+            libraryOptionValues,
+            numLibraryOptions,
+        )
+    };
+    activity::watch(679, (&raw const told).cast(), &call)
+}
+
 /// `cuLibraryLoadFromFile`.
 pub unsafe extern "C" fn cuLibraryLoadFromFile(
     library: *mut CUlibrary,
@@ -452,30 +653,9 @@ pub unsafe extern "C" fn cuLibraryLoadFromFile(
     numLibraryOptions: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUlibrary,
-            *const c_char,
-            *mut CUjit_option,
-            *mut *mut c_void,
-            u32,
-            *mut CUlibraryOption,
-            *mut *mut c_void,
-            u32,
-        );
-        let told = Told(
-            library,
-            fileName,
-            jitOptions,
-            jitOptionsValues,
-            numJitOptions,
-            libraryOptions,
-            libraryOptionValues,
-            numLibraryOptions,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuLibraryLoadFromFile(
+        return unsafe {
+            watched_cuLibraryLoadFromFile(
                 library,
                 fileName,
                 jitOptions,
@@ -486,7 +666,6 @@ pub unsafe extern "C" fn cuLibraryLoadFromFile(
                 numLibraryOptions,
             )
         };
-        return activity::watch(679, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -505,15 +684,21 @@ pub unsafe extern "C" fn cuLibraryLoadFromFile(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLibraryUnload(library: CUlibrary) -> CUresult {
+    #[repr(C)]
+    struct Told(CUlibrary);
+    let told = Told(library);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLibraryUnload(library) };
+    activity::watch(680, (&raw const told).cast(), &call)
+}
+
 /// `cuLibraryUnload`.
 pub unsafe extern "C" fn cuLibraryUnload(library: CUlibrary) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUlibrary);
-        let told = Told(library);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLibraryUnload(library) };
-        return activity::watch(680, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLibraryUnload(library) };
     }
     life::guard(move || {
         let cx = life::enter_local()?;

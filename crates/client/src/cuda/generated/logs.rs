@@ -8,15 +8,24 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+#[cold]
+unsafe extern "C" fn watched_cuLogsCurrent(
+    iterator_out: *mut CUlogIterator,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUlogIterator, u32);
+    let told = Told(iterator_out, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLogsCurrent(iterator_out, flags) };
+    activity::watch(765, (&raw const told).cast(), &call)
+}
+
 /// `cuLogsCurrent`.
 pub unsafe extern "C" fn cuLogsCurrent(iterator_out: *mut CUlogIterator, flags: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUlogIterator, u32);
-        let told = Told(iterator_out, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLogsCurrent(iterator_out, flags) };
-        return activity::watch(765, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLogsCurrent(iterator_out, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLogsCurrent(iterator_out, flags) };
@@ -31,6 +40,20 @@ pub unsafe extern "C" fn cuLogsCurrent(iterator_out: *mut CUlogIterator, flags: 
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLogsDumpToFile(
+    iterator: *mut CUlogIterator,
+    pathToFile: *const c_char,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUlogIterator, *const c_char, u32);
+    let told = Told(iterator, pathToFile, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLogsDumpToFile(iterator, pathToFile, flags) };
+    activity::watch(766, (&raw const told).cast(), &call)
+}
+
 /// `cuLogsDumpToFile`.
 pub unsafe extern "C" fn cuLogsDumpToFile(
     iterator: *mut CUlogIterator,
@@ -38,12 +61,8 @@ pub unsafe extern "C" fn cuLogsDumpToFile(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUlogIterator, *const c_char, u32);
-        let told = Told(iterator, pathToFile, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLogsDumpToFile(iterator, pathToFile, flags) };
-        return activity::watch(766, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLogsDumpToFile(iterator, pathToFile, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLogsDumpToFile(iterator, pathToFile, flags) };
@@ -56,6 +75,21 @@ pub unsafe extern "C" fn cuLogsDumpToFile(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLogsDumpToMemory(
+    iterator: *mut CUlogIterator,
+    buffer: *mut c_char,
+    size: *mut usize,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUlogIterator, *mut c_char, *mut usize, u32);
+    let told = Told(iterator, buffer, size, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLogsDumpToMemory(iterator, buffer, size, flags) };
+    activity::watch(767, (&raw const told).cast(), &call)
+}
+
 /// `cuLogsDumpToMemory`.
 pub unsafe extern "C" fn cuLogsDumpToMemory(
     iterator: *mut CUlogIterator,
@@ -64,12 +98,8 @@ pub unsafe extern "C" fn cuLogsDumpToMemory(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUlogIterator, *mut c_char, *mut usize, u32);
-        let told = Told(iterator, buffer, size, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLogsDumpToMemory(iterator, buffer, size, flags) };
-        return activity::watch(767, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLogsDumpToMemory(iterator, buffer, size, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLogsDumpToMemory(iterator, buffer, size, flags) };
@@ -80,6 +110,20 @@ pub unsafe extern "C" fn cuLogsDumpToMemory(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLogsRegisterCallback(
+    callbackFunc: CUlogsCallback,
+    userData: *mut c_void,
+    callback_out: *mut CUlogsCallbackHandle,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUlogsCallback, *mut c_void, *mut CUlogsCallbackHandle);
+    let told = Told(callbackFunc, userData, callback_out);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLogsRegisterCallback(callbackFunc, userData, callback_out) };
+    activity::watch(763, (&raw const told).cast(), &call)
+}
+
 /// `cuLogsRegisterCallback`.
 pub unsafe extern "C" fn cuLogsRegisterCallback(
     callbackFunc: CUlogsCallback,
@@ -87,12 +131,8 @@ pub unsafe extern "C" fn cuLogsRegisterCallback(
     callback_out: *mut CUlogsCallbackHandle,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUlogsCallback, *mut c_void, *mut CUlogsCallbackHandle);
-        let told = Told(callbackFunc, userData, callback_out);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLogsRegisterCallback(callbackFunc, userData, callback_out) };
-        return activity::watch(763, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLogsRegisterCallback(callbackFunc, userData, callback_out) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLogsRegisterCallback(callbackFunc, userData, callback_out) };
@@ -110,15 +150,21 @@ pub unsafe extern "C" fn cuLogsRegisterCallback(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLogsUnregisterCallback(callback: CUlogsCallbackHandle) -> CUresult {
+    #[repr(C)]
+    struct Told(CUlogsCallbackHandle);
+    let told = Told(callback);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLogsUnregisterCallback(callback) };
+    activity::watch(764, (&raw const told).cast(), &call)
+}
+
 /// `cuLogsUnregisterCallback`.
 pub unsafe extern "C" fn cuLogsUnregisterCallback(callback: CUlogsCallbackHandle) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUlogsCallbackHandle);
-        let told = Told(callback);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLogsUnregisterCallback(callback) };
-        return activity::watch(764, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLogsUnregisterCallback(callback) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLogsUnregisterCallback(callback) };

@@ -10,6 +10,21 @@ use wire::Kind;
 
 use crate::cuda::entry::managed::*;
 
+#[cold]
+unsafe extern "C" fn watched_cuMemAdvise(
+    devPtr: CUdeviceptr,
+    count: usize,
+    advice: CUmem_advise,
+    device: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, CUmem_advise, CUdevice);
+    let told = Told(devPtr, count, advice, device);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemAdvise(devPtr, count, advice, device) };
+    activity::watch(457, (&raw const told).cast(), &call)
+}
+
 /// `cuMemAdvise`.
 pub unsafe extern "C" fn cuMemAdvise(
     devPtr: CUdeviceptr,
@@ -18,12 +33,8 @@ pub unsafe extern "C" fn cuMemAdvise(
     device: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, CUmem_advise, CUdevice);
-        let told = Told(devPtr, count, advice, device);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemAdvise(devPtr, count, advice, device) };
-        return activity::watch(457, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemAdvise(devPtr, count, advice, device) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -35,6 +46,21 @@ pub unsafe extern "C" fn cuMemAdvise(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemAdvise_v2(
+    devPtr: CUdeviceptr,
+    count: usize,
+    advice: CUmem_advise,
+    location: CUmemLocation,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, CUmem_advise, CUmemLocation);
+    let told = Told(devPtr, count, advice, location);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemAdvise_v2(devPtr, count, advice, location) };
+    activity::watch(715, (&raw const told).cast(), &call)
+}
+
 /// `cuMemAdvise_v2`.
 pub unsafe extern "C" fn cuMemAdvise_v2(
     devPtr: CUdeviceptr,
@@ -43,12 +69,8 @@ pub unsafe extern "C" fn cuMemAdvise_v2(
     location: CUmemLocation,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, CUmem_advise, CUmemLocation);
-        let told = Told(devPtr, count, advice, location);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemAdvise_v2(devPtr, count, advice, location) };
-        return activity::watch(715, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemAdvise_v2(devPtr, count, advice, location) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -60,6 +82,20 @@ pub unsafe extern "C" fn cuMemAdvise_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemAllocManaged(
+    dptr: *mut CUdeviceptr,
+    bytesize: usize,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, usize, u32);
+    let told = Told(dptr, bytesize, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemAllocManaged(dptr, bytesize, flags) };
+    activity::watch(371, (&raw const told).cast(), &call)
+}
+
 /// `cuMemAllocManaged`.
 pub unsafe extern "C" fn cuMemAllocManaged(
     dptr: *mut CUdeviceptr,
@@ -67,12 +103,8 @@ pub unsafe extern "C" fn cuMemAllocManaged(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, usize, u32);
-        let told = Told(dptr, bytesize, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemAllocManaged(dptr, bytesize, flags) };
-        return activity::watch(371, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemAllocManaged(dptr, bytesize, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemAllocManaged(dptr, bytesize, flags) };
@@ -89,6 +121,54 @@ pub unsafe extern "C" fn cuMemAllocManaged(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemDiscardAndPrefetchBatchAsync(
+    dptrs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    prefetchLocs: *mut CUmemLocation,
+    prefetchLocIdxs: *mut usize,
+    numPrefetchLocs: usize,
+    flags: u64,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUdeviceptr,
+        *mut usize,
+        usize,
+        *mut CUmemLocation,
+        *mut usize,
+        usize,
+        u64,
+        CUstream,
+    );
+    let told = Told(
+        dptrs,
+        sizes,
+        count,
+        prefetchLocs,
+        prefetchLocIdxs,
+        numPrefetchLocs,
+        flags,
+        hStream,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuMemDiscardAndPrefetchBatchAsync(
+            dptrs,
+            sizes,
+            count,
+            prefetchLocs,
+            prefetchLocIdxs,
+            numPrefetchLocs,
+            flags,
+            hStream,
+        )
+    };
+    activity::watch(791, (&raw const told).cast(), &call)
+}
+
 /// `cuMemDiscardAndPrefetchBatchAsync`.
 pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync(
     dptrs: *mut CUdeviceptr,
@@ -101,30 +181,9 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUdeviceptr,
-            *mut usize,
-            usize,
-            *mut CUmemLocation,
-            *mut usize,
-            usize,
-            u64,
-            CUstream,
-        );
-        let told = Told(
-            dptrs,
-            sizes,
-            count,
-            prefetchLocs,
-            prefetchLocIdxs,
-            numPrefetchLocs,
-            flags,
-            hStream,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuMemDiscardAndPrefetchBatchAsync(
+        return unsafe {
+            watched_cuMemDiscardAndPrefetchBatchAsync(
                 dptrs,
                 sizes,
                 count,
@@ -135,7 +194,6 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync(
                 hStream,
             )
         };
-        return activity::watch(791, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -152,6 +210,54 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemDiscardAndPrefetchBatchAsync_ptsz(
+    dptrs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    prefetchLocs: *mut CUmemLocation,
+    prefetchLocIdxs: *mut usize,
+    numPrefetchLocs: usize,
+    flags: u64,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUdeviceptr,
+        *mut usize,
+        usize,
+        *mut CUmemLocation,
+        *mut usize,
+        usize,
+        u64,
+        CUstream,
+    );
+    let told = Told(
+        dptrs,
+        sizes,
+        count,
+        prefetchLocs,
+        prefetchLocIdxs,
+        numPrefetchLocs,
+        flags,
+        hStream,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuMemDiscardAndPrefetchBatchAsync_ptsz(
+            dptrs,
+            sizes,
+            count,
+            prefetchLocs,
+            prefetchLocIdxs,
+            numPrefetchLocs,
+            flags,
+            hStream,
+        )
+    };
+    activity::watch(792, (&raw const told).cast(), &call)
+}
+
 /// `cuMemDiscardAndPrefetchBatchAsync_ptsz`.
 pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync_ptsz(
     dptrs: *mut CUdeviceptr,
@@ -164,30 +270,9 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUdeviceptr,
-            *mut usize,
-            usize,
-            *mut CUmemLocation,
-            *mut usize,
-            usize,
-            u64,
-            CUstream,
-        );
-        let told = Told(
-            dptrs,
-            sizes,
-            count,
-            prefetchLocs,
-            prefetchLocIdxs,
-            numPrefetchLocs,
-            flags,
-            hStream,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuMemDiscardAndPrefetchBatchAsync_ptsz(
+        return unsafe {
+            watched_cuMemDiscardAndPrefetchBatchAsync_ptsz(
                 dptrs,
                 sizes,
                 count,
@@ -198,7 +283,6 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync_ptsz(
                 hStream,
             )
         };
-        return activity::watch(792, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -215,6 +299,22 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync_ptsz(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemDiscardBatchAsync(
+    dptrs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    flags: u64,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, *mut usize, usize, u64, CUstream);
+    let told = Told(dptrs, sizes, count, flags, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream) };
+    activity::watch(789, (&raw const told).cast(), &call)
+}
+
 /// `cuMemDiscardBatchAsync`.
 pub unsafe extern "C" fn cuMemDiscardBatchAsync(
     dptrs: *mut CUdeviceptr,
@@ -224,12 +324,8 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, *mut usize, usize, u64, CUstream);
-        let told = Told(dptrs, sizes, count, flags, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream) };
-        return activity::watch(789, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream) };
@@ -244,6 +340,22 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemDiscardBatchAsync_ptsz(
+    dptrs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    flags: u64,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, *mut usize, usize, u64, CUstream);
+    let told = Told(dptrs, sizes, count, flags, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count, flags, hStream) };
+    activity::watch(790, (&raw const told).cast(), &call)
+}
+
 /// `cuMemDiscardBatchAsync_ptsz`.
 pub unsafe extern "C" fn cuMemDiscardBatchAsync_ptsz(
     dptrs: *mut CUdeviceptr,
@@ -253,12 +365,8 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, *mut usize, usize, u64, CUstream);
-        let told = Told(dptrs, sizes, count, flags, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count, flags, hStream) };
-        return activity::watch(790, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count, flags, hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count, flags, hStream) };
@@ -273,6 +381,21 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemPrefetchAsync(
+    devPtr: CUdeviceptr,
+    count: usize,
+    dstDevice: CUdevice,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, CUdevice, CUstream);
+    let told = Told(devPtr, count, dstDevice, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemPrefetchAsync(devPtr, count, dstDevice, hStream) };
+    activity::watch(467, (&raw const told).cast(), &call)
+}
+
 /// `cuMemPrefetchAsync`.
 pub unsafe extern "C" fn cuMemPrefetchAsync(
     devPtr: CUdeviceptr,
@@ -281,12 +404,8 @@ pub unsafe extern "C" fn cuMemPrefetchAsync(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, CUdevice, CUstream);
-        let told = Told(devPtr, count, dstDevice, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemPrefetchAsync(devPtr, count, dstDevice, hStream) };
-        return activity::watch(467, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -297,6 +416,21 @@ pub unsafe extern "C" fn cuMemPrefetchAsync(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemPrefetchAsync_ptsz(
+    devPtr: CUdeviceptr,
+    count: usize,
+    dstDevice: CUdevice,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, CUdevice, CUstream);
+    let told = Told(devPtr, count, dstDevice, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemPrefetchAsync_ptsz(devPtr, count, dstDevice, hStream) };
+    activity::watch(468, (&raw const told).cast(), &call)
+}
+
 /// `cuMemPrefetchAsync_ptsz`.
 pub unsafe extern "C" fn cuMemPrefetchAsync_ptsz(
     devPtr: CUdeviceptr,
@@ -305,12 +439,8 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, CUdevice, CUstream);
-        let told = Told(devPtr, count, dstDevice, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemPrefetchAsync_ptsz(devPtr, count, dstDevice, hStream) };
-        return activity::watch(468, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemPrefetchAsync_ptsz(devPtr, count, dstDevice, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -319,6 +449,22 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_ptsz(
         // SAFETY: the arguments are the program's.
         unsafe { prefetch(cx, devPtr, count, place_of(cx, dstDevice)?, hStream) }
     })
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemPrefetchAsync_v2(
+    devPtr: CUdeviceptr,
+    count: usize,
+    location: CUmemLocation,
+    flags: u32,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, CUmemLocation, u32, CUstream);
+    let told = Told(devPtr, count, location, flags, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream) };
+    activity::watch(716, (&raw const told).cast(), &call)
 }
 
 /// `cuMemPrefetchAsync_v2`.
@@ -330,12 +476,8 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, CUmemLocation, u32, CUstream);
-        let told = Told(devPtr, count, location, flags, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream) };
-        return activity::watch(716, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream) };
@@ -352,6 +494,22 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemPrefetchAsync_v2_ptsz(
+    devPtr: CUdeviceptr,
+    count: usize,
+    location: CUmemLocation,
+    flags: u32,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, CUmemLocation, u32, CUstream);
+    let told = Told(devPtr, count, location, flags, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemPrefetchAsync_v2_ptsz(devPtr, count, location, flags, hStream) };
+    activity::watch(717, (&raw const told).cast(), &call)
+}
+
 /// `cuMemPrefetchAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemPrefetchAsync_v2_ptsz(
     devPtr: CUdeviceptr,
@@ -361,13 +519,10 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, CUmemLocation, u32, CUstream);
-        let told = Told(devPtr, count, location, flags, hStream);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMemPrefetchAsync_v2_ptsz(devPtr, count, location, flags, hStream) };
-        return activity::watch(717, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemPrefetchAsync_v2_ptsz(devPtr, count, location, flags, hStream)
+        };
     }
     // SAFETY: the arguments are the program's.
     let again =
@@ -385,6 +540,54 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemPrefetchBatchAsync(
+    dptrs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    prefetchLocs: *mut CUmemLocation,
+    prefetchLocIdxs: *mut usize,
+    numPrefetchLocs: usize,
+    flags: u64,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUdeviceptr,
+        *mut usize,
+        usize,
+        *mut CUmemLocation,
+        *mut usize,
+        usize,
+        u64,
+        CUstream,
+    );
+    let told = Told(
+        dptrs,
+        sizes,
+        count,
+        prefetchLocs,
+        prefetchLocIdxs,
+        numPrefetchLocs,
+        flags,
+        hStream,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuMemPrefetchBatchAsync(
+            dptrs,
+            sizes,
+            count,
+            prefetchLocs,
+            prefetchLocIdxs,
+            numPrefetchLocs,
+            flags,
+            hStream,
+        )
+    };
+    activity::watch(784, (&raw const told).cast(), &call)
+}
+
 /// `cuMemPrefetchBatchAsync`.
 pub unsafe extern "C" fn cuMemPrefetchBatchAsync(
     dptrs: *mut CUdeviceptr,
@@ -397,30 +600,9 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUdeviceptr,
-            *mut usize,
-            usize,
-            *mut CUmemLocation,
-            *mut usize,
-            usize,
-            u64,
-            CUstream,
-        );
-        let told = Told(
-            dptrs,
-            sizes,
-            count,
-            prefetchLocs,
-            prefetchLocIdxs,
-            numPrefetchLocs,
-            flags,
-            hStream,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuMemPrefetchBatchAsync(
+        return unsafe {
+            watched_cuMemPrefetchBatchAsync(
                 dptrs,
                 sizes,
                 count,
@@ -431,7 +613,6 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync(
                 hStream,
             )
         };
-        return activity::watch(784, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -466,6 +647,54 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemPrefetchBatchAsync_ptsz(
+    dptrs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    prefetchLocs: *mut CUmemLocation,
+    prefetchLocIdxs: *mut usize,
+    numPrefetchLocs: usize,
+    flags: u64,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUdeviceptr,
+        *mut usize,
+        usize,
+        *mut CUmemLocation,
+        *mut usize,
+        usize,
+        u64,
+        CUstream,
+    );
+    let told = Told(
+        dptrs,
+        sizes,
+        count,
+        prefetchLocs,
+        prefetchLocIdxs,
+        numPrefetchLocs,
+        flags,
+        hStream,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuMemPrefetchBatchAsync_ptsz(
+            dptrs,
+            sizes,
+            count,
+            prefetchLocs,
+            prefetchLocIdxs,
+            numPrefetchLocs,
+            flags,
+            hStream,
+        )
+    };
+    activity::watch(785, (&raw const told).cast(), &call)
+}
+
 /// `cuMemPrefetchBatchAsync_ptsz`.
 pub unsafe extern "C" fn cuMemPrefetchBatchAsync_ptsz(
     dptrs: *mut CUdeviceptr,
@@ -478,30 +707,9 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUdeviceptr,
-            *mut usize,
-            usize,
-            *mut CUmemLocation,
-            *mut usize,
-            usize,
-            u64,
-            CUstream,
-        );
-        let told = Told(
-            dptrs,
-            sizes,
-            count,
-            prefetchLocs,
-            prefetchLocIdxs,
-            numPrefetchLocs,
-            flags,
-            hStream,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuMemPrefetchBatchAsync_ptsz(
+        return unsafe {
+            watched_cuMemPrefetchBatchAsync_ptsz(
                 dptrs,
                 sizes,
                 count,
@@ -512,7 +720,6 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync_ptsz(
                 hStream,
             )
         };
-        return activity::watch(785, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -547,6 +754,28 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemRangeGetAttribute(
+    data: *mut c_void,
+    dataSize: usize,
+    attribute: CUmem_range_attribute,
+    devPtr: CUdeviceptr,
+    count: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut c_void,
+        usize,
+        CUmem_range_attribute,
+        CUdeviceptr,
+        usize,
+    );
+    let told = Told(data, dataSize, attribute, devPtr, count);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count) };
+    activity::watch(471, (&raw const told).cast(), &call)
+}
+
 /// `cuMemRangeGetAttribute`.
 pub unsafe extern "C" fn cuMemRangeGetAttribute(
     data: *mut c_void,
@@ -556,18 +785,8 @@ pub unsafe extern "C" fn cuMemRangeGetAttribute(
     count: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut c_void,
-            usize,
-            CUmem_range_attribute,
-            CUdeviceptr,
-            usize,
-        );
-        let told = Told(data, dataSize, attribute, devPtr, count);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count) };
-        return activity::watch(471, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count) };
     }
     life::guard(move || {
         let cx = life::enter_local()?;
@@ -575,6 +794,32 @@ pub unsafe extern "C" fn cuMemRangeGetAttribute(
         // SAFETY: the arguments are the program's.
         unsafe { range_attribute(cx, data, dataSize, attribute, devPtr, count) }
     })
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemRangeGetAttributes(
+    data: *mut *mut c_void,
+    dataSizes: *mut usize,
+    attributes: *mut CUmem_range_attribute,
+    numAttributes: usize,
+    devPtr: CUdeviceptr,
+    count: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut *mut c_void,
+        *mut usize,
+        *mut CUmem_range_attribute,
+        usize,
+        CUdeviceptr,
+        usize,
+    );
+    let told = Told(data, dataSizes, attributes, numAttributes, devPtr, count);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count)
+    };
+    activity::watch(472, (&raw const told).cast(), &call)
 }
 
 /// `cuMemRangeGetAttributes`.
@@ -587,21 +832,17 @@ pub unsafe extern "C" fn cuMemRangeGetAttributes(
     count: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut *mut c_void,
-            *mut usize,
-            *mut CUmem_range_attribute,
-            usize,
-            CUdeviceptr,
-            usize,
-        );
-        let told = Told(data, dataSizes, attributes, numAttributes, devPtr, count);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count)
+        return unsafe {
+            watched_cuMemRangeGetAttributes(
+                data,
+                dataSizes,
+                attributes,
+                numAttributes,
+                devPtr,
+                count,
+            )
         };
-        return activity::watch(472, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -625,6 +866,21 @@ pub unsafe extern "C" fn cuMemRangeGetAttributes(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamAttachMemAsync(
+    hStream: CUstream,
+    dptr: CUdeviceptr,
+    length: usize,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, usize, u32);
+    let told = Told(hStream, dptr, length, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamAttachMemAsync(hStream, dptr, length, flags) };
+    activity::watch(377, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamAttachMemAsync`.
 pub unsafe extern "C" fn cuStreamAttachMemAsync(
     hStream: CUstream,
@@ -633,12 +889,8 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, usize, u32);
-        let told = Told(hStream, dptr, length, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamAttachMemAsync(hStream, dptr, length, flags) };
-        return activity::watch(377, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamAttachMemAsync(hStream, dptr, length, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamAttachMemAsync(hStream, dptr, length, flags) };
@@ -653,6 +905,21 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamAttachMemAsync_ptsz(
+    hStream: CUstream,
+    dptr: CUdeviceptr,
+    length: usize,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, usize, u32);
+    let told = Told(hStream, dptr, length, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamAttachMemAsync_ptsz(hStream, dptr, length, flags) };
+    activity::watch(438, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamAttachMemAsync_ptsz`.
 pub unsafe extern "C" fn cuStreamAttachMemAsync_ptsz(
     hStream: CUstream,
@@ -661,12 +928,8 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync_ptsz(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, usize, u32);
-        let told = Told(hStream, dptr, length, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamAttachMemAsync_ptsz(hStream, dptr, length, flags) };
-        return activity::watch(438, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamAttachMemAsync_ptsz(hStream, dptr, length, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamAttachMemAsync_ptsz(hStream, dptr, length, flags) };

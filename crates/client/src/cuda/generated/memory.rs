@@ -24,15 +24,21 @@ pub unsafe extern "C" fn cuMemAllocHost(_pp: *mut *mut c_void, _bytesize: u32) -
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemAllocHost_v2(pp: *mut *mut c_void, bytesize: usize) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut *mut c_void, usize);
+    let told = Told(pp, bytesize);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemAllocHost_v2(pp, bytesize) };
+    activity::watch(294, (&raw const told).cast(), &call)
+}
+
 /// `cuMemAllocHost_v2`.
 pub unsafe extern "C" fn cuMemAllocHost_v2(pp: *mut *mut c_void, bytesize: usize) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut *mut c_void, usize);
-        let told = Told(pp, bytesize);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemAllocHost_v2(pp, bytesize) };
-        return activity::watch(294, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemAllocHost_v2(pp, bytesize) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::memory::cuMemHostAlloc(pp, bytesize, (0) as u32) }
@@ -52,6 +58,23 @@ pub unsafe extern "C" fn cuMemAllocPitch(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemAllocPitch_v2(
+    dptr: *mut CUdeviceptr,
+    pPitch: *mut usize,
+    WidthInBytes: usize,
+    Height: usize,
+    ElementSizeBytes: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, *mut usize, usize, usize, u32);
+    let told = Told(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes) };
+    activity::watch(244, (&raw const told).cast(), &call)
+}
+
 /// `cuMemAllocPitch_v2`.
 pub unsafe extern "C" fn cuMemAllocPitch_v2(
     dptr: *mut CUdeviceptr,
@@ -61,13 +84,10 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
     ElementSizeBytes: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, *mut usize, usize, usize, u32);
-        let told = Told(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes) };
-        return activity::watch(244, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes)
+        };
     }
     // SAFETY: the arguments are the program's.
     let again =
@@ -92,15 +112,21 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, usize);
+    let told = Told(dptr, bytesize);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemAlloc_v2(dptr, bytesize) };
+    activity::watch(243, (&raw const told).cast(), &call)
+}
+
 /// `cuMemAlloc_v2`.
 pub unsafe extern "C" fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, usize);
-        let told = Told(dptr, bytesize);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemAlloc_v2(dptr, bytesize) };
-        return activity::watch(243, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemAlloc_v2(dptr, bytesize) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -119,15 +145,21 @@ pub unsafe extern "C" fn cuMemFree(_dptr: CUdeviceptr_v1) -> CUresult {
     life::unsupported("cuMemFree", "takes 32-bit addresses and sizes; superseded")
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemFreeHost(p: *mut c_void) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut c_void);
+    let told = Told(p);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemFreeHost(p) };
+    activity::watch(38, (&raw const told).cast(), &call)
+}
+
 /// `cuMemFreeHost`.
 pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut c_void);
-        let told = Told(p);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemFreeHost(p) };
-        return activity::watch(38, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemFreeHost(p) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemFreeHost(p) };
@@ -139,15 +171,21 @@ pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemFree_v2(dptr: CUdeviceptr) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr);
+    let told = Told(dptr);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemFree_v2(dptr) };
+    activity::watch(245, (&raw const told).cast(), &call)
+}
+
 /// `cuMemFree_v2`.
 pub unsafe extern "C" fn cuMemFree_v2(dptr: CUdeviceptr) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr);
-        let told = Told(dptr);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemFree_v2(dptr) };
-        return activity::watch(245, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemFree_v2(dptr) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemFree_v2(dptr) };
@@ -172,6 +210,20 @@ pub unsafe extern "C" fn cuMemGetAddressRange(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemGetAddressRange_v2(
+    pbase: *mut CUdeviceptr,
+    psize: *mut usize,
+    dptr: CUdeviceptr,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, *mut usize, CUdeviceptr);
+    let told = Told(pbase, psize, dptr);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemGetAddressRange_v2(pbase, psize, dptr) };
+    activity::watch(246, (&raw const told).cast(), &call)
+}
+
 /// `cuMemGetAddressRange_v2`.
 pub unsafe extern "C" fn cuMemGetAddressRange_v2(
     pbase: *mut CUdeviceptr,
@@ -179,12 +231,8 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
     dptr: CUdeviceptr,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, *mut usize, CUdeviceptr);
-        let told = Told(pbase, psize, dptr);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemGetAddressRange_v2(pbase, psize, dptr) };
-        return activity::watch(246, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemGetAddressRange_v2(pbase, psize, dptr) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemGetAddressRange_v2(pbase, psize, dptr) };
@@ -244,15 +292,21 @@ pub unsafe extern "C" fn cuMemGetInfo(_free: *mut u32, _total: *mut u32) -> CUre
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut usize, *mut usize);
+    let told = Told(free, total);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemGetInfo_v2(free, total) };
+    activity::watch(242, (&raw const told).cast(), &call)
+}
+
 /// `cuMemGetInfo_v2`.
 pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut usize, *mut usize);
-        let told = Told(free, total);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemGetInfo_v2(free, total) };
-        return activity::watch(242, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemGetInfo_v2(free, total) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemGetInfo_v2(free, total) };
@@ -273,6 +327,20 @@ pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) ->
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemHostAlloc(
+    pp: *mut *mut c_void,
+    bytesize: usize,
+    Flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut *mut c_void, usize, u32);
+    let told = Told(pp, bytesize, Flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemHostAlloc(pp, bytesize, Flags) };
+    activity::watch(39, (&raw const told).cast(), &call)
+}
+
 /// `cuMemHostAlloc`.
 pub unsafe extern "C" fn cuMemHostAlloc(
     pp: *mut *mut c_void,
@@ -280,12 +348,8 @@ pub unsafe extern "C" fn cuMemHostAlloc(
     Flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut *mut c_void, usize, u32);
-        let told = Told(pp, bytesize, Flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemHostAlloc(pp, bytesize, Flags) };
-        return activity::watch(39, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemHostAlloc(pp, bytesize, Flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemHostAlloc(pp, bytesize, Flags) };
@@ -313,6 +377,20 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemHostGetDevicePointer_v2(
+    pdptr: *mut CUdeviceptr,
+    p: *mut c_void,
+    Flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, *mut c_void, u32);
+    let told = Told(pdptr, p, Flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemHostGetDevicePointer_v2(pdptr, p, Flags) };
+    activity::watch(247, (&raw const told).cast(), &call)
+}
+
 /// `cuMemHostGetDevicePointer_v2`.
 pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
     pdptr: *mut CUdeviceptr,
@@ -320,12 +398,8 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
     Flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, *mut c_void, u32);
-        let told = Told(pdptr, p, Flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemHostGetDevicePointer_v2(pdptr, p, Flags) };
-        return activity::watch(247, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemHostGetDevicePointer_v2(pdptr, p, Flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemHostGetDevicePointer_v2(pdptr, p, Flags) };
@@ -336,15 +410,21 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemHostGetFlags(pFlags: *mut u32, p: *mut c_void) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut u32, *mut c_void);
+    let told = Told(pFlags, p);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemHostGetFlags(pFlags, p) };
+    activity::watch(42, (&raw const told).cast(), &call)
+}
+
 /// `cuMemHostGetFlags`.
 pub unsafe extern "C" fn cuMemHostGetFlags(pFlags: *mut u32, p: *mut c_void) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut u32, *mut c_void);
-        let told = Told(pFlags, p);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemHostGetFlags(pFlags, p) };
-        return activity::watch(42, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemHostGetFlags(pFlags, p) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemHostGetFlags(pFlags, p) };
@@ -359,6 +439,20 @@ pub unsafe extern "C" fn cuMemHostGetFlags(pFlags: *mut u32, p: *mut c_void) -> 
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemHostRegister(
+    p: *mut c_void,
+    bytesize: usize,
+    Flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut c_void, usize, u32);
+    let told = Told(p, bytesize, Flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemHostRegister(p, bytesize, Flags) };
+    activity::watch(301, (&raw const told).cast(), &call)
+}
+
 /// `cuMemHostRegister`.
 pub unsafe extern "C" fn cuMemHostRegister(
     p: *mut c_void,
@@ -366,15 +460,25 @@ pub unsafe extern "C" fn cuMemHostRegister(
     Flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut c_void, usize, u32);
-        let told = Told(p, bytesize, Flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemHostRegister(p, bytesize, Flags) };
-        return activity::watch(301, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemHostRegister(p, bytesize, Flags) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::memory::cuMemHostRegister_v2(p, bytesize, Flags) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemHostRegister_v2(
+    p: *mut c_void,
+    bytesize: usize,
+    Flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut c_void, usize, u32);
+    let told = Told(p, bytesize, Flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemHostRegister_v2(p, bytesize, Flags) };
+    activity::watch(379, (&raw const told).cast(), &call)
 }
 
 /// `cuMemHostRegister_v2`.
@@ -384,12 +488,8 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
     Flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut c_void, usize, u32);
-        let told = Told(p, bytesize, Flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemHostRegister_v2(p, bytesize, Flags) };
-        return activity::watch(379, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemHostRegister_v2(p, bytesize, Flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemHostRegister_v2(p, bytesize, Flags) };
@@ -402,15 +502,21 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemHostUnregister(p: *mut c_void) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut c_void);
+    let told = Told(p);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemHostUnregister(p) };
+    activity::watch(302, (&raw const told).cast(), &call)
+}
+
 /// `cuMemHostUnregister`.
 pub unsafe extern "C" fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut c_void);
-        let told = Told(p);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemHostUnregister(p) };
-        return activity::watch(302, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemHostUnregister(p) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemHostUnregister(p) };
@@ -422,6 +528,20 @@ pub unsafe extern "C" fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuPointerGetAttribute(
+    data: *mut c_void,
+    attribute: CUpointer_attribute,
+    ptr: CUdeviceptr,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut c_void, CUpointer_attribute, CUdeviceptr);
+    let told = Told(data, attribute, ptr);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuPointerGetAttribute(data, attribute, ptr) };
+    activity::watch(310, (&raw const told).cast(), &call)
+}
+
 /// `cuPointerGetAttribute`.
 pub unsafe extern "C" fn cuPointerGetAttribute(
     data: *mut c_void,
@@ -429,12 +549,8 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     ptr: CUdeviceptr,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut c_void, CUpointer_attribute, CUdeviceptr);
-        let told = Told(data, attribute, ptr);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuPointerGetAttribute(data, attribute, ptr) };
-        return activity::watch(310, (&raw const told).cast(), &call);
+        return unsafe { watched_cuPointerGetAttribute(data, attribute, ptr) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuPointerGetAttribute(data, attribute, ptr) };
@@ -446,6 +562,21 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuPointerGetAttributes(
+    numAttributes: u32,
+    attributes: *mut CUpointer_attribute,
+    data: *mut *mut c_void,
+    ptr: CUdeviceptr,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(u32, *mut CUpointer_attribute, *mut *mut c_void, CUdeviceptr);
+    let told = Told(numAttributes, attributes, data, ptr);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuPointerGetAttributes(numAttributes, attributes, data, ptr) };
+    activity::watch(450, (&raw const told).cast(), &call)
+}
+
 /// `cuPointerGetAttributes`.
 pub unsafe extern "C" fn cuPointerGetAttributes(
     numAttributes: u32,
@@ -454,12 +585,8 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
     ptr: CUdeviceptr,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(u32, *mut CUpointer_attribute, *mut *mut c_void, CUdeviceptr);
-        let told = Told(numAttributes, attributes, data, ptr);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuPointerGetAttributes(numAttributes, attributes, data, ptr) };
-        return activity::watch(450, (&raw const told).cast(), &call);
+        return unsafe { watched_cuPointerGetAttributes(numAttributes, attributes, data, ptr) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuPointerGetAttributes(numAttributes, attributes, data, ptr) };
@@ -479,6 +606,20 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuPointerSetAttribute(
+    value: *const c_void,
+    attribute: CUpointer_attribute,
+    ptr: CUdeviceptr,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*const c_void, CUpointer_attribute, CUdeviceptr);
+    let told = Told(value, attribute, ptr);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuPointerSetAttribute(value, attribute, ptr) };
+    activity::watch(378, (&raw const told).cast(), &call)
+}
+
 /// `cuPointerSetAttribute`.
 pub unsafe extern "C" fn cuPointerSetAttribute(
     value: *const c_void,
@@ -486,12 +627,8 @@ pub unsafe extern "C" fn cuPointerSetAttribute(
     ptr: CUdeviceptr,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*const c_void, CUpointer_attribute, CUdeviceptr);
-        let told = Told(value, attribute, ptr);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuPointerSetAttribute(value, attribute, ptr) };
-        return activity::watch(378, (&raw const told).cast(), &call);
+        return unsafe { watched_cuPointerSetAttribute(value, attribute, ptr) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuPointerSetAttribute(value, attribute, ptr) };

@@ -16,6 +16,21 @@ pub unsafe extern "C" fn cuMemsetD16(_dstDevice: CUdeviceptr_v1, _us: u16, _N: u
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD16Async(
+    dstDevice: CUdeviceptr,
+    us: u16,
+    N: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, u16, usize, CUstream);
+    let told = Told(dstDevice, us, N, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD16Async(dstDevice, us, N, hStream) };
+    activity::watch(218, (&raw const told).cast(), &call)
+}
+
 /// `cuMemsetD16Async`.
 pub unsafe extern "C" fn cuMemsetD16Async(
     dstDevice: CUdeviceptr,
@@ -24,15 +39,26 @@ pub unsafe extern "C" fn cuMemsetD16Async(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, u16, usize, CUstream);
-        let told = Told(dstDevice, us, N, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD16Async(dstDevice, us, N, hStream) };
-        return activity::watch(218, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD16Async(dstDevice, us, N, hStream) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD16Async(dstDevice, us, N, hStream, false) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD16Async_ptsz(
+    dstDevice: CUdeviceptr,
+    us: u16,
+    N: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, u16, usize, CUstream);
+    let told = Told(dstDevice, us, N, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD16Async_ptsz(dstDevice, us, N, hStream) };
+    activity::watch(429, (&raw const told).cast(), &call)
 }
 
 /// `cuMemsetD16Async_ptsz`.
@@ -43,29 +69,45 @@ pub unsafe extern "C" fn cuMemsetD16Async_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, u16, usize, CUstream);
-        let told = Told(dstDevice, us, N, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD16Async_ptsz(dstDevice, us, N, hStream) };
-        return activity::watch(429, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD16Async_ptsz(dstDevice, us, N, hStream) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD16Async(dstDevice, us, N, hStream, true) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD16_v2(dstDevice: CUdeviceptr, us: u16, N: usize) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, u16, usize);
+    let told = Told(dstDevice, us, N);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD16_v2(dstDevice, us, N) };
+    activity::watch(250, (&raw const told).cast(), &call)
+}
+
 /// `cuMemsetD16_v2`.
 pub unsafe extern "C" fn cuMemsetD16_v2(dstDevice: CUdeviceptr, us: u16, N: usize) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, u16, usize);
-        let told = Told(dstDevice, us, N);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD16_v2(dstDevice, us, N) };
-        return activity::watch(250, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD16_v2(dstDevice, us, N) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD16Async(dstDevice, us, N, std::ptr::null_mut()) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD16_v2_ptds(
+    dstDevice: CUdeviceptr,
+    us: u16,
+    N: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, u16, usize);
+    let told = Told(dstDevice, us, N);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD16_v2_ptds(dstDevice, us, N) };
+    activity::watch(412, (&raw const told).cast(), &call)
 }
 
 /// `cuMemsetD16_v2_ptds`.
@@ -75,12 +117,8 @@ pub unsafe extern "C" fn cuMemsetD16_v2_ptds(
     N: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, u16, usize);
-        let told = Told(dstDevice, us, N);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD16_v2_ptds(dstDevice, us, N) };
-        return activity::watch(412, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD16_v2_ptds(dstDevice, us, N) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD16Async_ptsz(dstDevice, us, N, std::ptr::null_mut()) }
@@ -100,6 +138,23 @@ pub unsafe extern "C" fn cuMemsetD2D16(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD2D16Async(
+    dstDevice: CUdeviceptr,
+    dstPitch: usize,
+    us: u16,
+    Width: usize,
+    Height: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, u16, usize, usize, CUstream);
+    let told = Told(dstDevice, dstPitch, us, Width, Height, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream) };
+    activity::watch(224, (&raw const told).cast(), &call)
+}
+
 /// `cuMemsetD2D16Async`.
 pub unsafe extern "C" fn cuMemsetD2D16Async(
     dstDevice: CUdeviceptr,
@@ -110,13 +165,10 @@ pub unsafe extern "C" fn cuMemsetD2D16Async(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, u16, usize, usize, CUstream);
-        let told = Told(dstDevice, dstPitch, us, Width, Height, hStream);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream) };
-        return activity::watch(224, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream)
+        };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -124,6 +176,24 @@ pub unsafe extern "C" fn cuMemsetD2D16Async(
             dstDevice, dstPitch, us, Width, Height, hStream, false,
         )
     }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD2D16Async_ptsz(
+    dstDevice: CUdeviceptr,
+    dstPitch: usize,
+    us: u16,
+    Width: usize,
+    Height: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, u16, usize, usize, CUstream);
+    let told = Told(dstDevice, dstPitch, us, Width, Height, hStream);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuMemsetD2D16Async_ptsz(dstDevice, dstPitch, us, Width, Height, hStream) };
+    activity::watch(432, (&raw const told).cast(), &call)
 }
 
 /// `cuMemsetD2D16Async_ptsz`.
@@ -136,13 +206,10 @@ pub unsafe extern "C" fn cuMemsetD2D16Async_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, u16, usize, usize, CUstream);
-        let told = Told(dstDevice, dstPitch, us, Width, Height, hStream);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMemsetD2D16Async_ptsz(dstDevice, dstPitch, us, Width, Height, hStream) };
-        return activity::watch(432, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemsetD2D16Async_ptsz(dstDevice, dstPitch, us, Width, Height, hStream)
+        };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -150,6 +217,22 @@ pub unsafe extern "C" fn cuMemsetD2D16Async_ptsz(
             dstDevice, dstPitch, us, Width, Height, hStream, true,
         )
     }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD2D16_v2(
+    dstDevice: CUdeviceptr,
+    dstPitch: usize,
+    us: u16,
+    Width: usize,
+    Height: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, u16, usize, usize);
+    let told = Told(dstDevice, dstPitch, us, Width, Height);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height) };
+    activity::watch(253, (&raw const told).cast(), &call)
 }
 
 /// `cuMemsetD2D16_v2`.
@@ -161,12 +244,8 @@ pub unsafe extern "C" fn cuMemsetD2D16_v2(
     Height: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, u16, usize, usize);
-        let told = Told(dstDevice, dstPitch, us, Width, Height);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height) };
-        return activity::watch(253, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -181,6 +260,22 @@ pub unsafe extern "C" fn cuMemsetD2D16_v2(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD2D16_v2_ptds(
+    dstDevice: CUdeviceptr,
+    dstPitch: usize,
+    us: u16,
+    Width: usize,
+    Height: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, u16, usize, usize);
+    let told = Told(dstDevice, dstPitch, us, Width, Height);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD2D16_v2_ptds(dstDevice, dstPitch, us, Width, Height) };
+    activity::watch(415, (&raw const told).cast(), &call)
+}
+
 /// `cuMemsetD2D16_v2_ptds`.
 pub unsafe extern "C" fn cuMemsetD2D16_v2_ptds(
     dstDevice: CUdeviceptr,
@@ -190,12 +285,8 @@ pub unsafe extern "C" fn cuMemsetD2D16_v2_ptds(
     Height: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, u16, usize, usize);
-        let told = Told(dstDevice, dstPitch, us, Width, Height);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD2D16_v2_ptds(dstDevice, dstPitch, us, Width, Height) };
-        return activity::watch(415, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD2D16_v2_ptds(dstDevice, dstPitch, us, Width, Height) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -224,6 +315,23 @@ pub unsafe extern "C" fn cuMemsetD2D32(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD2D32Async(
+    dstDevice: CUdeviceptr,
+    dstPitch: usize,
+    ui: u32,
+    Width: usize,
+    Height: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, u32, usize, usize, CUstream);
+    let told = Told(dstDevice, dstPitch, ui, Width, Height, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream) };
+    activity::watch(226, (&raw const told).cast(), &call)
+}
+
 /// `cuMemsetD2D32Async`.
 pub unsafe extern "C" fn cuMemsetD2D32Async(
     dstDevice: CUdeviceptr,
@@ -234,13 +342,10 @@ pub unsafe extern "C" fn cuMemsetD2D32Async(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, u32, usize, usize, CUstream);
-        let told = Told(dstDevice, dstPitch, ui, Width, Height, hStream);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream) };
-        return activity::watch(226, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream)
+        };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -248,6 +353,24 @@ pub unsafe extern "C" fn cuMemsetD2D32Async(
             dstDevice, dstPitch, ui, Width, Height, hStream, false,
         )
     }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD2D32Async_ptsz(
+    dstDevice: CUdeviceptr,
+    dstPitch: usize,
+    ui: u32,
+    Width: usize,
+    Height: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, u32, usize, usize, CUstream);
+    let told = Told(dstDevice, dstPitch, ui, Width, Height, hStream);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuMemsetD2D32Async_ptsz(dstDevice, dstPitch, ui, Width, Height, hStream) };
+    activity::watch(433, (&raw const told).cast(), &call)
 }
 
 /// `cuMemsetD2D32Async_ptsz`.
@@ -260,13 +383,10 @@ pub unsafe extern "C" fn cuMemsetD2D32Async_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, u32, usize, usize, CUstream);
-        let told = Told(dstDevice, dstPitch, ui, Width, Height, hStream);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMemsetD2D32Async_ptsz(dstDevice, dstPitch, ui, Width, Height, hStream) };
-        return activity::watch(433, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemsetD2D32Async_ptsz(dstDevice, dstPitch, ui, Width, Height, hStream)
+        };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -274,6 +394,22 @@ pub unsafe extern "C" fn cuMemsetD2D32Async_ptsz(
             dstDevice, dstPitch, ui, Width, Height, hStream, true,
         )
     }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD2D32_v2(
+    dstDevice: CUdeviceptr,
+    dstPitch: usize,
+    ui: u32,
+    Width: usize,
+    Height: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, u32, usize, usize);
+    let told = Told(dstDevice, dstPitch, ui, Width, Height);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height) };
+    activity::watch(254, (&raw const told).cast(), &call)
 }
 
 /// `cuMemsetD2D32_v2`.
@@ -285,12 +421,8 @@ pub unsafe extern "C" fn cuMemsetD2D32_v2(
     Height: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, u32, usize, usize);
-        let told = Told(dstDevice, dstPitch, ui, Width, Height);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height) };
-        return activity::watch(254, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -305,6 +437,22 @@ pub unsafe extern "C" fn cuMemsetD2D32_v2(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD2D32_v2_ptds(
+    dstDevice: CUdeviceptr,
+    dstPitch: usize,
+    ui: u32,
+    Width: usize,
+    Height: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, u32, usize, usize);
+    let told = Told(dstDevice, dstPitch, ui, Width, Height);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD2D32_v2_ptds(dstDevice, dstPitch, ui, Width, Height) };
+    activity::watch(416, (&raw const told).cast(), &call)
+}
+
 /// `cuMemsetD2D32_v2_ptds`.
 pub unsafe extern "C" fn cuMemsetD2D32_v2_ptds(
     dstDevice: CUdeviceptr,
@@ -314,12 +462,8 @@ pub unsafe extern "C" fn cuMemsetD2D32_v2_ptds(
     Height: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, u32, usize, usize);
-        let told = Told(dstDevice, dstPitch, ui, Width, Height);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD2D32_v2_ptds(dstDevice, dstPitch, ui, Width, Height) };
-        return activity::watch(416, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD2D32_v2_ptds(dstDevice, dstPitch, ui, Width, Height) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -348,6 +492,23 @@ pub unsafe extern "C" fn cuMemsetD2D8(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD2D8Async(
+    dstDevice: CUdeviceptr,
+    dstPitch: usize,
+    uc: u8,
+    Width: usize,
+    Height: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, u8, usize, usize, CUstream);
+    let told = Told(dstDevice, dstPitch, uc, Width, Height, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream) };
+    activity::watch(222, (&raw const told).cast(), &call)
+}
+
 /// `cuMemsetD2D8Async`.
 pub unsafe extern "C" fn cuMemsetD2D8Async(
     dstDevice: CUdeviceptr,
@@ -358,12 +519,10 @@ pub unsafe extern "C" fn cuMemsetD2D8Async(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, u8, usize, usize, CUstream);
-        let told = Told(dstDevice, dstPitch, uc, Width, Height, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream) };
-        return activity::watch(222, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream)
+        };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -371,6 +530,24 @@ pub unsafe extern "C" fn cuMemsetD2D8Async(
             dstDevice, dstPitch, uc, Width, Height, hStream, false,
         )
     }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD2D8Async_ptsz(
+    dstDevice: CUdeviceptr,
+    dstPitch: usize,
+    uc: u8,
+    Width: usize,
+    Height: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, u8, usize, usize, CUstream);
+    let told = Told(dstDevice, dstPitch, uc, Width, Height, hStream);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuMemsetD2D8Async_ptsz(dstDevice, dstPitch, uc, Width, Height, hStream) };
+    activity::watch(431, (&raw const told).cast(), &call)
 }
 
 /// `cuMemsetD2D8Async_ptsz`.
@@ -383,13 +560,10 @@ pub unsafe extern "C" fn cuMemsetD2D8Async_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, u8, usize, usize, CUstream);
-        let told = Told(dstDevice, dstPitch, uc, Width, Height, hStream);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMemsetD2D8Async_ptsz(dstDevice, dstPitch, uc, Width, Height, hStream) };
-        return activity::watch(431, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemsetD2D8Async_ptsz(dstDevice, dstPitch, uc, Width, Height, hStream)
+        };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -397,6 +571,22 @@ pub unsafe extern "C" fn cuMemsetD2D8Async_ptsz(
             dstDevice, dstPitch, uc, Width, Height, hStream, true,
         )
     }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD2D8_v2(
+    dstDevice: CUdeviceptr,
+    dstPitch: usize,
+    uc: u8,
+    Width: usize,
+    Height: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, u8, usize, usize);
+    let told = Told(dstDevice, dstPitch, uc, Width, Height);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height) };
+    activity::watch(252, (&raw const told).cast(), &call)
 }
 
 /// `cuMemsetD2D8_v2`.
@@ -408,12 +598,8 @@ pub unsafe extern "C" fn cuMemsetD2D8_v2(
     Height: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, u8, usize, usize);
-        let told = Told(dstDevice, dstPitch, uc, Width, Height);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height) };
-        return activity::watch(252, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -428,6 +614,22 @@ pub unsafe extern "C" fn cuMemsetD2D8_v2(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD2D8_v2_ptds(
+    dstDevice: CUdeviceptr,
+    dstPitch: usize,
+    uc: u8,
+    Width: usize,
+    Height: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, u8, usize, usize);
+    let told = Told(dstDevice, dstPitch, uc, Width, Height);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD2D8_v2_ptds(dstDevice, dstPitch, uc, Width, Height) };
+    activity::watch(414, (&raw const told).cast(), &call)
+}
+
 /// `cuMemsetD2D8_v2_ptds`.
 pub unsafe extern "C" fn cuMemsetD2D8_v2_ptds(
     dstDevice: CUdeviceptr,
@@ -437,12 +639,8 @@ pub unsafe extern "C" fn cuMemsetD2D8_v2_ptds(
     Height: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, u8, usize, usize);
-        let told = Told(dstDevice, dstPitch, uc, Width, Height);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD2D8_v2_ptds(dstDevice, dstPitch, uc, Width, Height) };
-        return activity::watch(414, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD2D8_v2_ptds(dstDevice, dstPitch, uc, Width, Height) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -465,6 +663,21 @@ pub unsafe extern "C" fn cuMemsetD32(_dstDevice: CUdeviceptr_v1, _ui: u32, _N: u
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD32Async(
+    dstDevice: CUdeviceptr,
+    ui: u32,
+    N: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, u32, usize, CUstream);
+    let told = Told(dstDevice, ui, N, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD32Async(dstDevice, ui, N, hStream) };
+    activity::watch(220, (&raw const told).cast(), &call)
+}
+
 /// `cuMemsetD32Async`.
 pub unsafe extern "C" fn cuMemsetD32Async(
     dstDevice: CUdeviceptr,
@@ -473,15 +686,26 @@ pub unsafe extern "C" fn cuMemsetD32Async(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, u32, usize, CUstream);
-        let told = Told(dstDevice, ui, N, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD32Async(dstDevice, ui, N, hStream) };
-        return activity::watch(220, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD32Async(dstDevice, ui, N, hStream) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD32Async(dstDevice, ui, N, hStream, false) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD32Async_ptsz(
+    dstDevice: CUdeviceptr,
+    ui: u32,
+    N: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, u32, usize, CUstream);
+    let told = Told(dstDevice, ui, N, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD32Async_ptsz(dstDevice, ui, N, hStream) };
+    activity::watch(430, (&raw const told).cast(), &call)
 }
 
 /// `cuMemsetD32Async_ptsz`.
@@ -492,29 +716,45 @@ pub unsafe extern "C" fn cuMemsetD32Async_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, u32, usize, CUstream);
-        let told = Told(dstDevice, ui, N, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD32Async_ptsz(dstDevice, ui, N, hStream) };
-        return activity::watch(430, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD32Async_ptsz(dstDevice, ui, N, hStream) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD32Async(dstDevice, ui, N, hStream, true) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD32_v2(dstDevice: CUdeviceptr, ui: u32, N: usize) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, u32, usize);
+    let told = Told(dstDevice, ui, N);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD32_v2(dstDevice, ui, N) };
+    activity::watch(251, (&raw const told).cast(), &call)
+}
+
 /// `cuMemsetD32_v2`.
 pub unsafe extern "C" fn cuMemsetD32_v2(dstDevice: CUdeviceptr, ui: u32, N: usize) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, u32, usize);
-        let told = Told(dstDevice, ui, N);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD32_v2(dstDevice, ui, N) };
-        return activity::watch(251, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD32_v2(dstDevice, ui, N) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD32Async(dstDevice, ui, N, std::ptr::null_mut()) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD32_v2_ptds(
+    dstDevice: CUdeviceptr,
+    ui: u32,
+    N: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, u32, usize);
+    let told = Told(dstDevice, ui, N);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD32_v2_ptds(dstDevice, ui, N) };
+    activity::watch(413, (&raw const told).cast(), &call)
 }
 
 /// `cuMemsetD32_v2_ptds`.
@@ -524,12 +764,8 @@ pub unsafe extern "C" fn cuMemsetD32_v2_ptds(
     N: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, u32, usize);
-        let told = Told(dstDevice, ui, N);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD32_v2_ptds(dstDevice, ui, N) };
-        return activity::watch(413, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD32_v2_ptds(dstDevice, ui, N) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD32Async_ptsz(dstDevice, ui, N, std::ptr::null_mut()) }
@@ -540,6 +776,21 @@ pub unsafe extern "C" fn cuMemsetD8(_dstDevice: CUdeviceptr_v1, _uc: u8, _N: u32
     life::unsupported("cuMemsetD8", "takes 32-bit addresses and sizes; superseded")
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD8Async(
+    dstDevice: CUdeviceptr,
+    uc: u8,
+    N: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, u8, usize, CUstream);
+    let told = Told(dstDevice, uc, N, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD8Async(dstDevice, uc, N, hStream) };
+    activity::watch(216, (&raw const told).cast(), &call)
+}
+
 /// `cuMemsetD8Async`.
 pub unsafe extern "C" fn cuMemsetD8Async(
     dstDevice: CUdeviceptr,
@@ -548,15 +799,26 @@ pub unsafe extern "C" fn cuMemsetD8Async(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, u8, usize, CUstream);
-        let told = Told(dstDevice, uc, N, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD8Async(dstDevice, uc, N, hStream) };
-        return activity::watch(216, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD8Async(dstDevice, uc, N, hStream) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD8Async(dstDevice, uc, N, hStream, false) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD8Async_ptsz(
+    dstDevice: CUdeviceptr,
+    uc: u8,
+    N: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, u8, usize, CUstream);
+    let told = Told(dstDevice, uc, N, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream) };
+    activity::watch(428, (&raw const told).cast(), &call)
 }
 
 /// `cuMemsetD8Async_ptsz`.
@@ -567,40 +829,52 @@ pub unsafe extern "C" fn cuMemsetD8Async_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, u8, usize, CUstream);
-        let told = Told(dstDevice, uc, N, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream) };
-        return activity::watch(428, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD8Async(dstDevice, uc, N, hStream, true) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD8_v2(dstDevice: CUdeviceptr, uc: u8, N: usize) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, u8, usize);
+    let told = Told(dstDevice, uc, N);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD8_v2(dstDevice, uc, N) };
+    activity::watch(249, (&raw const told).cast(), &call)
+}
+
 /// `cuMemsetD8_v2`.
 pub unsafe extern "C" fn cuMemsetD8_v2(dstDevice: CUdeviceptr, uc: u8, N: usize) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, u8, usize);
-        let told = Told(dstDevice, uc, N);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD8_v2(dstDevice, uc, N) };
-        return activity::watch(249, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD8_v2(dstDevice, uc, N) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD8Async(dstDevice, uc, N, std::ptr::null_mut()) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemsetD8_v2_ptds(
+    dstDevice: CUdeviceptr,
+    uc: u8,
+    N: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, u8, usize);
+    let told = Told(dstDevice, uc, N);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemsetD8_v2_ptds(dstDevice, uc, N) };
+    activity::watch(411, (&raw const told).cast(), &call)
+}
+
 /// `cuMemsetD8_v2_ptds`.
 pub unsafe extern "C" fn cuMemsetD8_v2_ptds(dstDevice: CUdeviceptr, uc: u8, N: usize) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, u8, usize);
-        let told = Told(dstDevice, uc, N);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemsetD8_v2_ptds(dstDevice, uc, N) };
-        return activity::watch(411, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemsetD8_v2_ptds(dstDevice, uc, N) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD8Async_ptsz(dstDevice, uc, N, std::ptr::null_mut()) }

@@ -11,6 +11,20 @@ use wire::Kind;
 use crate::cuda::engine;
 use crate::cuda::entry::module::*;
 
+#[cold]
+unsafe extern "C" fn watched_cuFuncGetAttribute(
+    pi: *mut i32,
+    attrib: CUfunction_attribute,
+    hfunc: CUfunction,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut i32, CUfunction_attribute, CUfunction);
+    let told = Told(pi, attrib, hfunc);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuFuncGetAttribute(pi, attrib, hfunc) };
+    activity::watch(85, (&raw const told).cast(), &call)
+}
+
 /// `cuFuncGetAttribute`.
 pub unsafe extern "C" fn cuFuncGetAttribute(
     pi: *mut i32,
@@ -18,12 +32,8 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
     hfunc: CUfunction,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut i32, CUfunction_attribute, CUfunction);
-        let told = Told(pi, attrib, hfunc);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuFuncGetAttribute(pi, attrib, hfunc) };
-        return activity::watch(85, (&raw const told).cast(), &call);
+        return unsafe { watched_cuFuncGetAttribute(pi, attrib, hfunc) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -36,15 +46,21 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmodule, CUfunction);
+    let told = Told(hmod, hfunc);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuFuncGetModule(hmod, hfunc) };
+    activity::watch(566, (&raw const told).cast(), &call)
+}
+
 /// `cuFuncGetModule`.
 pub unsafe extern "C" fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmodule, CUfunction);
-        let told = Told(hmod, hfunc);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuFuncGetModule(hmod, hfunc) };
-        return activity::watch(566, (&raw const told).cast(), &call);
+        return unsafe { watched_cuFuncGetModule(hmod, hfunc) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncGetModule(hmod, hfunc) };
@@ -59,18 +75,42 @@ pub unsafe extern "C" fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction)
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuFuncGetName(
+    name: *mut *const c_char,
+    hfunc: CUfunction,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut *const c_char, CUfunction);
+    let told = Told(name, hfunc);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuFuncGetName(name, hfunc) };
+    activity::watch(718, (&raw const told).cast(), &call)
+}
+
 /// `cuFuncGetName`.
 pub unsafe extern "C" fn cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut *const c_char, CUfunction);
-        let told = Told(name, hfunc);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuFuncGetName(name, hfunc) };
-        return activity::watch(718, (&raw const told).cast(), &call);
+        return unsafe { watched_cuFuncGetName(name, hfunc) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::library::cuKernelGetName(name, hfunc) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuFuncGetParamInfo(
+    func: CUfunction,
+    paramIndex: usize,
+    paramOffset: *mut usize,
+    paramSize: *mut usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunction, usize, *mut usize, *mut usize);
+    let told = Told(func, paramIndex, paramOffset, paramSize);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize) };
+    activity::watch(733, (&raw const told).cast(), &call)
 }
 
 /// `cuFuncGetParamInfo`.
@@ -81,12 +121,8 @@ pub unsafe extern "C" fn cuFuncGetParamInfo(
     paramSize: *mut usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunction, usize, *mut usize, *mut usize);
-        let told = Told(func, paramIndex, paramOffset, paramSize);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize) };
-        return activity::watch(733, (&raw const told).cast(), &call);
+        return unsafe { watched_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize) };
     }
     life::guard(move || {
         let cx = life::enter_local()?;
@@ -103,18 +139,27 @@ pub unsafe extern "C" fn cuFuncGetParamInfo(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuFuncIsLoaded(
+    state: *mut CUfunctionLoadingState,
+    function: CUfunction,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUfunctionLoadingState, CUfunction);
+    let told = Told(state, function);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuFuncIsLoaded(state, function) };
+    activity::watch(741, (&raw const told).cast(), &call)
+}
+
 /// `cuFuncIsLoaded`.
 pub unsafe extern "C" fn cuFuncIsLoaded(
     state: *mut CUfunctionLoadingState,
     function: CUfunction,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUfunctionLoadingState, CUfunction);
-        let told = Told(state, function);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuFuncIsLoaded(state, function) };
-        return activity::watch(741, (&raw const told).cast(), &call);
+        return unsafe { watched_cuFuncIsLoaded(state, function) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncIsLoaded(state, function) };
@@ -133,15 +178,21 @@ pub unsafe extern "C" fn cuFuncIsLoaded(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuFuncLoad(function: CUfunction) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunction);
+    let told = Told(function);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuFuncLoad(function) };
+    activity::watch(742, (&raw const told).cast(), &call)
+}
+
 /// `cuFuncLoad`.
 pub unsafe extern "C" fn cuFuncLoad(function: CUfunction) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunction);
-        let told = Told(function);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuFuncLoad(function) };
-        return activity::watch(742, (&raw const told).cast(), &call);
+        return unsafe { watched_cuFuncLoad(function) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncLoad(function) };
@@ -156,6 +207,20 @@ pub unsafe extern "C" fn cuFuncLoad(function: CUfunction) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuFuncSetAttribute(
+    hfunc: CUfunction,
+    attrib: CUfunction_attribute,
+    value: i32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunction, CUfunction_attribute, i32);
+    let told = Told(hfunc, attrib, value);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuFuncSetAttribute(hfunc, attrib, value) };
+    activity::watch(481, (&raw const told).cast(), &call)
+}
+
 /// `cuFuncSetAttribute`.
 pub unsafe extern "C" fn cuFuncSetAttribute(
     hfunc: CUfunction,
@@ -163,12 +228,8 @@ pub unsafe extern "C" fn cuFuncSetAttribute(
     value: i32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunction, CUfunction_attribute, i32);
-        let told = Told(hfunc, attrib, value);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuFuncSetAttribute(hfunc, attrib, value) };
-        return activity::watch(481, (&raw const told).cast(), &call);
+        return unsafe { watched_cuFuncSetAttribute(hfunc, attrib, value) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -177,15 +238,24 @@ pub unsafe extern "C" fn cuFuncSetAttribute(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuFuncSetCacheConfig(
+    hfunc: CUfunction,
+    config: CUfunc_cache,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunction, CUfunc_cache);
+    let told = Told(hfunc, config);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuFuncSetCacheConfig(hfunc, config) };
+    activity::watch(86, (&raw const told).cast(), &call)
+}
+
 /// `cuFuncSetCacheConfig`.
 pub unsafe extern "C" fn cuFuncSetCacheConfig(hfunc: CUfunction, config: CUfunc_cache) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunction, CUfunc_cache);
-        let told = Told(hfunc, config);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuFuncSetCacheConfig(hfunc, config) };
-        return activity::watch(86, (&raw const told).cast(), &call);
+        return unsafe { watched_cuFuncSetCacheConfig(hfunc, config) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncSetCacheConfig(hfunc, config) };
@@ -201,18 +271,27 @@ pub unsafe extern "C" fn cuFuncSetCacheConfig(hfunc: CUfunction, config: CUfunc_
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuFuncSetSharedMemConfig(
+    hfunc: CUfunction,
+    config: CUsharedconfig,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUfunction, CUsharedconfig);
+    let told = Told(hfunc, config);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuFuncSetSharedMemConfig(hfunc, config) };
+    activity::watch(338, (&raw const told).cast(), &call)
+}
+
 /// `cuFuncSetSharedMemConfig`.
 pub unsafe extern "C" fn cuFuncSetSharedMemConfig(
     hfunc: CUfunction,
     config: CUsharedconfig,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUfunction, CUsharedconfig);
-        let told = Told(hfunc, config);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuFuncSetSharedMemConfig(hfunc, config) };
-        return activity::watch(338, (&raw const told).cast(), &call);
+        return unsafe { watched_cuFuncSetSharedMemConfig(hfunc, config) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncSetSharedMemConfig(hfunc, config) };
@@ -228,6 +307,54 @@ pub unsafe extern "C" fn cuFuncSetSharedMemConfig(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLinkAddData(
+    state: CUlinkState,
+    r#type: CUjitInputType,
+    data: *mut c_void,
+    size: usize,
+    name: *const c_char,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUlinkState,
+        CUjitInputType,
+        *mut c_void,
+        usize,
+        *const c_char,
+        u32,
+        *mut CUjit_option,
+        *mut *mut c_void,
+    );
+    let told = Told(
+        state,
+        r#type,
+        data,
+        size,
+        name,
+        numOptions,
+        options,
+        optionValues,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuLinkAddData(
+            state,
+            r#type,
+            data,
+            size,
+            name,
+            numOptions,
+            options,
+            optionValues,
+        )
+    };
+    activity::watch(363, (&raw const told).cast(), &call)
+}
+
 /// `cuLinkAddData`.
 pub unsafe extern "C" fn cuLinkAddData(
     state: CUlinkState,
@@ -240,30 +367,9 @@ pub unsafe extern "C" fn cuLinkAddData(
     optionValues: *mut *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUlinkState,
-            CUjitInputType,
-            *mut c_void,
-            usize,
-            *const c_char,
-            u32,
-            *mut CUjit_option,
-            *mut *mut c_void,
-        );
-        let told = Told(
-            state,
-            r#type,
-            data,
-            size,
-            name,
-            numOptions,
-            options,
-            optionValues,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuLinkAddData(
+        return unsafe {
+            watched_cuLinkAddData(
                 state,
                 r#type,
                 data,
@@ -274,7 +380,6 @@ pub unsafe extern "C" fn cuLinkAddData(
                 optionValues,
             )
         };
-        return activity::watch(363, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -291,6 +396,54 @@ pub unsafe extern "C" fn cuLinkAddData(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLinkAddData_v2(
+    state: CUlinkState,
+    r#type: CUjitInputType,
+    data: *mut c_void,
+    size: usize,
+    name: *const c_char,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUlinkState,
+        CUjitInputType,
+        *mut c_void,
+        usize,
+        *const c_char,
+        u32,
+        *mut CUjit_option,
+        *mut *mut c_void,
+    );
+    let told = Told(
+        state,
+        r#type,
+        data,
+        size,
+        name,
+        numOptions,
+        options,
+        optionValues,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuLinkAddData_v2(
+            state,
+            r#type,
+            data,
+            size,
+            name,
+            numOptions,
+            options,
+            optionValues,
+        )
+    };
+    activity::watch(382, (&raw const told).cast(), &call)
+}
+
 /// `cuLinkAddData_v2`.
 pub unsafe extern "C" fn cuLinkAddData_v2(
     state: CUlinkState,
@@ -303,30 +456,9 @@ pub unsafe extern "C" fn cuLinkAddData_v2(
     optionValues: *mut *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUlinkState,
-            CUjitInputType,
-            *mut c_void,
-            usize,
-            *const c_char,
-            u32,
-            *mut CUjit_option,
-            *mut *mut c_void,
-        );
-        let told = Told(
-            state,
-            r#type,
-            data,
-            size,
-            name,
-            numOptions,
-            options,
-            optionValues,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuLinkAddData_v2(
+        return unsafe {
+            watched_cuLinkAddData_v2(
                 state,
                 r#type,
                 data,
@@ -337,7 +469,6 @@ pub unsafe extern "C" fn cuLinkAddData_v2(
                 optionValues,
             )
         };
-        return activity::watch(382, (&raw const told).cast(), &call);
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -356,6 +487,30 @@ pub unsafe extern "C" fn cuLinkAddData_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLinkAddFile(
+    state: CUlinkState,
+    r#type: CUjitInputType,
+    path: *const c_char,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUlinkState,
+        CUjitInputType,
+        *const c_char,
+        u32,
+        *mut CUjit_option,
+        *mut *mut c_void,
+    );
+    let told = Told(state, r#type, path, numOptions, options, optionValues);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLinkAddFile(state, r#type, path, numOptions, options, optionValues) };
+    activity::watch(364, (&raw const told).cast(), &call)
+}
+
 /// `cuLinkAddFile`.
 pub unsafe extern "C" fn cuLinkAddFile(
     state: CUlinkState,
@@ -366,25 +521,40 @@ pub unsafe extern "C" fn cuLinkAddFile(
     optionValues: *mut *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUlinkState,
-            CUjitInputType,
-            *const c_char,
-            u32,
-            *mut CUjit_option,
-            *mut *mut c_void,
-        );
-        let told = Told(state, r#type, path, numOptions, options, optionValues);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuLinkAddFile(state, r#type, path, numOptions, options, optionValues) };
-        return activity::watch(364, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuLinkAddFile(state, r#type, path, numOptions, options, optionValues)
+        };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::module::cuLinkAddFile_v2(state, r#type, path, numOptions, options, optionValues)
     }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuLinkAddFile_v2(
+    state: CUlinkState,
+    r#type: CUjitInputType,
+    path: *const c_char,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUlinkState,
+        CUjitInputType,
+        *const c_char,
+        u32,
+        *mut CUjit_option,
+        *mut *mut c_void,
+    );
+    let told = Told(state, r#type, path, numOptions, options, optionValues);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuLinkAddFile_v2(state, r#type, path, numOptions, options, optionValues) };
+    activity::watch(383, (&raw const told).cast(), &call)
 }
 
 /// `cuLinkAddFile_v2`.
@@ -397,20 +567,10 @@ pub unsafe extern "C" fn cuLinkAddFile_v2(
     optionValues: *mut *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUlinkState,
-            CUjitInputType,
-            *const c_char,
-            u32,
-            *mut CUjit_option,
-            *mut *mut c_void,
-        );
-        let told = Told(state, r#type, path, numOptions, options, optionValues);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuLinkAddFile_v2(state, r#type, path, numOptions, options, optionValues) };
-        return activity::watch(383, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuLinkAddFile_v2(state, r#type, path, numOptions, options, optionValues)
+        };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -428,6 +588,20 @@ pub unsafe extern "C" fn cuLinkAddFile_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLinkComplete(
+    state: CUlinkState,
+    cubinOut: *mut *mut c_void,
+    sizeOut: *mut usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUlinkState, *mut *mut c_void, *mut usize);
+    let told = Told(state, cubinOut, sizeOut);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLinkComplete(state, cubinOut, sizeOut) };
+    activity::watch(365, (&raw const told).cast(), &call)
+}
+
 /// `cuLinkComplete`.
 pub unsafe extern "C" fn cuLinkComplete(
     state: CUlinkState,
@@ -435,12 +609,8 @@ pub unsafe extern "C" fn cuLinkComplete(
     sizeOut: *mut usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUlinkState, *mut *mut c_void, *mut usize);
-        let told = Told(state, cubinOut, sizeOut);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLinkComplete(state, cubinOut, sizeOut) };
-        return activity::watch(365, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLinkComplete(state, cubinOut, sizeOut) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLinkComplete(state, cubinOut, sizeOut) };
@@ -461,6 +631,21 @@ pub unsafe extern "C" fn cuLinkComplete(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLinkCreate(
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+    stateOut: *mut CUlinkState,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(u32, *mut CUjit_option, *mut *mut c_void, *mut CUlinkState);
+    let told = Told(numOptions, options, optionValues, stateOut);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLinkCreate(numOptions, options, optionValues, stateOut) };
+    activity::watch(362, (&raw const told).cast(), &call)
+}
+
 /// `cuLinkCreate`.
 pub unsafe extern "C" fn cuLinkCreate(
     numOptions: u32,
@@ -469,15 +654,26 @@ pub unsafe extern "C" fn cuLinkCreate(
     stateOut: *mut CUlinkState,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(u32, *mut CUjit_option, *mut *mut c_void, *mut CUlinkState);
-        let told = Told(numOptions, options, optionValues, stateOut);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLinkCreate(numOptions, options, optionValues, stateOut) };
-        return activity::watch(362, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLinkCreate(numOptions, options, optionValues, stateOut) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::module::cuLinkCreate_v2(numOptions, options, optionValues, stateOut) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuLinkCreate_v2(
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+    stateOut: *mut CUlinkState,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(u32, *mut CUjit_option, *mut *mut c_void, *mut CUlinkState);
+    let told = Told(numOptions, options, optionValues, stateOut);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLinkCreate_v2(numOptions, options, optionValues, stateOut) };
+    activity::watch(381, (&raw const told).cast(), &call)
 }
 
 /// `cuLinkCreate_v2`.
@@ -488,12 +684,8 @@ pub unsafe extern "C" fn cuLinkCreate_v2(
     stateOut: *mut CUlinkState,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(u32, *mut CUjit_option, *mut *mut c_void, *mut CUlinkState);
-        let told = Told(numOptions, options, optionValues, stateOut);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLinkCreate_v2(numOptions, options, optionValues, stateOut) };
-        return activity::watch(381, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLinkCreate_v2(numOptions, options, optionValues, stateOut) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -512,15 +704,21 @@ pub unsafe extern "C" fn cuLinkCreate_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuLinkDestroy(state: CUlinkState) -> CUresult {
+    #[repr(C)]
+    struct Told(CUlinkState);
+    let told = Told(state);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuLinkDestroy(state) };
+    activity::watch(366, (&raw const told).cast(), &call)
+}
+
 /// `cuLinkDestroy`.
 pub unsafe extern "C" fn cuLinkDestroy(state: CUlinkState) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUlinkState);
-        let told = Told(state);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuLinkDestroy(state) };
-        return activity::watch(366, (&raw const told).cast(), &call);
+        return unsafe { watched_cuLinkDestroy(state) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLinkDestroy(state) };
@@ -532,6 +730,20 @@ pub unsafe extern "C" fn cuLinkDestroy(state: CUlinkState) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuModuleEnumerateFunctions(
+    functions: *mut CUfunction,
+    numFunctions: u32,
+    r#mod: CUmodule,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUfunction, u32, CUmodule);
+    let told = Told(functions, numFunctions, r#mod);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuModuleEnumerateFunctions(functions, numFunctions, r#mod) };
+    activity::watch(738, (&raw const told).cast(), &call)
+}
+
 /// `cuModuleEnumerateFunctions`.
 pub unsafe extern "C" fn cuModuleEnumerateFunctions(
     functions: *mut CUfunction,
@@ -539,12 +751,8 @@ pub unsafe extern "C" fn cuModuleEnumerateFunctions(
     r#mod: CUmodule,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUfunction, u32, CUmodule);
-        let told = Told(functions, numFunctions, r#mod);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuModuleEnumerateFunctions(functions, numFunctions, r#mod) };
-        return activity::watch(738, (&raw const told).cast(), &call);
+        return unsafe { watched_cuModuleEnumerateFunctions(functions, numFunctions, r#mod) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleEnumerateFunctions(functions, numFunctions, r#mod) };
@@ -563,6 +771,20 @@ pub unsafe extern "C" fn cuModuleEnumerateFunctions(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuModuleGetFunction(
+    hfunc: *mut CUfunction,
+    hmod: CUmodule,
+    name: *const c_char,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUfunction, CUmodule, *const c_char);
+    let told = Told(hfunc, hmod, name);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuModuleGetFunction(hfunc, hmod, name) };
+    activity::watch(23, (&raw const told).cast(), &call)
+}
+
 /// `cuModuleGetFunction`.
 pub unsafe extern "C" fn cuModuleGetFunction(
     hfunc: *mut CUfunction,
@@ -570,12 +792,8 @@ pub unsafe extern "C" fn cuModuleGetFunction(
     name: *const c_char,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUfunction, CUmodule, *const c_char);
-        let told = Told(hfunc, hmod, name);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuModuleGetFunction(hfunc, hmod, name) };
-        return activity::watch(23, (&raw const told).cast(), &call);
+        return unsafe { watched_cuModuleGetFunction(hfunc, hmod, name) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -591,15 +809,24 @@ pub unsafe extern "C" fn cuModuleGetFunction(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuModuleGetFunctionCount(
+    count: *mut u32,
+    r#mod: CUmodule,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut u32, CUmodule);
+    let told = Told(count, r#mod);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuModuleGetFunctionCount(count, r#mod) };
+    activity::watch(737, (&raw const told).cast(), &call)
+}
+
 /// `cuModuleGetFunctionCount`.
 pub unsafe extern "C" fn cuModuleGetFunctionCount(count: *mut u32, r#mod: CUmodule) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut u32, CUmodule);
-        let told = Told(count, r#mod);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuModuleGetFunctionCount(count, r#mod) };
-        return activity::watch(737, (&raw const told).cast(), &call);
+        return unsafe { watched_cuModuleGetFunctionCount(count, r#mod) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleGetFunctionCount(count, r#mod) };
@@ -629,6 +856,21 @@ pub unsafe extern "C" fn cuModuleGetGlobal(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuModuleGetGlobal_v2(
+    dptr: *mut CUdeviceptr,
+    bytes: *mut usize,
+    hmod: CUmodule,
+    name: *const c_char,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, *mut usize, CUmodule, *const c_char);
+    let told = Told(dptr, bytes, hmod, name);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuModuleGetGlobal_v2(dptr, bytes, hmod, name) };
+    activity::watch(241, (&raw const told).cast(), &call)
+}
+
 /// `cuModuleGetGlobal_v2`.
 pub unsafe extern "C" fn cuModuleGetGlobal_v2(
     dptr: *mut CUdeviceptr,
@@ -637,12 +879,8 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
     name: *const c_char,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, *mut usize, CUmodule, *const c_char);
-        let told = Told(dptr, bytes, hmod, name);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuModuleGetGlobal_v2(dptr, bytes, hmod, name) };
-        return activity::watch(241, (&raw const told).cast(), &call);
+        return unsafe { watched_cuModuleGetGlobal_v2(dptr, bytes, hmod, name) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -663,15 +901,21 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmoduleLoadingMode);
+    let told = Told(mode);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuModuleGetLoadingMode(mode) };
+    activity::watch(673, (&raw const told).cast(), &call)
+}
+
 /// `cuModuleGetLoadingMode`.
 pub unsafe extern "C" fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmoduleLoadingMode);
-        let told = Told(mode);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuModuleGetLoadingMode(mode) };
-        return activity::watch(673, (&raw const told).cast(), &call);
+        return unsafe { watched_cuModuleGetLoadingMode(mode) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleGetLoadingMode(mode) };
@@ -686,6 +930,20 @@ pub unsafe extern "C" fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) 
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuModuleGetSurfRef(
+    pSurfRef: *mut CUsurfref,
+    hmod: CUmodule,
+    name: *const c_char,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUsurfref, CUmodule, *const c_char);
+    let told = Told(pSurfRef, hmod, name);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuModuleGetSurfRef(pSurfRef, hmod, name) };
+    activity::watch(190, (&raw const told).cast(), &call)
+}
+
 /// `cuModuleGetSurfRef`.
 pub unsafe extern "C" fn cuModuleGetSurfRef(
     pSurfRef: *mut CUsurfref,
@@ -693,12 +951,8 @@ pub unsafe extern "C" fn cuModuleGetSurfRef(
     name: *const c_char,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUsurfref, CUmodule, *const c_char);
-        let told = Told(pSurfRef, hmod, name);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuModuleGetSurfRef(pSurfRef, hmod, name) };
-        return activity::watch(190, (&raw const told).cast(), &call);
+        return unsafe { watched_cuModuleGetSurfRef(pSurfRef, hmod, name) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleGetSurfRef(pSurfRef, hmod, name) };
@@ -723,6 +977,20 @@ pub unsafe extern "C" fn cuModuleGetSurfRef(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuModuleGetTexRef(
+    pTexRef: *mut CUtexref,
+    hmod: CUmodule,
+    name: *const c_char,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUtexref, CUmodule, *const c_char);
+    let told = Told(pTexRef, hmod, name);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuModuleGetTexRef(pTexRef, hmod, name) };
+    activity::watch(26, (&raw const told).cast(), &call)
+}
+
 /// `cuModuleGetTexRef`.
 pub unsafe extern "C" fn cuModuleGetTexRef(
     pTexRef: *mut CUtexref,
@@ -730,12 +998,8 @@ pub unsafe extern "C" fn cuModuleGetTexRef(
     name: *const c_char,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUtexref, CUmodule, *const c_char);
-        let told = Told(pTexRef, hmod, name);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuModuleGetTexRef(pTexRef, hmod, name) };
-        return activity::watch(26, (&raw const told).cast(), &call);
+        return unsafe { watched_cuModuleGetTexRef(pTexRef, hmod, name) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleGetTexRef(pTexRef, hmod, name) };
@@ -760,15 +1024,21 @@ pub unsafe extern "C" fn cuModuleGetTexRef(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmodule, *const c_char);
+    let told = Told(module, fname);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuModuleLoad(module, fname) };
+    activity::watch(18, (&raw const told).cast(), &call)
+}
+
 /// `cuModuleLoad`.
 pub unsafe extern "C" fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmodule, *const c_char);
-        let told = Told(module, fname);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuModuleLoad(module, fname) };
-        return activity::watch(18, (&raw const told).cast(), &call);
+        return unsafe { watched_cuModuleLoad(module, fname) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleLoad(module, fname) };
@@ -784,15 +1054,24 @@ pub unsafe extern "C" fn cuModuleLoad(module: *mut CUmodule, fname: *const c_cha
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuModuleLoadData(
+    module: *mut CUmodule,
+    image: *const c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmodule, *const c_void);
+    let told = Told(module, image);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuModuleLoadData(module, image) };
+    activity::watch(19, (&raw const told).cast(), &call)
+}
+
 /// `cuModuleLoadData`.
 pub unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmodule, *const c_void);
-        let told = Told(module, image);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuModuleLoadData(module, image) };
-        return activity::watch(19, (&raw const told).cast(), &call);
+        return unsafe { watched_cuModuleLoadData(module, image) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -806,6 +1085,28 @@ pub unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuModuleLoadDataEx(
+    module: *mut CUmodule,
+    image: *const c_void,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUmodule,
+        *const c_void,
+        u32,
+        *mut CUjit_option,
+        *mut *mut c_void,
+    );
+    let told = Told(module, image, numOptions, options, optionValues);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuModuleLoadDataEx(module, image, numOptions, options, optionValues) };
+    activity::watch(20, (&raw const told).cast(), &call)
+}
+
 /// `cuModuleLoadDataEx`.
 pub unsafe extern "C" fn cuModuleLoadDataEx(
     module: *mut CUmodule,
@@ -815,19 +1116,10 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
     optionValues: *mut *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUmodule,
-            *const c_void,
-            u32,
-            *mut CUjit_option,
-            *mut *mut c_void,
-        );
-        let told = Told(module, image, numOptions, options, optionValues);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuModuleLoadDataEx(module, image, numOptions, options, optionValues) };
-        return activity::watch(20, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuModuleLoadDataEx(module, image, numOptions, options, optionValues)
+        };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -847,18 +1139,27 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuModuleLoadFatBinary(
+    module: *mut CUmodule,
+    fatCubin: *const c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmodule, *const c_void);
+    let told = Told(module, fatCubin);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuModuleLoadFatBinary(module, fatCubin) };
+    activity::watch(21, (&raw const told).cast(), &call)
+}
+
 /// `cuModuleLoadFatBinary`.
 pub unsafe extern "C" fn cuModuleLoadFatBinary(
     module: *mut CUmodule,
     fatCubin: *const c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmodule, *const c_void);
-        let told = Told(module, fatCubin);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuModuleLoadFatBinary(module, fatCubin) };
-        return activity::watch(21, (&raw const told).cast(), &call);
+        return unsafe { watched_cuModuleLoadFatBinary(module, fatCubin) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -872,15 +1173,21 @@ pub unsafe extern "C" fn cuModuleLoadFatBinary(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuModuleUnload(hmod: CUmodule) -> CUresult {
+    #[repr(C)]
+    struct Told(CUmodule);
+    let told = Told(hmod);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuModuleUnload(hmod) };
+    activity::watch(22, (&raw const told).cast(), &call)
+}
+
 /// `cuModuleUnload`.
 pub unsafe extern "C" fn cuModuleUnload(hmod: CUmodule) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUmodule);
-        let told = Told(hmod);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuModuleUnload(hmod) };
-        return activity::watch(22, (&raw const told).cast(), &call);
+        return unsafe { watched_cuModuleUnload(hmod) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleUnload(hmod) };

@@ -10,6 +10,23 @@ use wire::Kind;
 
 use crate::cuda::entry::occupancy::*;
 
+#[cold]
+unsafe extern "C" fn watched_cuOccupancyAvailableDynamicSMemPerBlock(
+    dynamicSmemSize: *mut usize,
+    func: CUfunction,
+    numBlocks: i32,
+    blockSize: i32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut usize, CUfunction, i32, i32);
+    let told = Told(dynamicSmemSize, func, numBlocks, blockSize);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize)
+    };
+    activity::watch(543, (&raw const told).cast(), &call)
+}
+
 /// `cuOccupancyAvailableDynamicSMemPerBlock`.
 pub unsafe extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
     dynamicSmemSize: *mut usize,
@@ -18,14 +35,15 @@ pub unsafe extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
     blockSize: i32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut usize, CUfunction, i32, i32);
-        let told = Told(dynamicSmemSize, func, numBlocks, blockSize);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize)
+        return unsafe {
+            watched_cuOccupancyAvailableDynamicSMemPerBlock(
+                dynamicSmemSize,
+                func,
+                numBlocks,
+                blockSize,
+            )
         };
-        return activity::watch(543, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -48,6 +66,23 @@ pub unsafe extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuOccupancyMaxActiveBlocksPerMultiprocessor(
+    numBlocks: *mut i32,
+    func: CUfunction,
+    blockSize: i32,
+    dynamicSMemSize: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut i32, CUfunction, i32, usize);
+    let told = Told(numBlocks, func, blockSize, dynamicSMemSize);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize)
+    };
+    activity::watch(374, (&raw const told).cast(), &call)
+}
+
 /// `cuOccupancyMaxActiveBlocksPerMultiprocessor`.
 pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     numBlocks: *mut i32,
@@ -56,14 +91,15 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     dynamicSMemSize: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut i32, CUfunction, i32, usize);
-        let told = Told(numBlocks, func, blockSize, dynamicSMemSize);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize)
+        return unsafe {
+            watched_cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                numBlocks,
+                func,
+                blockSize,
+                dynamicSMemSize,
+            )
         };
-        return activity::watch(374, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -86,6 +122,30 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    numBlocks: *mut i32,
+    func: CUfunction,
+    blockSize: i32,
+    dynamicSMemSize: usize,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut i32, CUfunction, i32, usize, u32);
+    let told = Told(numBlocks, func, blockSize, dynamicSMemSize, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+            numBlocks,
+            func,
+            blockSize,
+            dynamicSMemSize,
+            flags,
+        )
+    };
+    activity::watch(451, (&raw const told).cast(), &call)
+}
+
 /// `cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags`.
 pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     numBlocks: *mut i32,
@@ -95,12 +155,9 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut i32, CUfunction, i32, usize, u32);
-        let told = Told(numBlocks, func, blockSize, dynamicSMemSize, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        return unsafe {
+            watched_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
                 numBlocks,
                 func,
                 blockSize,
@@ -108,7 +165,6 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
                 flags,
             )
         };
-        return activity::watch(451, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -139,6 +195,20 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuOccupancyMaxActiveClusters(
+    numClusters: *mut i32,
+    func: CUfunction,
+    config: *const CUlaunchConfig,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut i32, CUfunction, *const CUlaunchConfig);
+    let told = Told(numClusters, func, config);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuOccupancyMaxActiveClusters(numClusters, func, config) };
+    activity::watch(676, (&raw const told).cast(), &call)
+}
+
 /// `cuOccupancyMaxActiveClusters`.
 pub unsafe extern "C" fn cuOccupancyMaxActiveClusters(
     numClusters: *mut i32,
@@ -146,12 +216,8 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveClusters(
     config: *const CUlaunchConfig,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut i32, CUfunction, *const CUlaunchConfig);
-        let told = Told(numClusters, func, config);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuOccupancyMaxActiveClusters(numClusters, func, config) };
-        return activity::watch(676, (&raw const told).cast(), &call);
+        return unsafe { watched_cuOccupancyMaxActiveClusters(numClusters, func, config) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -167,6 +233,46 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveClusters(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuOccupancyMaxPotentialBlockSize(
+    minGridSize: *mut i32,
+    blockSize: *mut i32,
+    func: CUfunction,
+    blockSizeToDynamicSMemSize: CUoccupancyB2DSize,
+    dynamicSMemSize: usize,
+    blockSizeLimit: i32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut i32,
+        *mut i32,
+        CUfunction,
+        CUoccupancyB2DSize,
+        usize,
+        i32,
+    );
+    let told = Told(
+        minGridSize,
+        blockSize,
+        func,
+        blockSizeToDynamicSMemSize,
+        dynamicSMemSize,
+        blockSizeLimit,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuOccupancyMaxPotentialBlockSize(
+            minGridSize,
+            blockSize,
+            func,
+            blockSizeToDynamicSMemSize,
+            dynamicSMemSize,
+            blockSizeLimit,
+        )
+    };
+    activity::watch(384, (&raw const told).cast(), &call)
+}
+
 /// `cuOccupancyMaxPotentialBlockSize`.
 pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSize(
     minGridSize: *mut i32,
@@ -177,26 +283,9 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSize(
     blockSizeLimit: i32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut i32,
-            *mut i32,
-            CUfunction,
-            CUoccupancyB2DSize,
-            usize,
-            i32,
-        );
-        let told = Told(
-            minGridSize,
-            blockSize,
-            func,
-            blockSizeToDynamicSMemSize,
-            dynamicSMemSize,
-            blockSizeLimit,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuOccupancyMaxPotentialBlockSize(
+        return unsafe {
+            watched_cuOccupancyMaxPotentialBlockSize(
                 minGridSize,
                 blockSize,
                 func,
@@ -205,7 +294,6 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSize(
                 blockSizeLimit,
             )
         };
-        return activity::watch(384, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -221,6 +309,50 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSize(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuOccupancyMaxPotentialBlockSizeWithFlags(
+    minGridSize: *mut i32,
+    blockSize: *mut i32,
+    func: CUfunction,
+    blockSizeToDynamicSMemSize: CUoccupancyB2DSize,
+    dynamicSMemSize: usize,
+    blockSizeLimit: i32,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut i32,
+        *mut i32,
+        CUfunction,
+        CUoccupancyB2DSize,
+        usize,
+        i32,
+        u32,
+    );
+    let told = Told(
+        minGridSize,
+        blockSize,
+        func,
+        blockSizeToDynamicSMemSize,
+        dynamicSMemSize,
+        blockSizeLimit,
+        flags,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuOccupancyMaxPotentialBlockSizeWithFlags(
+            minGridSize,
+            blockSize,
+            func,
+            blockSizeToDynamicSMemSize,
+            dynamicSMemSize,
+            blockSizeLimit,
+            flags,
+        )
+    };
+    activity::watch(452, (&raw const told).cast(), &call)
+}
+
 /// `cuOccupancyMaxPotentialBlockSizeWithFlags`.
 pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     minGridSize: *mut i32,
@@ -232,28 +364,9 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut i32,
-            *mut i32,
-            CUfunction,
-            CUoccupancyB2DSize,
-            usize,
-            i32,
-            u32,
-        );
-        let told = Told(
-            minGridSize,
-            blockSize,
-            func,
-            blockSizeToDynamicSMemSize,
-            dynamicSMemSize,
-            blockSizeLimit,
-            flags,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuOccupancyMaxPotentialBlockSizeWithFlags(
+        return unsafe {
+            watched_cuOccupancyMaxPotentialBlockSizeWithFlags(
                 minGridSize,
                 blockSize,
                 func,
@@ -263,7 +376,6 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
                 flags,
             )
         };
-        return activity::watch(452, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -300,6 +412,20 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuOccupancyMaxPotentialClusterSize(
+    clusterSize: *mut i32,
+    func: CUfunction,
+    config: *const CUlaunchConfig,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut i32, CUfunction, *const CUlaunchConfig);
+    let told = Told(clusterSize, func, config);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuOccupancyMaxPotentialClusterSize(clusterSize, func, config) };
+    activity::watch(675, (&raw const told).cast(), &call)
+}
+
 /// `cuOccupancyMaxPotentialClusterSize`.
 pub unsafe extern "C" fn cuOccupancyMaxPotentialClusterSize(
     clusterSize: *mut i32,
@@ -307,12 +433,8 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialClusterSize(
     config: *const CUlaunchConfig,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut i32, CUfunction, *const CUlaunchConfig);
-        let told = Told(clusterSize, func, config);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuOccupancyMaxPotentialClusterSize(clusterSize, func, config) };
-        return activity::watch(675, (&raw const told).cast(), &call);
+        return unsafe { watched_cuOccupancyMaxPotentialClusterSize(clusterSize, func, config) };
     }
     life::guard(move || {
         let cx = life::enter()?;

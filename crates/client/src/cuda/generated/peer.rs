@@ -8,15 +8,21 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUresult {
+    #[repr(C)]
+    struct Told(CUcontext);
+    let told = Told(peerContext);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxDisablePeerAccess(peerContext) };
+    activity::watch(314, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxDisablePeerAccess`.
 pub unsafe extern "C" fn cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUcontext);
-        let told = Told(peerContext);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxDisablePeerAccess(peerContext) };
-        return activity::watch(314, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxDisablePeerAccess(peerContext) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxDisablePeerAccess(peerContext) };
@@ -31,15 +37,21 @@ pub unsafe extern "C" fn cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUres
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuCtxEnablePeerAccess(peerContext: CUcontext, Flags: u32) -> CUresult {
+    #[repr(C)]
+    struct Told(CUcontext, u32);
+    let told = Told(peerContext, Flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuCtxEnablePeerAccess(peerContext, Flags) };
+    activity::watch(313, (&raw const told).cast(), &call)
+}
+
 /// `cuCtxEnablePeerAccess`.
 pub unsafe extern "C" fn cuCtxEnablePeerAccess(peerContext: CUcontext, Flags: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUcontext, u32);
-        let told = Told(peerContext, Flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuCtxEnablePeerAccess(peerContext, Flags) };
-        return activity::watch(313, (&raw const told).cast(), &call);
+        return unsafe { watched_cuCtxEnablePeerAccess(peerContext, Flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxEnablePeerAccess(peerContext, Flags) };
@@ -55,6 +67,20 @@ pub unsafe extern "C" fn cuCtxEnablePeerAccess(peerContext: CUcontext, Flags: u3
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceCanAccessPeer(
+    canAccessPeer: *mut i32,
+    dev: CUdevice,
+    peerDev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut i32, CUdevice, CUdevice);
+    let told = Told(canAccessPeer, dev, peerDev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev) };
+    activity::watch(312, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceCanAccessPeer`.
 pub unsafe extern "C" fn cuDeviceCanAccessPeer(
     canAccessPeer: *mut i32,
@@ -62,12 +88,8 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(
     peerDev: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut i32, CUdevice, CUdevice);
-        let told = Told(canAccessPeer, dev, peerDev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev) };
-        return activity::watch(312, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev) };
@@ -83,6 +105,24 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetP2PAtomicCapabilities(
+    capabilities: *mut u32,
+    operations: *const CUatomicOperation,
+    count: u32,
+    srcDevice: CUdevice,
+    dstDevice: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut u32, *const CUatomicOperation, u32, CUdevice, CUdevice);
+    let told = Told(capabilities, operations, count, srcDevice, dstDevice);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDevice, dstDevice)
+    };
+    activity::watch(804, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetP2PAtomicCapabilities`.
 pub unsafe extern "C" fn cuDeviceGetP2PAtomicCapabilities(
     capabilities: *mut u32,
@@ -92,14 +132,16 @@ pub unsafe extern "C" fn cuDeviceGetP2PAtomicCapabilities(
     dstDevice: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut u32, *const CUatomicOperation, u32, CUdevice, CUdevice);
-        let told = Told(capabilities, operations, count, srcDevice, dstDevice);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDevice, dstDevice)
+        return unsafe {
+            watched_cuDeviceGetP2PAtomicCapabilities(
+                capabilities,
+                operations,
+                count,
+                srcDevice,
+                dstDevice,
+            )
         };
-        return activity::watch(804, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -124,6 +166,21 @@ pub unsafe extern "C" fn cuDeviceGetP2PAtomicCapabilities(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetP2PAttribute(
+    value: *mut i32,
+    attrib: CUdevice_P2PAttribute,
+    srcDevice: CUdevice,
+    dstDevice: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut i32, CUdevice_P2PAttribute, CUdevice, CUdevice);
+    let told = Told(value, attrib, srcDevice, dstDevice);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice) };
+    activity::watch(454, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetP2PAttribute`.
 pub unsafe extern "C" fn cuDeviceGetP2PAttribute(
     value: *mut i32,
@@ -132,12 +189,8 @@ pub unsafe extern "C" fn cuDeviceGetP2PAttribute(
     dstDevice: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut i32, CUdevice_P2PAttribute, CUdevice, CUdevice);
-        let told = Told(value, attrib, srcDevice, dstDevice);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice) };
-        return activity::watch(454, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice) };

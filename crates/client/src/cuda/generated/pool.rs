@@ -10,18 +10,27 @@ use wire::Kind;
 
 use crate::cuda::entry::pool::*;
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetDefaultMemPool(
+    pool_out: *mut CUmemoryPool,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmemoryPool, CUdevice);
+    let told = Told(pool_out, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceGetDefaultMemPool(pool_out, dev) };
+    activity::watch(606, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetDefaultMemPool`.
 pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(
     pool_out: *mut CUmemoryPool,
     dev: CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmemoryPool, CUdevice);
-        let told = Told(pool_out, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceGetDefaultMemPool(pool_out, dev) };
-        return activity::watch(606, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceGetDefaultMemPool(pool_out, dev) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -35,15 +44,24 @@ pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceGetMemPool(
+    pool: *mut CUmemoryPool,
+    dev: CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmemoryPool, CUdevice);
+    let told = Told(pool, dev);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceGetMemPool(pool, dev) };
+    activity::watch(610, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceGetMemPool`.
 pub unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmemoryPool, CUdevice);
-        let told = Told(pool, dev);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceGetMemPool(pool, dev) };
-        return activity::watch(610, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceGetMemPool(pool, dev) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -57,15 +75,21 @@ pub unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevi
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdevice, CUmemoryPool);
+    let told = Told(dev, pool);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuDeviceSetMemPool(dev, pool) };
+    activity::watch(609, (&raw const told).cast(), &call)
+}
+
 /// `cuDeviceSetMemPool`.
 pub unsafe extern "C" fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdevice, CUmemoryPool);
-        let told = Told(dev, pool);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuDeviceSetMemPool(dev, pool) };
-        return activity::watch(609, (&raw const told).cast(), &call);
+        return unsafe { watched_cuDeviceSetMemPool(dev, pool) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceSetMemPool(dev, pool) };
@@ -78,6 +102,20 @@ pub unsafe extern "C" fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemAllocAsync(
+    dptr: *mut CUdeviceptr,
+    bytesize: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, usize, CUstream);
+    let told = Told(dptr, bytesize, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemAllocAsync(dptr, bytesize, hStream) };
+    activity::watch(598, (&raw const told).cast(), &call)
+}
+
 /// `cuMemAllocAsync`.
 pub unsafe extern "C" fn cuMemAllocAsync(
     dptr: *mut CUdeviceptr,
@@ -85,12 +123,8 @@ pub unsafe extern "C" fn cuMemAllocAsync(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, usize, CUstream);
-        let told = Told(dptr, bytesize, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemAllocAsync(dptr, bytesize, hStream) };
-        return activity::watch(598, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemAllocAsync(dptr, bytesize, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -105,6 +139,20 @@ pub unsafe extern "C" fn cuMemAllocAsync(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemAllocAsync_ptsz(
+    dptr: *mut CUdeviceptr,
+    bytesize: usize,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, usize, CUstream);
+    let told = Told(dptr, bytesize, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemAllocAsync_ptsz(dptr, bytesize, hStream) };
+    activity::watch(599, (&raw const told).cast(), &call)
+}
+
 /// `cuMemAllocAsync_ptsz`.
 pub unsafe extern "C" fn cuMemAllocAsync_ptsz(
     dptr: *mut CUdeviceptr,
@@ -112,12 +160,8 @@ pub unsafe extern "C" fn cuMemAllocAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, usize, CUstream);
-        let told = Told(dptr, bytesize, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemAllocAsync_ptsz(dptr, bytesize, hStream) };
-        return activity::watch(599, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemAllocAsync_ptsz(dptr, bytesize, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -130,6 +174,21 @@ pub unsafe extern "C" fn cuMemAllocAsync_ptsz(
         unsafe { dptr.write_unaligned(v_dptr) };
         Ok(())
     })
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuMemAllocFromPoolAsync(
+    dptr: *mut CUdeviceptr,
+    bytesize: usize,
+    pool: CUmemoryPool,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, usize, CUmemoryPool, CUstream);
+    let told = Told(dptr, bytesize, pool, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream) };
+    activity::watch(611, (&raw const told).cast(), &call)
 }
 
 /// `cuMemAllocFromPoolAsync`.
@@ -140,12 +199,8 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, usize, CUmemoryPool, CUstream);
-        let told = Told(dptr, bytesize, pool, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream) };
-        return activity::watch(611, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -160,6 +215,21 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemAllocFromPoolAsync_ptsz(
+    dptr: *mut CUdeviceptr,
+    bytesize: usize,
+    pool: CUmemoryPool,
+    hStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, usize, CUmemoryPool, CUstream);
+    let told = Told(dptr, bytesize, pool, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemAllocFromPoolAsync_ptsz(dptr, bytesize, pool, hStream) };
+    activity::watch(612, (&raw const told).cast(), &call)
+}
+
 /// `cuMemAllocFromPoolAsync_ptsz`.
 pub unsafe extern "C" fn cuMemAllocFromPoolAsync_ptsz(
     dptr: *mut CUdeviceptr,
@@ -168,12 +238,8 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, usize, CUmemoryPool, CUstream);
-        let told = Told(dptr, bytesize, pool, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemAllocFromPoolAsync_ptsz(dptr, bytesize, pool, hStream) };
-        return activity::watch(612, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemAllocFromPoolAsync_ptsz(dptr, bytesize, pool, hStream) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -188,15 +254,21 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, CUstream);
+    let told = Told(dptr, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemFreeAsync(dptr, hStream) };
+    activity::watch(600, (&raw const told).cast(), &call)
+}
+
 /// `cuMemFreeAsync`.
 pub unsafe extern "C" fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, CUstream);
-        let told = Told(dptr, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemFreeAsync(dptr, hStream) };
-        return activity::watch(600, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemFreeAsync(dptr, hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemFreeAsync(dptr, hStream) };
@@ -209,15 +281,21 @@ pub unsafe extern "C" fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) ->
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, CUstream);
+    let told = Told(dptr, hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemFreeAsync_ptsz(dptr, hStream) };
+    activity::watch(601, (&raw const told).cast(), &call)
+}
+
 /// `cuMemFreeAsync_ptsz`.
 pub unsafe extern "C" fn cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, CUstream);
-        let told = Told(dptr, hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemFreeAsync_ptsz(dptr, hStream) };
-        return activity::watch(601, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemFreeAsync_ptsz(dptr, hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemFreeAsync_ptsz(dptr, hStream) };
@@ -230,6 +308,20 @@ pub unsafe extern "C" fn cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstrea
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemGetDefaultMemPool(
+    pool_out: *mut CUmemoryPool,
+    location: *mut CUmemLocation,
+    r#type: CUmemAllocationType,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmemoryPool, *mut CUmemLocation, CUmemAllocationType);
+    let told = Told(pool_out, location, r#type);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemGetDefaultMemPool(pool_out, location, r#type) };
+    activity::watch(801, (&raw const told).cast(), &call)
+}
+
 /// `cuMemGetDefaultMemPool`.
 pub unsafe extern "C" fn cuMemGetDefaultMemPool(
     pool_out: *mut CUmemoryPool,
@@ -237,12 +329,8 @@ pub unsafe extern "C" fn cuMemGetDefaultMemPool(
     r#type: CUmemAllocationType,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmemoryPool, *mut CUmemLocation, CUmemAllocationType);
-        let told = Told(pool_out, location, r#type);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemGetDefaultMemPool(pool_out, location, r#type) };
-        return activity::watch(801, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemGetDefaultMemPool(pool_out, location, r#type) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -255,6 +343,20 @@ pub unsafe extern "C" fn cuMemGetDefaultMemPool(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemGetMemPool(
+    pool: *mut CUmemoryPool,
+    location: *mut CUmemLocation,
+    r#type: CUmemAllocationType,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmemoryPool, *mut CUmemLocation, CUmemAllocationType);
+    let told = Told(pool, location, r#type);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemGetMemPool(pool, location, r#type) };
+    activity::watch(802, (&raw const told).cast(), &call)
+}
+
 /// `cuMemGetMemPool`.
 pub unsafe extern "C" fn cuMemGetMemPool(
     pool: *mut CUmemoryPool,
@@ -262,12 +364,8 @@ pub unsafe extern "C" fn cuMemGetMemPool(
     r#type: CUmemAllocationType,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmemoryPool, *mut CUmemLocation, CUmemAllocationType);
-        let told = Told(pool, location, r#type);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemGetMemPool(pool, location, r#type) };
-        return activity::watch(802, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemGetMemPool(pool, location, r#type) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -280,18 +378,27 @@ pub unsafe extern "C" fn cuMemGetMemPool(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemPoolCreate(
+    pool: *mut CUmemoryPool,
+    poolProps: *const CUmemPoolProps,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmemoryPool, *const CUmemPoolProps);
+    let told = Told(pool, poolProps);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemPoolCreate(pool, poolProps) };
+    activity::watch(607, (&raw const told).cast(), &call)
+}
+
 /// `cuMemPoolCreate`.
 pub unsafe extern "C" fn cuMemPoolCreate(
     pool: *mut CUmemoryPool,
     poolProps: *const CUmemPoolProps,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmemoryPool, *const CUmemPoolProps);
-        let told = Told(pool, poolProps);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemPoolCreate(pool, poolProps) };
-        return activity::watch(607, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemPoolCreate(pool, poolProps) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolCreate(pool, poolProps) };
@@ -310,15 +417,21 @@ pub unsafe extern "C" fn cuMemPoolCreate(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
+    #[repr(C)]
+    struct Told(CUmemoryPool);
+    let told = Told(pool);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemPoolDestroy(pool) };
+    activity::watch(608, (&raw const told).cast(), &call)
+}
+
 /// `cuMemPoolDestroy`.
 pub unsafe extern "C" fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUmemoryPool);
-        let told = Told(pool);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemPoolDestroy(pool) };
-        return activity::watch(608, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemPoolDestroy(pool) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolDestroy(pool) };
@@ -331,18 +444,27 @@ pub unsafe extern "C" fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemPoolExportPointer(
+    shareData_out: *mut CUmemPoolPtrExportData,
+    ptr: CUdeviceptr,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmemPoolPtrExportData, CUdeviceptr);
+    let told = Told(shareData_out, ptr);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemPoolExportPointer(shareData_out, ptr) };
+    activity::watch(615, (&raw const told).cast(), &call)
+}
+
 /// `cuMemPoolExportPointer`.
 pub unsafe extern "C" fn cuMemPoolExportPointer(
     shareData_out: *mut CUmemPoolPtrExportData,
     ptr: CUdeviceptr,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmemPoolPtrExportData, CUdeviceptr);
-        let told = Told(shareData_out, ptr);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemPoolExportPointer(shareData_out, ptr) };
-        return activity::watch(615, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemPoolExportPointer(shareData_out, ptr) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolExportPointer(shareData_out, ptr) };
@@ -359,6 +481,21 @@ pub unsafe extern "C" fn cuMemPoolExportPointer(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemPoolExportToShareableHandle(
+    handle_out: *mut c_void,
+    pool: CUmemoryPool,
+    handleType: CUmemAllocationHandleType,
+    flags: u64,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut c_void, CUmemoryPool, CUmemAllocationHandleType, u64);
+    let told = Told(handle_out, pool, handleType, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags) };
+    activity::watch(613, (&raw const told).cast(), &call)
+}
+
 /// `cuMemPoolExportToShareableHandle`.
 pub unsafe extern "C" fn cuMemPoolExportToShareableHandle(
     handle_out: *mut c_void,
@@ -367,13 +504,10 @@ pub unsafe extern "C" fn cuMemPoolExportToShareableHandle(
     flags: u64,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut c_void, CUmemoryPool, CUmemAllocationHandleType, u64);
-        let told = Told(handle_out, pool, handleType, flags);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags) };
-        return activity::watch(613, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags)
+        };
     }
     // SAFETY: the arguments are the program's.
     let again =
@@ -390,6 +524,20 @@ pub unsafe extern "C" fn cuMemPoolExportToShareableHandle(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemPoolGetAccess(
+    flags: *mut CUmemAccess_flags,
+    memPool: CUmemoryPool,
+    location: *mut CUmemLocation,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmemAccess_flags, CUmemoryPool, *mut CUmemLocation);
+    let told = Told(flags, memPool, location);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemPoolGetAccess(flags, memPool, location) };
+    activity::watch(617, (&raw const told).cast(), &call)
+}
+
 /// `cuMemPoolGetAccess`.
 pub unsafe extern "C" fn cuMemPoolGetAccess(
     flags: *mut CUmemAccess_flags,
@@ -397,12 +545,8 @@ pub unsafe extern "C" fn cuMemPoolGetAccess(
     location: *mut CUmemLocation,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmemAccess_flags, CUmemoryPool, *mut CUmemLocation);
-        let told = Told(flags, memPool, location);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemPoolGetAccess(flags, memPool, location) };
-        return activity::watch(617, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemPoolGetAccess(flags, memPool, location) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolGetAccess(flags, memPool, location) };
@@ -419,6 +563,20 @@ pub unsafe extern "C" fn cuMemPoolGetAccess(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemPoolGetAttribute(
+    pool: CUmemoryPool,
+    attr: CUmemPool_attribute,
+    value: *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUmemoryPool, CUmemPool_attribute, *mut c_void);
+    let told = Told(pool, attr, value);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemPoolGetAttribute(pool, attr, value) };
+    activity::watch(604, (&raw const told).cast(), &call)
+}
+
 /// `cuMemPoolGetAttribute`.
 pub unsafe extern "C" fn cuMemPoolGetAttribute(
     pool: CUmemoryPool,
@@ -426,12 +584,8 @@ pub unsafe extern "C" fn cuMemPoolGetAttribute(
     value: *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUmemoryPool, CUmemPool_attribute, *mut c_void);
-        let told = Told(pool, attr, value);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemPoolGetAttribute(pool, attr, value) };
-        return activity::watch(604, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemPoolGetAttribute(pool, attr, value) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolGetAttribute(pool, attr, value) };
@@ -443,6 +597,27 @@ pub unsafe extern "C" fn cuMemPoolGetAttribute(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemPoolImportFromShareableHandle(
+    pool_out: *mut CUmemoryPool,
+    handle: *mut c_void,
+    handleType: CUmemAllocationHandleType,
+    flags: u64,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUmemoryPool,
+        *mut c_void,
+        CUmemAllocationHandleType,
+        u64,
+    );
+    let told = Told(pool_out, handle, handleType, flags);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags) };
+    activity::watch(614, (&raw const told).cast(), &call)
+}
+
 /// `cuMemPoolImportFromShareableHandle`.
 pub unsafe extern "C" fn cuMemPoolImportFromShareableHandle(
     pool_out: *mut CUmemoryPool,
@@ -451,18 +626,10 @@ pub unsafe extern "C" fn cuMemPoolImportFromShareableHandle(
     flags: u64,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUmemoryPool,
-            *mut c_void,
-            CUmemAllocationHandleType,
-            u64,
-        );
-        let told = Told(pool_out, handle, handleType, flags);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags) };
-        return activity::watch(614, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags)
+        };
     }
     // SAFETY: the arguments are the program's.
     let again =
@@ -482,6 +649,20 @@ pub unsafe extern "C" fn cuMemPoolImportFromShareableHandle(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemPoolImportPointer(
+    ptr_out: *mut CUdeviceptr,
+    pool: CUmemoryPool,
+    shareData: *mut CUmemPoolPtrExportData,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, CUmemoryPool, *mut CUmemPoolPtrExportData);
+    let told = Told(ptr_out, pool, shareData);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemPoolImportPointer(ptr_out, pool, shareData) };
+    activity::watch(616, (&raw const told).cast(), &call)
+}
+
 /// `cuMemPoolImportPointer`.
 pub unsafe extern "C" fn cuMemPoolImportPointer(
     ptr_out: *mut CUdeviceptr,
@@ -489,12 +670,8 @@ pub unsafe extern "C" fn cuMemPoolImportPointer(
     shareData: *mut CUmemPoolPtrExportData,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, CUmemoryPool, *mut CUmemPoolPtrExportData);
-        let told = Told(ptr_out, pool, shareData);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemPoolImportPointer(ptr_out, pool, shareData) };
-        return activity::watch(616, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemPoolImportPointer(ptr_out, pool, shareData) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolImportPointer(ptr_out, pool, shareData) };
@@ -514,6 +691,20 @@ pub unsafe extern "C" fn cuMemPoolImportPointer(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemPoolSetAccess(
+    pool: CUmemoryPool,
+    map: *const CUmemAccessDesc,
+    count: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUmemoryPool, *const CUmemAccessDesc, usize);
+    let told = Told(pool, map, count);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemPoolSetAccess(pool, map, count) };
+    activity::watch(605, (&raw const told).cast(), &call)
+}
+
 /// `cuMemPoolSetAccess`.
 pub unsafe extern "C" fn cuMemPoolSetAccess(
     pool: CUmemoryPool,
@@ -521,12 +712,8 @@ pub unsafe extern "C" fn cuMemPoolSetAccess(
     count: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUmemoryPool, *const CUmemAccessDesc, usize);
-        let told = Told(pool, map, count);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemPoolSetAccess(pool, map, count) };
-        return activity::watch(605, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemPoolSetAccess(pool, map, count) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolSetAccess(pool, map, count) };
@@ -538,6 +725,20 @@ pub unsafe extern "C" fn cuMemPoolSetAccess(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemPoolSetAttribute(
+    pool: CUmemoryPool,
+    attr: CUmemPool_attribute,
+    value: *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUmemoryPool, CUmemPool_attribute, *mut c_void);
+    let told = Told(pool, attr, value);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemPoolSetAttribute(pool, attr, value) };
+    activity::watch(603, (&raw const told).cast(), &call)
+}
+
 /// `cuMemPoolSetAttribute`.
 pub unsafe extern "C" fn cuMemPoolSetAttribute(
     pool: CUmemoryPool,
@@ -545,12 +746,8 @@ pub unsafe extern "C" fn cuMemPoolSetAttribute(
     value: *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUmemoryPool, CUmemPool_attribute, *mut c_void);
-        let told = Told(pool, attr, value);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemPoolSetAttribute(pool, attr, value) };
-        return activity::watch(603, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemPoolSetAttribute(pool, attr, value) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolSetAttribute(pool, attr, value) };
@@ -562,15 +759,24 @@ pub unsafe extern "C" fn cuMemPoolSetAttribute(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemPoolTrimTo(
+    pool: CUmemoryPool,
+    minBytesToKeep: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUmemoryPool, usize);
+    let told = Told(pool, minBytesToKeep);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemPoolTrimTo(pool, minBytesToKeep) };
+    activity::watch(602, (&raw const told).cast(), &call)
+}
+
 /// `cuMemPoolTrimTo`.
 pub unsafe extern "C" fn cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUmemoryPool, usize);
-        let told = Told(pool, minBytesToKeep);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemPoolTrimTo(pool, minBytesToKeep) };
-        return activity::watch(602, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemPoolTrimTo(pool, minBytesToKeep) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolTrimTo(pool, minBytesToKeep) };
@@ -583,6 +789,20 @@ pub unsafe extern "C" fn cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usi
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemSetMemPool(
+    location: *mut CUmemLocation,
+    r#type: CUmemAllocationType,
+    pool: CUmemoryPool,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmemLocation, CUmemAllocationType, CUmemoryPool);
+    let told = Told(location, r#type, pool);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemSetMemPool(location, r#type, pool) };
+    activity::watch(803, (&raw const told).cast(), &call)
+}
+
 /// `cuMemSetMemPool`.
 pub unsafe extern "C" fn cuMemSetMemPool(
     location: *mut CUmemLocation,
@@ -590,12 +810,8 @@ pub unsafe extern "C" fn cuMemSetMemPool(
     pool: CUmemoryPool,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmemLocation, CUmemAllocationType, CUmemoryPool);
-        let told = Told(location, r#type, pool);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemSetMemPool(location, r#type, pool) };
-        return activity::watch(803, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemSetMemPool(location, r#type, pool) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemSetMemPool(location, r#type, pool) };

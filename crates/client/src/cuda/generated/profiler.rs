@@ -20,13 +20,19 @@ pub unsafe extern "C" fn cuProfilerInitialize(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuProfilerStart() -> CUresult {
+    let told = ();
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuProfilerStart() };
+    activity::watch(308, (&raw const told).cast(), &call)
+}
+
 /// `cuProfilerStart`.
 pub unsafe extern "C" fn cuProfilerStart() -> CUresult {
     if activity::is_watched() {
-        let told = ();
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuProfilerStart() };
-        return activity::watch(308, (&raw const told).cast(), &call);
+        return unsafe { watched_cuProfilerStart() };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuProfilerStart() };
@@ -39,13 +45,19 @@ pub unsafe extern "C" fn cuProfilerStart() -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuProfilerStop() -> CUresult {
+    let told = ();
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuProfilerStop() };
+    activity::watch(309, (&raw const told).cast(), &call)
+}
+
 /// `cuProfilerStop`.
 pub unsafe extern "C" fn cuProfilerStop() -> CUresult {
     if activity::is_watched() {
-        let told = ();
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuProfilerStop() };
-        return activity::watch(309, (&raw const told).cast(), &call);
+        return unsafe { watched_cuProfilerStop() };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuProfilerStop() };

@@ -10,6 +10,21 @@ use wire::Kind;
 
 use crate::cuda::entry::stream_words::*;
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamAddCallback(
+    hStream: CUstream,
+    callback: CUstreamCallback,
+    userData: *mut c_void,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUstreamCallback, *mut c_void, u32);
+    let told = Told(hStream, callback, userData, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamAddCallback(hStream, callback, userData, flags) };
+    activity::watch(346, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamAddCallback`.
 pub unsafe extern "C" fn cuStreamAddCallback(
     hStream: CUstream,
@@ -18,12 +33,8 @@ pub unsafe extern "C" fn cuStreamAddCallback(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUstreamCallback, *mut c_void, u32);
-        let told = Told(hStream, callback, userData, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamAddCallback(hStream, callback, userData, flags) };
-        return activity::watch(346, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamAddCallback(hStream, callback, userData, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamAddCallback(hStream, callback, userData, flags) };
@@ -38,6 +49,21 @@ pub unsafe extern "C" fn cuStreamAddCallback(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamAddCallback_ptsz(
+    hStream: CUstream,
+    callback: CUstreamCallback,
+    userData: *mut c_void,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUstreamCallback, *mut c_void, u32);
+    let told = Told(hStream, callback, userData, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamAddCallback_ptsz(hStream, callback, userData, flags) };
+    activity::watch(437, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamAddCallback_ptsz`.
 pub unsafe extern "C" fn cuStreamAddCallback_ptsz(
     hStream: CUstream,
@@ -46,12 +72,8 @@ pub unsafe extern "C" fn cuStreamAddCallback_ptsz(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUstreamCallback, *mut c_void, u32);
-        let told = Told(hStream, callback, userData, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamAddCallback_ptsz(hStream, callback, userData, flags) };
-        return activity::watch(437, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamAddCallback_ptsz(hStream, callback, userData, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamAddCallback_ptsz(hStream, callback, userData, flags) };
@@ -66,6 +88,21 @@ pub unsafe extern "C" fn cuStreamAddCallback_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamBatchMemOp(
+    stream: CUstream,
+    count: u32,
+    paramArray: *mut CUstreamBatchMemOpParams,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, u32, *mut CUstreamBatchMemOpParams, u32);
+    let told = Told(stream, count, paramArray, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamBatchMemOp(stream, count, paramArray, flags) };
+    activity::watch(462, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamBatchMemOp`.
 pub unsafe extern "C" fn cuStreamBatchMemOp(
     stream: CUstream,
@@ -74,12 +111,8 @@ pub unsafe extern "C" fn cuStreamBatchMemOp(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, u32, *mut CUstreamBatchMemOpParams, u32);
-        let told = Told(stream, count, paramArray, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamBatchMemOp(stream, count, paramArray, flags) };
-        return activity::watch(462, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamBatchMemOp(stream, count, paramArray, flags) };
     }
     life::guard(move || {
         let cx = life::enter_in_functions()?;
@@ -90,6 +123,21 @@ pub unsafe extern "C" fn cuStreamBatchMemOp(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamBatchMemOp_ptsz(
+    stream: CUstream,
+    count: u32,
+    paramArray: *mut CUstreamBatchMemOpParams,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, u32, *mut CUstreamBatchMemOpParams, u32);
+    let told = Told(stream, count, paramArray, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamBatchMemOp_ptsz(stream, count, paramArray, flags) };
+    activity::watch(463, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamBatchMemOp_ptsz`.
 pub unsafe extern "C" fn cuStreamBatchMemOp_ptsz(
     stream: CUstream,
@@ -98,12 +146,8 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_ptsz(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, u32, *mut CUstreamBatchMemOpParams, u32);
-        let told = Told(stream, count, paramArray, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamBatchMemOp_ptsz(stream, count, paramArray, flags) };
-        return activity::watch(463, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamBatchMemOp_ptsz(stream, count, paramArray, flags) };
     }
     life::guard(move || {
         let cx = life::enter_in_functions()?;
@@ -114,6 +158,21 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamBatchMemOp_v2(
+    stream: CUstream,
+    count: u32,
+    paramArray: *mut CUstreamBatchMemOpParams,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, u32, *mut CUstreamBatchMemOpParams, u32);
+    let told = Told(stream, count, paramArray, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamBatchMemOp_v2(stream, count, paramArray, flags) };
+    activity::watch(667, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamBatchMemOp_v2`.
 pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
     stream: CUstream,
@@ -122,12 +181,8 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, u32, *mut CUstreamBatchMemOpParams, u32);
-        let told = Told(stream, count, paramArray, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamBatchMemOp_v2(stream, count, paramArray, flags) };
-        return activity::watch(667, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamBatchMemOp_v2(stream, count, paramArray, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamBatchMemOp_v2(stream, count, paramArray, flags) };
@@ -144,6 +199,21 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamBatchMemOp_v2_ptsz(
+    stream: CUstream,
+    count: u32,
+    paramArray: *mut CUstreamBatchMemOpParams,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, u32, *mut CUstreamBatchMemOpParams, u32);
+    let told = Told(stream, count, paramArray, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray, flags) };
+    activity::watch(668, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamBatchMemOp_v2_ptsz`.
 pub unsafe extern "C" fn cuStreamBatchMemOp_v2_ptsz(
     stream: CUstream,
@@ -152,12 +222,8 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2_ptsz(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, u32, *mut CUstreamBatchMemOpParams, u32);
-        let told = Told(stream, count, paramArray, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray, flags) };
-        return activity::watch(668, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray, flags) };
@@ -174,15 +240,21 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamBeginCapture(hStream: CUstream) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream);
+    let told = Told(hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamBeginCapture(hStream) };
+    activity::watch(495, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamBeginCapture`.
 pub unsafe extern "C" fn cuStreamBeginCapture(hStream: CUstream) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream);
-        let told = Told(hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamBeginCapture(hStream) };
-        return activity::watch(495, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamBeginCapture(hStream) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -193,15 +265,21 @@ pub unsafe extern "C" fn cuStreamBeginCapture(hStream: CUstream) -> CUresult {
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamBeginCapture_ptsz(hStream: CUstream) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream);
+    let told = Told(hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamBeginCapture_ptsz(hStream) };
+    activity::watch(496, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamBeginCapture_ptsz`.
 pub unsafe extern "C" fn cuStreamBeginCapture_ptsz(hStream: CUstream) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream);
-        let told = Told(hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamBeginCapture_ptsz(hStream) };
-        return activity::watch(496, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamBeginCapture_ptsz(hStream) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -210,6 +288,46 @@ pub unsafe extern "C" fn cuStreamBeginCapture_ptsz(hStream: CUstream) -> CUresul
             (CU_STREAM_CAPTURE_MODE_GLOBAL) as CUstreamCaptureMode,
         )
     }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuStreamBeginCaptureToGraph(
+    hStream: CUstream,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    dependencyData: *const CUgraphEdgeData,
+    numDependencies: usize,
+    mode: CUstreamCaptureMode,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUstream,
+        CUgraph,
+        *const CUgraphNode,
+        *const CUgraphEdgeData,
+        usize,
+        CUstreamCaptureMode,
+    );
+    let told = Told(
+        hStream,
+        hGraph,
+        dependencies,
+        dependencyData,
+        numDependencies,
+        mode,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuStreamBeginCaptureToGraph(
+            hStream,
+            hGraph,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            mode,
+        )
+    };
+    activity::watch(720, (&raw const told).cast(), &call)
 }
 
 /// `cuStreamBeginCaptureToGraph`.
@@ -222,26 +340,9 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph(
     mode: CUstreamCaptureMode,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUstream,
-            CUgraph,
-            *const CUgraphNode,
-            *const CUgraphEdgeData,
-            usize,
-            CUstreamCaptureMode,
-        );
-        let told = Told(
-            hStream,
-            hGraph,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            mode,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuStreamBeginCaptureToGraph(
+        return unsafe {
+            watched_cuStreamBeginCaptureToGraph(
                 hStream,
                 hGraph,
                 dependencies,
@@ -250,7 +351,6 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph(
                 mode,
             )
         };
-        return activity::watch(720, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -283,6 +383,46 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamBeginCaptureToGraph_ptsz(
+    hStream: CUstream,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    dependencyData: *const CUgraphEdgeData,
+    numDependencies: usize,
+    mode: CUstreamCaptureMode,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUstream,
+        CUgraph,
+        *const CUgraphNode,
+        *const CUgraphEdgeData,
+        usize,
+        CUstreamCaptureMode,
+    );
+    let told = Told(
+        hStream,
+        hGraph,
+        dependencies,
+        dependencyData,
+        numDependencies,
+        mode,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuStreamBeginCaptureToGraph_ptsz(
+            hStream,
+            hGraph,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            mode,
+        )
+    };
+    activity::watch(721, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamBeginCaptureToGraph_ptsz`.
 pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
     hStream: CUstream,
@@ -293,26 +433,9 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
     mode: CUstreamCaptureMode,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUstream,
-            CUgraph,
-            *const CUgraphNode,
-            *const CUgraphEdgeData,
-            usize,
-            CUstreamCaptureMode,
-        );
-        let told = Told(
-            hStream,
-            hGraph,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            mode,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuStreamBeginCaptureToGraph_ptsz(
+        return unsafe {
+            watched_cuStreamBeginCaptureToGraph_ptsz(
                 hStream,
                 hGraph,
                 dependencies,
@@ -321,7 +444,6 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
                 mode,
             )
         };
-        return activity::watch(721, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -354,18 +476,27 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamBeginCapture_v2(
+    hStream: CUstream,
+    mode: CUstreamCaptureMode,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUstreamCaptureMode);
+    let told = Told(hStream, mode);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamBeginCapture_v2(hStream, mode) };
+    activity::watch(539, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamBeginCapture_v2`.
 pub unsafe extern "C" fn cuStreamBeginCapture_v2(
     hStream: CUstream,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUstreamCaptureMode);
-        let told = Told(hStream, mode);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamBeginCapture_v2(hStream, mode) };
-        return activity::watch(539, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamBeginCapture_v2(hStream, mode) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamBeginCapture_v2(hStream, mode) };
@@ -378,18 +509,27 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamBeginCapture_v2_ptsz(
+    hStream: CUstream,
+    mode: CUstreamCaptureMode,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUstreamCaptureMode);
+    let told = Told(hStream, mode);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamBeginCapture_v2_ptsz(hStream, mode) };
+    activity::watch(540, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamBeginCapture_v2_ptsz`.
 pub unsafe extern "C" fn cuStreamBeginCapture_v2_ptsz(
     hStream: CUstream,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUstreamCaptureMode);
-        let told = Told(hStream, mode);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamBeginCapture_v2_ptsz(hStream, mode) };
-        return activity::watch(540, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamBeginCapture_v2_ptsz(hStream, mode) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamBeginCapture_v2_ptsz(hStream, mode) };
@@ -402,18 +542,27 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamCopyAttributes(
+    dstStream: CUstream,
+    srcStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUstream);
+    let told = Told(dstStream, srcStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamCopyAttributes(dstStream, srcStream) };
+    activity::watch(572, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamCopyAttributes`.
 pub unsafe extern "C" fn cuStreamCopyAttributes(
     dstStream: CUstream,
     srcStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUstream);
-        let told = Told(dstStream, srcStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamCopyAttributes(dstStream, srcStream) };
-        return activity::watch(572, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamCopyAttributes(dstStream, srcStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamCopyAttributes(dstStream, srcStream) };
@@ -430,18 +579,27 @@ pub unsafe extern "C" fn cuStreamCopyAttributes(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamCopyAttributes_ptsz(
+    dstStream: CUstream,
+    srcStream: CUstream,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUstream);
+    let told = Told(dstStream, srcStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamCopyAttributes_ptsz(dstStream, srcStream) };
+    activity::watch(573, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamCopyAttributes_ptsz`.
 pub unsafe extern "C" fn cuStreamCopyAttributes_ptsz(
     dstStream: CUstream,
     srcStream: CUstream,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUstream);
-        let told = Told(dstStream, srcStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamCopyAttributes_ptsz(dstStream, srcStream) };
-        return activity::watch(573, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamCopyAttributes_ptsz(dstStream, srcStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamCopyAttributes_ptsz(dstStream, srcStream) };
@@ -458,15 +616,21 @@ pub unsafe extern "C" fn cuStreamCopyAttributes_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamCreate(phStream: *mut CUstream, Flags: u32) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUstream, u32);
+    let told = Told(phStream, Flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamCreate(phStream, Flags) };
+    activity::watch(124, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamCreate`.
 pub unsafe extern "C" fn cuStreamCreate(phStream: *mut CUstream, Flags: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUstream, u32);
-        let told = Told(phStream, Flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamCreate(phStream, Flags) };
-        return activity::watch(124, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamCreate(phStream, Flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamCreate(phStream, Flags) };
@@ -481,6 +645,20 @@ pub unsafe extern "C" fn cuStreamCreate(phStream: *mut CUstream, Flags: u32) -> 
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamCreateWithPriority(
+    phStream: *mut CUstream,
+    flags: u32,
+    priority: i32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUstream, u32, i32);
+    let told = Told(phStream, flags, priority);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamCreateWithPriority(phStream, flags, priority) };
+    activity::watch(367, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamCreateWithPriority`.
 pub unsafe extern "C" fn cuStreamCreateWithPriority(
     phStream: *mut CUstream,
@@ -488,12 +666,8 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
     priority: i32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUstream, u32, i32);
-        let told = Told(phStream, flags, priority);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamCreateWithPriority(phStream, flags, priority) };
-        return activity::watch(367, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamCreateWithPriority(phStream, flags, priority) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamCreateWithPriority(phStream, flags, priority) };
@@ -509,29 +683,41 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamDestroy(hStream: CUstream) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream);
+    let told = Told(hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamDestroy(hStream) };
+    activity::watch(127, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamDestroy`.
 pub unsafe extern "C" fn cuStreamDestroy(hStream: CUstream) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream);
-        let told = Told(hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamDestroy(hStream) };
-        return activity::watch(127, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamDestroy(hStream) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::stream::cuStreamDestroy_v2(hStream) }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamDestroy_v2(hStream: CUstream) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream);
+    let told = Told(hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamDestroy_v2(hStream) };
+    activity::watch(326, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamDestroy_v2`.
 pub unsafe extern "C" fn cuStreamDestroy_v2(hStream: CUstream) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream);
-        let told = Told(hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamDestroy_v2(hStream) };
-        return activity::watch(326, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamDestroy_v2(hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamDestroy_v2(hStream) };
@@ -547,18 +733,40 @@ pub unsafe extern "C" fn cuStreamDestroy_v2(hStream: CUstream) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamEndCapture(
+    hStream: CUstream,
+    phGraph: *mut CUgraph,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut CUgraph);
+    let told = Told(hStream, phGraph);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamEndCapture(hStream, phGraph) };
+    activity::watch(497, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamEndCapture`.
 pub unsafe extern "C" fn cuStreamEndCapture(hStream: CUstream, phGraph: *mut CUgraph) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut CUgraph);
-        let told = Told(hStream, phGraph);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamEndCapture(hStream, phGraph) };
-        return activity::watch(497, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamEndCapture(hStream, phGraph) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::stream::cuStreamEndCapture(hStream, phGraph, false) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuStreamEndCapture_ptsz(
+    hStream: CUstream,
+    phGraph: *mut CUgraph,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut CUgraph);
+    let told = Told(hStream, phGraph);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamEndCapture_ptsz(hStream, phGraph) };
+    activity::watch(498, (&raw const told).cast(), &call)
 }
 
 /// `cuStreamEndCapture_ptsz`.
@@ -567,15 +775,25 @@ pub unsafe extern "C" fn cuStreamEndCapture_ptsz(
     phGraph: *mut CUgraph,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut CUgraph);
-        let told = Told(hStream, phGraph);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamEndCapture_ptsz(hStream, phGraph) };
-        return activity::watch(498, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamEndCapture_ptsz(hStream, phGraph) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::stream::cuStreamEndCapture(hStream, phGraph, true) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetAttribute(
+    hStream: CUstream,
+    attr: CUstreamAttrID,
+    value: *mut CUstreamAttrValue,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUstreamAttrID, *mut CUstreamAttrValue);
+    let told = Told(hStream, attr, value);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetAttribute(hStream, attr, value) };
+    activity::watch(574, (&raw const told).cast(), &call)
 }
 
 /// `cuStreamGetAttribute`.
@@ -585,12 +803,8 @@ pub unsafe extern "C" fn cuStreamGetAttribute(
     value: *mut CUstreamAttrValue,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUstreamAttrID, *mut CUstreamAttrValue);
-        let told = Told(hStream, attr, value);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetAttribute(hStream, attr, value) };
-        return activity::watch(574, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetAttribute(hStream, attr, value) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetAttribute(hStream, attr, value) };
@@ -610,6 +824,20 @@ pub unsafe extern "C" fn cuStreamGetAttribute(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetAttribute_ptsz(
+    hStream: CUstream,
+    attr: CUstreamAttrID,
+    value: *mut CUstreamAttrValue,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUstreamAttrID, *mut CUstreamAttrValue);
+    let told = Told(hStream, attr, value);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetAttribute_ptsz(hStream, attr, value) };
+    activity::watch(575, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetAttribute_ptsz`.
 pub unsafe extern "C" fn cuStreamGetAttribute_ptsz(
     hStream: CUstream,
@@ -617,12 +845,8 @@ pub unsafe extern "C" fn cuStreamGetAttribute_ptsz(
     value: *mut CUstreamAttrValue,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUstreamAttrID, *mut CUstreamAttrValue);
-        let told = Told(hStream, attr, value);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetAttribute_ptsz(hStream, attr, value) };
-        return activity::watch(575, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetAttribute_ptsz(hStream, attr, value) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetAttribute_ptsz(hStream, attr, value) };
@@ -642,6 +866,20 @@ pub unsafe extern "C" fn cuStreamGetAttribute_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetCaptureInfo(
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut CUstreamCaptureStatus, *mut u64);
+    let told = Told(hStream, captureStatus_out, id_out);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out) };
+    activity::watch(536, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetCaptureInfo`.
 pub unsafe extern "C" fn cuStreamGetCaptureInfo(
     hStream: CUstream,
@@ -649,12 +887,8 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo(
     id_out: *mut u64,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut CUstreamCaptureStatus, *mut u64);
-        let told = Told(hStream, captureStatus_out, id_out);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out) };
-        return activity::watch(536, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -670,6 +904,20 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetCaptureInfo_ptsz(
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut CUstreamCaptureStatus, *mut u64);
+    let told = Told(hStream, captureStatus_out, id_out);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetCaptureInfo_ptsz(hStream, captureStatus_out, id_out) };
+    activity::watch(537, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetCaptureInfo_ptsz`.
 pub unsafe extern "C" fn cuStreamGetCaptureInfo_ptsz(
     hStream: CUstream,
@@ -677,12 +925,8 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_ptsz(
     id_out: *mut u64,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut CUstreamCaptureStatus, *mut u64);
-        let told = Told(hStream, captureStatus_out, id_out);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetCaptureInfo_ptsz(hStream, captureStatus_out, id_out) };
-        return activity::watch(537, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetCaptureInfo_ptsz(hStream, captureStatus_out, id_out) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -696,6 +940,46 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_ptsz(
             std::ptr::null_mut(),
         )
     }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetCaptureInfo_v2(
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
+    graph_out: *mut CUgraph,
+    dependencies_out: *mut *const CUgraphNode,
+    numDependencies_out: *mut usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUstream,
+        *mut CUstreamCaptureStatus,
+        *mut u64,
+        *mut CUgraph,
+        *mut *const CUgraphNode,
+        *mut usize,
+    );
+    let told = Told(
+        hStream,
+        captureStatus_out,
+        id_out,
+        graph_out,
+        dependencies_out,
+        numDependencies_out,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuStreamGetCaptureInfo_v2(
+            hStream,
+            captureStatus_out,
+            id_out,
+            graph_out,
+            dependencies_out,
+            numDependencies_out,
+        )
+    };
+    activity::watch(629, (&raw const told).cast(), &call)
 }
 
 /// `cuStreamGetCaptureInfo_v2`.
@@ -708,26 +992,9 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
     numDependencies_out: *mut usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUstream,
-            *mut CUstreamCaptureStatus,
-            *mut u64,
-            *mut CUgraph,
-            *mut *const CUgraphNode,
-            *mut usize,
-        );
-        let told = Told(
-            hStream,
-            captureStatus_out,
-            id_out,
-            graph_out,
-            dependencies_out,
-            numDependencies_out,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuStreamGetCaptureInfo_v2(
+        return unsafe {
+            watched_cuStreamGetCaptureInfo_v2(
                 hStream,
                 captureStatus_out,
                 id_out,
@@ -736,7 +1003,6 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
                 numDependencies_out,
             )
         };
-        return activity::watch(629, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -752,6 +1018,46 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetCaptureInfo_v2_ptsz(
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
+    graph_out: *mut CUgraph,
+    dependencies_out: *mut *const CUgraphNode,
+    numDependencies_out: *mut usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUstream,
+        *mut CUstreamCaptureStatus,
+        *mut u64,
+        *mut CUgraph,
+        *mut *const CUgraphNode,
+        *mut usize,
+    );
+    let told = Told(
+        hStream,
+        captureStatus_out,
+        id_out,
+        graph_out,
+        dependencies_out,
+        numDependencies_out,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuStreamGetCaptureInfo_v2_ptsz(
+            hStream,
+            captureStatus_out,
+            id_out,
+            graph_out,
+            dependencies_out,
+            numDependencies_out,
+        )
+    };
+    activity::watch(630, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetCaptureInfo_v2_ptsz`.
 pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2_ptsz(
     hStream: CUstream,
@@ -762,26 +1068,9 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2_ptsz(
     numDependencies_out: *mut usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUstream,
-            *mut CUstreamCaptureStatus,
-            *mut u64,
-            *mut CUgraph,
-            *mut *const CUgraphNode,
-            *mut usize,
-        );
-        let told = Told(
-            hStream,
-            captureStatus_out,
-            id_out,
-            graph_out,
-            dependencies_out,
-            numDependencies_out,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuStreamGetCaptureInfo_v2_ptsz(
+        return unsafe {
+            watched_cuStreamGetCaptureInfo_v2_ptsz(
                 hStream,
                 captureStatus_out,
                 id_out,
@@ -790,7 +1079,6 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2_ptsz(
                 numDependencies_out,
             )
         };
-        return activity::watch(630, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -804,6 +1092,50 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2_ptsz(
             numDependencies_out,
         )
     }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetCaptureInfo_v3(
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
+    graph_out: *mut CUgraph,
+    dependencies_out: *mut *const CUgraphNode,
+    edgeData_out: *mut *const CUgraphEdgeData,
+    numDependencies_out: *mut usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUstream,
+        *mut CUstreamCaptureStatus,
+        *mut u64,
+        *mut CUgraph,
+        *mut *const CUgraphNode,
+        *mut *const CUgraphEdgeData,
+        *mut usize,
+    );
+    let told = Told(
+        hStream,
+        captureStatus_out,
+        id_out,
+        graph_out,
+        dependencies_out,
+        edgeData_out,
+        numDependencies_out,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuStreamGetCaptureInfo_v3(
+            hStream,
+            captureStatus_out,
+            id_out,
+            graph_out,
+            dependencies_out,
+            edgeData_out,
+            numDependencies_out,
+        )
+    };
+    activity::watch(729, (&raw const told).cast(), &call)
 }
 
 /// `cuStreamGetCaptureInfo_v3`.
@@ -817,28 +1149,9 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
     numDependencies_out: *mut usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUstream,
-            *mut CUstreamCaptureStatus,
-            *mut u64,
-            *mut CUgraph,
-            *mut *const CUgraphNode,
-            *mut *const CUgraphEdgeData,
-            *mut usize,
-        );
-        let told = Told(
-            hStream,
-            captureStatus_out,
-            id_out,
-            graph_out,
-            dependencies_out,
-            edgeData_out,
-            numDependencies_out,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuStreamGetCaptureInfo_v3(
+        return unsafe {
+            watched_cuStreamGetCaptureInfo_v3(
                 hStream,
                 captureStatus_out,
                 id_out,
@@ -848,7 +1161,6 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
                 numDependencies_out,
             )
         };
-        return activity::watch(729, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -882,6 +1194,50 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetCaptureInfo_v3_ptsz(
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
+    graph_out: *mut CUgraph,
+    dependencies_out: *mut *const CUgraphNode,
+    edgeData_out: *mut *const CUgraphEdgeData,
+    numDependencies_out: *mut usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUstream,
+        *mut CUstreamCaptureStatus,
+        *mut u64,
+        *mut CUgraph,
+        *mut *const CUgraphNode,
+        *mut *const CUgraphEdgeData,
+        *mut usize,
+    );
+    let told = Told(
+        hStream,
+        captureStatus_out,
+        id_out,
+        graph_out,
+        dependencies_out,
+        edgeData_out,
+        numDependencies_out,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuStreamGetCaptureInfo_v3_ptsz(
+            hStream,
+            captureStatus_out,
+            id_out,
+            graph_out,
+            dependencies_out,
+            edgeData_out,
+            numDependencies_out,
+        )
+    };
+    activity::watch(730, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetCaptureInfo_v3_ptsz`.
 pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
     hStream: CUstream,
@@ -893,28 +1249,9 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
     numDependencies_out: *mut usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUstream,
-            *mut CUstreamCaptureStatus,
-            *mut u64,
-            *mut CUgraph,
-            *mut *const CUgraphNode,
-            *mut *const CUgraphEdgeData,
-            *mut usize,
-        );
-        let told = Told(
-            hStream,
-            captureStatus_out,
-            id_out,
-            graph_out,
-            dependencies_out,
-            edgeData_out,
-            numDependencies_out,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuStreamGetCaptureInfo_v3_ptsz(
+        return unsafe {
+            watched_cuStreamGetCaptureInfo_v3_ptsz(
                 hStream,
                 captureStatus_out,
                 id_out,
@@ -924,7 +1261,6 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
                 numDependencies_out,
             )
         };
-        return activity::watch(730, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -958,15 +1294,21 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut CUcontext);
+    let told = Told(hStream, pctx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetCtx(hStream, pctx) };
+    activity::watch(483, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetCtx`.
 pub unsafe extern "C" fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut CUcontext);
-        let told = Told(hStream, pctx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetCtx(hStream, pctx) };
-        return activity::watch(483, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetCtx(hStream, pctx) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetCtx(hStream, pctx) };
@@ -983,15 +1325,24 @@ pub unsafe extern "C" fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext)
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetCtx_ptsz(
+    hStream: CUstream,
+    pctx: *mut CUcontext,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut CUcontext);
+    let told = Told(hStream, pctx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetCtx_ptsz(hStream, pctx) };
+    activity::watch(484, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetCtx_ptsz`.
 pub unsafe extern "C" fn cuStreamGetCtx_ptsz(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut CUcontext);
-        let told = Told(hStream, pctx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetCtx_ptsz(hStream, pctx) };
-        return activity::watch(484, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetCtx_ptsz(hStream, pctx) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetCtx_ptsz(hStream, pctx) };
@@ -1008,6 +1359,20 @@ pub unsafe extern "C" fn cuStreamGetCtx_ptsz(hStream: CUstream, pctx: *mut CUcon
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetCtx_v2(
+    hStream: CUstream,
+    pCtx: *mut CUcontext,
+    pGreenCtx: *mut CUgreenCtx,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut CUcontext, *mut CUgreenCtx);
+    let told = Told(hStream, pCtx, pGreenCtx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx) };
+    activity::watch(759, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetCtx_v2`.
 pub unsafe extern "C" fn cuStreamGetCtx_v2(
     hStream: CUstream,
@@ -1015,12 +1380,8 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2(
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut CUcontext, *mut CUgreenCtx);
-        let told = Told(hStream, pCtx, pGreenCtx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx) };
-        return activity::watch(759, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx) };
@@ -1033,6 +1394,20 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetCtx_v2_ptsz(
+    hStream: CUstream,
+    pCtx: *mut CUcontext,
+    pGreenCtx: *mut CUgreenCtx,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut CUcontext, *mut CUgreenCtx);
+    let told = Told(hStream, pCtx, pGreenCtx);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetCtx_v2_ptsz(hStream, pCtx, pGreenCtx) };
+    activity::watch(760, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetCtx_v2_ptsz`.
 pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
     hStream: CUstream,
@@ -1040,12 +1415,8 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut CUcontext, *mut CUgreenCtx);
-        let told = Told(hStream, pCtx, pGreenCtx);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetCtx_v2_ptsz(hStream, pCtx, pGreenCtx) };
-        return activity::watch(760, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetCtx_v2_ptsz(hStream, pCtx, pGreenCtx) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetCtx_v2_ptsz(hStream, pCtx, pGreenCtx) };
@@ -1058,15 +1429,24 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetDevice(
+    hStream: CUstream,
+    device: *mut CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut CUdevice);
+    let told = Told(hStream, device);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetDevice(hStream, device) };
+    activity::watch(774, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetDevice`.
 pub unsafe extern "C" fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut CUdevice);
-        let told = Told(hStream, device);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetDevice(hStream, device) };
-        return activity::watch(774, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetDevice(hStream, device) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetDevice(hStream, device) };
@@ -1083,18 +1463,27 @@ pub unsafe extern "C" fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdev
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetDevice_ptsz(
+    hStream: CUstream,
+    device: *mut CUdevice,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut CUdevice);
+    let told = Told(hStream, device);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetDevice_ptsz(hStream, device) };
+    activity::watch(775, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetDevice_ptsz`.
 pub unsafe extern "C" fn cuStreamGetDevice_ptsz(
     hStream: CUstream,
     device: *mut CUdevice,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut CUdevice);
-        let told = Told(hStream, device);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetDevice_ptsz(hStream, device) };
-        return activity::watch(775, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetDevice_ptsz(hStream, device) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetDevice_ptsz(hStream, device) };
@@ -1111,15 +1500,21 @@ pub unsafe extern "C" fn cuStreamGetDevice_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetFlags(hStream: CUstream, flags: *mut u32) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut u32);
+    let told = Told(hStream, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetFlags(hStream, flags) };
+    activity::watch(369, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetFlags`.
 pub unsafe extern "C" fn cuStreamGetFlags(hStream: CUstream, flags: *mut u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut u32);
-        let told = Told(hStream, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetFlags(hStream, flags) };
-        return activity::watch(369, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetFlags(hStream, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetFlags(hStream, flags) };
@@ -1138,15 +1533,21 @@ pub unsafe extern "C" fn cuStreamGetFlags(hStream: CUstream, flags: *mut u32) ->
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u32) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut u32);
+    let told = Told(hStream, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetFlags_ptsz(hStream, flags) };
+    activity::watch(435, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetFlags_ptsz`.
 pub unsafe extern "C" fn cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut u32);
-        let told = Told(hStream, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetFlags_ptsz(hStream, flags) };
-        return activity::watch(435, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetFlags_ptsz(hStream, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetFlags_ptsz(hStream, flags) };
@@ -1165,15 +1566,21 @@ pub unsafe extern "C" fn cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u3
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetId(hStream: CUstream, streamId: *mut u64) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut u64);
+    let told = Told(hStream, streamId);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetId(hStream, streamId) };
+    activity::watch(693, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetId`.
 pub unsafe extern "C" fn cuStreamGetId(hStream: CUstream, streamId: *mut u64) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut u64);
-        let told = Told(hStream, streamId);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetId(hStream, streamId) };
-        return activity::watch(693, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetId(hStream, streamId) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetId(hStream, streamId) };
@@ -1192,15 +1599,21 @@ pub unsafe extern "C" fn cuStreamGetId(hStream: CUstream, streamId: *mut u64) ->
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u64) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut u64);
+    let told = Told(hStream, streamId);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetId_ptsz(hStream, streamId) };
+    activity::watch(694, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetId_ptsz`.
 pub unsafe extern "C" fn cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u64) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut u64);
-        let told = Told(hStream, streamId);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetId_ptsz(hStream, streamId) };
-        return activity::watch(694, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetId_ptsz(hStream, streamId) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetId_ptsz(hStream, streamId) };
@@ -1219,15 +1632,24 @@ pub unsafe extern "C" fn cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u6
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetPriority(
+    hStream: CUstream,
+    priority: *mut i32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut i32);
+    let told = Told(hStream, priority);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetPriority(hStream, priority) };
+    activity::watch(368, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetPriority`.
 pub unsafe extern "C" fn cuStreamGetPriority(hStream: CUstream, priority: *mut i32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut i32);
-        let told = Told(hStream, priority);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetPriority(hStream, priority) };
-        return activity::watch(368, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetPriority(hStream, priority) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetPriority(hStream, priority) };
@@ -1246,18 +1668,27 @@ pub unsafe extern "C" fn cuStreamGetPriority(hStream: CUstream, priority: *mut i
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamGetPriority_ptsz(
+    hStream: CUstream,
+    priority: *mut i32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut i32);
+    let told = Told(hStream, priority);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamGetPriority_ptsz(hStream, priority) };
+    activity::watch(434, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamGetPriority_ptsz`.
 pub unsafe extern "C" fn cuStreamGetPriority_ptsz(
     hStream: CUstream,
     priority: *mut i32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut i32);
-        let told = Told(hStream, priority);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamGetPriority_ptsz(hStream, priority) };
-        return activity::watch(434, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamGetPriority_ptsz(hStream, priority) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetPriority_ptsz(hStream, priority) };
@@ -1276,18 +1707,27 @@ pub unsafe extern "C" fn cuStreamGetPriority_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamIsCapturing(
+    hStream: CUstream,
+    captureStatus: *mut CUstreamCaptureStatus,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut CUstreamCaptureStatus);
+    let told = Told(hStream, captureStatus);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamIsCapturing(hStream, captureStatus) };
+    activity::watch(499, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamIsCapturing`.
 pub unsafe extern "C" fn cuStreamIsCapturing(
     hStream: CUstream,
     captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut CUstreamCaptureStatus);
-        let told = Told(hStream, captureStatus);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamIsCapturing(hStream, captureStatus) };
-        return activity::watch(499, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamIsCapturing(hStream, captureStatus) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamIsCapturing(hStream, captureStatus) };
@@ -1305,18 +1745,27 @@ pub unsafe extern "C" fn cuStreamIsCapturing(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamIsCapturing_ptsz(
+    hStream: CUstream,
+    captureStatus: *mut CUstreamCaptureStatus,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut CUstreamCaptureStatus);
+    let told = Told(hStream, captureStatus);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamIsCapturing_ptsz(hStream, captureStatus) };
+    activity::watch(500, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamIsCapturing_ptsz`.
 pub unsafe extern "C" fn cuStreamIsCapturing_ptsz(
     hStream: CUstream,
     captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut CUstreamCaptureStatus);
-        let told = Told(hStream, captureStatus);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamIsCapturing_ptsz(hStream, captureStatus) };
-        return activity::watch(500, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamIsCapturing_ptsz(hStream, captureStatus) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamIsCapturing_ptsz(hStream, captureStatus) };
@@ -1334,15 +1783,21 @@ pub unsafe extern "C" fn cuStreamIsCapturing_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamQuery(hStream: CUstream) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream);
+    let told = Told(hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamQuery(hStream) };
+    activity::watch(125, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamQuery`.
 pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream);
-        let told = Told(hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamQuery(hStream) };
-        return activity::watch(125, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamQuery(hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamQuery(hStream) };
@@ -1356,15 +1811,21 @@ pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream);
+    let told = Told(hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamQuery_ptsz(hStream) };
+    activity::watch(439, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamQuery_ptsz`.
 pub unsafe extern "C" fn cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream);
-        let told = Told(hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamQuery_ptsz(hStream) };
-        return activity::watch(439, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamQuery_ptsz(hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamQuery_ptsz(hStream) };
@@ -1378,6 +1839,20 @@ pub unsafe extern "C" fn cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamSetAttribute(
+    hStream: CUstream,
+    attr: CUstreamAttrID,
+    param: *const CUstreamAttrValue,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUstreamAttrID, *const CUstreamAttrValue);
+    let told = Told(hStream, attr, param);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamSetAttribute(hStream, attr, param) };
+    activity::watch(576, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamSetAttribute`.
 pub unsafe extern "C" fn cuStreamSetAttribute(
     hStream: CUstream,
@@ -1385,12 +1860,8 @@ pub unsafe extern "C" fn cuStreamSetAttribute(
     param: *const CUstreamAttrValue,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUstreamAttrID, *const CUstreamAttrValue);
-        let told = Told(hStream, attr, param);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamSetAttribute(hStream, attr, param) };
-        return activity::watch(576, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamSetAttribute(hStream, attr, param) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamSetAttribute(hStream, attr, param) };
@@ -1409,6 +1880,20 @@ pub unsafe extern "C" fn cuStreamSetAttribute(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamSetAttribute_ptsz(
+    hStream: CUstream,
+    attr: CUstreamAttrID,
+    param: *const CUstreamAttrValue,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUstreamAttrID, *const CUstreamAttrValue);
+    let told = Told(hStream, attr, param);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamSetAttribute_ptsz(hStream, attr, param) };
+    activity::watch(577, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamSetAttribute_ptsz`.
 pub unsafe extern "C" fn cuStreamSetAttribute_ptsz(
     hStream: CUstream,
@@ -1416,12 +1901,8 @@ pub unsafe extern "C" fn cuStreamSetAttribute_ptsz(
     param: *const CUstreamAttrValue,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUstreamAttrID, *const CUstreamAttrValue);
-        let told = Told(hStream, attr, param);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamSetAttribute_ptsz(hStream, attr, param) };
-        return activity::watch(577, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamSetAttribute_ptsz(hStream, attr, param) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamSetAttribute_ptsz(hStream, attr, param) };
@@ -1440,15 +1921,21 @@ pub unsafe extern "C" fn cuStreamSetAttribute_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamSynchronize(hStream: CUstream) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream);
+    let told = Told(hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamSynchronize(hStream) };
+    activity::watch(126, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamSynchronize`.
 pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream);
-        let told = Told(hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamSynchronize(hStream) };
-        return activity::watch(126, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamSynchronize(hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamSynchronize(hStream) };
@@ -1462,15 +1949,21 @@ pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream);
+    let told = Told(hStream);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamSynchronize_ptsz(hStream) };
+    activity::watch(440, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamSynchronize_ptsz`.
 pub unsafe extern "C" fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream);
-        let told = Told(hStream);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamSynchronize_ptsz(hStream) };
-        return activity::watch(440, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamSynchronize_ptsz(hStream) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamSynchronize_ptsz(hStream) };
@@ -1484,6 +1977,23 @@ pub unsafe extern "C" fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamUpdateCaptureDependencies(
+    hStream: CUstream,
+    dependencies: *mut CUgraphNode,
+    numDependencies: usize,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut CUgraphNode, usize, u32);
+    let told = Told(hStream, dependencies, numDependencies, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags)
+    };
+    activity::watch(631, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamUpdateCaptureDependencies`.
 pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies(
     hStream: CUstream,
@@ -1492,14 +2002,10 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut CUgraphNode, usize, u32);
-        let told = Told(hStream, dependencies, numDependencies, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags)
+        return unsafe {
+            watched_cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags)
         };
-        return activity::watch(631, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -1513,6 +2019,23 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamUpdateCaptureDependencies_ptsz(
+    hStream: CUstream,
+    dependencies: *mut CUgraphNode,
+    numDependencies: usize,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, *mut CUgraphNode, usize, u32);
+    let told = Told(hStream, dependencies, numDependencies, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuStreamUpdateCaptureDependencies_ptsz(hStream, dependencies, numDependencies, flags)
+    };
+    activity::watch(632, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamUpdateCaptureDependencies_ptsz`.
 pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_ptsz(
     hStream: CUstream,
@@ -1521,14 +2044,15 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_ptsz(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, *mut CUgraphNode, usize, u32);
-        let told = Told(hStream, dependencies, numDependencies, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuStreamUpdateCaptureDependencies_ptsz(hStream, dependencies, numDependencies, flags)
+        return unsafe {
+            watched_cuStreamUpdateCaptureDependencies_ptsz(
+                hStream,
+                dependencies,
+                numDependencies,
+                flags,
+            )
         };
-        return activity::watch(632, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -1542,6 +2066,42 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_ptsz(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamUpdateCaptureDependencies_v2(
+    hStream: CUstream,
+    dependencies: *mut CUgraphNode,
+    dependencyData: *const CUgraphEdgeData,
+    numDependencies: usize,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUstream,
+        *mut CUgraphNode,
+        *const CUgraphEdgeData,
+        usize,
+        u32,
+    );
+    let told = Told(
+        hStream,
+        dependencies,
+        dependencyData,
+        numDependencies,
+        flags,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuStreamUpdateCaptureDependencies_v2(
+            hStream,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            flags,
+        )
+    };
+    activity::watch(731, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamUpdateCaptureDependencies_v2`.
 pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2(
     hStream: CUstream,
@@ -1551,24 +2111,9 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUstream,
-            *mut CUgraphNode,
-            *const CUgraphEdgeData,
-            usize,
-            u32,
-        );
-        let told = Told(
-            hStream,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            flags,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuStreamUpdateCaptureDependencies_v2(
+        return unsafe {
+            watched_cuStreamUpdateCaptureDependencies_v2(
                 hStream,
                 dependencies,
                 dependencyData,
@@ -1576,7 +2121,6 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2(
                 flags,
             )
         };
-        return activity::watch(731, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -1606,6 +2150,42 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamUpdateCaptureDependencies_v2_ptsz(
+    hStream: CUstream,
+    dependencies: *mut CUgraphNode,
+    dependencyData: *const CUgraphEdgeData,
+    numDependencies: usize,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        CUstream,
+        *mut CUgraphNode,
+        *const CUgraphEdgeData,
+        usize,
+        u32,
+    );
+    let told = Told(
+        hStream,
+        dependencies,
+        dependencyData,
+        numDependencies,
+        flags,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuStreamUpdateCaptureDependencies_v2_ptsz(
+            hStream,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            flags,
+        )
+    };
+    activity::watch(732, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamUpdateCaptureDependencies_v2_ptsz`.
 pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2_ptsz(
     hStream: CUstream,
@@ -1615,24 +2195,9 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2_ptsz(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            CUstream,
-            *mut CUgraphNode,
-            *const CUgraphEdgeData,
-            usize,
-            u32,
-        );
-        let told = Told(
-            hStream,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            flags,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuStreamUpdateCaptureDependencies_v2_ptsz(
+        return unsafe {
+            watched_cuStreamUpdateCaptureDependencies_v2_ptsz(
                 hStream,
                 dependencies,
                 dependencyData,
@@ -1640,7 +2205,6 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2_ptsz(
                 flags,
             )
         };
-        return activity::watch(732, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -1670,6 +2234,20 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamWaitEvent(
+    hStream: CUstream,
+    hEvent: CUevent,
+    Flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUevent, u32);
+    let told = Told(hStream, hEvent, Flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWaitEvent(hStream, hEvent, Flags) };
+    activity::watch(295, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamWaitEvent`.
 pub unsafe extern "C" fn cuStreamWaitEvent(
     hStream: CUstream,
@@ -1677,15 +2255,25 @@ pub unsafe extern "C" fn cuStreamWaitEvent(
     Flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUevent, u32);
-        let told = Told(hStream, hEvent, Flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWaitEvent(hStream, hEvent, Flags) };
-        return activity::watch(295, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWaitEvent(hStream, hEvent, Flags) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::stream::cuStreamWaitEvent(hStream, hEvent, Flags, false) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuStreamWaitEvent_ptsz(
+    hStream: CUstream,
+    hEvent: CUevent,
+    Flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUevent, u32);
+    let told = Told(hStream, hEvent, Flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWaitEvent_ptsz(hStream, hEvent, Flags) };
+    activity::watch(436, (&raw const told).cast(), &call)
 }
 
 /// `cuStreamWaitEvent_ptsz`.
@@ -1695,15 +2283,26 @@ pub unsafe extern "C" fn cuStreamWaitEvent_ptsz(
     Flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUevent, u32);
-        let told = Told(hStream, hEvent, Flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWaitEvent_ptsz(hStream, hEvent, Flags) };
-        return activity::watch(436, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWaitEvent_ptsz(hStream, hEvent, Flags) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::stream::cuStreamWaitEvent(hStream, hEvent, Flags, true) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuStreamWaitValue32(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u32,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, u32, u32);
+    let told = Told(stream, addr, value, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWaitValue32(stream, addr, value, flags) };
+    activity::watch(458, (&raw const told).cast(), &call)
 }
 
 /// `cuStreamWaitValue32`.
@@ -1714,15 +2313,26 @@ pub unsafe extern "C" fn cuStreamWaitValue32(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, u32, u32);
-        let told = Told(stream, addr, value, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWaitValue32(stream, addr, value, flags) };
-        return activity::watch(458, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWaitValue32(stream, addr, value, flags) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::stream::cuStreamWaitValue32_v2(stream, addr, value, flags) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuStreamWaitValue32_ptsz(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u32,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, u32, u32);
+    let told = Told(stream, addr, value, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWaitValue32_ptsz(stream, addr, value, flags) };
+    activity::watch(459, (&raw const told).cast(), &call)
 }
 
 /// `cuStreamWaitValue32_ptsz`.
@@ -1733,15 +2343,26 @@ pub unsafe extern "C" fn cuStreamWaitValue32_ptsz(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, u32, u32);
-        let told = Told(stream, addr, value, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWaitValue32_ptsz(stream, addr, value, flags) };
-        return activity::watch(459, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWaitValue32_ptsz(stream, addr, value, flags) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::stream::cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuStreamWaitValue32_v2(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u32,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, u32, u32);
+    let told = Told(stream, addr, value, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWaitValue32_v2(stream, addr, value, flags) };
+    activity::watch(659, (&raw const told).cast(), &call)
 }
 
 /// `cuStreamWaitValue32_v2`.
@@ -1752,12 +2373,8 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, u32, u32);
-        let told = Told(stream, addr, value, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWaitValue32_v2(stream, addr, value, flags) };
-        return activity::watch(659, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWaitValue32_v2(stream, addr, value, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWaitValue32_v2(stream, addr, value, flags) };
@@ -1772,6 +2389,21 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamWaitValue32_v2_ptsz(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u32,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, u32, u32);
+    let told = Told(stream, addr, value, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags) };
+    activity::watch(660, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamWaitValue32_v2_ptsz`.
 pub unsafe extern "C" fn cuStreamWaitValue32_v2_ptsz(
     stream: CUstream,
@@ -1780,12 +2412,8 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2_ptsz(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, u32, u32);
-        let told = Told(stream, addr, value, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags) };
-        return activity::watch(660, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags) };
@@ -1800,6 +2428,21 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamWaitValue64(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u64,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, u64, u32);
+    let told = Told(stream, addr, value, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWaitValue64(stream, addr, value, flags) };
+    activity::watch(473, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamWaitValue64`.
 pub unsafe extern "C" fn cuStreamWaitValue64(
     stream: CUstream,
@@ -1808,15 +2451,26 @@ pub unsafe extern "C" fn cuStreamWaitValue64(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, u64, u32);
-        let told = Told(stream, addr, value, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWaitValue64(stream, addr, value, flags) };
-        return activity::watch(473, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWaitValue64(stream, addr, value, flags) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::stream::cuStreamWaitValue64_v2(stream, addr, value, flags) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuStreamWaitValue64_ptsz(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u64,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, u64, u32);
+    let told = Told(stream, addr, value, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWaitValue64_ptsz(stream, addr, value, flags) };
+    activity::watch(474, (&raw const told).cast(), &call)
 }
 
 /// `cuStreamWaitValue64_ptsz`.
@@ -1827,15 +2481,26 @@ pub unsafe extern "C" fn cuStreamWaitValue64_ptsz(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, u64, u32);
-        let told = Told(stream, addr, value, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWaitValue64_ptsz(stream, addr, value, flags) };
-        return activity::watch(474, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWaitValue64_ptsz(stream, addr, value, flags) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::stream::cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuStreamWaitValue64_v2(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u64,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, u64, u32);
+    let told = Told(stream, addr, value, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWaitValue64_v2(stream, addr, value, flags) };
+    activity::watch(661, (&raw const told).cast(), &call)
 }
 
 /// `cuStreamWaitValue64_v2`.
@@ -1846,12 +2511,8 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, u64, u32);
-        let told = Told(stream, addr, value, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWaitValue64_v2(stream, addr, value, flags) };
-        return activity::watch(661, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWaitValue64_v2(stream, addr, value, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWaitValue64_v2(stream, addr, value, flags) };
@@ -1866,6 +2527,21 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamWaitValue64_v2_ptsz(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u64,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, u64, u32);
+    let told = Told(stream, addr, value, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags) };
+    activity::watch(662, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamWaitValue64_v2_ptsz`.
 pub unsafe extern "C" fn cuStreamWaitValue64_v2_ptsz(
     stream: CUstream,
@@ -1874,12 +2550,8 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2_ptsz(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, u64, u32);
-        let told = Told(stream, addr, value, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags) };
-        return activity::watch(662, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags) };
@@ -1894,6 +2566,21 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamWriteValue32(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u32,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, u32, u32);
+    let told = Told(stream, addr, value, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWriteValue32(stream, addr, value, flags) };
+    activity::watch(460, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamWriteValue32`.
 pub unsafe extern "C" fn cuStreamWriteValue32(
     stream: CUstream,
@@ -1902,12 +2589,8 @@ pub unsafe extern "C" fn cuStreamWriteValue32(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, u32, u32);
-        let told = Told(stream, addr, value, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWriteValue32(stream, addr, value, flags) };
-        return activity::watch(460, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWriteValue32(stream, addr, value, flags) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -1920,6 +2603,21 @@ pub unsafe extern "C" fn cuStreamWriteValue32(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamWriteValue32_ptsz(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u32,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, u32, u32);
+    let told = Told(stream, addr, value, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWriteValue32_ptsz(stream, addr, value, flags) };
+    activity::watch(461, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamWriteValue32_ptsz`.
 pub unsafe extern "C" fn cuStreamWriteValue32_ptsz(
     stream: CUstream,
@@ -1928,12 +2626,8 @@ pub unsafe extern "C" fn cuStreamWriteValue32_ptsz(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, u32, u32);
-        let told = Told(stream, addr, value, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWriteValue32_ptsz(stream, addr, value, flags) };
-        return activity::watch(461, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWriteValue32_ptsz(stream, addr, value, flags) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -1946,6 +2640,21 @@ pub unsafe extern "C" fn cuStreamWriteValue32_ptsz(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamWriteValue32_v2(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u32,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, u32, u32);
+    let told = Told(stream, addr, value, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWriteValue32_v2(stream, addr, value, flags) };
+    activity::watch(663, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamWriteValue32_v2`.
 pub unsafe extern "C" fn cuStreamWriteValue32_v2(
     stream: CUstream,
@@ -1954,12 +2663,8 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, u32, u32);
-        let told = Told(stream, addr, value, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWriteValue32_v2(stream, addr, value, flags) };
-        return activity::watch(663, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWriteValue32_v2(stream, addr, value, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWriteValue32_v2(stream, addr, value, flags) };
@@ -1976,6 +2681,21 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamWriteValue32_v2_ptsz(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u32,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, u32, u32);
+    let told = Told(stream, addr, value, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWriteValue32_v2_ptsz(stream, addr, value, flags) };
+    activity::watch(664, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamWriteValue32_v2_ptsz`.
 pub unsafe extern "C" fn cuStreamWriteValue32_v2_ptsz(
     stream: CUstream,
@@ -1984,12 +2704,8 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2_ptsz(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, u32, u32);
-        let told = Told(stream, addr, value, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWriteValue32_v2_ptsz(stream, addr, value, flags) };
-        return activity::watch(664, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWriteValue32_v2_ptsz(stream, addr, value, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWriteValue32_v2_ptsz(stream, addr, value, flags) };
@@ -2006,6 +2722,21 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamWriteValue64(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u64,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, u64, u32);
+    let told = Told(stream, addr, value, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWriteValue64(stream, addr, value, flags) };
+    activity::watch(475, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamWriteValue64`.
 pub unsafe extern "C" fn cuStreamWriteValue64(
     stream: CUstream,
@@ -2014,12 +2745,8 @@ pub unsafe extern "C" fn cuStreamWriteValue64(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, u64, u32);
-        let told = Told(stream, addr, value, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWriteValue64(stream, addr, value, flags) };
-        return activity::watch(475, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWriteValue64(stream, addr, value, flags) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -2032,6 +2759,21 @@ pub unsafe extern "C" fn cuStreamWriteValue64(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamWriteValue64_ptsz(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u64,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, u64, u32);
+    let told = Told(stream, addr, value, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWriteValue64_ptsz(stream, addr, value, flags) };
+    activity::watch(476, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamWriteValue64_ptsz`.
 pub unsafe extern "C" fn cuStreamWriteValue64_ptsz(
     stream: CUstream,
@@ -2040,12 +2782,8 @@ pub unsafe extern "C" fn cuStreamWriteValue64_ptsz(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, u64, u32);
-        let told = Told(stream, addr, value, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWriteValue64_ptsz(stream, addr, value, flags) };
-        return activity::watch(476, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWriteValue64_ptsz(stream, addr, value, flags) };
     }
     // SAFETY: the arguments are the program's.
     unsafe {
@@ -2058,6 +2796,21 @@ pub unsafe extern "C" fn cuStreamWriteValue64_ptsz(
     }
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamWriteValue64_v2(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u64,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, u64, u32);
+    let told = Told(stream, addr, value, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWriteValue64_v2(stream, addr, value, flags) };
+    activity::watch(665, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamWriteValue64_v2`.
 pub unsafe extern "C" fn cuStreamWriteValue64_v2(
     stream: CUstream,
@@ -2066,12 +2819,8 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, u64, u32);
-        let told = Told(stream, addr, value, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWriteValue64_v2(stream, addr, value, flags) };
-        return activity::watch(665, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWriteValue64_v2(stream, addr, value, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWriteValue64_v2(stream, addr, value, flags) };
@@ -2088,6 +2837,21 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuStreamWriteValue64_v2_ptsz(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u64,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUstream, CUdeviceptr, u64, u32);
+    let told = Told(stream, addr, value, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuStreamWriteValue64_v2_ptsz(stream, addr, value, flags) };
+    activity::watch(666, (&raw const told).cast(), &call)
+}
+
 /// `cuStreamWriteValue64_v2_ptsz`.
 pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
     stream: CUstream,
@@ -2096,12 +2860,8 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUstream, CUdeviceptr, u64, u32);
-        let told = Told(stream, addr, value, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuStreamWriteValue64_v2_ptsz(stream, addr, value, flags) };
-        return activity::watch(666, (&raw const told).cast(), &call);
+        return unsafe { watched_cuStreamWriteValue64_v2_ptsz(stream, addr, value, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWriteValue64_v2_ptsz(stream, addr, value, flags) };
@@ -2118,17 +2878,25 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuThreadExchangeStreamCaptureMode(
+    mode: *mut CUstreamCaptureMode,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUstreamCaptureMode);
+    let told = Told(mode);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuThreadExchangeStreamCaptureMode(mode) };
+    activity::watch(541, (&raw const told).cast(), &call)
+}
+
 /// `cuThreadExchangeStreamCaptureMode`.
 pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(
     mode: *mut CUstreamCaptureMode,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUstreamCaptureMode);
-        let told = Told(mode);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuThreadExchangeStreamCaptureMode(mode) };
-        return activity::watch(541, (&raw const told).cast(), &call);
+        return unsafe { watched_cuThreadExchangeStreamCaptureMode(mode) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuThreadExchangeStreamCaptureMode(mode) };

@@ -8,18 +8,27 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+#[cold]
+unsafe extern "C" fn watched_cuGetExportTable(
+    ppExportTable: *mut *const c_void,
+    pExportTableId: *const CUuuid,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut *const c_void, *const CUuuid);
+    let told = Told(ppExportTable, pExportTableId);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGetExportTable(ppExportTable, pExportTableId) };
+    activity::watch(135, (&raw const told).cast(), &call)
+}
+
 /// `cuGetExportTable`.
 pub unsafe extern "C" fn cuGetExportTable(
     ppExportTable: *mut *const c_void,
     pExportTableId: *const CUuuid,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut *const c_void, *const CUuuid);
-        let told = Told(ppExportTable, pExportTableId);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGetExportTable(ppExportTable, pExportTableId) };
-        return activity::watch(135, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGetExportTable(ppExportTable, pExportTableId) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::tables::cuGetExportTable(ppExportTable, pExportTableId) }

@@ -8,6 +8,82 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+#[cold]
+unsafe extern "C" fn watched_cuTensorMapEncodeIm2col(
+    tensorMap: *mut CUtensorMap,
+    tensorDataType: CUtensorMapDataType,
+    tensorRank: u32,
+    globalAddress: *mut c_void,
+    globalDim: *const u64,
+    globalStrides: *const u64,
+    pixelBoxLowerCorner: *const i32,
+    pixelBoxUpperCorner: *const i32,
+    channelsPerPixel: u32,
+    pixelsPerColumn: u32,
+    elementStrides: *const u32,
+    interleave: CUtensorMapInterleave,
+    swizzle: CUtensorMapSwizzle,
+    l2Promotion: CUtensorMapL2promotion,
+    oobFill: CUtensorMapFloatOOBfill,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUtensorMap,
+        CUtensorMapDataType,
+        u32,
+        *mut c_void,
+        *const u64,
+        *const u64,
+        *const i32,
+        *const i32,
+        u32,
+        u32,
+        *const u32,
+        CUtensorMapInterleave,
+        CUtensorMapSwizzle,
+        CUtensorMapL2promotion,
+        CUtensorMapFloatOOBfill,
+    );
+    let told = Told(
+        tensorMap,
+        tensorDataType,
+        tensorRank,
+        globalAddress,
+        globalDim,
+        globalStrides,
+        pixelBoxLowerCorner,
+        pixelBoxUpperCorner,
+        channelsPerPixel,
+        pixelsPerColumn,
+        elementStrides,
+        interleave,
+        swizzle,
+        l2Promotion,
+        oobFill,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuTensorMapEncodeIm2col(
+            tensorMap,
+            tensorDataType,
+            tensorRank,
+            globalAddress,
+            globalDim,
+            globalStrides,
+            pixelBoxLowerCorner,
+            pixelBoxUpperCorner,
+            channelsPerPixel,
+            pixelsPerColumn,
+            elementStrides,
+            interleave,
+            swizzle,
+            l2Promotion,
+            oobFill,
+        )
+    };
+    activity::watch(698, (&raw const told).cast(), &call)
+}
+
 /// `cuTensorMapEncodeIm2col`.
 pub unsafe extern "C" fn cuTensorMapEncodeIm2col(
     tensorMap: *mut CUtensorMap,
@@ -27,44 +103,9 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2col(
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUtensorMap,
-            CUtensorMapDataType,
-            u32,
-            *mut c_void,
-            *const u64,
-            *const u64,
-            *const i32,
-            *const i32,
-            u32,
-            u32,
-            *const u32,
-            CUtensorMapInterleave,
-            CUtensorMapSwizzle,
-            CUtensorMapL2promotion,
-            CUtensorMapFloatOOBfill,
-        );
-        let told = Told(
-            tensorMap,
-            tensorDataType,
-            tensorRank,
-            globalAddress,
-            globalDim,
-            globalStrides,
-            pixelBoxLowerCorner,
-            pixelBoxUpperCorner,
-            channelsPerPixel,
-            pixelsPerColumn,
-            elementStrides,
-            interleave,
-            swizzle,
-            l2Promotion,
-            oobFill,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuTensorMapEncodeIm2col(
+        return unsafe {
+            watched_cuTensorMapEncodeIm2col(
                 tensorMap,
                 tensorDataType,
                 tensorRank,
@@ -82,7 +123,6 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2col(
                 oobFill,
             )
         };
-        return activity::watch(698, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -144,6 +184,86 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2col(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTensorMapEncodeIm2colWide(
+    tensorMap: *mut CUtensorMap,
+    tensorDataType: CUtensorMapDataType,
+    tensorRank: u32,
+    globalAddress: *mut c_void,
+    globalDim: *const u64,
+    globalStrides: *const u64,
+    pixelBoxLowerCornerWidth: i32,
+    pixelBoxUpperCornerWidth: i32,
+    channelsPerPixel: u32,
+    pixelsPerColumn: u32,
+    elementStrides: *const u32,
+    interleave: CUtensorMapInterleave,
+    mode: CUtensorMapIm2ColWideMode,
+    swizzle: CUtensorMapSwizzle,
+    l2Promotion: CUtensorMapL2promotion,
+    oobFill: CUtensorMapFloatOOBfill,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUtensorMap,
+        CUtensorMapDataType,
+        u32,
+        *mut c_void,
+        *const u64,
+        *const u64,
+        i32,
+        i32,
+        u32,
+        u32,
+        *const u32,
+        CUtensorMapInterleave,
+        CUtensorMapIm2ColWideMode,
+        CUtensorMapSwizzle,
+        CUtensorMapL2promotion,
+        CUtensorMapFloatOOBfill,
+    );
+    let told = Told(
+        tensorMap,
+        tensorDataType,
+        tensorRank,
+        globalAddress,
+        globalDim,
+        globalStrides,
+        pixelBoxLowerCornerWidth,
+        pixelBoxUpperCornerWidth,
+        channelsPerPixel,
+        pixelsPerColumn,
+        elementStrides,
+        interleave,
+        mode,
+        swizzle,
+        l2Promotion,
+        oobFill,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuTensorMapEncodeIm2colWide(
+            tensorMap,
+            tensorDataType,
+            tensorRank,
+            globalAddress,
+            globalDim,
+            globalStrides,
+            pixelBoxLowerCornerWidth,
+            pixelBoxUpperCornerWidth,
+            channelsPerPixel,
+            pixelsPerColumn,
+            elementStrides,
+            interleave,
+            mode,
+            swizzle,
+            l2Promotion,
+            oobFill,
+        )
+    };
+    activity::watch(781, (&raw const told).cast(), &call)
+}
+
 /// `cuTensorMapEncodeIm2colWide`.
 pub unsafe extern "C" fn cuTensorMapEncodeIm2colWide(
     tensorMap: *mut CUtensorMap,
@@ -164,46 +284,9 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2colWide(
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUtensorMap,
-            CUtensorMapDataType,
-            u32,
-            *mut c_void,
-            *const u64,
-            *const u64,
-            i32,
-            i32,
-            u32,
-            u32,
-            *const u32,
-            CUtensorMapInterleave,
-            CUtensorMapIm2ColWideMode,
-            CUtensorMapSwizzle,
-            CUtensorMapL2promotion,
-            CUtensorMapFloatOOBfill,
-        );
-        let told = Told(
-            tensorMap,
-            tensorDataType,
-            tensorRank,
-            globalAddress,
-            globalDim,
-            globalStrides,
-            pixelBoxLowerCornerWidth,
-            pixelBoxUpperCornerWidth,
-            channelsPerPixel,
-            pixelsPerColumn,
-            elementStrides,
-            interleave,
-            mode,
-            swizzle,
-            l2Promotion,
-            oobFill,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuTensorMapEncodeIm2colWide(
+        return unsafe {
+            watched_cuTensorMapEncodeIm2colWide(
                 tensorMap,
                 tensorDataType,
                 tensorRank,
@@ -222,7 +305,6 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2colWide(
                 oobFill,
             )
         };
-        return activity::watch(781, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -280,6 +362,70 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2colWide(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTensorMapEncodeTiled(
+    tensorMap: *mut CUtensorMap,
+    tensorDataType: CUtensorMapDataType,
+    tensorRank: u32,
+    globalAddress: *mut c_void,
+    globalDim: *const u64,
+    globalStrides: *const u64,
+    boxDim: *const u32,
+    elementStrides: *const u32,
+    interleave: CUtensorMapInterleave,
+    swizzle: CUtensorMapSwizzle,
+    l2Promotion: CUtensorMapL2promotion,
+    oobFill: CUtensorMapFloatOOBfill,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUtensorMap,
+        CUtensorMapDataType,
+        u32,
+        *mut c_void,
+        *const u64,
+        *const u64,
+        *const u32,
+        *const u32,
+        CUtensorMapInterleave,
+        CUtensorMapSwizzle,
+        CUtensorMapL2promotion,
+        CUtensorMapFloatOOBfill,
+    );
+    let told = Told(
+        tensorMap,
+        tensorDataType,
+        tensorRank,
+        globalAddress,
+        globalDim,
+        globalStrides,
+        boxDim,
+        elementStrides,
+        interleave,
+        swizzle,
+        l2Promotion,
+        oobFill,
+    );
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuTensorMapEncodeTiled(
+            tensorMap,
+            tensorDataType,
+            tensorRank,
+            globalAddress,
+            globalDim,
+            globalStrides,
+            boxDim,
+            elementStrides,
+            interleave,
+            swizzle,
+            l2Promotion,
+            oobFill,
+        )
+    };
+    activity::watch(697, (&raw const told).cast(), &call)
+}
+
 /// `cuTensorMapEncodeTiled`.
 pub unsafe extern "C" fn cuTensorMapEncodeTiled(
     tensorMap: *mut CUtensorMap,
@@ -296,38 +442,9 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUtensorMap,
-            CUtensorMapDataType,
-            u32,
-            *mut c_void,
-            *const u64,
-            *const u64,
-            *const u32,
-            *const u32,
-            CUtensorMapInterleave,
-            CUtensorMapSwizzle,
-            CUtensorMapL2promotion,
-            CUtensorMapFloatOOBfill,
-        );
-        let told = Told(
-            tensorMap,
-            tensorDataType,
-            tensorRank,
-            globalAddress,
-            globalDim,
-            globalStrides,
-            boxDim,
-            elementStrides,
-            interleave,
-            swizzle,
-            l2Promotion,
-            oobFill,
-        );
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuTensorMapEncodeTiled(
+        return unsafe {
+            watched_cuTensorMapEncodeTiled(
                 tensorMap,
                 tensorDataType,
                 tensorRank,
@@ -342,7 +459,6 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
                 oobFill,
             )
         };
-        return activity::watch(697, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -394,18 +510,27 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTensorMapReplaceAddress(
+    tensorMap: *mut CUtensorMap,
+    globalAddress: *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUtensorMap, *mut c_void);
+    let told = Told(tensorMap, globalAddress);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTensorMapReplaceAddress(tensorMap, globalAddress) };
+    activity::watch(699, (&raw const told).cast(), &call)
+}
+
 /// `cuTensorMapReplaceAddress`.
 pub unsafe extern "C" fn cuTensorMapReplaceAddress(
     tensorMap: *mut CUtensorMap,
     globalAddress: *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUtensorMap, *mut c_void);
-        let told = Told(tensorMap, globalAddress);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTensorMapReplaceAddress(tensorMap, globalAddress) };
-        return activity::watch(699, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTensorMapReplaceAddress(tensorMap, globalAddress) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTensorMapReplaceAddress(tensorMap, globalAddress) };

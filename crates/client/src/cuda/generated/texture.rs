@@ -10,18 +10,27 @@ use wire::Kind;
 
 use crate::cuda::entry::texture::*;
 
+#[cold]
+unsafe extern "C" fn watched_cuSurfObjectCreate(
+    pSurfObject: *mut CUsurfObject,
+    pResDesc: *const CUDA_RESOURCE_DESC,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUsurfObject, *const CUDA_RESOURCE_DESC);
+    let told = Told(pSurfObject, pResDesc);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuSurfObjectCreate(pSurfObject, pResDesc) };
+    activity::watch(343, (&raw const told).cast(), &call)
+}
+
 /// `cuSurfObjectCreate`.
 pub unsafe extern "C" fn cuSurfObjectCreate(
     pSurfObject: *mut CUsurfObject,
     pResDesc: *const CUDA_RESOURCE_DESC,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUsurfObject, *const CUDA_RESOURCE_DESC);
-        let told = Told(pSurfObject, pResDesc);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuSurfObjectCreate(pSurfObject, pResDesc) };
-        return activity::watch(343, (&raw const told).cast(), &call);
+        return unsafe { watched_cuSurfObjectCreate(pSurfObject, pResDesc) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuSurfObjectCreate(pSurfObject, pResDesc) };
@@ -40,15 +49,21 @@ pub unsafe extern "C" fn cuSurfObjectCreate(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult {
+    #[repr(C)]
+    struct Told(CUsurfObject);
+    let told = Told(surfObject);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuSurfObjectDestroy(surfObject) };
+    activity::watch(344, (&raw const told).cast(), &call)
+}
+
 /// `cuSurfObjectDestroy`.
 pub unsafe extern "C" fn cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUsurfObject);
-        let told = Told(surfObject);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuSurfObjectDestroy(surfObject) };
-        return activity::watch(344, (&raw const told).cast(), &call);
+        return unsafe { watched_cuSurfObjectDestroy(surfObject) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuSurfObjectDestroy(surfObject) };
@@ -59,18 +74,27 @@ pub unsafe extern "C" fn cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresu
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuSurfObjectGetResourceDesc(
+    pResDesc: *mut CUDA_RESOURCE_DESC,
+    surfObject: CUsurfObject,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUDA_RESOURCE_DESC, CUsurfObject);
+    let told = Told(pResDesc, surfObject);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuSurfObjectGetResourceDesc(pResDesc, surfObject) };
+    activity::watch(345, (&raw const told).cast(), &call)
+}
+
 /// `cuSurfObjectGetResourceDesc`.
 pub unsafe extern "C" fn cuSurfObjectGetResourceDesc(
     pResDesc: *mut CUDA_RESOURCE_DESC,
     surfObject: CUsurfObject,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUDA_RESOURCE_DESC, CUsurfObject);
-        let told = Told(pResDesc, surfObject);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuSurfObjectGetResourceDesc(pResDesc, surfObject) };
-        return activity::watch(345, (&raw const told).cast(), &call);
+        return unsafe { watched_cuSurfObjectGetResourceDesc(pResDesc, surfObject) };
     }
     life::guard(move || {
         let cx = life::enter_local()?;
@@ -83,15 +107,24 @@ pub unsafe extern "C" fn cuSurfObjectGetResourceDesc(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuSurfRefGetArray(
+    phArray: *mut CUarray,
+    hSurfRef: CUsurfref,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUarray, CUsurfref);
+    let told = Told(phArray, hSurfRef);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuSurfRefGetArray(phArray, hSurfRef) };
+    activity::watch(196, (&raw const told).cast(), &call)
+}
+
 /// `cuSurfRefGetArray`.
 pub unsafe extern "C" fn cuSurfRefGetArray(phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUarray, CUsurfref);
-        let told = Told(phArray, hSurfRef);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuSurfRefGetArray(phArray, hSurfRef) };
-        return activity::watch(196, (&raw const told).cast(), &call);
+        return unsafe { watched_cuSurfRefGetArray(phArray, hSurfRef) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -105,6 +138,20 @@ pub unsafe extern "C" fn cuSurfRefGetArray(phArray: *mut CUarray, hSurfRef: CUsu
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuSurfRefSetArray(
+    hSurfRef: CUsurfref,
+    hArray: CUarray,
+    Flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUsurfref, CUarray, u32);
+    let told = Told(hSurfRef, hArray, Flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuSurfRefSetArray(hSurfRef, hArray, Flags) };
+    activity::watch(194, (&raw const told).cast(), &call)
+}
+
 /// `cuSurfRefSetArray`.
 pub unsafe extern "C" fn cuSurfRefSetArray(
     hSurfRef: CUsurfref,
@@ -112,12 +159,8 @@ pub unsafe extern "C" fn cuSurfRefSetArray(
     Flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUsurfref, CUarray, u32);
-        let told = Told(hSurfRef, hArray, Flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuSurfRefSetArray(hSurfRef, hArray, Flags) };
-        return activity::watch(194, (&raw const told).cast(), &call);
+        return unsafe { watched_cuSurfRefSetArray(hSurfRef, hArray, Flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuSurfRefSetArray(hSurfRef, hArray, Flags) };
@@ -135,6 +178,26 @@ pub unsafe extern "C" fn cuSurfRefSetArray(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexObjectCreate(
+    pTexObject: *mut CUtexObject,
+    pResDesc: *const CUDA_RESOURCE_DESC,
+    pTexDesc: *const CUDA_TEXTURE_DESC,
+    pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUtexObject,
+        *const CUDA_RESOURCE_DESC,
+        *const CUDA_TEXTURE_DESC,
+        *const CUDA_RESOURCE_VIEW_DESC,
+    );
+    let told = Told(pTexObject, pResDesc, pTexDesc, pResViewDesc);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc) };
+    activity::watch(339, (&raw const told).cast(), &call)
+}
+
 /// `cuTexObjectCreate`.
 pub unsafe extern "C" fn cuTexObjectCreate(
     pTexObject: *mut CUtexObject,
@@ -143,17 +206,8 @@ pub unsafe extern "C" fn cuTexObjectCreate(
     pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUtexObject,
-            *const CUDA_RESOURCE_DESC,
-            *const CUDA_TEXTURE_DESC,
-            *const CUDA_RESOURCE_VIEW_DESC,
-        );
-        let told = Told(pTexObject, pResDesc, pTexDesc, pResViewDesc);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc) };
-        return activity::watch(339, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc) };
@@ -176,15 +230,21 @@ pub unsafe extern "C" fn cuTexObjectCreate(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexObjectDestroy(texObject: CUtexObject) -> CUresult {
+    #[repr(C)]
+    struct Told(CUtexObject);
+    let told = Told(texObject);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexObjectDestroy(texObject) };
+    activity::watch(340, (&raw const told).cast(), &call)
+}
+
 /// `cuTexObjectDestroy`.
 pub unsafe extern "C" fn cuTexObjectDestroy(texObject: CUtexObject) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUtexObject);
-        let told = Told(texObject);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexObjectDestroy(texObject) };
-        return activity::watch(340, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexObjectDestroy(texObject) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexObjectDestroy(texObject) };
@@ -196,18 +256,27 @@ pub unsafe extern "C" fn cuTexObjectDestroy(texObject: CUtexObject) -> CUresult 
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexObjectGetResourceDesc(
+    pResDesc: *mut CUDA_RESOURCE_DESC,
+    texObject: CUtexObject,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUDA_RESOURCE_DESC, CUtexObject);
+    let told = Told(pResDesc, texObject);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexObjectGetResourceDesc(pResDesc, texObject) };
+    activity::watch(341, (&raw const told).cast(), &call)
+}
+
 /// `cuTexObjectGetResourceDesc`.
 pub unsafe extern "C" fn cuTexObjectGetResourceDesc(
     pResDesc: *mut CUDA_RESOURCE_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUDA_RESOURCE_DESC, CUtexObject);
-        let told = Told(pResDesc, texObject);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexObjectGetResourceDesc(pResDesc, texObject) };
-        return activity::watch(341, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexObjectGetResourceDesc(pResDesc, texObject) };
     }
     life::guard(move || {
         let cx = life::enter_local()?;
@@ -220,18 +289,27 @@ pub unsafe extern "C" fn cuTexObjectGetResourceDesc(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexObjectGetResourceViewDesc(
+    pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC,
+    texObject: CUtexObject,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUDA_RESOURCE_VIEW_DESC, CUtexObject);
+    let told = Told(pResViewDesc, texObject);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexObjectGetResourceViewDesc(pResViewDesc, texObject) };
+    activity::watch(361, (&raw const told).cast(), &call)
+}
+
 /// `cuTexObjectGetResourceViewDesc`.
 pub unsafe extern "C" fn cuTexObjectGetResourceViewDesc(
     pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUDA_RESOURCE_VIEW_DESC, CUtexObject);
-        let told = Told(pResViewDesc, texObject);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexObjectGetResourceViewDesc(pResViewDesc, texObject) };
-        return activity::watch(361, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexObjectGetResourceViewDesc(pResViewDesc, texObject) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexObjectGetResourceViewDesc(pResViewDesc, texObject) };
@@ -249,18 +327,27 @@ pub unsafe extern "C" fn cuTexObjectGetResourceViewDesc(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexObjectGetTextureDesc(
+    pTexDesc: *mut CUDA_TEXTURE_DESC,
+    texObject: CUtexObject,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUDA_TEXTURE_DESC, CUtexObject);
+    let told = Told(pTexDesc, texObject);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexObjectGetTextureDesc(pTexDesc, texObject) };
+    activity::watch(342, (&raw const told).cast(), &call)
+}
+
 /// `cuTexObjectGetTextureDesc`.
 pub unsafe extern "C" fn cuTexObjectGetTextureDesc(
     pTexDesc: *mut CUDA_TEXTURE_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUDA_TEXTURE_DESC, CUtexObject);
-        let told = Told(pTexDesc, texObject);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexObjectGetTextureDesc(pTexDesc, texObject) };
-        return activity::watch(342, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexObjectGetTextureDesc(pTexDesc, texObject) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexObjectGetTextureDesc(pTexDesc, texObject) };
@@ -278,15 +365,21 @@ pub unsafe extern "C" fn cuTexObjectGetTextureDesc(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUtexref);
+    let told = Told(pTexRef);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefCreate(pTexRef) };
+    activity::watch(92, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefCreate`.
 pub unsafe extern "C" fn cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUtexref);
-        let told = Told(pTexRef);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefCreate(pTexRef) };
-        return activity::watch(92, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefCreate(pTexRef) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefCreate(pTexRef) };
@@ -307,15 +400,21 @@ pub unsafe extern "C" fn cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefDestroy(hTexRef: CUtexref) -> CUresult {
+    #[repr(C)]
+    struct Told(CUtexref);
+    let told = Told(hTexRef);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefDestroy(hTexRef) };
+    activity::watch(93, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefDestroy`.
 pub unsafe extern "C" fn cuTexRefDestroy(hTexRef: CUtexref) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUtexref);
-        let told = Told(hTexRef);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefDestroy(hTexRef) };
-        return activity::watch(93, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefDestroy(hTexRef) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefDestroy(hTexRef) };
@@ -342,6 +441,20 @@ pub unsafe extern "C" fn cuTexRefGetAddress(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefGetAddressMode(
+    pam: *mut CUaddress_mode,
+    hTexRef: CUtexref,
+    dim: i32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUaddress_mode, CUtexref, i32);
+    let told = Told(pam, hTexRef, dim);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefGetAddressMode(pam, hTexRef, dim) };
+    activity::watch(106, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefGetAddressMode`.
 pub unsafe extern "C" fn cuTexRefGetAddressMode(
     pam: *mut CUaddress_mode,
@@ -349,12 +462,8 @@ pub unsafe extern "C" fn cuTexRefGetAddressMode(
     dim: i32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUaddress_mode, CUtexref, i32);
-        let told = Told(pam, hTexRef, dim);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefGetAddressMode(pam, hTexRef, dim) };
-        return activity::watch(106, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefGetAddressMode(pam, hTexRef, dim) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetAddressMode(pam, hTexRef, dim) };
@@ -374,18 +483,27 @@ pub unsafe extern "C" fn cuTexRefGetAddressMode(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefGetAddress_v2(
+    pdptr: *mut CUdeviceptr,
+    hTexRef: CUtexref,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, CUtexref);
+    let told = Told(pdptr, hTexRef);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefGetAddress_v2(pdptr, hTexRef) };
+    activity::watch(257, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefGetAddress_v2`.
 pub unsafe extern "C" fn cuTexRefGetAddress_v2(
     pdptr: *mut CUdeviceptr,
     hTexRef: CUtexref,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, CUtexref);
-        let told = Told(pdptr, hTexRef);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefGetAddress_v2(pdptr, hTexRef) };
-        return activity::watch(257, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefGetAddress_v2(pdptr, hTexRef) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetAddress_v2(pdptr, hTexRef) };
@@ -404,15 +522,24 @@ pub unsafe extern "C" fn cuTexRefGetAddress_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefGetArray(
+    phArray: *mut CUarray,
+    hTexRef: CUtexref,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUarray, CUtexref);
+    let told = Told(phArray, hTexRef);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefGetArray(phArray, hTexRef) };
+    activity::watch(105, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefGetArray`.
 pub unsafe extern "C" fn cuTexRefGetArray(phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUarray, CUtexref);
-        let told = Told(phArray, hTexRef);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefGetArray(phArray, hTexRef) };
-        return activity::watch(105, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefGetArray(phArray, hTexRef) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -426,18 +553,27 @@ pub unsafe extern "C" fn cuTexRefGetArray(phArray: *mut CUarray, hTexRef: CUtexr
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefGetBorderColor(
+    pBorderColor: *mut f32,
+    hTexRef: CUtexref,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut f32, CUtexref);
+    let told = Told(pBorderColor, hTexRef);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefGetBorderColor(pBorderColor, hTexRef) };
+    activity::watch(456, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefGetBorderColor`.
 pub unsafe extern "C" fn cuTexRefGetBorderColor(
     pBorderColor: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut f32, CUtexref);
-        let told = Told(pBorderColor, hTexRef);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefGetBorderColor(pBorderColor, hTexRef) };
-        return activity::watch(456, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefGetBorderColor(pBorderColor, hTexRef) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetBorderColor(pBorderColor, hTexRef) };
@@ -456,18 +592,27 @@ pub unsafe extern "C" fn cuTexRefGetBorderColor(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefGetFilterMode(
+    pfm: *mut CUfilter_mode,
+    hTexRef: CUtexref,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUfilter_mode, CUtexref);
+    let told = Told(pfm, hTexRef);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefGetFilterMode(pfm, hTexRef) };
+    activity::watch(107, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefGetFilterMode`.
 pub unsafe extern "C" fn cuTexRefGetFilterMode(
     pfm: *mut CUfilter_mode,
     hTexRef: CUtexref,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUfilter_mode, CUtexref);
-        let told = Told(pfm, hTexRef);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefGetFilterMode(pfm, hTexRef) };
-        return activity::watch(107, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefGetFilterMode(pfm, hTexRef) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetFilterMode(pfm, hTexRef) };
@@ -486,15 +631,21 @@ pub unsafe extern "C" fn cuTexRefGetFilterMode(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefGetFlags(pFlags: *mut u32, hTexRef: CUtexref) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut u32, CUtexref);
+    let told = Told(pFlags, hTexRef);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefGetFlags(pFlags, hTexRef) };
+    activity::watch(109, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefGetFlags`.
 pub unsafe extern "C" fn cuTexRefGetFlags(pFlags: *mut u32, hTexRef: CUtexref) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut u32, CUtexref);
-        let told = Told(pFlags, hTexRef);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefGetFlags(pFlags, hTexRef) };
-        return activity::watch(109, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefGetFlags(pFlags, hTexRef) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetFlags(pFlags, hTexRef) };
@@ -513,6 +664,20 @@ pub unsafe extern "C" fn cuTexRefGetFlags(pFlags: *mut u32, hTexRef: CUtexref) -
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefGetFormat(
+    pFormat: *mut CUarray_format,
+    pNumChannels: *mut i32,
+    hTexRef: CUtexref,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUarray_format, *mut i32, CUtexref);
+    let told = Told(pFormat, pNumChannels, hTexRef);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefGetFormat(pFormat, pNumChannels, hTexRef) };
+    activity::watch(108, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefGetFormat`.
 pub unsafe extern "C" fn cuTexRefGetFormat(
     pFormat: *mut CUarray_format,
@@ -520,12 +685,8 @@ pub unsafe extern "C" fn cuTexRefGetFormat(
     hTexRef: CUtexref,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUarray_format, *mut i32, CUtexref);
-        let told = Told(pFormat, pNumChannels, hTexRef);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefGetFormat(pFormat, pNumChannels, hTexRef) };
-        return activity::watch(108, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefGetFormat(pFormat, pNumChannels, hTexRef) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetFormat(pFormat, pNumChannels, hTexRef) };
@@ -547,18 +708,27 @@ pub unsafe extern "C" fn cuTexRefGetFormat(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefGetMaxAnisotropy(
+    pmaxAniso: *mut i32,
+    hTexRef: CUtexref,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut i32, CUtexref);
+    let told = Told(pmaxAniso, hTexRef);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef) };
+    activity::watch(359, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefGetMaxAnisotropy`.
 pub unsafe extern "C" fn cuTexRefGetMaxAnisotropy(
     pmaxAniso: *mut i32,
     hTexRef: CUtexref,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut i32, CUtexref);
-        let told = Told(pmaxAniso, hTexRef);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef) };
-        return activity::watch(359, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef) };
@@ -577,18 +747,27 @@ pub unsafe extern "C" fn cuTexRefGetMaxAnisotropy(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefGetMipmapFilterMode(
+    pfm: *mut CUfilter_mode,
+    hTexRef: CUtexref,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUfilter_mode, CUtexref);
+    let told = Told(pfm, hTexRef);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefGetMipmapFilterMode(pfm, hTexRef) };
+    activity::watch(356, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefGetMipmapFilterMode`.
 pub unsafe extern "C" fn cuTexRefGetMipmapFilterMode(
     pfm: *mut CUfilter_mode,
     hTexRef: CUtexref,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUfilter_mode, CUtexref);
-        let told = Told(pfm, hTexRef);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefGetMipmapFilterMode(pfm, hTexRef) };
-        return activity::watch(356, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefGetMipmapFilterMode(pfm, hTexRef) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetMipmapFilterMode(pfm, hTexRef) };
@@ -607,18 +786,27 @@ pub unsafe extern "C" fn cuTexRefGetMipmapFilterMode(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefGetMipmapLevelBias(
+    pbias: *mut f32,
+    hTexRef: CUtexref,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut f32, CUtexref);
+    let told = Told(pbias, hTexRef);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefGetMipmapLevelBias(pbias, hTexRef) };
+    activity::watch(357, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefGetMipmapLevelBias`.
 pub unsafe extern "C" fn cuTexRefGetMipmapLevelBias(
     pbias: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut f32, CUtexref);
-        let told = Told(pbias, hTexRef);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefGetMipmapLevelBias(pbias, hTexRef) };
-        return activity::watch(357, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefGetMipmapLevelBias(pbias, hTexRef) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetMipmapLevelBias(pbias, hTexRef) };
@@ -637,6 +825,22 @@ pub unsafe extern "C" fn cuTexRefGetMipmapLevelBias(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefGetMipmapLevelClamp(
+    pminMipmapLevelClamp: *mut f32,
+    pmaxMipmapLevelClamp: *mut f32,
+    hTexRef: CUtexref,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut f32, *mut f32, CUtexref);
+    let told = Told(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuTexRefGetMipmapLevelClamp(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef)
+    };
+    activity::watch(358, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefGetMipmapLevelClamp`.
 pub unsafe extern "C" fn cuTexRefGetMipmapLevelClamp(
     pminMipmapLevelClamp: *mut f32,
@@ -644,14 +848,10 @@ pub unsafe extern "C" fn cuTexRefGetMipmapLevelClamp(
     hTexRef: CUtexref,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut f32, *mut f32, CUtexref);
-        let told = Told(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuTexRefGetMipmapLevelClamp(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef)
+        return unsafe {
+            watched_cuTexRefGetMipmapLevelClamp(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef)
         };
-        return activity::watch(358, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -675,18 +875,27 @@ pub unsafe extern "C" fn cuTexRefGetMipmapLevelClamp(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefGetMipmappedArray(
+    phMipmappedArray: *mut CUmipmappedArray,
+    hTexRef: CUtexref,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmipmappedArray, CUtexref);
+    let told = Told(phMipmappedArray, hTexRef);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef) };
+    activity::watch(355, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefGetMipmappedArray`.
 pub unsafe extern "C" fn cuTexRefGetMipmappedArray(
     phMipmappedArray: *mut CUmipmappedArray,
     hTexRef: CUtexref,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmipmappedArray, CUtexref);
-        let told = Told(phMipmappedArray, hTexRef);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef) };
-        return activity::watch(355, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef) };
     }
     life::guard(move || {
         let cx = life::enter()?;
@@ -726,6 +935,21 @@ pub unsafe extern "C" fn cuTexRefSetAddress2D(
     )
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefSetAddress2D_v2(
+    hTexRef: CUtexref,
+    desc: *const CUDA_ARRAY_DESCRIPTOR,
+    dptr: CUdeviceptr,
+    Pitch: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUtexref, *const CUDA_ARRAY_DESCRIPTOR, CUdeviceptr, usize);
+    let told = Told(hTexRef, desc, dptr, Pitch);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefSetAddress2D_v2(hTexRef, desc, dptr, Pitch) };
+    activity::watch(256, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefSetAddress2D_v2`.
 pub unsafe extern "C" fn cuTexRefSetAddress2D_v2(
     hTexRef: CUtexref,
@@ -734,15 +958,26 @@ pub unsafe extern "C" fn cuTexRefSetAddress2D_v2(
     Pitch: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUtexref, *const CUDA_ARRAY_DESCRIPTOR, CUdeviceptr, usize);
-        let told = Told(hTexRef, desc, dptr, Pitch);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefSetAddress2D_v2(hTexRef, desc, dptr, Pitch) };
-        return activity::watch(256, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefSetAddress2D_v2(hTexRef, desc, dptr, Pitch) };
     }
     // SAFETY: the arguments are the program's.
     unsafe { super::texture::cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch) }
+}
+
+#[cold]
+unsafe extern "C" fn watched_cuTexRefSetAddress2D_v3(
+    hTexRef: CUtexref,
+    desc: *const CUDA_ARRAY_DESCRIPTOR,
+    dptr: CUdeviceptr,
+    Pitch: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUtexref, *const CUDA_ARRAY_DESCRIPTOR, CUdeviceptr, usize);
+    let told = Told(hTexRef, desc, dptr, Pitch);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch) };
+    activity::watch(327, (&raw const told).cast(), &call)
 }
 
 /// `cuTexRefSetAddress2D_v3`.
@@ -753,12 +988,8 @@ pub unsafe extern "C" fn cuTexRefSetAddress2D_v3(
     Pitch: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUtexref, *const CUDA_ARRAY_DESCRIPTOR, CUdeviceptr, usize);
-        let told = Told(hTexRef, desc, dptr, Pitch);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch) };
-        return activity::watch(327, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch) };
@@ -779,6 +1010,20 @@ pub unsafe extern "C" fn cuTexRefSetAddress2D_v3(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefSetAddressMode(
+    hTexRef: CUtexref,
+    dim: i32,
+    am: CUaddress_mode,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUtexref, i32, CUaddress_mode);
+    let told = Told(hTexRef, dim, am);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefSetAddressMode(hTexRef, dim, am) };
+    activity::watch(100, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefSetAddressMode`.
 pub unsafe extern "C" fn cuTexRefSetAddressMode(
     hTexRef: CUtexref,
@@ -786,12 +1031,8 @@ pub unsafe extern "C" fn cuTexRefSetAddressMode(
     am: CUaddress_mode,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUtexref, i32, CUaddress_mode);
-        let told = Told(hTexRef, dim, am);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefSetAddressMode(hTexRef, dim, am) };
-        return activity::watch(100, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefSetAddressMode(hTexRef, dim, am) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetAddressMode(hTexRef, dim, am) };
@@ -808,6 +1049,21 @@ pub unsafe extern "C" fn cuTexRefSetAddressMode(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefSetAddress_v2(
+    ByteOffset: *mut usize,
+    hTexRef: CUtexref,
+    dptr: CUdeviceptr,
+    bytes: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut usize, CUtexref, CUdeviceptr, usize);
+    let told = Told(ByteOffset, hTexRef, dptr, bytes);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes) };
+    activity::watch(255, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefSetAddress_v2`.
 pub unsafe extern "C" fn cuTexRefSetAddress_v2(
     ByteOffset: *mut usize,
@@ -816,12 +1072,8 @@ pub unsafe extern "C" fn cuTexRefSetAddress_v2(
     bytes: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut usize, CUtexref, CUdeviceptr, usize);
-        let told = Told(ByteOffset, hTexRef, dptr, bytes);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes) };
-        return activity::watch(255, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes) };
@@ -844,6 +1096,20 @@ pub unsafe extern "C" fn cuTexRefSetAddress_v2(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefSetArray(
+    hTexRef: CUtexref,
+    hArray: CUarray,
+    Flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUtexref, CUarray, u32);
+    let told = Told(hTexRef, hArray, Flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefSetArray(hTexRef, hArray, Flags) };
+    activity::watch(94, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefSetArray`.
 pub unsafe extern "C" fn cuTexRefSetArray(
     hTexRef: CUtexref,
@@ -851,12 +1117,8 @@ pub unsafe extern "C" fn cuTexRefSetArray(
     Flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUtexref, CUarray, u32);
-        let told = Told(hTexRef, hArray, Flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefSetArray(hTexRef, hArray, Flags) };
-        return activity::watch(94, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefSetArray(hTexRef, hArray, Flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetArray(hTexRef, hArray, Flags) };
@@ -874,18 +1136,27 @@ pub unsafe extern "C" fn cuTexRefSetArray(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefSetBorderColor(
+    hTexRef: CUtexref,
+    pBorderColor: *mut f32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUtexref, *mut f32);
+    let told = Told(hTexRef, pBorderColor);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefSetBorderColor(hTexRef, pBorderColor) };
+    activity::watch(455, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefSetBorderColor`.
 pub unsafe extern "C" fn cuTexRefSetBorderColor(
     hTexRef: CUtexref,
     pBorderColor: *mut f32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUtexref, *mut f32);
-        let told = Told(hTexRef, pBorderColor);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefSetBorderColor(hTexRef, pBorderColor) };
-        return activity::watch(455, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefSetBorderColor(hTexRef, pBorderColor) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetBorderColor(hTexRef, pBorderColor) };
@@ -903,15 +1174,24 @@ pub unsafe extern "C" fn cuTexRefSetBorderColor(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefSetFilterMode(
+    hTexRef: CUtexref,
+    fm: CUfilter_mode,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUtexref, CUfilter_mode);
+    let told = Told(hTexRef, fm);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefSetFilterMode(hTexRef, fm) };
+    activity::watch(101, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefSetFilterMode`.
 pub unsafe extern "C" fn cuTexRefSetFilterMode(hTexRef: CUtexref, fm: CUfilter_mode) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUtexref, CUfilter_mode);
-        let told = Told(hTexRef, fm);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefSetFilterMode(hTexRef, fm) };
-        return activity::watch(101, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefSetFilterMode(hTexRef, fm) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetFilterMode(hTexRef, fm) };
@@ -927,15 +1207,21 @@ pub unsafe extern "C" fn cuTexRefSetFilterMode(hTexRef: CUtexref, fm: CUfilter_m
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefSetFlags(hTexRef: CUtexref, Flags: u32) -> CUresult {
+    #[repr(C)]
+    struct Told(CUtexref, u32);
+    let told = Told(hTexRef, Flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefSetFlags(hTexRef, Flags) };
+    activity::watch(102, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefSetFlags`.
 pub unsafe extern "C" fn cuTexRefSetFlags(hTexRef: CUtexref, Flags: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUtexref, u32);
-        let told = Told(hTexRef, Flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefSetFlags(hTexRef, Flags) };
-        return activity::watch(102, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefSetFlags(hTexRef, Flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetFlags(hTexRef, Flags) };
@@ -951,6 +1237,20 @@ pub unsafe extern "C" fn cuTexRefSetFlags(hTexRef: CUtexref, Flags: u32) -> CUre
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefSetFormat(
+    hTexRef: CUtexref,
+    fmt: CUarray_format,
+    NumPackedComponents: i32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUtexref, CUarray_format, i32);
+    let told = Told(hTexRef, fmt, NumPackedComponents);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents) };
+    activity::watch(99, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefSetFormat`.
 pub unsafe extern "C" fn cuTexRefSetFormat(
     hTexRef: CUtexref,
@@ -958,12 +1258,8 @@ pub unsafe extern "C" fn cuTexRefSetFormat(
     NumPackedComponents: i32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUtexref, CUarray_format, i32);
-        let told = Told(hTexRef, fmt, NumPackedComponents);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents) };
-        return activity::watch(99, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents) };
@@ -980,15 +1276,24 @@ pub unsafe extern "C" fn cuTexRefSetFormat(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefSetMaxAnisotropy(
+    hTexRef: CUtexref,
+    maxAniso: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUtexref, u32);
+    let told = Told(hTexRef, maxAniso);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefSetMaxAnisotropy(hTexRef, maxAniso) };
+    activity::watch(354, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefSetMaxAnisotropy`.
 pub unsafe extern "C" fn cuTexRefSetMaxAnisotropy(hTexRef: CUtexref, maxAniso: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUtexref, u32);
-        let told = Told(hTexRef, maxAniso);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefSetMaxAnisotropy(hTexRef, maxAniso) };
-        return activity::watch(354, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefSetMaxAnisotropy(hTexRef, maxAniso) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetMaxAnisotropy(hTexRef, maxAniso) };
@@ -1004,18 +1309,27 @@ pub unsafe extern "C" fn cuTexRefSetMaxAnisotropy(hTexRef: CUtexref, maxAniso: u
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefSetMipmapFilterMode(
+    hTexRef: CUtexref,
+    fm: CUfilter_mode,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUtexref, CUfilter_mode);
+    let told = Told(hTexRef, fm);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefSetMipmapFilterMode(hTexRef, fm) };
+    activity::watch(351, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefSetMipmapFilterMode`.
 pub unsafe extern "C" fn cuTexRefSetMipmapFilterMode(
     hTexRef: CUtexref,
     fm: CUfilter_mode,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUtexref, CUfilter_mode);
-        let told = Told(hTexRef, fm);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefSetMipmapFilterMode(hTexRef, fm) };
-        return activity::watch(351, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefSetMipmapFilterMode(hTexRef, fm) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetMipmapFilterMode(hTexRef, fm) };
@@ -1031,15 +1345,21 @@ pub unsafe extern "C" fn cuTexRefSetMipmapFilterMode(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefSetMipmapLevelBias(hTexRef: CUtexref, bias: f32) -> CUresult {
+    #[repr(C)]
+    struct Told(CUtexref, f32);
+    let told = Told(hTexRef, bias);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefSetMipmapLevelBias(hTexRef, bias) };
+    activity::watch(352, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefSetMipmapLevelBias`.
 pub unsafe extern "C" fn cuTexRefSetMipmapLevelBias(hTexRef: CUtexref, bias: f32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUtexref, f32);
-        let told = Told(hTexRef, bias);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefSetMipmapLevelBias(hTexRef, bias) };
-        return activity::watch(352, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefSetMipmapLevelBias(hTexRef, bias) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetMipmapLevelBias(hTexRef, bias) };
@@ -1055,6 +1375,22 @@ pub unsafe extern "C" fn cuTexRefSetMipmapLevelBias(hTexRef: CUtexref, bias: f32
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefSetMipmapLevelClamp(
+    hTexRef: CUtexref,
+    minMipmapLevelClamp: f32,
+    maxMipmapLevelClamp: f32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUtexref, f32, f32);
+    let told = Told(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe {
+        cuTexRefSetMipmapLevelClamp(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp)
+    };
+    activity::watch(353, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefSetMipmapLevelClamp`.
 pub unsafe extern "C" fn cuTexRefSetMipmapLevelClamp(
     hTexRef: CUtexref,
@@ -1062,14 +1398,10 @@ pub unsafe extern "C" fn cuTexRefSetMipmapLevelClamp(
     maxMipmapLevelClamp: f32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUtexref, f32, f32);
-        let told = Told(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe {
-            cuTexRefSetMipmapLevelClamp(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp)
+        return unsafe {
+            watched_cuTexRefSetMipmapLevelClamp(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp)
         };
-        return activity::watch(353, (&raw const told).cast(), &call);
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
@@ -1088,6 +1420,20 @@ pub unsafe extern "C" fn cuTexRefSetMipmapLevelClamp(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuTexRefSetMipmappedArray(
+    hTexRef: CUtexref,
+    hMipmappedArray: CUmipmappedArray,
+    Flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUtexref, CUmipmappedArray, u32);
+    let told = Told(hTexRef, hMipmappedArray, Flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags) };
+    activity::watch(350, (&raw const told).cast(), &call)
+}
+
 /// `cuTexRefSetMipmappedArray`.
 pub unsafe extern "C" fn cuTexRefSetMipmappedArray(
     hTexRef: CUtexref,
@@ -1095,12 +1441,8 @@ pub unsafe extern "C" fn cuTexRefSetMipmappedArray(
     Flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUtexref, CUmipmappedArray, u32);
-        let told = Told(hTexRef, hMipmappedArray, Flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags) };
-        return activity::watch(350, (&raw const told).cast(), &call);
+        return unsafe { watched_cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags) };

@@ -8,6 +8,20 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphReleaseUserObject(
+    graph: CUgraph,
+    object: CUuserObject,
+    count: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraph, CUuserObject, u32);
+    let told = Told(graph, object, count);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphReleaseUserObject(graph, object, count) };
+    activity::watch(637, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphReleaseUserObject`.
 pub unsafe extern "C" fn cuGraphReleaseUserObject(
     graph: CUgraph,
@@ -15,12 +29,8 @@ pub unsafe extern "C" fn cuGraphReleaseUserObject(
     count: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraph, CUuserObject, u32);
-        let told = Told(graph, object, count);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphReleaseUserObject(graph, object, count) };
-        return activity::watch(637, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphReleaseUserObject(graph, object, count) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphReleaseUserObject(graph, object, count) };
@@ -38,6 +48,21 @@ pub unsafe extern "C" fn cuGraphReleaseUserObject(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuGraphRetainUserObject(
+    graph: CUgraph,
+    object: CUuserObject,
+    count: u32,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUgraph, CUuserObject, u32, u32);
+    let told = Told(graph, object, count, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuGraphRetainUserObject(graph, object, count, flags) };
+    activity::watch(636, (&raw const told).cast(), &call)
+}
+
 /// `cuGraphRetainUserObject`.
 pub unsafe extern "C" fn cuGraphRetainUserObject(
     graph: CUgraph,
@@ -46,12 +71,8 @@ pub unsafe extern "C" fn cuGraphRetainUserObject(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUgraph, CUuserObject, u32, u32);
-        let told = Told(graph, object, count, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuGraphRetainUserObject(graph, object, count, flags) };
-        return activity::watch(636, (&raw const told).cast(), &call);
+        return unsafe { watched_cuGraphRetainUserObject(graph, object, count, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphRetainUserObject(graph, object, count, flags) };
@@ -70,6 +91,22 @@ pub unsafe extern "C" fn cuGraphRetainUserObject(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuUserObjectCreate(
+    object_out: *mut CUuserObject,
+    ptr: *mut c_void,
+    destroy: CUhostFn,
+    initialRefcount: u32,
+    flags: u32,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUuserObject, *mut c_void, CUhostFn, u32, u32);
+    let told = Told(object_out, ptr, destroy, initialRefcount, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags) };
+    activity::watch(633, (&raw const told).cast(), &call)
+}
+
 /// `cuUserObjectCreate`.
 pub unsafe extern "C" fn cuUserObjectCreate(
     object_out: *mut CUuserObject,
@@ -79,13 +116,10 @@ pub unsafe extern "C" fn cuUserObjectCreate(
     flags: u32,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUuserObject, *mut c_void, CUhostFn, u32, u32);
-        let told = Told(object_out, ptr, destroy, initialRefcount, flags);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags) };
-        return activity::watch(633, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags)
+        };
     }
     // SAFETY: the arguments are the program's.
     let again =
@@ -111,15 +145,21 @@ pub unsafe extern "C" fn cuUserObjectCreate(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuUserObjectRelease(object: CUuserObject, count: u32) -> CUresult {
+    #[repr(C)]
+    struct Told(CUuserObject, u32);
+    let told = Told(object, count);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuUserObjectRelease(object, count) };
+    activity::watch(635, (&raw const told).cast(), &call)
+}
+
 /// `cuUserObjectRelease`.
 pub unsafe extern "C" fn cuUserObjectRelease(object: CUuserObject, count: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUuserObject, u32);
-        let told = Told(object, count);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuUserObjectRelease(object, count) };
-        return activity::watch(635, (&raw const told).cast(), &call);
+        return unsafe { watched_cuUserObjectRelease(object, count) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuUserObjectRelease(object, count) };
@@ -135,15 +175,21 @@ pub unsafe extern "C" fn cuUserObjectRelease(object: CUuserObject, count: u32) -
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuUserObjectRetain(object: CUuserObject, count: u32) -> CUresult {
+    #[repr(C)]
+    struct Told(CUuserObject, u32);
+    let told = Told(object, count);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuUserObjectRetain(object, count) };
+    activity::watch(634, (&raw const told).cast(), &call)
+}
+
 /// `cuUserObjectRetain`.
 pub unsafe extern "C" fn cuUserObjectRetain(object: CUuserObject, count: u32) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUuserObject, u32);
-        let told = Told(object, count);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuUserObjectRetain(object, count) };
-        return activity::watch(634, (&raw const told).cast(), &call);
+        return unsafe { watched_cuUserObjectRetain(object, count) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuUserObjectRetain(object, count) };

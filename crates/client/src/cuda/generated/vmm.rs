@@ -8,15 +8,21 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+#[cold]
+unsafe extern "C" fn watched_cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize);
+    let told = Told(ptr, size);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemAddressFree(ptr, size) };
+    activity::watch(548, (&raw const told).cast(), &call)
+}
+
 /// `cuMemAddressFree`.
 pub unsafe extern "C" fn cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize);
-        let told = Told(ptr, size);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemAddressFree(ptr, size) };
-        return activity::watch(548, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemAddressFree(ptr, size) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemAddressFree(ptr, size) };
@@ -28,6 +34,22 @@ pub unsafe extern "C" fn cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUre
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemAddressReserve(
+    ptr: *mut CUdeviceptr,
+    size: usize,
+    alignment: usize,
+    addr: CUdeviceptr,
+    flags: u64,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUdeviceptr, usize, usize, CUdeviceptr, u64);
+    let told = Told(ptr, size, alignment, addr, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemAddressReserve(ptr, size, alignment, addr, flags) };
+    activity::watch(547, (&raw const told).cast(), &call)
+}
+
 /// `cuMemAddressReserve`.
 pub unsafe extern "C" fn cuMemAddressReserve(
     ptr: *mut CUdeviceptr,
@@ -37,12 +59,8 @@ pub unsafe extern "C" fn cuMemAddressReserve(
     flags: u64,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUdeviceptr, usize, usize, CUdeviceptr, u64);
-        let told = Told(ptr, size, alignment, addr, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemAddressReserve(ptr, size, alignment, addr, flags) };
-        return activity::watch(547, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemAddressReserve(ptr, size, alignment, addr, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemAddressReserve(ptr, size, alignment, addr, flags) };
@@ -60,6 +78,26 @@ pub unsafe extern "C" fn cuMemAddressReserve(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemCreate(
+    handle: *mut CUmemGenericAllocationHandle,
+    size: usize,
+    prop: *const CUmemAllocationProp,
+    flags: u64,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUmemGenericAllocationHandle,
+        usize,
+        *const CUmemAllocationProp,
+        u64,
+    );
+    let told = Told(handle, size, prop, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemCreate(handle, size, prop, flags) };
+    activity::watch(549, (&raw const told).cast(), &call)
+}
+
 /// `cuMemCreate`.
 pub unsafe extern "C" fn cuMemCreate(
     handle: *mut CUmemGenericAllocationHandle,
@@ -68,17 +106,8 @@ pub unsafe extern "C" fn cuMemCreate(
     flags: u64,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUmemGenericAllocationHandle,
-            usize,
-            *const CUmemAllocationProp,
-            u64,
-        );
-        let told = Told(handle, size, prop, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemCreate(handle, size, prop, flags) };
-        return activity::watch(549, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemCreate(handle, size, prop, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemCreate(handle, size, prop, flags) };
@@ -99,6 +128,27 @@ pub unsafe extern "C" fn cuMemCreate(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemExportToShareableHandle(
+    shareableHandle: *mut c_void,
+    handle: CUmemGenericAllocationHandle,
+    handleType: CUmemAllocationHandleType,
+    flags: u64,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut c_void,
+        CUmemGenericAllocationHandle,
+        CUmemAllocationHandleType,
+        u64,
+    );
+    let told = Told(shareableHandle, handle, handleType, flags);
+    // SAFETY: the arguments are the program's.
+    let call =
+        || unsafe { cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags) };
+    activity::watch(554, (&raw const told).cast(), &call)
+}
+
 /// `cuMemExportToShareableHandle`.
 pub unsafe extern "C" fn cuMemExportToShareableHandle(
     shareableHandle: *mut c_void,
@@ -107,18 +157,10 @@ pub unsafe extern "C" fn cuMemExportToShareableHandle(
     flags: u64,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut c_void,
-            CUmemGenericAllocationHandle,
-            CUmemAllocationHandleType,
-            u64,
-        );
-        let told = Told(shareableHandle, handle, handleType, flags);
         // SAFETY: the arguments are the program's.
-        let call =
-            || unsafe { cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags) };
-        return activity::watch(554, (&raw const told).cast(), &call);
+        return unsafe {
+            watched_cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags)
+        };
     }
     // SAFETY: the arguments are the program's.
     let again =
@@ -139,6 +181,20 @@ pub unsafe extern "C" fn cuMemExportToShareableHandle(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemGetAccess(
+    flags: *mut u64,
+    location: *const CUmemLocation,
+    ptr: CUdeviceptr,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut u64, *const CUmemLocation, CUdeviceptr);
+    let told = Told(flags, location, ptr);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemGetAccess(flags, location, ptr) };
+    activity::watch(558, (&raw const told).cast(), &call)
+}
+
 /// `cuMemGetAccess`.
 pub unsafe extern "C" fn cuMemGetAccess(
     flags: *mut u64,
@@ -146,12 +202,8 @@ pub unsafe extern "C" fn cuMemGetAccess(
     ptr: CUdeviceptr,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut u64, *const CUmemLocation, CUdeviceptr);
-        let told = Told(flags, location, ptr);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemGetAccess(flags, location, ptr) };
-        return activity::watch(558, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemGetAccess(flags, location, ptr) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemGetAccess(flags, location, ptr) };
@@ -166,6 +218,24 @@ pub unsafe extern "C" fn cuMemGetAccess(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemGetAllocationGranularity(
+    granularity: *mut usize,
+    prop: *const CUmemAllocationProp,
+    option: CUmemAllocationGranularity_flags,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut usize,
+        *const CUmemAllocationProp,
+        CUmemAllocationGranularity_flags,
+    );
+    let told = Told(granularity, prop, option);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemGetAllocationGranularity(granularity, prop, option) };
+    activity::watch(556, (&raw const told).cast(), &call)
+}
+
 /// `cuMemGetAllocationGranularity`.
 pub unsafe extern "C" fn cuMemGetAllocationGranularity(
     granularity: *mut usize,
@@ -173,16 +243,8 @@ pub unsafe extern "C" fn cuMemGetAllocationGranularity(
     option: CUmemAllocationGranularity_flags,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut usize,
-            *const CUmemAllocationProp,
-            CUmemAllocationGranularity_flags,
-        );
-        let told = Told(granularity, prop, option);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemGetAllocationGranularity(granularity, prop, option) };
-        return activity::watch(556, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemGetAllocationGranularity(granularity, prop, option) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemGetAllocationGranularity(granularity, prop, option) };
@@ -201,18 +263,27 @@ pub unsafe extern "C" fn cuMemGetAllocationGranularity(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemGetAllocationPropertiesFromHandle(
+    prop: *mut CUmemAllocationProp,
+    handle: CUmemGenericAllocationHandle,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmemAllocationProp, CUmemGenericAllocationHandle);
+    let told = Told(prop, handle);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemGetAllocationPropertiesFromHandle(prop, handle) };
+    activity::watch(557, (&raw const told).cast(), &call)
+}
+
 /// `cuMemGetAllocationPropertiesFromHandle`.
 pub unsafe extern "C" fn cuMemGetAllocationPropertiesFromHandle(
     prop: *mut CUmemAllocationProp,
     handle: CUmemGenericAllocationHandle,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmemAllocationProp, CUmemGenericAllocationHandle);
-        let told = Told(prop, handle);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemGetAllocationPropertiesFromHandle(prop, handle) };
-        return activity::watch(557, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemGetAllocationPropertiesFromHandle(prop, handle) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemGetAllocationPropertiesFromHandle(prop, handle) };
@@ -229,6 +300,24 @@ pub unsafe extern "C" fn cuMemGetAllocationPropertiesFromHandle(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemImportFromShareableHandle(
+    handle: *mut CUmemGenericAllocationHandle,
+    osHandle: *mut c_void,
+    shHandleType: CUmemAllocationHandleType,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(
+        *mut CUmemGenericAllocationHandle,
+        *mut c_void,
+        CUmemAllocationHandleType,
+    );
+    let told = Told(handle, osHandle, shHandleType);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemImportFromShareableHandle(handle, osHandle, shHandleType) };
+    activity::watch(555, (&raw const told).cast(), &call)
+}
+
 /// `cuMemImportFromShareableHandle`.
 pub unsafe extern "C" fn cuMemImportFromShareableHandle(
     handle: *mut CUmemGenericAllocationHandle,
@@ -236,16 +325,8 @@ pub unsafe extern "C" fn cuMemImportFromShareableHandle(
     shHandleType: CUmemAllocationHandleType,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(
-            *mut CUmemGenericAllocationHandle,
-            *mut c_void,
-            CUmemAllocationHandleType,
-        );
-        let told = Told(handle, osHandle, shHandleType);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemImportFromShareableHandle(handle, osHandle, shHandleType) };
-        return activity::watch(555, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemImportFromShareableHandle(handle, osHandle, shHandleType) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemImportFromShareableHandle(handle, osHandle, shHandleType) };
@@ -265,6 +346,22 @@ pub unsafe extern "C" fn cuMemImportFromShareableHandle(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemMap(
+    ptr: CUdeviceptr,
+    size: usize,
+    offset: usize,
+    handle: CUmemGenericAllocationHandle,
+    flags: u64,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, usize, CUmemGenericAllocationHandle, u64);
+    let told = Told(ptr, size, offset, handle, flags);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemMap(ptr, size, offset, handle, flags) };
+    activity::watch(551, (&raw const told).cast(), &call)
+}
+
 /// `cuMemMap`.
 pub unsafe extern "C" fn cuMemMap(
     ptr: CUdeviceptr,
@@ -274,12 +371,8 @@ pub unsafe extern "C" fn cuMemMap(
     flags: u64,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, usize, CUmemGenericAllocationHandle, u64);
-        let told = Told(ptr, size, offset, handle, flags);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemMap(ptr, size, offset, handle, flags) };
-        return activity::watch(551, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemMap(ptr, size, offset, handle, flags) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemMap(ptr, size, offset, handle, flags) };
@@ -310,15 +403,21 @@ pub unsafe extern "C" fn cuMemMapArrayAsync_ptsz(
     life::unsupported("cuMemMapArrayAsync", "sparse arrays are not forwarded")
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
+    #[repr(C)]
+    struct Told(CUmemGenericAllocationHandle);
+    let told = Told(handle);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemRelease(handle) };
+    activity::watch(550, (&raw const told).cast(), &call)
+}
+
 /// `cuMemRelease`.
 pub unsafe extern "C" fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUmemGenericAllocationHandle);
-        let told = Told(handle);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemRelease(handle) };
-        return activity::watch(550, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemRelease(handle) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemRelease(handle) };
@@ -330,18 +429,27 @@ pub unsafe extern "C" fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> C
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemRetainAllocationHandle(
+    handle: *mut CUmemGenericAllocationHandle,
+    addr: *mut c_void,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(*mut CUmemGenericAllocationHandle, *mut c_void);
+    let told = Told(handle, addr);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemRetainAllocationHandle(handle, addr) };
+    activity::watch(565, (&raw const told).cast(), &call)
+}
+
 /// `cuMemRetainAllocationHandle`.
 pub unsafe extern "C" fn cuMemRetainAllocationHandle(
     handle: *mut CUmemGenericAllocationHandle,
     addr: *mut c_void,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(*mut CUmemGenericAllocationHandle, *mut c_void);
-        let told = Told(handle, addr);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemRetainAllocationHandle(handle, addr) };
-        return activity::watch(565, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemRetainAllocationHandle(handle, addr) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemRetainAllocationHandle(handle, addr) };
@@ -356,6 +464,21 @@ pub unsafe extern "C" fn cuMemRetainAllocationHandle(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemSetAccess(
+    ptr: CUdeviceptr,
+    size: usize,
+    desc: *const CUmemAccessDesc,
+    count: usize,
+) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize, *const CUmemAccessDesc, usize);
+    let told = Told(ptr, size, desc, count);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemSetAccess(ptr, size, desc, count) };
+    activity::watch(553, (&raw const told).cast(), &call)
+}
+
 /// `cuMemSetAccess`.
 pub unsafe extern "C" fn cuMemSetAccess(
     ptr: CUdeviceptr,
@@ -364,12 +487,8 @@ pub unsafe extern "C" fn cuMemSetAccess(
     count: usize,
 ) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize, *const CUmemAccessDesc, usize);
-        let told = Told(ptr, size, desc, count);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemSetAccess(ptr, size, desc, count) };
-        return activity::watch(553, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemSetAccess(ptr, size, desc, count) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemSetAccess(ptr, size, desc, count) };
@@ -381,15 +500,21 @@ pub unsafe extern "C" fn cuMemSetAccess(
     })
 }
 
+#[cold]
+unsafe extern "C" fn watched_cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult {
+    #[repr(C)]
+    struct Told(CUdeviceptr, usize);
+    let told = Told(ptr, size);
+    // SAFETY: the arguments are the program's.
+    let call = || unsafe { cuMemUnmap(ptr, size) };
+    activity::watch(552, (&raw const told).cast(), &call)
+}
+
 /// `cuMemUnmap`.
 pub unsafe extern "C" fn cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult {
     if activity::is_watched() {
-        #[repr(C)]
-        struct Told(CUdeviceptr, usize);
-        let told = Told(ptr, size);
         // SAFETY: the arguments are the program's.
-        let call = || unsafe { cuMemUnmap(ptr, size) };
-        return activity::watch(552, (&raw const told).cast(), &call);
+        return unsafe { watched_cuMemUnmap(ptr, size) };
     }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemUnmap(ptr, size) };
