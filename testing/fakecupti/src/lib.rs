@@ -313,8 +313,7 @@ pub extern "C" fn cuptiActivityRegisterCallbacks(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuptiActivityEnable(kind: ActivityKind) -> CUptiResult {
-    let known = kind == CUPTI_ACTIVITY_KIND_RUNTIME || kind == CUPTI_ACTIVITY_KIND_MEMCPY2;
-    if !known && size_of_kind(kind).is_none() {
+    if size_of_kind(kind).is_none() {
         return CUPTI_ERROR_INVALID_KIND;
     }
     let mut held = state();

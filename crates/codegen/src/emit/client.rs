@@ -346,7 +346,7 @@ fn watched(c: &Call, rc: &str, variant: &str, number: u32, s: &mut String) {
         all.join(", ")
     };
     let (types, names) = (list(|a| a.ty.clone()), list(|a| a.name.clone()));
-    let params = list(|a| format!("{}: {}", a.name, a.ty));
+    let params = params(&c.args, |_| true);
     let told = match c.args.is_empty() {
         true => "let told = ();".to_owned(),
         false => format!("#[repr(C)] struct Told({types}); let told = Told({names});"),

@@ -26,9 +26,6 @@ const ROOM: usize = (512 << 10) - 64;
 /// current context.
 const IDLE: [u32; 12] = [16, 118, 119, 120, 125, 303, 310, 323, 324, 499, 541, 629];
 
-type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
-type Complete = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
-
 /// The library: the functions that are needed, and what has come of it.
 pub struct Cupti {
     version: u32,

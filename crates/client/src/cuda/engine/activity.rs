@@ -14,6 +14,7 @@ use busbar_abi::cupti::*;
 use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 use std::sync::LazyLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use crate::marks::is_watched;
 
@@ -224,13 +225,8 @@ impl Activity {
     fn now(&self) -> u64 {
         match self.clock.load(Ordering::Acquire) {
             0 => {
-                let mut t = libc::timespec {
-                    tv_sec: 0,
-                    tv_nsec: 0,
-                };
-                // SAFETY: a live structure.
-                unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut t) };
-                t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+                let since = SystemTime::now().duration_since(UNIX_EPOCH);
+                since.map_or(0, |since| since.as_nanos() as u64)
             }
             // SAFETY: a function of the program's that takes nothing; `set_clock` stored it.
             f => unsafe { std::mem::transmute::<usize, Timestamp>(f)() },
