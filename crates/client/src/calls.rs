@@ -1,5 +1,6 @@
 //! Calls that were made and not yet answered.
 
+use crate::landing::Landing;
 use crate::prelude::*;
 use busbar_channel::gate::{Gate, Wait};
 use busbar_channel::{look, patience};
@@ -55,10 +56,23 @@ enum Then {
     Run(Box<dyn FnOnce(Option<Answer>) + Send>),
 }
 
+/// Where bulk bytes of an answer go, and how many there are at most.
+enum Place {
+    /// Memory that was lent for as long as the call is open.
+    Lent(usize, usize),
+    /// Memory that may have to be left alone meanwhile.
+    Landing(Arc<Landing>),
+}
+
+impl Place {
+    fn lent((p, n): (*mut u8, usize)) -> Self {
+        Self::Lent(p as usize, n)
+    }
+}
+
 struct Call {
     then: Then,
-    /// Where bulk bytes of the answer go, and how many there are at most.
-    place: Option<(usize, usize)>,
+    place: Option<Place>,
 }
 
 #[derive(Default)]
@@ -134,10 +148,9 @@ impl Calls {
             .ok()
             .flatten()
             .unwrap_or_default();
-        let place = place.map(|(p, n)| (p as usize, n));
         let id = self.insert(Call {
             then: Then::Wake(waiter.clone()),
-            place,
+            place: place.map(Place::lent),
         })?;
         Some((id, waiter))
     }
@@ -154,23 +167,50 @@ impl Calls {
         place: Option<(*mut u8, usize)>,
         then: impl FnOnce(Option<Answer>) + Send + 'static,
     ) -> Option<u32> {
-        let place = place.map(|(p, n)| (p as usize, n));
         self.insert(Call {
             then: Then::Run(Box::new(then)),
-            place,
+            place: place.map(Place::lent),
         })
     }
 
-    /// Where bytes `offset..offset+len` of a call's bulk answer go.
-    pub fn place(&self, call: u32, offset: u64, len: usize) -> Option<*mut u8> {
+    /// As [`Calls::open_async`], for bytes that go where they land.
+    pub fn open_landing(
+        &self,
+        landing: Arc<Landing>,
+        then: impl FnOnce(Option<Answer>) + Send + 'static,
+    ) -> Option<u32> {
+        self.insert(Call {
+            then: Then::Run(Box::new(then)),
+            place: Some(Place::Landing(landing)),
+        })
+    }
+
+    /// Runs `f` on the place of a call's bulk answer.
+    fn at_place<T>(&self, call: u32, f: impl FnOnce(&Place) -> Option<T>) -> Option<T> {
         let s = lock(&self.slots);
         let slot = s.calls.get((call & INDEX) as usize)?;
         if slot.0 != call >> INDEX_BITS {
             return None;
         }
-        let (p, n) = slot.1.as_ref()?.place?;
+        f(slot.1.as_ref()?.place.as_ref()?)
+    }
+
+    /// Where bytes `offset..offset+len` of a call's bulk answer go, until [`Calls::placed`] is told
+    /// that they are there.
+    pub fn place(&self, call: u32, offset: u64, len: usize) -> Option<*mut u8> {
         let offset = usize::try_from(offset).ok()?;
-        (offset.checked_add(len)? <= n).then(|| (p + offset) as *mut u8)
+        self.at_place(call, |place| match place {
+            Place::Lent(p, n) => (offset.checked_add(len)? <= *n).then(|| (p + offset) as *mut u8),
+            Place::Landing(l) => l.place(offset, len),
+        })
+    }
+
+    /// Bytes of a call's answer are where they belong.
+    pub fn placed(&self, call: u32) {
+        self.at_place(call, |place| match place {
+            Place::Lent(..) => None::<()>,
+            Place::Landing(l) => Some(l.received()),
+        });
     }
 
     /// The answer to `call` is here. False when no such call is open.

@@ -22,6 +22,7 @@ pub mod cuda;
 mod env;
 pub mod guest;
 pub mod hello;
+mod landing;
 pub mod link;
 pub mod log;
 mod marks;

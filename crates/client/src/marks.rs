@@ -21,20 +21,6 @@ thread_local! {
     static INSIDE: Cell<Inside> = const { Cell::new(Inside { mark: 0, driver: false }) };
 }
 
-/// Whether calls are watched, and the thread is in none of the driver's.
-#[inline]
-pub fn is_watched() -> bool {
-    is_on() && is_outside()
-}
-
-/// Whether the thread is in no call of the driver's. Who asks is in every entry point, and is to
-/// hold nothing ready for this.
-#[cold]
-#[inline(never)]
-fn is_outside() -> bool {
-    !inside().driver
-}
-
 /// Whether calls are watched.
 #[inline]
 pub fn is_on() -> bool {
@@ -58,7 +44,7 @@ pub fn go(to: Inside) {
 
 /// A record's op with the word that a mark comes, and the mark; none where nobody watches, and of
 /// the session's own records.
-#[inline]
+#[cold]
 pub fn marked(op: u32) -> (u32, Option<u64>) {
     match is_on() && inside().mark != 0 && (op as u16) < RESERVED {
         true => (op | u32::from(MARKED) << 16, Some(inside().mark)),

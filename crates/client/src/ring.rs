@@ -224,16 +224,16 @@ impl Ring {
 
     /// Copies from the device to memory of the program's; the bytes arrive by themselves. Says how
     /// many of the first bytes that goes for. `arrived` hears of each part, on the receiving
-    /// thread, once its bytes are there.
+    /// thread, and puts it in its place.
     ///
     /// # Safety
-    /// `len` bytes at `dst` stay writable until the copies have arrived.
+    /// `len` bytes at `dst` stay writable until each part is in its place.
     pub unsafe fn fetch_later<W: Way>(
         &'static self,
         dst: *mut u8,
         len: usize,
         way: &W,
-        arrived: impl Fn(usize, usize, Result<(), W::Error>) + Clone + Send + 'static,
+        arrived: impl Fn(Result<Part, W::Error>) + Clone + Send + 'static,
     ) -> Result<usize, W::Error> {
         let (parts, dst) = (Parts::new(len), dst as usize);
         while let Some((at, n)) = parts.take() {
@@ -242,16 +242,26 @@ impl Ring {
             };
             let arrived = arrived.clone();
             way.send(piece.at(), at, n, move |done| {
-                if done.is_ok() {
-                    let to = (dst + at) as *mut u8;
-                    // SAFETY: the caller's memory; the piece holds as many bytes.
-                    unsafe { std::ptr::copy_nonoverlapping(piece.at(), to, n) };
-                }
-                drop(piece);
-                arrived(at, n, done);
+                let (to, len) = (dst + at, n);
+                arrived(done.map(|()| Part { piece, to, len }));
             })?;
         }
         Ok(len)
+    }
+}
+
+/// A part of a copy that has come as far as shared memory.
+pub struct Part {
+    piece: Piece,
+    to: usize,
+    len: usize,
+}
+
+impl Part {
+    /// Puts it in its place.
+    pub fn put(self) {
+        // SAFETY: the memory of who asked for the copy; the piece holds as many bytes.
+        unsafe { std::ptr::copy_nonoverlapping(self.piece.at(), self.to as *mut u8, self.len) };
     }
 }
 
@@ -502,15 +512,16 @@ mod tests {
         let way = Fake::new(len, false, got.as_mut_ptr() as usize);
         lock(&way.device).copy_from_slice(&bytes(len));
         let (say, hear) = std::sync::mpsc::channel();
-        let say = move |at, n, done: Result<(), i32>| say.send((at, n, done)).unwrap();
+        let say = move |done: Result<Part, i32>| {
+            let part = done.unwrap();
+            let n = part.len;
+            part.put();
+            say.send(n).unwrap();
+        };
         // SAFETY: writable until all of it has arrived.
         let by_ring = unsafe { way.ring.fetch_later(got.as_mut_ptr(), len, &way, say) };
         let by_ring = by_ring.unwrap();
-        let arrived: usize = hear
-            .iter()
-            .map(|(_, n, done)| done.map(|()| n).unwrap())
-            .sum();
-        assert_eq!(arrived, by_ring);
+        assert_eq!(hear.iter().sum::<usize>(), by_ring);
         assert!(got[..by_ring] == bytes(len)[..by_ring]);
     }
 

@@ -6,6 +6,7 @@ use crate::calls::{Answer, Calls};
 use crate::config::Config;
 use crate::content::{Hash, Offers};
 use crate::hello::{self, Failure};
+use crate::landing::Landing;
 use crate::link::Linker;
 use crate::marks;
 use crate::prelude::*;
@@ -225,7 +226,7 @@ impl Session {
     /// A record's op, and its mark, if the worker takes such: see [`marks::marked`].
     #[inline]
     fn marked(&self, op: u32) -> (u32, Option<u64>) {
-        if self.tells {
+        if marks::is_on() && self.tells {
             marks::marked(op)
         } else {
             (op, None)
@@ -266,39 +267,14 @@ impl Session {
         scope: u32,
         fields: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Closed> {
-        match marks::is_on() {
-            false => self.queue_plain(op.into(), scope, fields),
-            true => self.queue_marked(op.into(), scope, fields),
-        }
-    }
-
-    /// Queues a record with a mark, if there is one.
-    #[cold]
-    fn queue_marked(
-        &self,
-        op: u32,
-        scope: u32,
-        fields: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<(), Closed> {
-        let (op, mark) = self.marked(op);
-        self.queue_plain(op, scope, |out| {
+        let (op, mark) = self.marked(op.into());
+        let mut len = 0;
+        let n = &mut len;
+        self.channel.push(op, 0, scope, move |out| {
+            let start = out.len();
             marks::write(mark, out);
             fields(out);
-        })
-    }
-
-    #[inline]
-    fn queue_plain(
-        &self,
-        op: u32,
-        scope: u32,
-        fields: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<(), Closed> {
-        let mut len = 0;
-        self.channel.push(op, 0, scope, |out| {
-            let start = out.len();
-            fields(out);
-            len = out.len() - start;
+            *n = out.len() - start;
         })?;
         if let Some(s) = &self.stats {
             s.queued(op as u16, len + record::HEADER);
@@ -421,7 +397,30 @@ impl Session {
         place: Option<(*mut u8, usize)>,
         then: impl FnOnce(Option<Answer>) + Send + 'static,
     ) -> Result<(), Closed> {
-        let id = self.shared.calls.open_async(place, then);
+        self.asked_async(scope, msg, self.shared.calls.open_async(place, then))
+    }
+
+    /// As [`Session::call_async`], for bytes that go where they land.
+    ///
+    /// # Safety
+    /// The landing's place stays writable until `then` has run, or until it is told to put aside
+    /// what comes.
+    pub unsafe fn call_landing<'a, R: Request<'a>>(
+        &self,
+        scope: u32,
+        msg: &R,
+        landing: Arc<Landing>,
+        then: impl FnOnce(Option<Answer>) + Send + 'static,
+    ) -> Result<(), Closed> {
+        self.asked_async(scope, msg, self.shared.calls.open_landing(landing, then))
+    }
+
+    fn asked_async<'a, R: Request<'a>>(
+        &self,
+        scope: u32,
+        msg: &R,
+        id: Option<u32>,
+    ) -> Result<(), Closed> {
         let id = id.ok_or_else(|| self.over_why())?;
         if let Some(s) = &self.stats {
             s.queued(R::OP, record::HEADER);
@@ -638,6 +637,7 @@ impl Sink for Receiver {
             && let Ok(h) = Header::parse(body)
             && h.len as usize > PEEK
         {
+            self.shared.calls.placed(h.call);
             return Ok(());
         }
         for r in Records::new(body) {
@@ -688,6 +688,7 @@ impl Receiver {
                 // SAFETY: `place` has checked that the bytes fit the memory that the caller lent
                 // for as long as its call is open, and only this thread ends calls.
                 unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+                self.shared.calls.placed(h.call);
             }
             Notice::Error => self.shared.handler.error(status, payload),
             Notice::Callback => self.shared.handler.callback(status, h.call, payload)?,

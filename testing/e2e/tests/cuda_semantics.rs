@@ -203,6 +203,14 @@ fn a_stream_that_stands_still_holds_no_other_and_no_call() {
 }
 
 #[test]
+fn kernels_see_memory_whose_copies_stand_still() {
+    let text = same_both_ways("in_the_way");
+    assert!(!text.contains("stood still: false"), "{text}");
+    assert!(!text.contains("came: false"), "{text}");
+    assert_eq!(text.matches("found 5242880\n").count(), 12, "{text}");
+}
+
+#[test]
 fn rows_of_any_length_are_copied() {
     let text = same_both_ways("rows");
     assert!(text.contains("5242880x2 in: 0"), "{text}");

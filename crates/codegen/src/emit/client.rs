@@ -26,7 +26,7 @@ pub fn emit(api: &Api, files: &mut Files) {
         let _ = writeln!(s, "pub mod {};", f.name);
     }
     if !api.callbacks.is_empty() {
-        s.push_str("pub mod callbacks;\nuse crate::cuda::engine::activity;\n");
+        s.push_str("pub mod callbacks;\nuse crate::cuda::entry::watched::watched;\n");
         let about = format!("Functions as profilers know them: {}.", api.config.name);
         put(
             files,
@@ -316,64 +316,40 @@ fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
         if let Some(number) = number {
             watched(c, &rc, variant, *number, s);
         }
-        let used = |a: &Arg| told || refused.is_none() && begin::uses(api, c, a);
+        let used = |a: &Arg| refused.is_none() && begin::uses(api, c, a);
         let params = params(&c.args, used);
-        let _ = writeln!(
-            s,
-            "/// `{variant}`{about}.\n\
-             pub unsafe extern \"C\" fn {variant}({params}) -> {rc} {{"
-        );
+        let head = match told {
+            // Arguments that lie on the stack would be copied there again.
+            true if c.args.len() > IN_REGISTERS => {
+                format!("#[inline(always)]\nunsafe extern \"C\" fn plain_{variant}")
+            }
+            true => format!("unsafe extern \"C\" fn plain_{variant}"),
+            false => format!("/// `{variant}`{about}.\npub unsafe extern \"C\" fn {variant}"),
+        };
+        let _ = writeln!(s, "{head}({params}) -> {rc} {{");
         match refused {
             Some(reason) => {
                 let _ = writeln!(s, "life::unsupported(\"{name}\", {reason:?})");
             }
-            None => {
-                if told {
-                    is_watched(c, variant, s);
-                }
-                body(api, c, *per_thread, s);
-            }
+            None => body(api, c, *per_thread, s),
         }
         s.push_str("}\n\n");
     }
 }
 
-/// A function beside an entry point that profilers know: where one watches, it hears of the call
-/// and of its arguments, which lie as in C's structure of the function's parameters.
-fn watched(c: &Call, rc: &str, variant: &str, number: u32, s: &mut String) {
-    let list = |of: fn(&Arg) -> String| {
-        let all: Vec<_> = c.args.iter().map(of).collect();
-        all.join(", ")
-    };
-    let (types, names) = (list(|a| a.ty.clone()), list(|a| a.name.clone()));
-    let params = params(&c.args, |_| true);
-    let told = match c.args.is_empty() {
-        true => "let told = ();".to_owned(),
-        false => format!("#[repr(C)] struct Told({types}); let told = Told({names});"),
-    };
-    let _ = writeln!(
-        s,
-        "#[cold]
-        unsafe extern \"C\" fn watched_{variant}({params}) -> {rc} {{
-            {told}
-            // SAFETY: the arguments are the program's.
-            let call = || unsafe {{ {variant}({names}) }};
-            activity::watch({number}, (&raw const told).cast(), &call)
-        }}\n"
-    );
-}
+/// How many arguments of a C function are in registers.
+const IN_REGISTERS: usize = 6;
 
-/// What comes first in such an entry point. A call that nobody watches pays for the question alone:
-/// the arguments are where the other function takes them from.
-fn is_watched(c: &Call, variant: &str, s: &mut String) {
-    let names: Vec<_> = c.args.iter().map(|a| a.name.as_str()).collect();
-    let names = names.join(", ");
+/// An entry point that profilers know, and one beside it: where one watches, it hears of the call
+/// and of its arguments, which lie as in C's structure of the function's parameters. A call that
+/// nobody watches pays for the question alone: the arguments are where the function that makes it
+/// takes them from.
+fn watched(c: &Call, rc: &str, variant: &str, number: u32, s: &mut String) {
+    let params = params(&c.args, |_| true);
     let _ = writeln!(
         s,
-        "if activity::is_watched() {{
-            // SAFETY: the arguments are the program's.
-            return unsafe {{ watched_{variant}({names}) }};
-        }}"
+        "watched! {{\n    {number}, {variant}, watched_{variant}, plain_{variant},\n    \
+         ({params}) -> {rc}\n}}\n"
     );
 }
 

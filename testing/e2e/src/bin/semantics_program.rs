@@ -151,6 +151,7 @@ fn main() {
         "changes" => changes::changes(&api, rounds().into()),
         "registered" => registered::registered(&api),
         "held" => held::held(&api),
+        "in_the_way" => held::in_the_way(&api),
         "advice" => managed::advice(&api),
         "attached" => managed::attached(&api),
         "pools" => pools::shared(&api),

@@ -151,6 +151,7 @@ impl Cx {
     #[cold]
     pub fn work(self, stream: u32, reads: bool) -> Result<()> {
         accesses::unblock();
+        self.behind_arrivals(stream)?;
         let mut areas = self.state().shadows.areas();
         areas.work(&Host, &self, (self.scope, stream), reads)
     }
@@ -159,6 +160,21 @@ impl Cx {
     pub fn push_written(self, writes: bool) -> Result<()> {
         let mut areas = self.state().shadows.areas();
         areas.push(&Host, &self, writes)
+    }
+
+    /// A function of the program's that ran in stream order has returned, or something else has
+    /// written in its memory in stream order: that goes to the device before the work behind it,
+    /// which was queued long ago and is the next to write. The worker does that before it heeds the
+    /// word that the function has returned, so nobody waits here.
+    pub fn function_ran(self) {
+        if self.state().shadows.active()
+            && let Err(e) = self.push_written(true)
+        {
+            crate::log!(
+                Warn,
+                "cannot send what was written in stream order: error {e}"
+            );
+        }
     }
 
     /// The program is about to wait for streams, which may wait for what it has written.
@@ -182,6 +198,7 @@ impl Cx {
     #[cold]
     fn has_waited(self, scope: u32, stream: Option<u32>, mark: u64) {
         accesses::unblock();
+        self.state().order.wait_until_brought();
         let shadows = &self.state().shadows;
         let mut areas = shadows.areas();
         areas.over(scope, stream, mark);
@@ -198,7 +215,10 @@ impl Cx {
     /// order: it sees what that work has written.
     #[inline]
     pub fn hears(self) {
-        let shadows = &self.state().shadows;
+        let (shadows, order) = (&self.state().shadows, &self.state().order);
+        if order.has_aside() {
+            order.wait_until_brought();
+        }
         if shadows.needs_to_hear() {
             shadows.areas().hear(&Host, &self);
         }

@@ -1,6 +1,7 @@
 //! Calls: what goes to the worker and comes back, and what has to be done around it.
 
 mod accesses;
+mod arrivals;
 mod client;
 mod cx;
 pub mod fault;
@@ -8,6 +9,7 @@ pub mod freed;
 mod gates;
 mod guard;
 mod host;
+mod jobs;
 pub mod links;
 mod recycle;
 mod send;
@@ -15,7 +17,9 @@ pub mod thread;
 mod together;
 pub mod watch;
 
-pub use client::{Client, Job};
+pub use arrivals::Arriving;
+pub use client::Client;
 pub use cx::{Cx, ReplyBytes, decode, put, put_opt};
-pub use gates::{Closed, Gate};
+pub use gates::GoOn;
 pub use host::{Host, unmap_host};
+pub use jobs::{Does, jobs, soon};

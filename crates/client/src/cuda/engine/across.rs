@@ -6,8 +6,9 @@
 //! bytes of a copy are carried meanwhile.
 
 use super::prelude::*;
+use crate::cuda::call::{GoOn, soon};
 use crate::cuda::engine::helper::Helper;
-use crate::cuda::engine::{callback, carry, ends, stream};
+use crate::cuda::engine::{carry, ends, stream};
 use crate::cuda::state::rows::{ARRAY, DEVICE, End, Rows, UNIFIED, at};
 use crate::threads;
 
@@ -66,7 +67,7 @@ fn between(
         return copy();
     }
     let of = cx.in_context(stream::context_of(cx, stream)?);
-    callback::gate(of, stream, move |go_on| {
+    of.gate(stream, move |go_on| {
         let failed = move |e| of.state().contexts.defer(of.scope, e);
         // Whoever has it lets the stream go on, and says before that what has failed.
         let go_on = Arc::new(Mutex::new(Some(go_on)));
@@ -183,7 +184,7 @@ fn apart((d, s): (Cx, Cx), r: &Rows) -> Result<Rows> {
 #[derive(Default)]
 struct Once {
     happened: bool,
-    then: Option<callback::GoOn>,
+    then: Option<GoOn>,
 }
 
 /// A stream waits for an event of another server's.
@@ -209,7 +210,7 @@ pub fn wait(cx: Cx, stream: u32, (there, event): (Cx, u32)) -> Result<()> {
         };
         // Not here, where answers are received.
         if let Some(go_on) = go_on {
-            callback::soon(client, move || drop(go_on));
+            soon(client, move || drop(go_on));
         }
     };
     // SAFETY: no bytes come with that answer.
@@ -217,7 +218,7 @@ pub fn wait(cx: Cx, stream: u32, (there, event): (Cx, u32)) -> Result<()> {
     asked.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)?;
     there.client.session.flush();
     let of = cx.in_context(stream::context_of(cx, stream)?);
-    callback::gate(of, stream, move |go_on| {
+    of.gate(stream, move |go_on| {
         let mut once = lock(&once);
         if !once.happened {
             once.then = Some(go_on);

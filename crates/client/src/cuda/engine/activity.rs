@@ -16,8 +16,6 @@ use std::ffi::CStr;
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use crate::marks::is_watched;
-
 /// Whose function a call is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Of {
@@ -468,8 +466,12 @@ pub fn resource(what: Resource, context: u64, stream: u64) {
     ACTIVITY.call_back(Of::Resource, what as u32, (&raw const data).cast());
 }
 
-/// Makes a call of the driver's that somebody watches.
+/// Makes a call of the driver's while somebody watches. Those that such a call makes itself are none
+/// of the program's.
 pub fn watch(number: u32, told: *const c_void, call: &dyn Fn() -> CUresult) -> CUresult {
+    if marks::inside().driver {
+        return call();
+    }
     let begun = ACTIVITY.begin(Of::Driver, number, told);
     let result = call();
     ACTIVITY.end(begun, told, result);

@@ -6,18 +6,16 @@
 //! returned here. Bytes are read on another thread: a function may wait for what other streams do.
 
 use super::prelude::*;
-use crate::cuda::call::{Client, Closed, Gate, Job, fault, thread};
-use crate::cuda::engine::{graph_host, logs, shadow, transfer};
+use crate::cuda::call::{Client, Does, fault, jobs, thread};
+use crate::cuda::engine::{graph_host, logs, transfer};
 use crate::cuda::state::promised::{Function, Promised};
 use crate::cuda::state::rows::{HostBox, Rows, shape};
-use crate::threads;
 use busbar_channel::Bulk;
 use busbar_wire::Reader;
 use busbar_wire::generated::cuda::contract::MOST_READ;
 use busbar_wire::promise::{HOST_FUNCTION, MAYBE_CAPTURED, STREAM_CALLBACK, Word};
-use busbar_wire::record::{OP_CALLBACK_BYTES, OP_CALLBACK_DONE};
+use busbar_wire::record::OP_CALLBACK_BYTES;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Sender, channel};
 
 /// Something that the server has asked for.
 struct Asked {
@@ -36,34 +34,12 @@ struct Asked {
 /// The most of them that wait: a server cannot fill the program's memory with them.
 const MOST_WAITING: usize = 1 << 16;
 
-/// The way to the thread that runs them, or to the one that reads bytes. It is there before the
-/// first is queued: a stream must not wait for what nobody can do.
-fn jobs(client: &'static Client, reads: bool) -> Result<Sender<Job>> {
-    let (jobs, name) = match reads {
-        false => (&client.jobs, "busbar-callback"),
-        true => (&client.reads, "busbar-read"),
-    };
-    let mut jobs = lock(jobs);
-    if let Some(tx) = &*jobs {
-        return Ok(tx.clone());
-    }
-    let (tx, rx) = channel::<Job>();
-    let run = move || {
-        for job in rx {
-            job();
-            client.waiting.fetch_sub(1, Ordering::AcqRel);
-        }
-    };
-    threads::start(name, run).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
-    Ok(jobs.insert(tx).clone())
-}
-
 /// A graph gets a node with this function: its token.
 pub fn in_graphs(cx: Cx, run: Function) -> Result<u64> {
     let state = cx.state();
     state.order.program_will_see();
     state.order.functions_in_graphs();
-    jobs(cx.client, false)?;
+    jobs(cx.client, Does::Functions)?;
     Ok(state.promises.often(Promised::Function(run)))
 }
 
@@ -77,7 +53,7 @@ pub fn of_node(cx: Cx, token: u64) -> Option<Function> {
 
 /// A user object's destructor: its token.
 pub fn destructor(cx: Cx, object: u32, run: Function) -> Result<u64> {
-    jobs(cx.client, false)?;
+    jobs(cx.client, Does::Functions)?;
     let state = cx.state();
     let what = Promised::Destructor { object, run };
     Ok(state.promises.once(&state.order, what))
@@ -92,7 +68,7 @@ fn take_back(cx: Cx, token: u64) {
 /// Queues a copy to the device, or to an array there, from page-locked memory which work before it
 /// may write: its bytes are read when that is over.
 pub fn read_in_order(cx: Cx, r: &Rows, array: u32, stream: u32) -> Result<()> {
-    jobs(cx.client, true)?;
+    jobs(cx.client, Does::Reads)?;
     let state = cx.state();
     let stripes = r.stripes(MOST_READ as usize);
     for r in stripes.flat_map(|r| r.boxes_of(MOST_READ as usize)) {
@@ -138,7 +114,7 @@ fn in_stream_order(cx: Cx, f: impl FnOnce()) {
     let f = || fault::in_function(|| catch_unwind(AssertUnwindSafe(f)));
     let _ = cx.state().contexts.without_calls(f);
     thread::set_in_function(false);
-    shadow::function_ran(cx);
+    cx.function_ran();
 }
 
 fn run(f: Function) {
@@ -175,56 +151,7 @@ fn work(cx: Cx, job: &Asked) {
         job.what.is_over(&cx.state().order);
     }
     if job.call != 0 {
-        tell_done(cx, job.call);
-    }
-}
-
-/// The worker hears that what it asked for is done.
-fn tell_done(cx: Cx, call: u32) {
-    let done = |out: &mut Vec<u8>| out.extend_from_slice(&call.to_le_bytes());
-    let session = &cx.client.session;
-    let _ = session.queue_raw(OP_CALLBACK_DONE, 0, done);
-    session.flush();
-}
-
-/// A stream goes no further until it is let go on. When it has come so far, `reached` is run on a
-/// thread that others wait for, and told how to let it go on. Should the stream die before, it is
-/// dropped.
-pub fn gate(cx: Cx, stream: u32, reached: impl FnOnce(GoOn) + Send + 'static) -> Result<()> {
-    jobs(cx.client, true)?;
-    let state = cx.state();
-    let number = cx.queued();
-    let closed = cx.client.gates.close();
-    let open: Gate = Box::new(move |call| reached(GoOn(cx, call, closed)));
-    let mut gates = lock(&cx.client.gates.ahead);
-    let number = (number..)
-        .find(|n| !gates.contains_key(n))
-        .unwrap_or(number);
-    gates.insert(number, open);
-    drop(gates);
-    let token = state.promises.once(&state.order, Promised::Gate(number));
-    let sent = cx.send(&msg::StreamGate { stream, token });
-    cx.client.session.flush();
-    sent.inspect_err(|_| {
-        take_back(cx, token);
-        lock(&cx.client.gates.ahead).remove(&number);
-    })
-}
-
-/// Lets a stream go on, when it is dropped.
-pub struct GoOn(Cx, u32, #[expect(dead_code)] Closed);
-
-impl Drop for GoOn {
-    fn drop(&mut self) {
-        tell_done(self.0, self.1);
-    }
-}
-
-/// Runs something on the thread that reads for a client.
-pub fn soon(client: &'static Client, job: impl FnOnce() + Send + 'static) {
-    client.waiting.fetch_add(1, Ordering::AcqRel);
-    if let Ok(tx) = jobs(client, true) {
-        let _ = tx.send(Box::new(job));
+        cx.tell_done(job.call);
     }
 }
 
@@ -255,9 +182,12 @@ pub fn asked(client: &'static Client, status: i32, call: u32, body: &[u8]) -> Re
                 after: m.after,
                 beside: m.beside,
             };
-            let reads = matches!(what, Promised::Read(_) | Promised::Gate(_));
+            let does = match what {
+                Promised::Read(_) | Promised::Gate(_) => Does::Reads,
+                _ => Does::Functions,
+            };
             // It was there before the token was given.
-            if let Ok(tx) = jobs(client, reads) {
+            if let Ok(tx) = jobs(client, does) {
                 let _ = tx.send(Box::new(move || work(Cx::of(client), &job)));
             }
         }
@@ -287,7 +217,7 @@ pub fn asked(client: &'static Client, status: i32, call: u32, body: &[u8]) -> Re
 fn queue(cx: Cx, stream: u32, kind: u32, what: Promised) -> Result<()> {
     let state = cx.state();
     state.order.program_will_see();
-    jobs(cx.client, false)?;
+    jobs(cx.client, Does::Functions)?;
     cx.need_context()?;
     let token = if kind == MAYBE_CAPTURED {
         state.order.functions_in_graphs();

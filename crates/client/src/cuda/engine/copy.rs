@@ -6,8 +6,7 @@
 //! once and the bytes arrive by themselves; any other waits.
 
 use super::prelude::*;
-use crate::cuda::call::Host;
-use crate::cuda::engine::transfer::Arriving;
+use crate::cuda::call::{Arriving, Host};
 use crate::cuda::engine::{
     across, activity, addresses, callback, copy_across, graph_host, ring, settled, shared, stream,
     transfer,
@@ -167,12 +166,13 @@ unsafe fn queue_to_device(
     if let Some(there) = for_device(cx, src as u64, len) {
         return on_device(cx, dst, there, len, stream).map(Ok);
     }
-    let dst = cx.state().shadows.device_side(dst, len).unwrap_or(dst);
+    let shadowed = cx.state().shadows.device_side(dst, len);
+    let dst = shadowed.unwrap_or(dst);
     cx.state().must_be_on_device(dst, len)?;
     // SAFETY: passed on to the caller.
     addresses::in_copy(cx, dst, unsafe { std::slice::from_raw_parts(src, len) })?;
     if cx.state().shadows.active() {
-        cx.work(stream, false)?;
+        cx.work(stream, shadowed.is_none())?;
     }
     // SAFETY: passed on to the caller.
     let there = |cx| unsafe { queue_to_device(cx, dst, src, len, 0, later)? };
@@ -322,9 +322,8 @@ unsafe fn bring_to_host(
             if done == len {
                 return Ok(false);
             }
-            let (place, left) = (dst.add(done), len - done);
-            let arriving = Arriving::new(cx, place as u64, left);
-            transfer::later(cx, &m, (place, left), arriving, |_| {}).map(|()| false)
+            let arriving = Arriving::new(cx, dst as u64 + done as u64, len - done);
+            cx.later(&m, arriving).map(|()| false)
         };
     }
     // SAFETY: passed on to the caller.

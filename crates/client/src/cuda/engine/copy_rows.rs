@@ -3,7 +3,7 @@
 //! What lies on the host travels packed, without the gaps between its rows.
 
 use super::prelude::*;
-use crate::cuda::engine::transfer::Arriving;
+use crate::cuda::call::Arriving;
 use crate::cuda::engine::{
     across, addresses, callback, copy_across, ends, graph_host, settled, stream, transfer,
 };
@@ -85,18 +85,11 @@ unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32, later: bool) -> Result<(), CUr
         let open = cx.state().ranges.is_pinned(start, span)
             && cx.state().shadows.device_side(start, 1).is_none();
         if later && open {
-            let put = move |arrived: bool| {
-                if arrived {
-                    // SAFETY: page-locked memory stays until it is freed, and freeing it waits for
-                    // copies.
-                    unsafe { transfer::scatter(&to, &packed) };
-                }
-            };
+            let arriving = Arriving::of_box(cx, &to);
+            // SAFETY: page-locked memory stays until it is freed, and freeing it waits for copies.
+            let put = move || unsafe { transfer::scatter(&to, &packed) };
             // SAFETY: the closure keeps the bytes.
-            unsafe {
-                let arriving = Arriving::of_box(cx, &to);
-                transfer::later(cx, &m, place, arriving, put)?;
-            }
+            unsafe { cx.later_by(&m, place, arriving, put)? };
             continue;
         }
         cx.call_into(&m, Some(place))?;
@@ -152,11 +145,11 @@ pub unsafe fn copy_box(
         }
     }
     if later && let Some(there) = in_place(cx, &r) {
-        if r.src.memory == HOST {
+        // Of memory that kernels see, what the program stores is looked through when it is sent.
+        if r.src.memory == HOST && cx.state().is_shared(r.host(r.src).span().0, 1) {
             // SAFETY: passed on to the caller.
             unsafe { addresses::in_rows(cx, &r)? };
         }
-        cx.client.session.note_shared(r.host(r.src).len());
         return on_device(cx, &there, stream, peer);
     }
     // SAFETY: passed on to the caller.
@@ -204,8 +197,8 @@ pub unsafe fn copy_box(
     }
 }
 
-/// A copy between a device and page-locked memory that the worker has at the same address: it is
-/// made there, in the order of its stream with all else that uses this memory.
+/// A copy between a device and page-locked memory that the worker has, too, for it is shared or
+/// kernels see it: it is made there, in the order of its stream with all else that uses this memory.
 fn in_place(cx: Cx, r: &Rows) -> Option<Rows> {
     let mut there = *r;
     let (host, b, other) = match (r.src.memory, r.dst.memory) {
@@ -217,8 +210,13 @@ fn in_place(cx: Cx, r: &Rows) -> Option<Rows> {
     // A device of another server has other memory there.
     let here =
         cx.client.devices.len() == 1 || cx.state().home(other)?.1 == cx.current_device().ok()?;
-    if !here || !cx.state().is_shared(p, len) {
+    if !here {
         return None;
+    }
+    if cx.state().is_shared(p, len) {
+        cx.client.session.note_shared(b.len());
+    } else {
+        cx.state().shadows.device_side(p, len)?;
     }
     (host.memory, host.device, host.host) = (DEVICE, host.host, 0);
     Some(there)

@@ -6,7 +6,7 @@
 //! before any later wait for that stream is over.
 
 use super::prelude::*;
-use crate::cuda::engine::transfer::Arriving;
+use crate::cuda::call::Arriving;
 use crate::cuda::engine::{addresses, stream, transfer};
 use crate::cuda::state::graphs::Lists;
 use crate::cuda::state::rows::{CHUNK, DEVICE, End, HOST, HostBox, Rows, UNIFIED, shape};
@@ -184,21 +184,16 @@ pub unsafe fn after_launch(cx: Cx, exec: u32, l: &Lists, stream: u32) -> Result<
         if let Some(p) = b.whole() {
             let arriving = Arriving::of_graph(cx, p, len);
             // SAFETY: passed on to the caller.
-            unsafe { transfer::later(cx, &m, (p as *mut u8, len), arriving, |_| {})? };
+            unsafe { cx.later(&m, arriving)? };
             continue;
         }
         let arriving = Arriving::of_box(cx, &b);
         let mut packed = vec![0u8; len];
         let p = packed.as_mut_ptr();
-        // SAFETY: the bytes live in the closure until they have arrived.
-        unsafe {
-            transfer::later(cx, &m, (p, len), arriving, move |ok| {
-                if ok {
-                    // SAFETY: passed on to the caller.
-                    transfer::scatter(&b, &packed);
-                }
-            })?;
-        }
+        // SAFETY: passed on to the caller.
+        let put = move || unsafe { transfer::scatter(&b, &packed) };
+        // SAFETY: the closure keeps the bytes.
+        unsafe { cx.later_by(&m, (p, len), arriving, put)? };
     }
     Ok(())
 }

@@ -2,9 +2,9 @@
 //! that is ([`crate::ring`]).
 
 use super::prelude::*;
-use crate::cuda::engine::transfer::Arriving;
+use crate::cuda::call::Arriving;
 use crate::cuda::engine::{shared, transfer};
-use crate::ring::{self, LEAST, Ring, SIZE, Way};
+use crate::ring::{self, LEAST, Part, Ring, SIZE, Way};
 
 /// The ring for a copy of `len` bytes, made for the first that is long enough; `None` for a shorter
 /// one, and when nothing can be shared.
@@ -28,21 +28,18 @@ struct Copy {
     device: u64,
     to_device: bool,
     stream: u32,
-    /// The program goes on, and has the bytes by and by.
-    later: bool,
     /// Records that were queued for it.
     queued: AtomicU64,
 }
 
 impl Copy {
-    fn new(cx: Cx, (host, device): (u64, u64), to_device: bool, stream: u32, later: bool) -> Self {
+    fn new(cx: Cx, (host, device): (u64, u64), to_device: bool, stream: u32) -> Self {
         Self {
             cx,
             host,
             device,
             to_device,
             stream,
-            later,
             queued: AtomicU64::new(0),
         }
     }
@@ -69,14 +66,9 @@ impl Way for Copy {
             len: len as u64,
             stream: self.stream,
         };
-        let (cx, to) = (self.cx, self.host + offset as u64);
-        let arriving = self.later.then(|| Arriving::new(cx, to, len));
         self.queued.fetch_add(1, Ordering::Relaxed);
-        let (session, lost) = (&cx.client.session, CUDA_ERROR_DEVICE_UNAVAILABLE);
-        ring::queue(session, cx.scope, &m, len, lost, move |done| {
-            then(done);
-            drop(arriving);
-        })
+        let (session, lost) = (&self.cx.client.session, CUDA_ERROR_DEVICE_UNAVAILABLE);
+        ring::queue(session, self.cx.scope, &m, len, lost, then)
     }
 
     fn detour(&self, offset: usize, len: usize) -> Result<()> {
@@ -105,7 +97,7 @@ pub unsafe fn to_device(cx: Cx, dst: u64, src: *const u8, len: usize, stream: u3
     let Some(ring) = ring_for(cx, len) else {
         return Ok(false);
     };
-    let copy = Copy::new(cx, (src as u64, dst), true, stream, false);
+    let copy = Copy::new(cx, (src as u64, dst), true, stream);
     let failed = move |e| cx.state().contexts.defer(cx.scope, e);
     // SAFETY: passed on to the caller.
     unsafe { ring.send(src, len, &copy, failed)? };
@@ -121,7 +113,7 @@ pub unsafe fn to_host(cx: Cx, dst: *mut u8, src: u64, len: usize, stream: u32) -
         return Ok(false);
     };
     let since = cx.queued();
-    let copy = Copy::new(cx, (dst as u64, src), false, stream, false);
+    let copy = Copy::new(cx, (dst as u64, src), false, stream);
     // SAFETY: passed on to the caller.
     unsafe { ring.fetch(dst, len, &copy)? };
     cx.state().contexts.deferred(cx.scope)?;
@@ -147,11 +139,11 @@ pub unsafe fn to_host_later(
     let Some(ring) = ring_for(cx, len) else {
         return Ok(0);
     };
-    let copy = Copy::new(cx, (dst as u64, src), false, stream, true);
-    let arrived = move |_, _, done: Result<()>| {
-        if let Err(e) = done {
-            cx.state().contexts.defer(cx.scope, e);
-        }
+    let copy = Copy::new(cx, (dst as u64, src), false, stream);
+    let arriving = Arc::new(Arriving::new(cx, dst as u64, len));
+    let arrived = move |part: Result<Part>| match part {
+        Ok(part) => arriving.land(part),
+        Err(e) => cx.state().contexts.defer(cx.scope, e),
     };
     // SAFETY: passed on to the caller.
     unsafe { ring.fetch_later(dst, len, &copy, arrived) }

@@ -12,17 +12,6 @@ use crate::cuda::state::spares::Spare;
 
 const PAGE: u64 = 4096;
 
-/// A function of the program's that ran in stream order has returned: what it wrote goes to the
-/// device before the work behind it, which was queued long ago and is the next to write. The worker
-/// does that before it heeds the word that the function has returned, so nobody waits here.
-pub fn function_ran(cx: Cx) {
-    if cx.state().shadows.active()
-        && let Err(e) = cx.push_written(true)
-    {
-        crate::log!(Warn, "cannot send what a host function wrote: error {e}");
-    }
-}
-
 /// Shadows new managed memory, whose pages the program may read already.
 pub fn add_managed(cx: Cx, at: u64, len: u64) -> Result<()> {
     cx.handle_faults()?;
@@ -103,9 +92,11 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
         "kernels see {n} bytes of page-locked memory at {at:#x}: {}",
         why()
     );
-    // Copies under way into or out of it must not meet a closed page, and no adapter be let past
-    // one from now on.
-    transfer::wait_for_copies(cx, r.base, r.size);
+    // Copies under way into it must not meet a closed page, and no adapter be let past one from now
+    // on. What is read of it for copies under way is read as by functions. None of them is waited
+    // for: the program may hold up their streams until this call has returned.
+    transfer::wait_until_sent(cx, r.base, r.size);
+    cx.put_arrivals_aside(r.base, r.size)?;
     transfer::forget(cx, r.base);
     cx.handle_faults()?;
     let _one = shadows.exposing();
@@ -122,6 +113,8 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
         None => stand_in(home, r)?,
     };
     show(home, r, start)?;
+    // Another thread may have queued a copy meanwhile.
+    cx.put_arrivals_aside(r.base, r.size)?;
     Ok(start + (p - r.base))
 }
 

@@ -2,13 +2,11 @@
 
 use super::prelude::*;
 use crate::cuda::call::thread;
-use crate::cuda::state::order::Order;
 use crate::cuda::state::repeats::Sent;
 use crate::cuda::state::rows::HostBox;
 use crate::progress::Progress;
 use busbar_channel::Bulk;
 use busbar_transport::Memory;
-use busbar_wire::codec::Request;
 use busbar_wire::limits::BULK_CHUNK as CHUNK;
 
 /// From this size on it is cheaper to send pageable memory in place and wait until it has gone out
@@ -25,13 +23,17 @@ const FIRST: usize = 128 << 10;
 /// Waits until no queued copy needs `len` bytes of the program's own at `p` any more: none of them
 /// is on its way out, every copy to them has arrived, and every one from them is read.
 pub fn wait_for_copies(cx: Cx, p: u64, len: u64) {
-    if cx.client.session.has_back(p, len).is_err() {
-        return;
-    }
+    wait_until_sent(cx, p, len);
     while cx.state().order.has_copies(p, len) && cx.client.session.closed().is_none() {
         cx.client.session.flush();
         std::thread::sleep(Duration::from_micros(50));
     }
+}
+
+/// Waits until nothing of `len` bytes of the program's own at `p` is on its way out.
+pub fn wait_until_sent(cx: Cx, p: u64, len: u64) {
+    // A session that is over sends nothing.
+    let _ = cx.client.session.has_back(p, len);
 }
 
 /// There is page-locked memory: a connection may move its bytes in place.
@@ -46,65 +48,6 @@ pub fn keep(cx: Cx, (p, size): (u64, u64)) {
 pub fn forget(cx: Cx, p: u64) {
     cx.client.session.forget(p);
     cx.rest().for_each(|there| there.client.session.forget(p));
-}
-
-/// Bytes that arrive by themselves in the program's memory, for as long as it lives.
-pub struct Arriving(u64, &'static Order);
-
-impl Arriving {
-    /// Bytes that go somewhere in `len` bytes at `place`.
-    pub fn new(cx: Cx, place: u64, len: usize) -> Self {
-        let order = &cx.state().order;
-        Self(order.arrives(place, len, false), order)
-    }
-
-    /// What a graph writes to memory of which the worker has an image.
-    pub fn of_graph(cx: Cx, place: u64, len: usize) -> Self {
-        let order = &cx.state().order;
-        Self(order.arrives(place, len, true), order)
-    }
-
-    /// Bytes that will be put in their places in a box.
-    pub fn of_box(cx: Cx, b: &HostBox) -> Self {
-        let (p, n) = b.span();
-        Self::new(cx, p, n)
-    }
-}
-
-impl Drop for Arriving {
-    fn drop(&mut self) {
-        self.1.arrived(self.0);
-    }
-}
-
-/// Sends a message whose bulk answer arrives by itself; `then` hears whether it did, while
-/// `arriving` still counts.
-///
-/// # Safety
-/// `place` stays writable until `then` has run.
-pub unsafe fn later<'a, R: Request<'a>>(
-    cx: Cx,
-    m: &R,
-    place: (*mut u8, usize),
-    arriving: Arriving,
-    then: impl FnOnce(bool) + Send + 'static,
-) -> Result<()> {
-    cx.state().order.program_will_see();
-    let arrived = move |a: Option<crate::calls::Answer>| {
-        let status = a.map_or(CUDA_ERROR_DEVICE_UNAVAILABLE, |a| a.status);
-        if status != CUDA_SUCCESS {
-            cx.state().contexts.defer(cx.scope, status);
-        }
-        then(status == CUDA_SUCCESS);
-        drop(arriving);
-    };
-    // SAFETY: passed on to the caller.
-    let sent = unsafe {
-        cx.client
-            .session
-            .call_async(cx.scope, m, Some(place), arrived)
-    };
-    sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
 }
 
 /// Queues bytes for the device that are sent from where they lie. Page-locked ones stay until the

@@ -35,3 +35,4 @@ pub mod texture;
 pub mod user_object;
 pub mod vmm;
 pub mod vmm_share;
+pub mod watched;

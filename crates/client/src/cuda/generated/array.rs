@@ -19,28 +19,15 @@ pub unsafe extern "C" fn cuArray3DCreate(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuArray3DCreate_v2(
-    pHandle: *mut CUarray,
-    pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUarray, *const CUDA_ARRAY3D_DESCRIPTOR);
-    let told = Told(pHandle, pAllocateArray);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuArray3DCreate_v2(pHandle, pAllocateArray) };
-    activity::watch(274, (&raw const told).cast(), &call)
+watched! {
+    274, cuArray3DCreate_v2, watched_cuArray3DCreate_v2, plain_cuArray3DCreate_v2,
+    (pHandle: *mut CUarray, pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR) -> CUresult
 }
 
-/// `cuArray3DCreate_v2`.
-pub unsafe extern "C" fn cuArray3DCreate_v2(
+unsafe extern "C" fn plain_cuArray3DCreate_v2(
     pHandle: *mut CUarray,
     pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuArray3DCreate_v2(pHandle, pAllocateArray) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArray3DCreate_v2(pHandle, pAllocateArray) };
     life::call(again, move || {
@@ -74,28 +61,15 @@ pub unsafe extern "C" fn cuArray3DGetDescriptor(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuArray3DGetDescriptor_v2(
-    pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR,
-    hArray: CUarray,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUDA_ARRAY3D_DESCRIPTOR, CUarray);
-    let told = Told(pArrayDescriptor, hArray);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray) };
-    activity::watch(275, (&raw const told).cast(), &call)
+watched! {
+    275, cuArray3DGetDescriptor_v2, watched_cuArray3DGetDescriptor_v2, plain_cuArray3DGetDescriptor_v2,
+    (pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR, hArray: CUarray) -> CUresult
 }
 
-/// `cuArray3DGetDescriptor_v2`.
-pub unsafe extern "C" fn cuArray3DGetDescriptor_v2(
+unsafe extern "C" fn plain_cuArray3DGetDescriptor_v2(
     pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR,
     hArray: CUarray,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray) };
     life::call(again, move || {
@@ -122,28 +96,15 @@ pub unsafe extern "C" fn cuArrayCreate(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuArrayCreate_v2(
-    pHandle: *mut CUarray,
-    pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUarray, *const CUDA_ARRAY_DESCRIPTOR);
-    let told = Told(pHandle, pAllocateArray);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuArrayCreate_v2(pHandle, pAllocateArray) };
-    activity::watch(272, (&raw const told).cast(), &call)
+watched! {
+    272, cuArrayCreate_v2, watched_cuArrayCreate_v2, plain_cuArrayCreate_v2,
+    (pHandle: *mut CUarray, pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR) -> CUresult
 }
 
-/// `cuArrayCreate_v2`.
-pub unsafe extern "C" fn cuArrayCreate_v2(
+unsafe extern "C" fn plain_cuArrayCreate_v2(
     pHandle: *mut CUarray,
     pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuArrayCreate_v2(pHandle, pAllocateArray) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayCreate_v2(pHandle, pAllocateArray) };
     life::call(again, move || {
@@ -166,22 +127,12 @@ pub unsafe extern "C" fn cuArrayCreate_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuArrayDestroy(hArray: CUarray) -> CUresult {
-    #[repr(C)]
-    struct Told(CUarray);
-    let told = Told(hArray);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuArrayDestroy(hArray) };
-    activity::watch(89, (&raw const told).cast(), &call)
+watched! {
+    89, cuArrayDestroy, watched_cuArrayDestroy, plain_cuArrayDestroy,
+    (hArray: CUarray) -> CUresult
 }
 
-/// `cuArrayDestroy`.
-pub unsafe extern "C" fn cuArrayDestroy(hArray: CUarray) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuArrayDestroy(hArray) };
-    }
+unsafe extern "C" fn plain_cuArrayDestroy(hArray: CUarray) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayDestroy(hArray) };
     life::call(again, move || {
@@ -205,28 +156,15 @@ pub unsafe extern "C" fn cuArrayGetDescriptor(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuArrayGetDescriptor_v2(
-    pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR,
-    hArray: CUarray,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUDA_ARRAY_DESCRIPTOR, CUarray);
-    let told = Told(pArrayDescriptor, hArray);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuArrayGetDescriptor_v2(pArrayDescriptor, hArray) };
-    activity::watch(273, (&raw const told).cast(), &call)
+watched! {
+    273, cuArrayGetDescriptor_v2, watched_cuArrayGetDescriptor_v2, plain_cuArrayGetDescriptor_v2,
+    (pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR, hArray: CUarray) -> CUresult
 }
 
-/// `cuArrayGetDescriptor_v2`.
-pub unsafe extern "C" fn cuArrayGetDescriptor_v2(
+unsafe extern "C" fn plain_cuArrayGetDescriptor_v2(
     pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR,
     hArray: CUarray,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuArrayGetDescriptor_v2(pArrayDescriptor, hArray) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayGetDescriptor_v2(pArrayDescriptor, hArray) };
     life::call(again, move || {
@@ -242,30 +180,16 @@ pub unsafe extern "C" fn cuArrayGetDescriptor_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuArrayGetMemoryRequirements(
-    memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
-    array: CUarray,
-    device: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUDA_ARRAY_MEMORY_REQUIREMENTS, CUarray, CUdevice);
-    let told = Told(memoryRequirements, array, device);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuArrayGetMemoryRequirements(memoryRequirements, array, device) };
-    activity::watch(654, (&raw const told).cast(), &call)
+watched! {
+    654, cuArrayGetMemoryRequirements, watched_cuArrayGetMemoryRequirements, plain_cuArrayGetMemoryRequirements,
+    (memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS, array: CUarray, device: CUdevice) -> CUresult
 }
 
-/// `cuArrayGetMemoryRequirements`.
-pub unsafe extern "C" fn cuArrayGetMemoryRequirements(
+unsafe extern "C" fn plain_cuArrayGetMemoryRequirements(
     memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
     array: CUarray,
     device: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuArrayGetMemoryRequirements(memoryRequirements, array, device) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayGetMemoryRequirements(memoryRequirements, array, device) };
     life::call(again, move || {
@@ -286,30 +210,16 @@ pub unsafe extern "C" fn cuArrayGetMemoryRequirements(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuArrayGetPlane(
-    pPlaneArray: *mut CUarray,
-    hArray: CUarray,
-    planeIdx: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUarray, CUarray, u32);
-    let told = Told(pPlaneArray, hArray, planeIdx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuArrayGetPlane(pPlaneArray, hArray, planeIdx) };
-    activity::watch(597, (&raw const told).cast(), &call)
+watched! {
+    597, cuArrayGetPlane, watched_cuArrayGetPlane, plain_cuArrayGetPlane,
+    (pPlaneArray: *mut CUarray, hArray: CUarray, planeIdx: u32) -> CUresult
 }
 
-/// `cuArrayGetPlane`.
-pub unsafe extern "C" fn cuArrayGetPlane(
+unsafe extern "C" fn plain_cuArrayGetPlane(
     pPlaneArray: *mut CUarray,
     hArray: CUarray,
     planeIdx: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuArrayGetPlane(pPlaneArray, hArray, planeIdx) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayGetPlane(pPlaneArray, hArray, planeIdx) };
     life::call(again, move || {
@@ -331,28 +241,15 @@ pub unsafe extern "C" fn cuArrayGetPlane(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuArrayGetSparseProperties(
-    sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
-    array: CUarray,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUDA_ARRAY_SPARSE_PROPERTIES, CUarray);
-    let told = Told(sparseProperties, array);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuArrayGetSparseProperties(sparseProperties, array) };
-    activity::watch(582, (&raw const told).cast(), &call)
+watched! {
+    582, cuArrayGetSparseProperties, watched_cuArrayGetSparseProperties, plain_cuArrayGetSparseProperties,
+    (sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES, array: CUarray) -> CUresult
 }
 
-/// `cuArrayGetSparseProperties`.
-pub unsafe extern "C" fn cuArrayGetSparseProperties(
+unsafe extern "C" fn plain_cuArrayGetSparseProperties(
     sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
     array: CUarray,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuArrayGetSparseProperties(sparseProperties, array) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuArrayGetSparseProperties(sparseProperties, array) };
     life::call(again, move || {
@@ -369,32 +266,16 @@ pub unsafe extern "C" fn cuArrayGetSparseProperties(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMipmappedArrayCreate(
-    pHandle: *mut CUmipmappedArray,
-    pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR,
-    numMipmapLevels: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmipmappedArray, *const CUDA_ARRAY3D_DESCRIPTOR, u32);
-    let told = Told(pHandle, pMipmappedArrayDesc, numMipmapLevels);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels) };
-    activity::watch(347, (&raw const told).cast(), &call)
+watched! {
+    347, cuMipmappedArrayCreate, watched_cuMipmappedArrayCreate, plain_cuMipmappedArrayCreate,
+    (pHandle: *mut CUmipmappedArray, pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR, numMipmapLevels: u32) -> CUresult
 }
 
-/// `cuMipmappedArrayCreate`.
-pub unsafe extern "C" fn cuMipmappedArrayCreate(
+unsafe extern "C" fn plain_cuMipmappedArrayCreate(
     pHandle: *mut CUmipmappedArray,
     pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR,
     numMipmapLevels: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels) };
@@ -419,24 +300,12 @@ pub unsafe extern "C" fn cuMipmappedArrayCreate(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMipmappedArrayDestroy(
-    hMipmappedArray: CUmipmappedArray,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUmipmappedArray);
-    let told = Told(hMipmappedArray);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMipmappedArrayDestroy(hMipmappedArray) };
-    activity::watch(349, (&raw const told).cast(), &call)
+watched! {
+    349, cuMipmappedArrayDestroy, watched_cuMipmappedArrayDestroy, plain_cuMipmappedArrayDestroy,
+    (hMipmappedArray: CUmipmappedArray) -> CUresult
 }
 
-/// `cuMipmappedArrayDestroy`.
-pub unsafe extern "C" fn cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMipmappedArrayDestroy(hMipmappedArray) };
-    }
+unsafe extern "C" fn plain_cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMipmappedArrayDestroy(hMipmappedArray) };
     life::call(again, move || {
@@ -451,30 +320,16 @@ pub unsafe extern "C" fn cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArr
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMipmappedArrayGetLevel(
-    pLevelArray: *mut CUarray,
-    hMipmappedArray: CUmipmappedArray,
-    level: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUarray, CUmipmappedArray, u32);
-    let told = Told(pLevelArray, hMipmappedArray, level);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level) };
-    activity::watch(348, (&raw const told).cast(), &call)
+watched! {
+    348, cuMipmappedArrayGetLevel, watched_cuMipmappedArrayGetLevel, plain_cuMipmappedArrayGetLevel,
+    (pLevelArray: *mut CUarray, hMipmappedArray: CUmipmappedArray, level: u32) -> CUresult
 }
 
-/// `cuMipmappedArrayGetLevel`.
-pub unsafe extern "C" fn cuMipmappedArrayGetLevel(
+unsafe extern "C" fn plain_cuMipmappedArrayGetLevel(
     pLevelArray: *mut CUarray,
     hMipmappedArray: CUmipmappedArray,
     level: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level) };
     life::call(again, move || {
@@ -496,37 +351,16 @@ pub unsafe extern "C" fn cuMipmappedArrayGetLevel(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMipmappedArrayGetMemoryRequirements(
-    memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
-    mipmap: CUmipmappedArray,
-    device: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
-        CUmipmappedArray,
-        CUdevice,
-    );
-    let told = Told(memoryRequirements, mipmap, device);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device) };
-    activity::watch(655, (&raw const told).cast(), &call)
+watched! {
+    655, cuMipmappedArrayGetMemoryRequirements, watched_cuMipmappedArrayGetMemoryRequirements, plain_cuMipmappedArrayGetMemoryRequirements,
+    (memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS, mipmap: CUmipmappedArray, device: CUdevice) -> CUresult
 }
 
-/// `cuMipmappedArrayGetMemoryRequirements`.
-pub unsafe extern "C" fn cuMipmappedArrayGetMemoryRequirements(
+unsafe extern "C" fn plain_cuMipmappedArrayGetMemoryRequirements(
     memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
     mipmap: CUmipmappedArray,
     device: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device)
@@ -548,28 +382,15 @@ pub unsafe extern "C" fn cuMipmappedArrayGetMemoryRequirements(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMipmappedArrayGetSparseProperties(
-    sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
-    mipmap: CUmipmappedArray,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUDA_ARRAY_SPARSE_PROPERTIES, CUmipmappedArray);
-    let told = Told(sparseProperties, mipmap);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap) };
-    activity::watch(583, (&raw const told).cast(), &call)
+watched! {
+    583, cuMipmappedArrayGetSparseProperties, watched_cuMipmappedArrayGetSparseProperties, plain_cuMipmappedArrayGetSparseProperties,
+    (sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES, mipmap: CUmipmappedArray) -> CUresult
 }
 
-/// `cuMipmappedArrayGetSparseProperties`.
-pub unsafe extern "C" fn cuMipmappedArrayGetSparseProperties(
+unsafe extern "C" fn plain_cuMipmappedArrayGetSparseProperties(
     sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
     mipmap: CUmipmappedArray,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap) };
     life::call(again, move || {

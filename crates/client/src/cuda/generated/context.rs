@@ -11,22 +11,12 @@ use wire::Kind;
 use crate::cuda::engine;
 use crate::cuda::entry::context::*;
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUcontext, u32);
-    let told = Told(pctx, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxAttach(pctx, flags) };
-    activity::watch(12, (&raw const told).cast(), &call)
+watched! {
+    12, cuCtxAttach, watched_cuCtxAttach, plain_cuCtxAttach,
+    (pctx: *mut CUcontext, flags: u32) -> CUresult
 }
 
-/// `cuCtxAttach`.
-pub unsafe extern "C" fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxAttach(pctx, flags) };
-    }
+unsafe extern "C" fn plain_cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxAttach(pctx, flags) };
     life::call(again, move || {
@@ -40,54 +30,30 @@ pub unsafe extern "C" fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresu
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxCreate(
+watched! {
+    10, cuCtxCreate, watched_cuCtxCreate, plain_cuCtxCreate,
+    (pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult
+}
+
+unsafe extern "C" fn plain_cuCtxCreate(
     pctx: *mut CUcontext,
     flags: u32,
     dev: CUdevice,
 ) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUcontext, u32, CUdevice);
-    let told = Told(pctx, flags, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxCreate(pctx, flags, dev) };
-    activity::watch(10, (&raw const told).cast(), &call)
-}
-
-/// `cuCtxCreate`.
-pub unsafe extern "C" fn cuCtxCreate(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxCreate(pctx, flags, dev) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuCtxCreate_v2(pctx, flags, dev) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxCreate_v2(
-    pctx: *mut CUcontext,
-    flags: u32,
-    dev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUcontext, u32, CUdevice);
-    let told = Told(pctx, flags, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxCreate_v2(pctx, flags, dev) };
-    activity::watch(235, (&raw const told).cast(), &call)
+watched! {
+    235, cuCtxCreate_v2, watched_cuCtxCreate_v2, plain_cuCtxCreate_v2,
+    (pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult
 }
 
-/// `cuCtxCreate_v2`.
-pub unsafe extern "C" fn cuCtxCreate_v2(
+unsafe extern "C" fn plain_cuCtxCreate_v2(
     pctx: *mut CUcontext,
     flags: u32,
     dev: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxCreate_v2(pctx, flags, dev) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxCreate_v2(pctx, flags, dev) };
     life::call(again, move || {
@@ -102,34 +68,18 @@ pub unsafe extern "C" fn cuCtxCreate_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxCreate_v3(
-    pctx: *mut CUcontext,
-    paramsArray: *mut CUexecAffinityParam,
-    numParams: i32,
-    flags: u32,
-    dev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUcontext, *mut CUexecAffinityParam, i32, u32, CUdevice);
-    let told = Told(pctx, paramsArray, numParams, flags, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev) };
-    activity::watch(645, (&raw const told).cast(), &call)
+watched! {
+    645, cuCtxCreate_v3, watched_cuCtxCreate_v3, plain_cuCtxCreate_v3,
+    (pctx: *mut CUcontext, paramsArray: *mut CUexecAffinityParam, numParams: i32, flags: u32, dev: CUdevice) -> CUresult
 }
 
-/// `cuCtxCreate_v3`.
-pub unsafe extern "C" fn cuCtxCreate_v3(
+unsafe extern "C" fn plain_cuCtxCreate_v3(
     pctx: *mut CUcontext,
     paramsArray: *mut CUexecAffinityParam,
     numParams: i32,
     flags: u32,
     dev: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev) };
     life::call(again, move || {
@@ -146,32 +96,17 @@ pub unsafe extern "C" fn cuCtxCreate_v3(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxCreate_v4(
-    pctx: *mut CUcontext,
-    ctxCreateParams: *mut CUctxCreateParams,
-    flags: u32,
-    dev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUcontext, *mut CUctxCreateParams, u32, CUdevice);
-    let told = Told(pctx, ctxCreateParams, flags, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev) };
-    activity::watch(757, (&raw const told).cast(), &call)
+watched! {
+    757, cuCtxCreate_v4, watched_cuCtxCreate_v4, plain_cuCtxCreate_v4,
+    (pctx: *mut CUcontext, ctxCreateParams: *mut CUctxCreateParams, flags: u32, dev: CUdevice) -> CUresult
 }
 
-/// `cuCtxCreate_v4`.
-pub unsafe extern "C" fn cuCtxCreate_v4(
+unsafe extern "C" fn plain_cuCtxCreate_v4(
     pctx: *mut CUcontext,
     ctxCreateParams: *mut CUctxCreateParams,
     flags: u32,
     dev: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev) };
     life::call(again, move || {
@@ -188,42 +123,22 @@ pub unsafe extern "C" fn cuCtxCreate_v4(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxDestroy(ctx: CUcontext) -> CUresult {
-    #[repr(C)]
-    struct Told(CUcontext);
-    let told = Told(ctx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxDestroy(ctx) };
-    activity::watch(11, (&raw const told).cast(), &call)
+watched! {
+    11, cuCtxDestroy, watched_cuCtxDestroy, plain_cuCtxDestroy,
+    (ctx: CUcontext) -> CUresult
 }
 
-/// `cuCtxDestroy`.
-pub unsafe extern "C" fn cuCtxDestroy(ctx: CUcontext) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxDestroy(ctx) };
-    }
+unsafe extern "C" fn plain_cuCtxDestroy(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuCtxDestroy_v2(ctx) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
-    #[repr(C)]
-    struct Told(CUcontext);
-    let told = Told(ctx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxDestroy_v2(ctx) };
-    activity::watch(322, (&raw const told).cast(), &call)
+watched! {
+    322, cuCtxDestroy_v2, watched_cuCtxDestroy_v2, plain_cuCtxDestroy_v2,
+    (ctx: CUcontext) -> CUresult
 }
 
-/// `cuCtxDestroy_v2`.
-pub unsafe extern "C" fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxDestroy_v2(ctx) };
-    }
+unsafe extern "C" fn plain_cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxDestroy_v2(ctx) };
     life::call(again, move || {
@@ -234,42 +149,22 @@ pub unsafe extern "C" fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxDetach(ctx: CUcontext) -> CUresult {
-    #[repr(C)]
-    struct Told(CUcontext);
-    let told = Told(ctx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxDetach(ctx) };
-    activity::watch(13, (&raw const told).cast(), &call)
+watched! {
+    13, cuCtxDetach, watched_cuCtxDetach, plain_cuCtxDetach,
+    (ctx: CUcontext) -> CUresult
 }
 
-/// `cuCtxDetach`.
-pub unsafe extern "C" fn cuCtxDetach(ctx: CUcontext) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxDetach(ctx) };
-    }
+unsafe extern "C" fn plain_cuCtxDetach(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuCtxDestroy_v2(ctx) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult {
-    #[repr(C)]
-    struct Told(CUcontext, *mut u32);
-    let told = Told(ctx, version);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxGetApiVersion(ctx, version) };
-    activity::watch(296, (&raw const told).cast(), &call)
+watched! {
+    296, cuCtxGetApiVersion, watched_cuCtxGetApiVersion, plain_cuCtxGetApiVersion,
+    (ctx: CUcontext, version: *mut u32) -> CUresult
 }
 
-/// `cuCtxGetApiVersion`.
-pub unsafe extern "C" fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxGetApiVersion(ctx, version) };
-    }
+unsafe extern "C" fn plain_cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetApiVersion(ctx, version) };
     life::call(again, move || {
@@ -284,22 +179,12 @@ pub unsafe extern "C" fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUfunc_cache);
-    let told = Told(pconfig);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxGetCacheConfig(pconfig) };
-    activity::watch(299, (&raw const told).cast(), &call)
+watched! {
+    299, cuCtxGetCacheConfig, watched_cuCtxGetCacheConfig, plain_cuCtxGetCacheConfig,
+    (pconfig: *mut CUfunc_cache) -> CUresult
 }
 
-/// `cuCtxGetCacheConfig`.
-pub unsafe extern "C" fn cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxGetCacheConfig(pconfig) };
-    }
+unsafe extern "C" fn plain_cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetCacheConfig(pconfig) };
     life::call(again, move || {
@@ -314,22 +199,12 @@ pub unsafe extern "C" fn cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUre
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUcontext);
-    let told = Told(pctx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxGetCurrent(pctx) };
-    activity::watch(304, (&raw const told).cast(), &call)
+watched! {
+    304, cuCtxGetCurrent, watched_cuCtxGetCurrent, plain_cuCtxGetCurrent,
+    (pctx: *mut CUcontext) -> CUresult
 }
 
-/// `cuCtxGetCurrent`.
-pub unsafe extern "C" fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxGetCurrent(pctx) };
-    }
+unsafe extern "C" fn plain_cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetCurrent(pctx) };
     life::call(again, move || {
@@ -343,22 +218,12 @@ pub unsafe extern "C" fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdevice);
-    let told = Told(device);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxGetDevice(device) };
-    activity::watch(16, (&raw const told).cast(), &call)
+watched! {
+    16, cuCtxGetDevice, watched_cuCtxGetDevice, plain_cuCtxGetDevice,
+    (device: *mut CUdevice) -> CUresult
 }
 
-/// `cuCtxGetDevice`.
-pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxGetDevice(device) };
-    }
+unsafe extern "C" fn plain_cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetDevice(device) };
     life::call(again, move || {
@@ -372,22 +237,12 @@ pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdevice, CUcontext);
-    let told = Told(device, ctx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxGetDevice_v2(device, ctx) };
-    activity::watch(795, (&raw const told).cast(), &call)
+watched! {
+    795, cuCtxGetDevice_v2, watched_cuCtxGetDevice_v2, plain_cuCtxGetDevice_v2,
+    (device: *mut CUdevice, ctx: CUcontext) -> CUresult
 }
 
-/// `cuCtxGetDevice_v2`.
-pub unsafe extern "C" fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxGetDevice_v2(device, ctx) };
-    }
+unsafe extern "C" fn plain_cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetDevice_v2(device, ctx) };
     life::call(again, move || {
@@ -402,28 +257,15 @@ pub unsafe extern "C" fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxGetExecAffinity(
-    pExecAffinity: *mut CUexecAffinityParam,
-    r#type: CUexecAffinityType,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUexecAffinityParam, CUexecAffinityType);
-    let told = Told(pExecAffinity, r#type);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxGetExecAffinity(pExecAffinity, r#type) };
-    activity::watch(646, (&raw const told).cast(), &call)
+watched! {
+    646, cuCtxGetExecAffinity, watched_cuCtxGetExecAffinity, plain_cuCtxGetExecAffinity,
+    (pExecAffinity: *mut CUexecAffinityParam, r#type: CUexecAffinityType) -> CUresult
 }
 
-/// `cuCtxGetExecAffinity`.
-pub unsafe extern "C" fn cuCtxGetExecAffinity(
+unsafe extern "C" fn plain_cuCtxGetExecAffinity(
     pExecAffinity: *mut CUexecAffinityParam,
     r#type: CUexecAffinityType,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxGetExecAffinity(pExecAffinity, r#type) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetExecAffinity(pExecAffinity, r#type) };
     life::call(again, move || {
@@ -438,22 +280,12 @@ pub unsafe extern "C" fn cuCtxGetExecAffinity(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxGetFlags(flags: *mut u32) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut u32);
-    let told = Told(flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxGetFlags(flags) };
-    activity::watch(391, (&raw const told).cast(), &call)
+watched! {
+    391, cuCtxGetFlags, watched_cuCtxGetFlags, plain_cuCtxGetFlags,
+    (flags: *mut u32) -> CUresult
 }
 
-/// `cuCtxGetFlags`.
-pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxGetFlags(flags) };
-    }
+unsafe extern "C" fn plain_cuCtxGetFlags(flags: *mut u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetFlags(flags) };
     life::call(again, move || {
@@ -467,22 +299,12 @@ pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult {
-    #[repr(C)]
-    struct Told(CUcontext, *mut u64);
-    let told = Told(ctx, ctxId);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxGetId(ctx, ctxId) };
-    activity::watch(695, (&raw const told).cast(), &call)
+watched! {
+    695, cuCtxGetId, watched_cuCtxGetId, plain_cuCtxGetId,
+    (ctx: CUcontext, ctxId: *mut u64) -> CUresult
 }
 
-/// `cuCtxGetId`.
-pub unsafe extern "C" fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxGetId(ctx, ctxId) };
-    }
+unsafe extern "C" fn plain_cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetId(ctx, ctxId) };
     life::call(again, move || {
@@ -497,22 +319,12 @@ pub unsafe extern "C" fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut usize, CUlimit);
-    let told = Told(pvalue, limit);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxGetLimit(pvalue, limit) };
-    activity::watch(137, (&raw const told).cast(), &call)
+watched! {
+    137, cuCtxGetLimit, watched_cuCtxGetLimit, plain_cuCtxGetLimit,
+    (pvalue: *mut usize, limit: CUlimit) -> CUresult
 }
 
-/// `cuCtxGetLimit`.
-pub unsafe extern "C" fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxGetLimit(pvalue, limit) };
-    }
+unsafe extern "C" fn plain_cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetLimit(pvalue, limit) };
     life::call(again, move || {
@@ -527,22 +339,12 @@ pub unsafe extern "C" fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CU
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxGetSharedMemConfig(pConfig: *mut CUsharedconfig) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUsharedconfig);
-    let told = Told(pConfig);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxGetSharedMemConfig(pConfig) };
-    activity::watch(337, (&raw const told).cast(), &call)
+watched! {
+    337, cuCtxGetSharedMemConfig, watched_cuCtxGetSharedMemConfig, plain_cuCtxGetSharedMemConfig,
+    (pConfig: *mut CUsharedconfig) -> CUresult
 }
 
-/// `cuCtxGetSharedMemConfig`.
-pub unsafe extern "C" fn cuCtxGetSharedMemConfig(pConfig: *mut CUsharedconfig) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxGetSharedMemConfig(pConfig) };
-    }
+unsafe extern "C" fn plain_cuCtxGetSharedMemConfig(pConfig: *mut CUsharedconfig) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetSharedMemConfig(pConfig) };
     life::call(again, move || {
@@ -557,28 +359,15 @@ pub unsafe extern "C" fn cuCtxGetSharedMemConfig(pConfig: *mut CUsharedconfig) -
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxGetStreamPriorityRange(
-    leastPriority: *mut i32,
-    greatestPriority: *mut i32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut i32, *mut i32);
-    let told = Told(leastPriority, greatestPriority);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxGetStreamPriorityRange(leastPriority, greatestPriority) };
-    activity::watch(370, (&raw const told).cast(), &call)
+watched! {
+    370, cuCtxGetStreamPriorityRange, watched_cuCtxGetStreamPriorityRange, plain_cuCtxGetStreamPriorityRange,
+    (leastPriority: *mut i32, greatestPriority: *mut i32) -> CUresult
 }
 
-/// `cuCtxGetStreamPriorityRange`.
-pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(
+unsafe extern "C" fn plain_cuCtxGetStreamPriorityRange(
     leastPriority: *mut i32,
     greatestPriority: *mut i32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetStreamPriorityRange(leastPriority, greatestPriority) };
     life::call(again, move || {
@@ -598,42 +387,22 @@ pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUcontext);
-    let told = Told(pctx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxPopCurrent(pctx) };
-    activity::watch(15, (&raw const told).cast(), &call)
+watched! {
+    15, cuCtxPopCurrent, watched_cuCtxPopCurrent, plain_cuCtxPopCurrent,
+    (pctx: *mut CUcontext) -> CUresult
 }
 
-/// `cuCtxPopCurrent`.
-pub unsafe extern "C" fn cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxPopCurrent(pctx) };
-    }
+unsafe extern "C" fn plain_cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuCtxPopCurrent_v2(pctx) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUcontext);
-    let told = Told(pctx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxPopCurrent_v2(pctx) };
-    activity::watch(324, (&raw const told).cast(), &call)
+watched! {
+    324, cuCtxPopCurrent_v2, watched_cuCtxPopCurrent_v2, plain_cuCtxPopCurrent_v2,
+    (pctx: *mut CUcontext) -> CUresult
 }
 
-/// `cuCtxPopCurrent_v2`.
-pub unsafe extern "C" fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxPopCurrent_v2(pctx) };
-    }
+unsafe extern "C" fn plain_cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxPopCurrent_v2(pctx) };
     life::call(again, move || {
@@ -643,42 +412,22 @@ pub unsafe extern "C" fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxPushCurrent(ctx: CUcontext) -> CUresult {
-    #[repr(C)]
-    struct Told(CUcontext);
-    let told = Told(ctx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxPushCurrent(ctx) };
-    activity::watch(14, (&raw const told).cast(), &call)
+watched! {
+    14, cuCtxPushCurrent, watched_cuCtxPushCurrent, plain_cuCtxPushCurrent,
+    (ctx: CUcontext) -> CUresult
 }
 
-/// `cuCtxPushCurrent`.
-pub unsafe extern "C" fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxPushCurrent(ctx) };
-    }
+unsafe extern "C" fn plain_cuCtxPushCurrent(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuCtxPushCurrent_v2(ctx) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
-    #[repr(C)]
-    struct Told(CUcontext);
-    let told = Told(ctx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxPushCurrent_v2(ctx) };
-    activity::watch(323, (&raw const told).cast(), &call)
+watched! {
+    323, cuCtxPushCurrent_v2, watched_cuCtxPushCurrent_v2, plain_cuCtxPushCurrent_v2,
+    (ctx: CUcontext) -> CUresult
 }
 
-/// `cuCtxPushCurrent_v2`.
-pub unsafe extern "C" fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxPushCurrent_v2(ctx) };
-    }
+unsafe extern "C" fn plain_cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxPushCurrent_v2(ctx) };
     life::call(again, move || {
@@ -689,22 +438,12 @@ pub unsafe extern "C" fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
-    #[repr(C)]
-    struct Told(CUcontext, CUevent);
-    let told = Told(hCtx, hEvent);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxRecordEvent(hCtx, hEvent) };
-    activity::watch(755, (&raw const told).cast(), &call)
+watched! {
+    755, cuCtxRecordEvent, watched_cuCtxRecordEvent, plain_cuCtxRecordEvent,
+    (hCtx: CUcontext, hEvent: CUevent) -> CUresult
 }
 
-/// `cuCtxRecordEvent`.
-pub unsafe extern "C" fn cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxRecordEvent(hCtx, hEvent) };
-    }
+unsafe extern "C" fn plain_cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxRecordEvent(hCtx, hEvent) };
     life::call(again, move || {
@@ -716,20 +455,12 @@ pub unsafe extern "C" fn cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> C
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxResetPersistingL2Cache() -> CUresult {
-    let told = ();
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxResetPersistingL2Cache() };
-    activity::watch(568, (&raw const told).cast(), &call)
+watched! {
+    568, cuCtxResetPersistingL2Cache, watched_cuCtxResetPersistingL2Cache, plain_cuCtxResetPersistingL2Cache,
+    () -> CUresult
 }
 
-/// `cuCtxResetPersistingL2Cache`.
-pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxResetPersistingL2Cache() };
-    }
+unsafe extern "C" fn plain_cuCtxResetPersistingL2Cache() -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxResetPersistingL2Cache() };
     life::call(again, move || {
@@ -741,22 +472,12 @@ pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunc_cache);
-    let told = Told(config);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxSetCacheConfig(config) };
-    activity::watch(300, (&raw const told).cast(), &call)
+watched! {
+    300, cuCtxSetCacheConfig, watched_cuCtxSetCacheConfig, plain_cuCtxSetCacheConfig,
+    (config: CUfunc_cache) -> CUresult
 }
 
-/// `cuCtxSetCacheConfig`.
-pub unsafe extern "C" fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxSetCacheConfig(config) };
-    }
+unsafe extern "C" fn plain_cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSetCacheConfig(config) };
     life::call(again, move || {
@@ -768,22 +489,12 @@ pub unsafe extern "C" fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
-    #[repr(C)]
-    struct Told(CUcontext);
-    let told = Told(ctx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxSetCurrent(ctx) };
-    activity::watch(303, (&raw const told).cast(), &call)
+watched! {
+    303, cuCtxSetCurrent, watched_cuCtxSetCurrent, plain_cuCtxSetCurrent,
+    (ctx: CUcontext) -> CUresult
 }
 
-/// `cuCtxSetCurrent`.
-pub unsafe extern "C" fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxSetCurrent(ctx) };
-    }
+unsafe extern "C" fn plain_cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSetCurrent(ctx) };
     life::call(again, move || {
@@ -794,22 +505,12 @@ pub unsafe extern "C" fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxSetFlags(flags: u32) -> CUresult {
-    #[repr(C)]
-    struct Told(u32);
-    let told = Told(flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxSetFlags(flags) };
-    activity::watch(705, (&raw const told).cast(), &call)
+watched! {
+    705, cuCtxSetFlags, watched_cuCtxSetFlags, plain_cuCtxSetFlags,
+    (flags: u32) -> CUresult
 }
 
-/// `cuCtxSetFlags`.
-pub unsafe extern "C" fn cuCtxSetFlags(flags: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxSetFlags(flags) };
-    }
+unsafe extern "C" fn plain_cuCtxSetFlags(flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSetFlags(flags) };
     life::call(again, move || {
@@ -819,22 +520,12 @@ pub unsafe extern "C" fn cuCtxSetFlags(flags: u32) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult {
-    #[repr(C)]
-    struct Told(CUlimit, usize);
-    let told = Told(limit, value);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxSetLimit(limit, value) };
-    activity::watch(136, (&raw const told).cast(), &call)
+watched! {
+    136, cuCtxSetLimit, watched_cuCtxSetLimit, plain_cuCtxSetLimit,
+    (limit: CUlimit, value: usize) -> CUresult
 }
 
-/// `cuCtxSetLimit`.
-pub unsafe extern "C" fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxSetLimit(limit, value) };
-    }
+unsafe extern "C" fn plain_cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSetLimit(limit, value) };
     life::call(again, move || {
@@ -846,22 +537,12 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult {
-    #[repr(C)]
-    struct Told(CUsharedconfig);
-    let told = Told(config);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxSetSharedMemConfig(config) };
-    activity::watch(336, (&raw const told).cast(), &call)
+watched! {
+    336, cuCtxSetSharedMemConfig, watched_cuCtxSetSharedMemConfig, plain_cuCtxSetSharedMemConfig,
+    (config: CUsharedconfig) -> CUresult
 }
 
-/// `cuCtxSetSharedMemConfig`.
-pub unsafe extern "C" fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxSetSharedMemConfig(config) };
-    }
+unsafe extern "C" fn plain_cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSetSharedMemConfig(config) };
     life::call(again, move || {
@@ -872,20 +553,12 @@ pub unsafe extern "C" fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUre
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxSynchronize() -> CUresult {
-    let told = ();
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxSynchronize() };
-    activity::watch(17, (&raw const told).cast(), &call)
+watched! {
+    17, cuCtxSynchronize, watched_cuCtxSynchronize, plain_cuCtxSynchronize,
+    () -> CUresult
 }
 
-/// `cuCtxSynchronize`.
-pub unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxSynchronize() };
-    }
+unsafe extern "C" fn plain_cuCtxSynchronize() -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSynchronize() };
     life::call(again, move || {
@@ -896,22 +569,12 @@ pub unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
-    #[repr(C)]
-    struct Told(CUcontext);
-    let told = Told(ctx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxSynchronize_v2(ctx) };
-    activity::watch(800, (&raw const told).cast(), &call)
+watched! {
+    800, cuCtxSynchronize_v2, watched_cuCtxSynchronize_v2, plain_cuCtxSynchronize_v2,
+    (ctx: CUcontext) -> CUresult
 }
 
-/// `cuCtxSynchronize_v2`.
-pub unsafe extern "C" fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxSynchronize_v2(ctx) };
-    }
+unsafe extern "C" fn plain_cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxSynchronize_v2(ctx) };
     life::call(again, move || {
@@ -922,22 +585,12 @@ pub unsafe extern "C" fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
-    #[repr(C)]
-    struct Told(CUcontext, CUevent);
-    let told = Told(hCtx, hEvent);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxWaitEvent(hCtx, hEvent) };
-    activity::watch(756, (&raw const told).cast(), &call)
+watched! {
+    756, cuCtxWaitEvent, watched_cuCtxWaitEvent, plain_cuCtxWaitEvent,
+    (hCtx: CUcontext, hEvent: CUevent) -> CUresult
 }
 
-/// `cuCtxWaitEvent`.
-pub unsafe extern "C" fn cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxWaitEvent(hCtx, hEvent) };
-    }
+unsafe extern "C" fn plain_cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxWaitEvent(hCtx, hEvent) };
     life::call(again, move || {
@@ -953,30 +606,16 @@ pub unsafe extern "C" fn cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) -> CUr
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDevicePrimaryCtxGetState(
-    dev: CUdevice,
-    flags: *mut u32,
-    active: *mut i32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdevice, *mut u32, *mut i32);
-    let told = Told(dev, flags, active);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDevicePrimaryCtxGetState(dev, flags, active) };
-    activity::watch(392, (&raw const told).cast(), &call)
+watched! {
+    392, cuDevicePrimaryCtxGetState, watched_cuDevicePrimaryCtxGetState, plain_cuDevicePrimaryCtxGetState,
+    (dev: CUdevice, flags: *mut u32, active: *mut i32) -> CUresult
 }
 
-/// `cuDevicePrimaryCtxGetState`.
-pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
+unsafe extern "C" fn plain_cuDevicePrimaryCtxGetState(
     dev: CUdevice,
     flags: *mut u32,
     active: *mut i32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDevicePrimaryCtxGetState(dev, flags, active) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDevicePrimaryCtxGetState(dev, flags, active) };
     life::call(again, move || {
@@ -995,42 +634,22 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDevicePrimaryCtxRelease(dev: CUdevice) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdevice);
-    let told = Told(dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDevicePrimaryCtxRelease(dev) };
-    activity::watch(387, (&raw const told).cast(), &call)
+watched! {
+    387, cuDevicePrimaryCtxRelease, watched_cuDevicePrimaryCtxRelease, plain_cuDevicePrimaryCtxRelease,
+    (dev: CUdevice) -> CUresult
 }
 
-/// `cuDevicePrimaryCtxRelease`.
-pub unsafe extern "C" fn cuDevicePrimaryCtxRelease(dev: CUdevice) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDevicePrimaryCtxRelease(dev) };
-    }
+unsafe extern "C" fn plain_cuDevicePrimaryCtxRelease(dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuDevicePrimaryCtxRelease_v2(dev) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdevice);
-    let told = Told(dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDevicePrimaryCtxRelease_v2(dev) };
-    activity::watch(544, (&raw const told).cast(), &call)
+watched! {
+    544, cuDevicePrimaryCtxRelease_v2, watched_cuDevicePrimaryCtxRelease_v2, plain_cuDevicePrimaryCtxRelease_v2,
+    (dev: CUdevice) -> CUresult
 }
 
-/// `cuDevicePrimaryCtxRelease_v2`.
-pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDevicePrimaryCtxRelease_v2(dev) };
-    }
+unsafe extern "C" fn plain_cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
     life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_device(dev);
@@ -1039,42 +658,22 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdevice);
-    let told = Told(dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDevicePrimaryCtxReset(dev) };
-    activity::watch(389, (&raw const told).cast(), &call)
+watched! {
+    389, cuDevicePrimaryCtxReset, watched_cuDevicePrimaryCtxReset, plain_cuDevicePrimaryCtxReset,
+    (dev: CUdevice) -> CUresult
 }
 
-/// `cuDevicePrimaryCtxReset`.
-pub unsafe extern "C" fn cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDevicePrimaryCtxReset(dev) };
-    }
+unsafe extern "C" fn plain_cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuDevicePrimaryCtxReset_v2(dev) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdevice);
-    let told = Told(dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDevicePrimaryCtxReset_v2(dev) };
-    activity::watch(545, (&raw const told).cast(), &call)
+watched! {
+    545, cuDevicePrimaryCtxReset_v2, watched_cuDevicePrimaryCtxReset_v2, plain_cuDevicePrimaryCtxReset_v2,
+    (dev: CUdevice) -> CUresult
 }
 
-/// `cuDevicePrimaryCtxReset_v2`.
-pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDevicePrimaryCtxReset_v2(dev) };
-    }
+unsafe extern "C" fn plain_cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
     life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_device(dev);
@@ -1083,25 +682,15 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDevicePrimaryCtxRetain(
+watched! {
+    386, cuDevicePrimaryCtxRetain, watched_cuDevicePrimaryCtxRetain, plain_cuDevicePrimaryCtxRetain,
+    (pctx: *mut CUcontext, dev: CUdevice) -> CUresult
+}
+
+unsafe extern "C" fn plain_cuDevicePrimaryCtxRetain(
     pctx: *mut CUcontext,
     dev: CUdevice,
 ) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUcontext, CUdevice);
-    let told = Told(pctx, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDevicePrimaryCtxRetain(pctx, dev) };
-    activity::watch(386, (&raw const told).cast(), &call)
-}
-
-/// `cuDevicePrimaryCtxRetain`.
-pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDevicePrimaryCtxRetain(pctx, dev) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDevicePrimaryCtxRetain(pctx, dev) };
     life::call(again, move || {
@@ -1116,42 +705,22 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUd
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdevice, u32);
-    let told = Told(dev, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDevicePrimaryCtxSetFlags(dev, flags) };
-    activity::watch(388, (&raw const told).cast(), &call)
+watched! {
+    388, cuDevicePrimaryCtxSetFlags, watched_cuDevicePrimaryCtxSetFlags, plain_cuDevicePrimaryCtxSetFlags,
+    (dev: CUdevice, flags: u32) -> CUresult
 }
 
-/// `cuDevicePrimaryCtxSetFlags`.
-pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDevicePrimaryCtxSetFlags(dev, flags) };
-    }
+unsafe extern "C" fn plain_cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::context::cuDevicePrimaryCtxSetFlags_v2(dev, flags) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdevice, u32);
-    let told = Told(dev, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDevicePrimaryCtxSetFlags_v2(dev, flags) };
-    activity::watch(546, (&raw const told).cast(), &call)
+watched! {
+    546, cuDevicePrimaryCtxSetFlags_v2, watched_cuDevicePrimaryCtxSetFlags_v2, plain_cuDevicePrimaryCtxSetFlags_v2,
+    (dev: CUdevice, flags: u32) -> CUresult
 }
 
-/// `cuDevicePrimaryCtxSetFlags_v2`.
-pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDevicePrimaryCtxSetFlags_v2(dev, flags) };
-    }
+unsafe extern "C" fn plain_cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDevicePrimaryCtxSetFlags_v2(dev, flags) };
     life::call(again, move || {

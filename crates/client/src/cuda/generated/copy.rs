@@ -39,30 +39,16 @@ pub unsafe extern "C" fn cuMemBatchDecompressAsync_ptsz(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy(
-    dst: CUdeviceptr,
-    src: CUdeviceptr,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, CUdeviceptr, usize);
-    let told = Told(dst, src, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy(dst, src, ByteCount) };
-    activity::watch(305, (&raw const told).cast(), &call)
+watched! {
+    305, cuMemcpy, watched_cuMemcpy, plain_cuMemcpy,
+    (dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpy`.
-pub unsafe extern "C" fn cuMemcpy(
+unsafe extern "C" fn plain_cuMemcpy(
     dst: CUdeviceptr,
     src: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy(dst, src, ByteCount) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
@@ -79,30 +65,16 @@ pub unsafe extern "C" fn cuMemcpy(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy_ptds(
-    dst: CUdeviceptr,
-    src: CUdeviceptr,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, CUdeviceptr, usize);
-    let told = Told(dst, src, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy_ptds(dst, src, ByteCount) };
-    activity::watch(408, (&raw const told).cast(), &call)
+watched! {
+    408, cuMemcpy_ptds, watched_cuMemcpy_ptds, plain_cuMemcpy_ptds,
+    (dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpy_ptds`.
-pub unsafe extern "C" fn cuMemcpy_ptds(
+unsafe extern "C" fn plain_cuMemcpy_ptds(
     dst: CUdeviceptr,
     src: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy_ptds(dst, src, ByteCount) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
@@ -135,28 +107,15 @@ pub unsafe extern "C" fn cuMemcpy2DAsync(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy2DAsync_v2(
-    pCopy: *const CUDA_MEMCPY2D,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*const CUDA_MEMCPY2D, CUstream);
-    let told = Told(pCopy, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy2DAsync_v2(pCopy, hStream) };
-    activity::watch(289, (&raw const told).cast(), &call)
+watched! {
+    289, cuMemcpy2DAsync_v2, watched_cuMemcpy2DAsync_v2, plain_cuMemcpy2DAsync_v2,
+    (pCopy: *const CUDA_MEMCPY2D, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpy2DAsync_v2`.
-pub unsafe extern "C" fn cuMemcpy2DAsync_v2(
+unsafe extern "C" fn plain_cuMemcpy2DAsync_v2(
     pCopy: *const CUDA_MEMCPY2D,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy2DAsync_v2(pCopy, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pCopy)?;
@@ -170,28 +129,15 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy2DAsync_v2_ptsz(
-    pCopy: *const CUDA_MEMCPY2D,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*const CUDA_MEMCPY2D, CUstream);
-    let told = Told(pCopy, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy2DAsync_v2_ptsz(pCopy, hStream) };
-    activity::watch(424, (&raw const told).cast(), &call)
+watched! {
+    424, cuMemcpy2DAsync_v2_ptsz, watched_cuMemcpy2DAsync_v2_ptsz, plain_cuMemcpy2DAsync_v2_ptsz,
+    (pCopy: *const CUDA_MEMCPY2D, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpy2DAsync_v2_ptsz`.
-pub unsafe extern "C" fn cuMemcpy2DAsync_v2_ptsz(
+unsafe extern "C" fn plain_cuMemcpy2DAsync_v2_ptsz(
     pCopy: *const CUDA_MEMCPY2D,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy2DAsync_v2_ptsz(pCopy, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pCopy)?;
@@ -213,62 +159,32 @@ pub unsafe extern "C" fn cuMemcpy2DUnaligned(_pCopy: *const CUDA_MEMCPY2D_v1) ->
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy2DUnaligned_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
-    #[repr(C)]
-    struct Told(*const CUDA_MEMCPY2D);
-    let told = Told(pCopy);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy2DUnaligned_v2(pCopy) };
-    activity::watch(288, (&raw const told).cast(), &call)
+watched! {
+    288, cuMemcpy2DUnaligned_v2, watched_cuMemcpy2DUnaligned_v2, plain_cuMemcpy2DUnaligned_v2,
+    (pCopy: *const CUDA_MEMCPY2D) -> CUresult
 }
 
-/// `cuMemcpy2DUnaligned_v2`.
-pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy2DUnaligned_v2(pCopy) };
-    }
+unsafe extern "C" fn plain_cuMemcpy2DUnaligned_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::copy::cuMemcpy2D_v2(pCopy) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy2DUnaligned_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
-    #[repr(C)]
-    struct Told(*const CUDA_MEMCPY2D);
-    let told = Told(pCopy);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy2DUnaligned_v2_ptds(pCopy) };
-    activity::watch(406, (&raw const told).cast(), &call)
+watched! {
+    406, cuMemcpy2DUnaligned_v2_ptds, watched_cuMemcpy2DUnaligned_v2_ptds, plain_cuMemcpy2DUnaligned_v2_ptds,
+    (pCopy: *const CUDA_MEMCPY2D) -> CUresult
 }
 
-/// `cuMemcpy2DUnaligned_v2_ptds`.
-pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy2DUnaligned_v2_ptds(pCopy) };
-    }
+unsafe extern "C" fn plain_cuMemcpy2DUnaligned_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::copy::cuMemcpy2D_v2_ptds(pCopy) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
-    #[repr(C)]
-    struct Told(*const CUDA_MEMCPY2D);
-    let told = Told(pCopy);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy2D_v2(pCopy) };
-    activity::watch(287, (&raw const told).cast(), &call)
+watched! {
+    287, cuMemcpy2D_v2, watched_cuMemcpy2D_v2, plain_cuMemcpy2D_v2,
+    (pCopy: *const CUDA_MEMCPY2D) -> CUresult
 }
 
-/// `cuMemcpy2D_v2`.
-pub unsafe extern "C" fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy2D_v2(pCopy) };
-    }
+unsafe extern "C" fn plain_cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -288,22 +204,12 @@ pub unsafe extern "C" fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult 
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy2D_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
-    #[repr(C)]
-    struct Told(*const CUDA_MEMCPY2D);
-    let told = Told(pCopy);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy2D_v2_ptds(pCopy) };
-    activity::watch(405, (&raw const told).cast(), &call)
+watched! {
+    405, cuMemcpy2D_v2_ptds, watched_cuMemcpy2D_v2_ptds, plain_cuMemcpy2D_v2_ptds,
+    (pCopy: *const CUDA_MEMCPY2D) -> CUresult
 }
 
-/// `cuMemcpy2D_v2_ptds`.
-pub unsafe extern "C" fn cuMemcpy2D_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy2D_v2_ptds(pCopy) };
-    }
+unsafe extern "C" fn plain_cuMemcpy2D_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -339,28 +245,15 @@ pub unsafe extern "C" fn cuMemcpy3DAsync(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy3DAsync_v2(
-    pCopy: *const CUDA_MEMCPY3D,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*const CUDA_MEMCPY3D, CUstream);
-    let told = Told(pCopy, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy3DAsync_v2(pCopy, hStream) };
-    activity::watch(291, (&raw const told).cast(), &call)
+watched! {
+    291, cuMemcpy3DAsync_v2, watched_cuMemcpy3DAsync_v2, plain_cuMemcpy3DAsync_v2,
+    (pCopy: *const CUDA_MEMCPY3D, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpy3DAsync_v2`.
-pub unsafe extern "C" fn cuMemcpy3DAsync_v2(
+unsafe extern "C" fn plain_cuMemcpy3DAsync_v2(
     pCopy: *const CUDA_MEMCPY3D,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy3DAsync_v2(pCopy, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pCopy)?;
@@ -374,28 +267,15 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy3DAsync_v2_ptsz(
-    pCopy: *const CUDA_MEMCPY3D,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*const CUDA_MEMCPY3D, CUstream);
-    let told = Told(pCopy, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy3DAsync_v2_ptsz(pCopy, hStream) };
-    activity::watch(425, (&raw const told).cast(), &call)
+watched! {
+    425, cuMemcpy3DAsync_v2_ptsz, watched_cuMemcpy3DAsync_v2_ptsz, plain_cuMemcpy3DAsync_v2_ptsz,
+    (pCopy: *const CUDA_MEMCPY3D, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpy3DAsync_v2_ptsz`.
-pub unsafe extern "C" fn cuMemcpy3DAsync_v2_ptsz(
+unsafe extern "C" fn plain_cuMemcpy3DAsync_v2_ptsz(
     pCopy: *const CUDA_MEMCPY3D,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy3DAsync_v2_ptsz(pCopy, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pCopy)?;
@@ -409,40 +289,18 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy3DBatchAsync(
-    numOps: usize,
-    opList: *mut CUDA_MEMCPY3D_BATCH_OP,
-    failIdx: *mut usize,
-    flags: u64,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        usize,
-        *mut CUDA_MEMCPY3D_BATCH_OP,
-        *mut usize,
-        u64,
-        CUstream,
-    );
-    let told = Told(numOps, opList, failIdx, flags, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream) };
-    activity::watch(778, (&raw const told).cast(), &call)
+watched! {
+    778, cuMemcpy3DBatchAsync, watched_cuMemcpy3DBatchAsync, plain_cuMemcpy3DBatchAsync,
+    (numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP, failIdx: *mut usize, flags: u64, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpy3DBatchAsync`.
-pub unsafe extern "C" fn cuMemcpy3DBatchAsync(
+unsafe extern "C" fn plain_cuMemcpy3DBatchAsync(
     numOps: usize,
     opList: *mut CUDA_MEMCPY3D_BATCH_OP,
     failIdx: *mut usize,
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream) };
     life::call(again, move || {
@@ -459,42 +317,18 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy3DBatchAsync_ptsz(
-    numOps: usize,
-    opList: *mut CUDA_MEMCPY3D_BATCH_OP,
-    failIdx: *mut usize,
-    flags: u64,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        usize,
-        *mut CUDA_MEMCPY3D_BATCH_OP,
-        *mut usize,
-        u64,
-        CUstream,
-    );
-    let told = Told(numOps, opList, failIdx, flags, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy3DBatchAsync_ptsz(numOps, opList, failIdx, flags, hStream) };
-    activity::watch(779, (&raw const told).cast(), &call)
+watched! {
+    779, cuMemcpy3DBatchAsync_ptsz, watched_cuMemcpy3DBatchAsync_ptsz, plain_cuMemcpy3DBatchAsync_ptsz,
+    (numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP, failIdx: *mut usize, flags: u64, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpy3DBatchAsync_ptsz`.
-pub unsafe extern "C" fn cuMemcpy3DBatchAsync_ptsz(
+unsafe extern "C" fn plain_cuMemcpy3DBatchAsync_ptsz(
     numOps: usize,
     opList: *mut CUDA_MEMCPY3D_BATCH_OP,
     failIdx: *mut usize,
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpy3DBatchAsync_ptsz(numOps, opList, failIdx, flags, hStream)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuMemcpy3DBatchAsync_ptsz(numOps, opList, failIdx, flags, hStream) };
@@ -512,86 +346,46 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy3DBatchAsync_v2(
-    numOps: usize,
-    opList: *mut CUDA_MEMCPY3D_BATCH_OP,
-    flags: u64,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(usize, *mut CUDA_MEMCPY3D_BATCH_OP, u64, CUstream);
-    let told = Told(numOps, opList, flags, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream) };
-    activity::watch(798, (&raw const told).cast(), &call)
+watched! {
+    798, cuMemcpy3DBatchAsync_v2, watched_cuMemcpy3DBatchAsync_v2, plain_cuMemcpy3DBatchAsync_v2,
+    (numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP, flags: u64, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpy3DBatchAsync_v2`.
-pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2(
+unsafe extern "C" fn plain_cuMemcpy3DBatchAsync_v2(
     numOps: usize,
     opList: *mut CUDA_MEMCPY3D_BATCH_OP,
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::copy::cuMemcpy3DBatchAsync(numOps, opList, std::ptr::null_mut(), flags, hStream)
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy3DBatchAsync_v2_ptsz(
-    numOps: usize,
-    opList: *mut CUDA_MEMCPY3D_BATCH_OP,
-    flags: u64,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(usize, *mut CUDA_MEMCPY3D_BATCH_OP, u64, CUstream);
-    let told = Told(numOps, opList, flags, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy3DBatchAsync_v2_ptsz(numOps, opList, flags, hStream) };
-    activity::watch(799, (&raw const told).cast(), &call)
+watched! {
+    799, cuMemcpy3DBatchAsync_v2_ptsz, watched_cuMemcpy3DBatchAsync_v2_ptsz, plain_cuMemcpy3DBatchAsync_v2_ptsz,
+    (numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP, flags: u64, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpy3DBatchAsync_v2_ptsz`.
-pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2_ptsz(
+unsafe extern "C" fn plain_cuMemcpy3DBatchAsync_v2_ptsz(
     numOps: usize,
     opList: *mut CUDA_MEMCPY3D_BATCH_OP,
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy3DBatchAsync_v2_ptsz(numOps, opList, flags, hStream) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::copy::cuMemcpy3DBatchAsync_ptsz(numOps, opList, std::ptr::null_mut(), flags, hStream)
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
-    #[repr(C)]
-    struct Told(*const CUDA_MEMCPY3D_PEER);
-    let told = Told(pCopy);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy3DPeer(pCopy) };
-    activity::watch(320, (&raw const told).cast(), &call)
+watched! {
+    320, cuMemcpy3DPeer, watched_cuMemcpy3DPeer, plain_cuMemcpy3DPeer,
+    (pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult
 }
 
-/// `cuMemcpy3DPeer`.
-pub unsafe extern "C" fn cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy3DPeer(pCopy) };
-    }
+unsafe extern "C" fn plain_cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -611,22 +405,12 @@ pub unsafe extern "C" fn cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUr
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy3DPeer_ptds(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
-    #[repr(C)]
-    struct Told(*const CUDA_MEMCPY3D_PEER);
-    let told = Told(pCopy);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy3DPeer_ptds(pCopy) };
-    activity::watch(410, (&raw const told).cast(), &call)
+watched! {
+    410, cuMemcpy3DPeer_ptds, watched_cuMemcpy3DPeer_ptds, plain_cuMemcpy3DPeer_ptds,
+    (pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult
 }
 
-/// `cuMemcpy3DPeer_ptds`.
-pub unsafe extern "C" fn cuMemcpy3DPeer_ptds(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy3DPeer_ptds(pCopy) };
-    }
+unsafe extern "C" fn plain_cuMemcpy3DPeer_ptds(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -646,28 +430,15 @@ pub unsafe extern "C" fn cuMemcpy3DPeer_ptds(pCopy: *const CUDA_MEMCPY3D_PEER) -
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy3DPeerAsync(
-    pCopy: *const CUDA_MEMCPY3D_PEER,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*const CUDA_MEMCPY3D_PEER, CUstream);
-    let told = Told(pCopy, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy3DPeerAsync(pCopy, hStream) };
-    activity::watch(321, (&raw const told).cast(), &call)
+watched! {
+    321, cuMemcpy3DPeerAsync, watched_cuMemcpy3DPeerAsync, plain_cuMemcpy3DPeerAsync,
+    (pCopy: *const CUDA_MEMCPY3D_PEER, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpy3DPeerAsync`.
-pub unsafe extern "C" fn cuMemcpy3DPeerAsync(
+unsafe extern "C" fn plain_cuMemcpy3DPeerAsync(
     pCopy: *const CUDA_MEMCPY3D_PEER,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy3DPeerAsync(pCopy, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pCopy)?;
@@ -681,28 +452,15 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy3DPeerAsync_ptsz(
-    pCopy: *const CUDA_MEMCPY3D_PEER,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*const CUDA_MEMCPY3D_PEER, CUstream);
-    let told = Told(pCopy, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy3DPeerAsync_ptsz(pCopy, hStream) };
-    activity::watch(427, (&raw const told).cast(), &call)
+watched! {
+    427, cuMemcpy3DPeerAsync_ptsz, watched_cuMemcpy3DPeerAsync_ptsz, plain_cuMemcpy3DPeerAsync_ptsz,
+    (pCopy: *const CUDA_MEMCPY3D_PEER, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpy3DPeerAsync_ptsz`.
-pub unsafe extern "C" fn cuMemcpy3DPeerAsync_ptsz(
+unsafe extern "C" fn plain_cuMemcpy3DPeerAsync_ptsz(
     pCopy: *const CUDA_MEMCPY3D_PEER,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy3DPeerAsync_ptsz(pCopy, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pCopy)?;
@@ -716,22 +474,12 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
-    #[repr(C)]
-    struct Told(*const CUDA_MEMCPY3D);
-    let told = Told(pCopy);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy3D_v2(pCopy) };
-    activity::watch(290, (&raw const told).cast(), &call)
+watched! {
+    290, cuMemcpy3D_v2, watched_cuMemcpy3D_v2, plain_cuMemcpy3D_v2,
+    (pCopy: *const CUDA_MEMCPY3D) -> CUresult
 }
 
-/// `cuMemcpy3D_v2`.
-pub unsafe extern "C" fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy3D_v2(pCopy) };
-    }
+unsafe extern "C" fn plain_cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -751,22 +499,12 @@ pub unsafe extern "C" fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult 
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpy3D_v2_ptds(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
-    #[repr(C)]
-    struct Told(*const CUDA_MEMCPY3D);
-    let told = Told(pCopy);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpy3D_v2_ptds(pCopy) };
-    activity::watch(407, (&raw const told).cast(), &call)
+watched! {
+    407, cuMemcpy3D_v2_ptds, watched_cuMemcpy3D_v2_ptds, plain_cuMemcpy3D_v2_ptds,
+    (pCopy: *const CUDA_MEMCPY3D) -> CUresult
 }
 
-/// `cuMemcpy3D_v2_ptds`.
-pub unsafe extern "C" fn cuMemcpy3D_v2_ptds(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpy3D_v2_ptds(pCopy) };
-    }
+unsafe extern "C" fn plain_cuMemcpy3D_v2_ptds(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -786,32 +524,17 @@ pub unsafe extern "C" fn cuMemcpy3D_v2_ptds(pCopy: *const CUDA_MEMCPY3D) -> CUre
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyAsync(
-    dst: CUdeviceptr,
-    src: CUdeviceptr,
-    ByteCount: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, CUdeviceptr, usize, CUstream);
-    let told = Told(dst, src, ByteCount, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyAsync(dst, src, ByteCount, hStream) };
-    activity::watch(306, (&raw const told).cast(), &call)
+watched! {
+    306, cuMemcpyAsync, watched_cuMemcpyAsync, plain_cuMemcpyAsync,
+    (dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyAsync`.
-pub unsafe extern "C" fn cuMemcpyAsync(
+unsafe extern "C" fn plain_cuMemcpyAsync(
     dst: CUdeviceptr,
     src: CUdeviceptr,
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyAsync(dst, src, ByteCount, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
@@ -821,32 +544,17 @@ pub unsafe extern "C" fn cuMemcpyAsync(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyAsync_ptsz(
-    dst: CUdeviceptr,
-    src: CUdeviceptr,
-    ByteCount: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, CUdeviceptr, usize, CUstream);
-    let told = Told(dst, src, ByteCount, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyAsync_ptsz(dst, src, ByteCount, hStream) };
-    activity::watch(418, (&raw const told).cast(), &call)
+watched! {
+    418, cuMemcpyAsync_ptsz, watched_cuMemcpyAsync_ptsz, plain_cuMemcpyAsync_ptsz,
+    (dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyAsync_ptsz`.
-pub unsafe extern "C" fn cuMemcpyAsync_ptsz(
+unsafe extern "C" fn plain_cuMemcpyAsync_ptsz(
     dst: CUdeviceptr,
     src: CUdeviceptr,
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyAsync_ptsz(dst, src, ByteCount, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
@@ -870,36 +578,18 @@ pub unsafe extern "C" fn cuMemcpyAtoA(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyAtoA_v2(
-    dstArray: CUarray,
-    dstOffset: usize,
-    srcArray: CUarray,
-    srcOffset: usize,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUarray, usize, CUarray, usize, usize);
-    let told = Told(dstArray, dstOffset, srcArray, srcOffset, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount) };
-    activity::watch(286, (&raw const told).cast(), &call)
+watched! {
+    286, cuMemcpyAtoA_v2, watched_cuMemcpyAtoA_v2, plain_cuMemcpyAtoA_v2,
+    (dstArray: CUarray, dstOffset: usize, srcArray: CUarray, srcOffset: usize, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyAtoA_v2`.
-pub unsafe extern "C" fn cuMemcpyAtoA_v2(
+unsafe extern "C" fn plain_cuMemcpyAtoA_v2(
     dstArray: CUarray,
     dstOffset: usize,
     srcArray: CUarray,
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -920,37 +610,18 @@ pub unsafe extern "C" fn cuMemcpyAtoA_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyAtoA_v2_ptds(
-    dstArray: CUarray,
-    dstOffset: usize,
-    srcArray: CUarray,
-    srcOffset: usize,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUarray, usize, CUarray, usize, usize);
-    let told = Told(dstArray, dstOffset, srcArray, srcOffset, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuMemcpyAtoA_v2_ptds(dstArray, dstOffset, srcArray, srcOffset, ByteCount) };
-    activity::watch(404, (&raw const told).cast(), &call)
+watched! {
+    404, cuMemcpyAtoA_v2_ptds, watched_cuMemcpyAtoA_v2_ptds, plain_cuMemcpyAtoA_v2_ptds,
+    (dstArray: CUarray, dstOffset: usize, srcArray: CUarray, srcOffset: usize, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyAtoA_v2_ptds`.
-pub unsafe extern "C" fn cuMemcpyAtoA_v2_ptds(
+unsafe extern "C" fn plain_cuMemcpyAtoA_v2_ptds(
     dstArray: CUarray,
     dstOffset: usize,
     srcArray: CUarray,
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyAtoA_v2_ptds(dstArray, dstOffset, srcArray, srcOffset, ByteCount)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -984,32 +655,17 @@ pub unsafe extern "C" fn cuMemcpyAtoD(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyAtoD_v2(
-    dstDevice: CUdeviceptr,
-    srcArray: CUarray,
-    srcOffset: usize,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, CUarray, usize, usize);
-    let told = Told(dstDevice, srcArray, srcOffset, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount) };
-    activity::watch(284, (&raw const told).cast(), &call)
+watched! {
+    284, cuMemcpyAtoD_v2, watched_cuMemcpyAtoD_v2, plain_cuMemcpyAtoD_v2,
+    (dstDevice: CUdeviceptr, srcArray: CUarray, srcOffset: usize, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyAtoD_v2`.
-pub unsafe extern "C" fn cuMemcpyAtoD_v2(
+unsafe extern "C" fn plain_cuMemcpyAtoD_v2(
     dstDevice: CUdeviceptr,
     srcArray: CUarray,
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dstDevice);
@@ -1031,32 +687,17 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyAtoD_v2_ptds(
-    dstDevice: CUdeviceptr,
-    srcArray: CUarray,
-    srcOffset: usize,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, CUarray, usize, usize);
-    let told = Told(dstDevice, srcArray, srcOffset, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyAtoD_v2_ptds(dstDevice, srcArray, srcOffset, ByteCount) };
-    activity::watch(401, (&raw const told).cast(), &call)
+watched! {
+    401, cuMemcpyAtoD_v2_ptds, watched_cuMemcpyAtoD_v2_ptds, plain_cuMemcpyAtoD_v2_ptds,
+    (dstDevice: CUdeviceptr, srcArray: CUarray, srcOffset: usize, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyAtoD_v2_ptds`.
-pub unsafe extern "C" fn cuMemcpyAtoD_v2_ptds(
+unsafe extern "C" fn plain_cuMemcpyAtoD_v2_ptds(
     dstDevice: CUdeviceptr,
     srcArray: CUarray,
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyAtoD_v2_ptds(dstDevice, srcArray, srcOffset, ByteCount) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dstDevice);
@@ -1105,36 +746,18 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyAtoHAsync_v2(
-    dstHost: *mut c_void,
-    srcArray: CUarray,
-    srcOffset: usize,
-    ByteCount: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut c_void, CUarray, usize, usize, CUstream);
-    let told = Told(dstHost, srcArray, srcOffset, ByteCount, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream) };
-    activity::watch(283, (&raw const told).cast(), &call)
+watched! {
+    283, cuMemcpyAtoHAsync_v2, watched_cuMemcpyAtoHAsync_v2, plain_cuMemcpyAtoHAsync_v2,
+    (dstHost: *mut c_void, srcArray: CUarray, srcOffset: usize, ByteCount: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyAtoHAsync_v2`.
-pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2(
+unsafe extern "C" fn plain_cuMemcpyAtoHAsync_v2(
     dstHost: *mut c_void,
     srcArray: CUarray,
     srcOffset: usize,
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
@@ -1157,37 +780,18 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyAtoHAsync_v2_ptsz(
-    dstHost: *mut c_void,
-    srcArray: CUarray,
-    srcOffset: usize,
-    ByteCount: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut c_void, CUarray, usize, usize, CUstream);
-    let told = Told(dstHost, srcArray, srcOffset, ByteCount, hStream);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuMemcpyAtoHAsync_v2_ptsz(dstHost, srcArray, srcOffset, ByteCount, hStream) };
-    activity::watch(420, (&raw const told).cast(), &call)
+watched! {
+    420, cuMemcpyAtoHAsync_v2_ptsz, watched_cuMemcpyAtoHAsync_v2_ptsz, plain_cuMemcpyAtoHAsync_v2_ptsz,
+    (dstHost: *mut c_void, srcArray: CUarray, srcOffset: usize, ByteCount: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyAtoHAsync_v2_ptsz`.
-pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2_ptsz(
+unsafe extern "C" fn plain_cuMemcpyAtoHAsync_v2_ptsz(
     dstHost: *mut c_void,
     srcArray: CUarray,
     srcOffset: usize,
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyAtoHAsync_v2_ptsz(dstHost, srcArray, srcOffset, ByteCount, hStream)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
@@ -1210,32 +814,17 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyAtoH_v2(
-    dstHost: *mut c_void,
-    srcArray: CUarray,
-    srcOffset: usize,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut c_void, CUarray, usize, usize);
-    let told = Told(dstHost, srcArray, srcOffset, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount) };
-    activity::watch(282, (&raw const told).cast(), &call)
+watched! {
+    282, cuMemcpyAtoH_v2, watched_cuMemcpyAtoH_v2, plain_cuMemcpyAtoH_v2,
+    (dstHost: *mut c_void, srcArray: CUarray, srcOffset: usize, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyAtoH_v2`.
-pub unsafe extern "C" fn cuMemcpyAtoH_v2(
+unsafe extern "C" fn plain_cuMemcpyAtoH_v2(
     dstHost: *mut c_void,
     srcArray: CUarray,
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -1256,32 +845,17 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyAtoH_v2_ptds(
-    dstHost: *mut c_void,
-    srcArray: CUarray,
-    srcOffset: usize,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut c_void, CUarray, usize, usize);
-    let told = Told(dstHost, srcArray, srcOffset, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyAtoH_v2_ptds(dstHost, srcArray, srcOffset, ByteCount) };
-    activity::watch(403, (&raw const told).cast(), &call)
+watched! {
+    403, cuMemcpyAtoH_v2_ptds, watched_cuMemcpyAtoH_v2_ptds, plain_cuMemcpyAtoH_v2_ptds,
+    (dstHost: *mut c_void, srcArray: CUarray, srcOffset: usize, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyAtoH_v2_ptds`.
-pub unsafe extern "C" fn cuMemcpyAtoH_v2_ptds(
+unsafe extern "C" fn plain_cuMemcpyAtoH_v2_ptds(
     dstHost: *mut c_void,
     srcArray: CUarray,
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyAtoH_v2_ptds(dstHost, srcArray, srcOffset, ByteCount) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -1302,44 +876,13 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2_ptds(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyBatchAsync(
-    dsts: *mut CUdeviceptr,
-    srcs: *mut CUdeviceptr,
-    sizes: *mut usize,
-    count: usize,
-    attrs: *mut CUmemcpyAttributes,
-    attrsIdxs: *mut usize,
-    numAttrs: usize,
-    failIdx: *mut usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUdeviceptr,
-        *mut CUdeviceptr,
-        *mut usize,
-        usize,
-        *mut CUmemcpyAttributes,
-        *mut usize,
-        usize,
-        *mut usize,
-        CUstream,
-    );
-    let told = Told(
-        dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuMemcpyBatchAsync(
-            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
-        )
-    };
-    activity::watch(776, (&raw const told).cast(), &call)
+watched! {
+    776, cuMemcpyBatchAsync, watched_cuMemcpyBatchAsync, plain_cuMemcpyBatchAsync,
+    (dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize, count: usize, attrs: *mut CUmemcpyAttributes, attrsIdxs: *mut usize, numAttrs: usize, failIdx: *mut usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyBatchAsync`.
-pub unsafe extern "C" fn cuMemcpyBatchAsync(
+#[inline(always)]
+unsafe extern "C" fn plain_cuMemcpyBatchAsync(
     dsts: *mut CUdeviceptr,
     srcs: *mut CUdeviceptr,
     sizes: *mut usize,
@@ -1350,14 +893,6 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync(
     failIdx: *mut usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyBatchAsync(
-                dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuMemcpyBatchAsync(
@@ -1378,44 +913,13 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyBatchAsync_ptsz(
-    dsts: *mut CUdeviceptr,
-    srcs: *mut CUdeviceptr,
-    sizes: *mut usize,
-    count: usize,
-    attrs: *mut CUmemcpyAttributes,
-    attrsIdxs: *mut usize,
-    numAttrs: usize,
-    failIdx: *mut usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUdeviceptr,
-        *mut CUdeviceptr,
-        *mut usize,
-        usize,
-        *mut CUmemcpyAttributes,
-        *mut usize,
-        usize,
-        *mut usize,
-        CUstream,
-    );
-    let told = Told(
-        dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuMemcpyBatchAsync_ptsz(
-            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
-        )
-    };
-    activity::watch(777, (&raw const told).cast(), &call)
+watched! {
+    777, cuMemcpyBatchAsync_ptsz, watched_cuMemcpyBatchAsync_ptsz, plain_cuMemcpyBatchAsync_ptsz,
+    (dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize, count: usize, attrs: *mut CUmemcpyAttributes, attrsIdxs: *mut usize, numAttrs: usize, failIdx: *mut usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyBatchAsync_ptsz`.
-pub unsafe extern "C" fn cuMemcpyBatchAsync_ptsz(
+#[inline(always)]
+unsafe extern "C" fn plain_cuMemcpyBatchAsync_ptsz(
     dsts: *mut CUdeviceptr,
     srcs: *mut CUdeviceptr,
     sizes: *mut usize,
@@ -1426,14 +930,6 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_ptsz(
     failIdx: *mut usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyBatchAsync_ptsz(
-                dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuMemcpyBatchAsync_ptsz(
@@ -1454,42 +950,13 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyBatchAsync_v2(
-    dsts: *mut CUdeviceptr,
-    srcs: *mut CUdeviceptr,
-    sizes: *mut usize,
-    count: usize,
-    attrs: *mut CUmemcpyAttributes,
-    attrsIdxs: *mut usize,
-    numAttrs: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUdeviceptr,
-        *mut CUdeviceptr,
-        *mut usize,
-        usize,
-        *mut CUmemcpyAttributes,
-        *mut usize,
-        usize,
-        CUstream,
-    );
-    let told = Told(
-        dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuMemcpyBatchAsync_v2(
-            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
-        )
-    };
-    activity::watch(796, (&raw const told).cast(), &call)
+watched! {
+    796, cuMemcpyBatchAsync_v2, watched_cuMemcpyBatchAsync_v2, plain_cuMemcpyBatchAsync_v2,
+    (dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize, count: usize, attrs: *mut CUmemcpyAttributes, attrsIdxs: *mut usize, numAttrs: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyBatchAsync_v2`.
-pub unsafe extern "C" fn cuMemcpyBatchAsync_v2(
+#[inline(always)]
+unsafe extern "C" fn plain_cuMemcpyBatchAsync_v2(
     dsts: *mut CUdeviceptr,
     srcs: *mut CUdeviceptr,
     sizes: *mut usize,
@@ -1499,14 +966,6 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_v2(
     numAttrs: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyBatchAsync_v2(
-                dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::copy::cuMemcpyBatchAsync(
@@ -1523,42 +982,13 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_v2(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyBatchAsync_v2_ptsz(
-    dsts: *mut CUdeviceptr,
-    srcs: *mut CUdeviceptr,
-    sizes: *mut usize,
-    count: usize,
-    attrs: *mut CUmemcpyAttributes,
-    attrsIdxs: *mut usize,
-    numAttrs: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUdeviceptr,
-        *mut CUdeviceptr,
-        *mut usize,
-        usize,
-        *mut CUmemcpyAttributes,
-        *mut usize,
-        usize,
-        CUstream,
-    );
-    let told = Told(
-        dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuMemcpyBatchAsync_v2_ptsz(
-            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
-        )
-    };
-    activity::watch(797, (&raw const told).cast(), &call)
+watched! {
+    797, cuMemcpyBatchAsync_v2_ptsz, watched_cuMemcpyBatchAsync_v2_ptsz, plain_cuMemcpyBatchAsync_v2_ptsz,
+    (dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize, count: usize, attrs: *mut CUmemcpyAttributes, attrsIdxs: *mut usize, numAttrs: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyBatchAsync_v2_ptsz`.
-pub unsafe extern "C" fn cuMemcpyBatchAsync_v2_ptsz(
+#[inline(always)]
+unsafe extern "C" fn plain_cuMemcpyBatchAsync_v2_ptsz(
     dsts: *mut CUdeviceptr,
     srcs: *mut CUdeviceptr,
     sizes: *mut usize,
@@ -1568,14 +998,6 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_v2_ptsz(
     numAttrs: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyBatchAsync_v2_ptsz(
-                dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::copy::cuMemcpyBatchAsync_ptsz(
@@ -1605,32 +1027,17 @@ pub unsafe extern "C" fn cuMemcpyDtoA(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyDtoA_v2(
-    dstArray: CUarray,
-    dstOffset: usize,
-    srcDevice: CUdeviceptr,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUarray, usize, CUdeviceptr, usize);
-    let told = Told(dstArray, dstOffset, srcDevice, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount) };
-    activity::watch(285, (&raw const told).cast(), &call)
+watched! {
+    285, cuMemcpyDtoA_v2, watched_cuMemcpyDtoA_v2, plain_cuMemcpyDtoA_v2,
+    (dstArray: CUarray, dstOffset: usize, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyDtoA_v2`.
-pub unsafe extern "C" fn cuMemcpyDtoA_v2(
+unsafe extern "C" fn plain_cuMemcpyDtoA_v2(
     dstArray: CUarray,
     dstOffset: usize,
     srcDevice: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(srcDevice);
@@ -1652,32 +1059,17 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyDtoA_v2_ptds(
-    dstArray: CUarray,
-    dstOffset: usize,
-    srcDevice: CUdeviceptr,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUarray, usize, CUdeviceptr, usize);
-    let told = Told(dstArray, dstOffset, srcDevice, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyDtoA_v2_ptds(dstArray, dstOffset, srcDevice, ByteCount) };
-    activity::watch(400, (&raw const told).cast(), &call)
+watched! {
+    400, cuMemcpyDtoA_v2_ptds, watched_cuMemcpyDtoA_v2_ptds, plain_cuMemcpyDtoA_v2_ptds,
+    (dstArray: CUarray, dstOffset: usize, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyDtoA_v2_ptds`.
-pub unsafe extern "C" fn cuMemcpyDtoA_v2_ptds(
+unsafe extern "C" fn plain_cuMemcpyDtoA_v2_ptds(
     dstArray: CUarray,
     dstOffset: usize,
     srcDevice: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyDtoA_v2_ptds(dstArray, dstOffset, srcDevice, ByteCount) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(srcDevice);
@@ -1724,32 +1116,17 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyDtoDAsync_v2(
-    dstDevice: CUdeviceptr,
-    srcDevice: CUdeviceptr,
-    ByteCount: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, CUdeviceptr, usize, CUstream);
-    let told = Told(dstDevice, srcDevice, ByteCount, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream) };
-    activity::watch(281, (&raw const told).cast(), &call)
+watched! {
+    281, cuMemcpyDtoDAsync_v2, watched_cuMemcpyDtoDAsync_v2, plain_cuMemcpyDtoDAsync_v2,
+    (dstDevice: CUdeviceptr, srcDevice: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyDtoDAsync_v2`.
-pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
+unsafe extern "C" fn plain_cuMemcpyDtoDAsync_v2(
     dstDevice: CUdeviceptr,
     srcDevice: CUdeviceptr,
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream) };
     life::call(again, move || {
@@ -1766,34 +1143,17 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyDtoDAsync_v2_ptsz(
-    dstDevice: CUdeviceptr,
-    srcDevice: CUdeviceptr,
-    ByteCount: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, CUdeviceptr, usize, CUstream);
-    let told = Told(dstDevice, srcDevice, ByteCount, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream) };
-    activity::watch(423, (&raw const told).cast(), &call)
+watched! {
+    423, cuMemcpyDtoDAsync_v2_ptsz, watched_cuMemcpyDtoDAsync_v2_ptsz, plain_cuMemcpyDtoDAsync_v2_ptsz,
+    (dstDevice: CUdeviceptr, srcDevice: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyDtoDAsync_v2_ptsz`.
-pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2_ptsz(
+unsafe extern "C" fn plain_cuMemcpyDtoDAsync_v2_ptsz(
     dstDevice: CUdeviceptr,
     srcDevice: CUdeviceptr,
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream) };
@@ -1811,60 +1171,32 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyDtoD_v2(
-    dstDevice: CUdeviceptr,
-    srcDevice: CUdeviceptr,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, CUdeviceptr, usize);
-    let told = Told(dstDevice, srcDevice, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount) };
-    activity::watch(280, (&raw const told).cast(), &call)
+watched! {
+    280, cuMemcpyDtoD_v2, watched_cuMemcpyDtoD_v2, plain_cuMemcpyDtoD_v2,
+    (dstDevice: CUdeviceptr, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyDtoD_v2`.
-pub unsafe extern "C" fn cuMemcpyDtoD_v2(
+unsafe extern "C" fn plain_cuMemcpyDtoD_v2(
     dstDevice: CUdeviceptr,
     srcDevice: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::copy::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, std::ptr::null_mut())
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyDtoD_v2_ptds(
-    dstDevice: CUdeviceptr,
-    srcDevice: CUdeviceptr,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, CUdeviceptr, usize);
-    let told = Told(dstDevice, srcDevice, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount) };
-    activity::watch(399, (&raw const told).cast(), &call)
+watched! {
+    399, cuMemcpyDtoD_v2_ptds, watched_cuMemcpyDtoD_v2_ptds, plain_cuMemcpyDtoD_v2_ptds,
+    (dstDevice: CUdeviceptr, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyDtoD_v2_ptds`.
-pub unsafe extern "C" fn cuMemcpyDtoD_v2_ptds(
+unsafe extern "C" fn plain_cuMemcpyDtoD_v2_ptds(
     dstDevice: CUdeviceptr,
     srcDevice: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::copy::cuMemcpyDtoDAsync_v2_ptsz(
@@ -1901,32 +1233,17 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyDtoHAsync_v2(
-    dstHost: *mut c_void,
-    srcDevice: CUdeviceptr,
-    ByteCount: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut c_void, CUdeviceptr, usize, CUstream);
-    let told = Told(dstHost, srcDevice, ByteCount, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream) };
-    activity::watch(279, (&raw const told).cast(), &call)
+watched! {
+    279, cuMemcpyDtoHAsync_v2, watched_cuMemcpyDtoHAsync_v2, plain_cuMemcpyDtoHAsync_v2,
+    (dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyDtoHAsync_v2`.
-pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
+unsafe extern "C" fn plain_cuMemcpyDtoHAsync_v2(
     dstHost: *mut c_void,
     srcDevice: CUdeviceptr,
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
@@ -1936,34 +1253,17 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyDtoHAsync_v2_ptsz(
-    dstHost: *mut c_void,
-    srcDevice: CUdeviceptr,
-    ByteCount: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut c_void, CUdeviceptr, usize, CUstream);
-    let told = Told(dstHost, srcDevice, ByteCount, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice, ByteCount, hStream) };
-    activity::watch(422, (&raw const told).cast(), &call)
+watched! {
+    422, cuMemcpyDtoHAsync_v2_ptsz, watched_cuMemcpyDtoHAsync_v2_ptsz, plain_cuMemcpyDtoHAsync_v2_ptsz,
+    (dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyDtoHAsync_v2_ptsz`.
-pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2_ptsz(
+unsafe extern "C" fn plain_cuMemcpyDtoHAsync_v2_ptsz(
     dstHost: *mut c_void,
     srcDevice: CUdeviceptr,
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice, ByteCount, hStream)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
@@ -1973,30 +1273,16 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyDtoH_v2(
-    dstHost: *mut c_void,
-    srcDevice: CUdeviceptr,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut c_void, CUdeviceptr, usize);
-    let told = Told(dstHost, srcDevice, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount) };
-    activity::watch(278, (&raw const told).cast(), &call)
+watched! {
+    278, cuMemcpyDtoH_v2, watched_cuMemcpyDtoH_v2, plain_cuMemcpyDtoH_v2,
+    (dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyDtoH_v2`.
-pub unsafe extern "C" fn cuMemcpyDtoH_v2(
+unsafe extern "C" fn plain_cuMemcpyDtoH_v2(
     dstHost: *mut c_void,
     srcDevice: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(srcDevice);
@@ -2014,30 +1300,16 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyDtoH_v2_ptds(
-    dstHost: *mut c_void,
-    srcDevice: CUdeviceptr,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut c_void, CUdeviceptr, usize);
-    let told = Told(dstHost, srcDevice, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyDtoH_v2_ptds(dstHost, srcDevice, ByteCount) };
-    activity::watch(398, (&raw const told).cast(), &call)
+watched! {
+    398, cuMemcpyDtoH_v2_ptds, watched_cuMemcpyDtoH_v2_ptds, plain_cuMemcpyDtoH_v2_ptds,
+    (dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyDtoH_v2_ptds`.
-pub unsafe extern "C" fn cuMemcpyDtoH_v2_ptds(
+unsafe extern "C" fn plain_cuMemcpyDtoH_v2_ptds(
     dstHost: *mut c_void,
     srcDevice: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyDtoH_v2_ptds(dstHost, srcDevice, ByteCount) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(srcDevice);
@@ -2082,36 +1354,18 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyHtoAAsync_v2(
-    dstArray: CUarray,
-    dstOffset: usize,
-    srcHost: *const c_void,
-    ByteCount: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUarray, usize, *const c_void, usize, CUstream);
-    let told = Told(dstArray, dstOffset, srcHost, ByteCount, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream) };
-    activity::watch(293, (&raw const told).cast(), &call)
+watched! {
+    293, cuMemcpyHtoAAsync_v2, watched_cuMemcpyHtoAAsync_v2, plain_cuMemcpyHtoAAsync_v2,
+    (dstArray: CUarray, dstOffset: usize, srcHost: *const c_void, ByteCount: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyHtoAAsync_v2`.
-pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2(
+unsafe extern "C" fn plain_cuMemcpyHtoAAsync_v2(
     dstArray: CUarray,
     dstOffset: usize,
     srcHost: *const c_void,
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
@@ -2134,37 +1388,18 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyHtoAAsync_v2_ptsz(
-    dstArray: CUarray,
-    dstOffset: usize,
-    srcHost: *const c_void,
-    ByteCount: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUarray, usize, *const c_void, usize, CUstream);
-    let told = Told(dstArray, dstOffset, srcHost, ByteCount, hStream);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuMemcpyHtoAAsync_v2_ptsz(dstArray, dstOffset, srcHost, ByteCount, hStream) };
-    activity::watch(419, (&raw const told).cast(), &call)
+watched! {
+    419, cuMemcpyHtoAAsync_v2_ptsz, watched_cuMemcpyHtoAAsync_v2_ptsz, plain_cuMemcpyHtoAAsync_v2_ptsz,
+    (dstArray: CUarray, dstOffset: usize, srcHost: *const c_void, ByteCount: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyHtoAAsync_v2_ptsz`.
-pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2_ptsz(
+unsafe extern "C" fn plain_cuMemcpyHtoAAsync_v2_ptsz(
     dstArray: CUarray,
     dstOffset: usize,
     srcHost: *const c_void,
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyHtoAAsync_v2_ptsz(dstArray, dstOffset, srcHost, ByteCount, hStream)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
@@ -2187,32 +1422,17 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyHtoA_v2(
-    dstArray: CUarray,
-    dstOffset: usize,
-    srcHost: *const c_void,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUarray, usize, *const c_void, usize);
-    let told = Told(dstArray, dstOffset, srcHost, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount) };
-    activity::watch(292, (&raw const told).cast(), &call)
+watched! {
+    292, cuMemcpyHtoA_v2, watched_cuMemcpyHtoA_v2, plain_cuMemcpyHtoA_v2,
+    (dstArray: CUarray, dstOffset: usize, srcHost: *const c_void, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyHtoA_v2`.
-pub unsafe extern "C" fn cuMemcpyHtoA_v2(
+unsafe extern "C" fn plain_cuMemcpyHtoA_v2(
     dstArray: CUarray,
     dstOffset: usize,
     srcHost: *const c_void,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -2233,32 +1453,17 @@ pub unsafe extern "C" fn cuMemcpyHtoA_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyHtoA_v2_ptds(
-    dstArray: CUarray,
-    dstOffset: usize,
-    srcHost: *const c_void,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUarray, usize, *const c_void, usize);
-    let told = Told(dstArray, dstOffset, srcHost, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyHtoA_v2_ptds(dstArray, dstOffset, srcHost, ByteCount) };
-    activity::watch(402, (&raw const told).cast(), &call)
+watched! {
+    402, cuMemcpyHtoA_v2_ptds, watched_cuMemcpyHtoA_v2_ptds, plain_cuMemcpyHtoA_v2_ptds,
+    (dstArray: CUarray, dstOffset: usize, srcHost: *const c_void, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyHtoA_v2_ptds`.
-pub unsafe extern "C" fn cuMemcpyHtoA_v2_ptds(
+unsafe extern "C" fn plain_cuMemcpyHtoA_v2_ptds(
     dstArray: CUarray,
     dstOffset: usize,
     srcHost: *const c_void,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyHtoA_v2_ptds(dstArray, dstOffset, srcHost, ByteCount) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -2304,32 +1509,17 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyHtoDAsync_v2(
-    dstDevice: CUdeviceptr,
-    srcHost: *const c_void,
-    ByteCount: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, *const c_void, usize, CUstream);
-    let told = Told(dstDevice, srcHost, ByteCount, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream) };
-    activity::watch(277, (&raw const told).cast(), &call)
+watched! {
+    277, cuMemcpyHtoDAsync_v2, watched_cuMemcpyHtoDAsync_v2, plain_cuMemcpyHtoDAsync_v2,
+    (dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyHtoDAsync_v2`.
-pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
+unsafe extern "C" fn plain_cuMemcpyHtoDAsync_v2(
     dstDevice: CUdeviceptr,
     srcHost: *const c_void,
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
@@ -2339,34 +1529,17 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyHtoDAsync_v2_ptsz(
-    dstDevice: CUdeviceptr,
-    srcHost: *const c_void,
-    ByteCount: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, *const c_void, usize, CUstream);
-    let told = Told(dstDevice, srcHost, ByteCount, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost, ByteCount, hStream) };
-    activity::watch(421, (&raw const told).cast(), &call)
+watched! {
+    421, cuMemcpyHtoDAsync_v2_ptsz, watched_cuMemcpyHtoDAsync_v2_ptsz, plain_cuMemcpyHtoDAsync_v2_ptsz,
+    (dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyHtoDAsync_v2_ptsz`.
-pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2_ptsz(
+unsafe extern "C" fn plain_cuMemcpyHtoDAsync_v2_ptsz(
     dstDevice: CUdeviceptr,
     srcHost: *const c_void,
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost, ByteCount, hStream)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
@@ -2376,30 +1549,16 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyHtoD_v2(
-    dstDevice: CUdeviceptr,
-    srcHost: *const c_void,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, *const c_void, usize);
-    let told = Told(dstDevice, srcHost, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount) };
-    activity::watch(276, (&raw const told).cast(), &call)
+watched! {
+    276, cuMemcpyHtoD_v2, watched_cuMemcpyHtoD_v2, plain_cuMemcpyHtoD_v2,
+    (dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyHtoD_v2`.
-pub unsafe extern "C" fn cuMemcpyHtoD_v2(
+unsafe extern "C" fn plain_cuMemcpyHtoD_v2(
     dstDevice: CUdeviceptr,
     srcHost: *const c_void,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dstDevice);
@@ -2417,30 +1576,16 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyHtoD_v2_ptds(
-    dstDevice: CUdeviceptr,
-    srcHost: *const c_void,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, *const c_void, usize);
-    let told = Told(dstDevice, srcHost, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyHtoD_v2_ptds(dstDevice, srcHost, ByteCount) };
-    activity::watch(397, (&raw const told).cast(), &call)
+watched! {
+    397, cuMemcpyHtoD_v2_ptds, watched_cuMemcpyHtoD_v2_ptds, plain_cuMemcpyHtoD_v2_ptds,
+    (dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyHtoD_v2_ptds`.
-pub unsafe extern "C" fn cuMemcpyHtoD_v2_ptds(
+unsafe extern "C" fn plain_cuMemcpyHtoD_v2_ptds(
     dstDevice: CUdeviceptr,
     srcHost: *const c_void,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemcpyHtoD_v2_ptds(dstDevice, srcHost, ByteCount) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dstDevice);
@@ -2458,36 +1603,18 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2_ptds(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyPeer(
-    dstDevice: CUdeviceptr,
-    dstContext: CUcontext,
-    srcDevice: CUdeviceptr,
-    srcContext: CUcontext,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, usize);
-    let told = Told(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount) };
-    activity::watch(318, (&raw const told).cast(), &call)
+watched! {
+    318, cuMemcpyPeer, watched_cuMemcpyPeer, plain_cuMemcpyPeer,
+    (dstDevice: CUdeviceptr, dstContext: CUcontext, srcDevice: CUdeviceptr, srcContext: CUcontext, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyPeer`.
-pub unsafe extern "C" fn cuMemcpyPeer(
+unsafe extern "C" fn plain_cuMemcpyPeer(
     dstDevice: CUdeviceptr,
     dstContext: CUcontext,
     srcDevice: CUdeviceptr,
     srcContext: CUcontext,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount)
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::copy::cuMemcpyPeer(
@@ -2496,37 +1623,18 @@ pub unsafe extern "C" fn cuMemcpyPeer(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyPeer_ptds(
-    dstDevice: CUdeviceptr,
-    dstContext: CUcontext,
-    srcDevice: CUdeviceptr,
-    srcContext: CUcontext,
-    ByteCount: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, usize);
-    let told = Told(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuMemcpyPeer_ptds(dstDevice, dstContext, srcDevice, srcContext, ByteCount) };
-    activity::watch(409, (&raw const told).cast(), &call)
+watched! {
+    409, cuMemcpyPeer_ptds, watched_cuMemcpyPeer_ptds, plain_cuMemcpyPeer_ptds,
+    (dstDevice: CUdeviceptr, dstContext: CUcontext, srcDevice: CUdeviceptr, srcContext: CUcontext, ByteCount: usize) -> CUresult
 }
 
-/// `cuMemcpyPeer_ptds`.
-pub unsafe extern "C" fn cuMemcpyPeer_ptds(
+unsafe extern "C" fn plain_cuMemcpyPeer_ptds(
     dstDevice: CUdeviceptr,
     dstContext: CUcontext,
     srcDevice: CUdeviceptr,
     srcContext: CUcontext,
     ByteCount: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyPeer_ptds(dstDevice, dstContext, srcDevice, srcContext, ByteCount)
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::copy::cuMemcpyPeer(
@@ -2535,38 +1643,12 @@ pub unsafe extern "C" fn cuMemcpyPeer_ptds(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyPeerAsync(
-    dstDevice: CUdeviceptr,
-    dstContext: CUcontext,
-    srcDevice: CUdeviceptr,
-    srcContext: CUcontext,
-    ByteCount: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUdeviceptr,
-        CUcontext,
-        CUdeviceptr,
-        CUcontext,
-        usize,
-        CUstream,
-    );
-    let told = Told(
-        dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuMemcpyPeerAsync(
-            dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
-        )
-    };
-    activity::watch(319, (&raw const told).cast(), &call)
+watched! {
+    319, cuMemcpyPeerAsync, watched_cuMemcpyPeerAsync, plain_cuMemcpyPeerAsync,
+    (dstDevice: CUdeviceptr, dstContext: CUcontext, srcDevice: CUdeviceptr, srcContext: CUcontext, ByteCount: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyPeerAsync`.
-pub unsafe extern "C" fn cuMemcpyPeerAsync(
+unsafe extern "C" fn plain_cuMemcpyPeerAsync(
     dstDevice: CUdeviceptr,
     dstContext: CUcontext,
     srcDevice: CUdeviceptr,
@@ -2574,14 +1656,6 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyPeerAsync(
-                dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::copy::cuMemcpyPeerAsync(
@@ -2590,38 +1664,12 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemcpyPeerAsync_ptsz(
-    dstDevice: CUdeviceptr,
-    dstContext: CUcontext,
-    srcDevice: CUdeviceptr,
-    srcContext: CUcontext,
-    ByteCount: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUdeviceptr,
-        CUcontext,
-        CUdeviceptr,
-        CUcontext,
-        usize,
-        CUstream,
-    );
-    let told = Told(
-        dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuMemcpyPeerAsync_ptsz(
-            dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
-        )
-    };
-    activity::watch(426, (&raw const told).cast(), &call)
+watched! {
+    426, cuMemcpyPeerAsync_ptsz, watched_cuMemcpyPeerAsync_ptsz, plain_cuMemcpyPeerAsync_ptsz,
+    (dstDevice: CUdeviceptr, dstContext: CUcontext, srcDevice: CUdeviceptr, srcContext: CUcontext, ByteCount: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemcpyPeerAsync_ptsz`.
-pub unsafe extern "C" fn cuMemcpyPeerAsync_ptsz(
+unsafe extern "C" fn plain_cuMemcpyPeerAsync_ptsz(
     dstDevice: CUdeviceptr,
     dstContext: CUcontext,
     srcDevice: CUdeviceptr,
@@ -2629,14 +1677,6 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemcpyPeerAsync_ptsz(
-                dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::copy::cuMemcpyPeerAsync(

@@ -8,30 +8,16 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceComputeCapability(
-    major: *mut i32,
-    minor: *mut i32,
-    dev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut i32, *mut i32, CUdevice);
-    let told = Told(major, minor, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceComputeCapability(major, minor, dev) };
-    activity::watch(6, (&raw const told).cast(), &call)
+watched! {
+    6, cuDeviceComputeCapability, watched_cuDeviceComputeCapability, plain_cuDeviceComputeCapability,
+    (major: *mut i32, minor: *mut i32, dev: CUdevice) -> CUresult
 }
 
-/// `cuDeviceComputeCapability`.
-pub unsafe extern "C" fn cuDeviceComputeCapability(
+unsafe extern "C" fn plain_cuDeviceComputeCapability(
     major: *mut i32,
     minor: *mut i32,
     dev: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceComputeCapability(major, minor, dev) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceComputeCapability(major, minor, dev) };
     life::call(again, move || {
@@ -50,22 +36,12 @@ pub unsafe extern "C" fn cuDeviceComputeCapability(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGet(device: *mut CUdevice, ordinal: i32) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdevice, i32);
-    let told = Told(device, ordinal);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceGet(device, ordinal) };
-    activity::watch(3, (&raw const told).cast(), &call)
+watched! {
+    3, cuDeviceGet, watched_cuDeviceGet, plain_cuDeviceGet,
+    (device: *mut CUdevice, ordinal: i32) -> CUresult
 }
 
-/// `cuDeviceGet`.
-pub unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: i32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceGet(device, ordinal) };
-    }
+unsafe extern "C" fn plain_cuDeviceGet(device: *mut CUdevice, ordinal: i32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGet(device, ordinal) };
     life::call(again, move || {
@@ -79,30 +55,16 @@ pub unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: i32) -> CUr
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetAttribute(
-    pi: *mut i32,
-    attrib: CUdevice_attribute,
-    dev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut i32, CUdevice_attribute, CUdevice);
-    let told = Told(pi, attrib, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceGetAttribute(pi, attrib, dev) };
-    activity::watch(9, (&raw const told).cast(), &call)
+watched! {
+    9, cuDeviceGetAttribute, watched_cuDeviceGetAttribute, plain_cuDeviceGetAttribute,
+    (pi: *mut i32, attrib: CUdevice_attribute, dev: CUdevice) -> CUresult
 }
 
-/// `cuDeviceGetAttribute`.
-pub unsafe extern "C" fn cuDeviceGetAttribute(
+unsafe extern "C" fn plain_cuDeviceGetAttribute(
     pi: *mut i32,
     attrib: CUdevice_attribute,
     dev: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceGetAttribute(pi, attrib, dev) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetAttribute(pi, attrib, dev) };
     life::call(again, move || {
@@ -117,28 +79,15 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetByPCIBusId(
-    dev: *mut CUdevice,
-    pciBusId: *const c_char,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdevice, *const c_char);
-    let told = Told(dev, pciBusId);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceGetByPCIBusId(dev, pciBusId) };
-    activity::watch(331, (&raw const told).cast(), &call)
+watched! {
+    331, cuDeviceGetByPCIBusId, watched_cuDeviceGetByPCIBusId, plain_cuDeviceGetByPCIBusId,
+    (dev: *mut CUdevice, pciBusId: *const c_char) -> CUresult
 }
 
-/// `cuDeviceGetByPCIBusId`.
-pub unsafe extern "C" fn cuDeviceGetByPCIBusId(
+unsafe extern "C" fn plain_cuDeviceGetByPCIBusId(
     dev: *mut CUdevice,
     pciBusId: *const c_char,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceGetByPCIBusId(dev, pciBusId) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetByPCIBusId(dev, pciBusId) };
     life::call(again, move || {
@@ -152,22 +101,12 @@ pub unsafe extern "C" fn cuDeviceGetByPCIBusId(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetCount(count: *mut i32) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut i32);
-    let told = Told(count);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceGetCount(count) };
-    activity::watch(4, (&raw const told).cast(), &call)
+watched! {
+    4, cuDeviceGetCount, watched_cuDeviceGetCount, plain_cuDeviceGetCount,
+    (count: *mut i32) -> CUresult
 }
 
-/// `cuDeviceGetCount`.
-pub unsafe extern "C" fn cuDeviceGetCount(count: *mut i32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceGetCount(count) };
-    }
+unsafe extern "C" fn plain_cuDeviceGetCount(count: *mut i32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetCount(count) };
     life::call(again, move || {
@@ -181,30 +120,16 @@ pub unsafe extern "C" fn cuDeviceGetCount(count: *mut i32) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetExecAffinitySupport(
-    pi: *mut i32,
-    r#type: CUexecAffinityType,
-    dev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut i32, CUexecAffinityType, CUdevice);
-    let told = Told(pi, r#type, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceGetExecAffinitySupport(pi, r#type, dev) };
-    activity::watch(644, (&raw const told).cast(), &call)
+watched! {
+    644, cuDeviceGetExecAffinitySupport, watched_cuDeviceGetExecAffinitySupport, plain_cuDeviceGetExecAffinitySupport,
+    (pi: *mut i32, r#type: CUexecAffinityType, dev: CUdevice) -> CUresult
 }
 
-/// `cuDeviceGetExecAffinitySupport`.
-pub unsafe extern "C" fn cuDeviceGetExecAffinitySupport(
+unsafe extern "C" fn plain_cuDeviceGetExecAffinitySupport(
     pi: *mut i32,
     r#type: CUexecAffinityType,
     dev: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceGetExecAffinitySupport(pi, r#type, dev) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetExecAffinitySupport(pi, r#type, dev) };
     life::call(again, move || {
@@ -220,35 +145,17 @@ pub unsafe extern "C" fn cuDeviceGetExecAffinitySupport(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetHostAtomicCapabilities(
-    capabilities: *mut u32,
-    operations: *const CUatomicOperation,
-    count: u32,
-    dev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut u32, *const CUatomicOperation, u32, CUdevice);
-    let told = Told(capabilities, operations, count, dev);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev) };
-    activity::watch(805, (&raw const told).cast(), &call)
+watched! {
+    805, cuDeviceGetHostAtomicCapabilities, watched_cuDeviceGetHostAtomicCapabilities, plain_cuDeviceGetHostAtomicCapabilities,
+    (capabilities: *mut u32, operations: *const CUatomicOperation, count: u32, dev: CUdevice) -> CUresult
 }
 
-/// `cuDeviceGetHostAtomicCapabilities`.
-pub unsafe extern "C" fn cuDeviceGetHostAtomicCapabilities(
+unsafe extern "C" fn plain_cuDeviceGetHostAtomicCapabilities(
     capabilities: *mut u32,
     operations: *const CUatomicOperation,
     count: u32,
     dev: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev) };
@@ -280,26 +187,12 @@ pub unsafe extern "C" fn cuDeviceGetLuid(
     life::unsupported("cuDeviceGetLuid", "only Windows has device LUIDs")
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetName(
-    name: *mut c_char,
-    len: i32,
-    dev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut c_char, i32, CUdevice);
-    let told = Told(name, len, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceGetName(name, len, dev) };
-    activity::watch(5, (&raw const told).cast(), &call)
+watched! {
+    5, cuDeviceGetName, watched_cuDeviceGetName, plain_cuDeviceGetName,
+    (name: *mut c_char, len: i32, dev: CUdevice) -> CUresult
 }
 
-/// `cuDeviceGetName`.
-pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: i32, dev: CUdevice) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceGetName(name, len, dev) };
-    }
+unsafe extern "C" fn plain_cuDeviceGetName(name: *mut c_char, len: i32, dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetName(name, len, dev) };
     life::call(again, move || {
@@ -310,30 +203,16 @@ pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: i32, dev: CUdev
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetPCIBusId(
-    pciBusId: *mut c_char,
-    len: i32,
-    dev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut c_char, i32, CUdevice);
-    let told = Told(pciBusId, len, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceGetPCIBusId(pciBusId, len, dev) };
-    activity::watch(332, (&raw const told).cast(), &call)
+watched! {
+    332, cuDeviceGetPCIBusId, watched_cuDeviceGetPCIBusId, plain_cuDeviceGetPCIBusId,
+    (pciBusId: *mut c_char, len: i32, dev: CUdevice) -> CUresult
 }
 
-/// `cuDeviceGetPCIBusId`.
-pub unsafe extern "C" fn cuDeviceGetPCIBusId(
+unsafe extern "C" fn plain_cuDeviceGetPCIBusId(
     pciBusId: *mut c_char,
     len: i32,
     dev: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceGetPCIBusId(pciBusId, len, dev) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetPCIBusId(pciBusId, len, dev) };
     life::call(again, move || {
@@ -344,25 +223,12 @@ pub unsafe extern "C" fn cuDeviceGetPCIBusId(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetProperties(
-    prop: *mut CUdevprop,
-    dev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdevprop, CUdevice);
-    let told = Told(prop, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceGetProperties(prop, dev) };
-    activity::watch(8, (&raw const told).cast(), &call)
+watched! {
+    8, cuDeviceGetProperties, watched_cuDeviceGetProperties, plain_cuDeviceGetProperties,
+    (prop: *mut CUdevprop, dev: CUdevice) -> CUresult
 }
 
-/// `cuDeviceGetProperties`.
-pub unsafe extern "C" fn cuDeviceGetProperties(prop: *mut CUdevprop, dev: CUdevice) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceGetProperties(prop, dev) };
-    }
+unsafe extern "C" fn plain_cuDeviceGetProperties(prop: *mut CUdevprop, dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetProperties(prop, dev) };
     life::call(again, move || {
@@ -378,36 +244,17 @@ pub unsafe extern "C" fn cuDeviceGetProperties(prop: *mut CUdevprop, dev: CUdevi
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetTexture1DLinearMaxWidth(
-    maxWidthInElements: *mut usize,
-    format: CUarray_format,
-    numChannels: u32,
-    dev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut usize, CUarray_format, u32, CUdevice);
-    let told = Told(maxWidthInElements, format, numChannels, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev)
-    };
-    activity::watch(579, (&raw const told).cast(), &call)
+watched! {
+    579, cuDeviceGetTexture1DLinearMaxWidth, watched_cuDeviceGetTexture1DLinearMaxWidth, plain_cuDeviceGetTexture1DLinearMaxWidth,
+    (maxWidthInElements: *mut usize, format: CUarray_format, numChannels: u32, dev: CUdevice) -> CUresult
 }
 
-/// `cuDeviceGetTexture1DLinearMaxWidth`.
-pub unsafe extern "C" fn cuDeviceGetTexture1DLinearMaxWidth(
+unsafe extern "C" fn plain_cuDeviceGetTexture1DLinearMaxWidth(
     maxWidthInElements: *mut usize,
     format: CUarray_format,
     numChannels: u32,
     dev: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev)
@@ -429,22 +276,12 @@ pub unsafe extern "C" fn cuDeviceGetTexture1DLinearMaxWidth(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUuuid, CUdevice);
-    let told = Told(uuid, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceGetUuid(uuid, dev) };
-    activity::watch(482, (&raw const told).cast(), &call)
+watched! {
+    482, cuDeviceGetUuid, watched_cuDeviceGetUuid, plain_cuDeviceGetUuid,
+    (uuid: *mut CUuuid, dev: CUdevice) -> CUresult
 }
 
-/// `cuDeviceGetUuid`.
-pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceGetUuid(uuid, dev) };
-    }
+unsafe extern "C" fn plain_cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetUuid(uuid, dev) };
     life::call(again, move || {
@@ -459,22 +296,12 @@ pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CU
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetUuid_v2(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUuuid, CUdevice);
-    let told = Told(uuid, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceGetUuid_v2(uuid, dev) };
-    activity::watch(647, (&raw const told).cast(), &call)
+watched! {
+    647, cuDeviceGetUuid_v2, watched_cuDeviceGetUuid_v2, plain_cuDeviceGetUuid_v2,
+    (uuid: *mut CUuuid, dev: CUdevice) -> CUresult
 }
 
-/// `cuDeviceGetUuid_v2`.
-pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceGetUuid_v2(uuid, dev) };
-    }
+unsafe extern "C" fn plain_cuDeviceGetUuid_v2(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetUuid_v2(uuid, dev) };
     life::call(again, move || {
@@ -510,22 +337,12 @@ pub unsafe extern "C" fn cuDeviceTotalMem(_bytes: *mut u32, _dev: CUdevice) -> C
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceTotalMem_v2(bytes: *mut usize, dev: CUdevice) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut usize, CUdevice);
-    let told = Told(bytes, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceTotalMem_v2(bytes, dev) };
-    activity::watch(259, (&raw const told).cast(), &call)
+watched! {
+    259, cuDeviceTotalMem_v2, watched_cuDeviceTotalMem_v2, plain_cuDeviceTotalMem_v2,
+    (bytes: *mut usize, dev: CUdevice) -> CUresult
 }
 
-/// `cuDeviceTotalMem_v2`.
-pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, dev: CUdevice) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceTotalMem_v2(bytes, dev) };
-    }
+unsafe extern "C" fn plain_cuDeviceTotalMem_v2(bytes: *mut usize, dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceTotalMem_v2(bytes, dev) };
     life::call(again, move || {
@@ -552,31 +369,15 @@ pub unsafe extern "C" fn cuDeviceUnregisterAsyncNotification(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuFlushGPUDirectRDMAWrites(
-    target: CUflushGPUDirectRDMAWritesTarget,
-    scope: CUflushGPUDirectRDMAWritesScope,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUflushGPUDirectRDMAWritesTarget,
-        CUflushGPUDirectRDMAWritesScope,
-    );
-    let told = Told(target, scope);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuFlushGPUDirectRDMAWrites(target, scope) };
-    activity::watch(627, (&raw const told).cast(), &call)
+watched! {
+    627, cuFlushGPUDirectRDMAWrites, watched_cuFlushGPUDirectRDMAWrites, plain_cuFlushGPUDirectRDMAWrites,
+    (target: CUflushGPUDirectRDMAWritesTarget, scope: CUflushGPUDirectRDMAWritesScope) -> CUresult
 }
 
-/// `cuFlushGPUDirectRDMAWrites`.
-pub unsafe extern "C" fn cuFlushGPUDirectRDMAWrites(
+unsafe extern "C" fn plain_cuFlushGPUDirectRDMAWrites(
     target: CUflushGPUDirectRDMAWritesTarget,
     scope: CUflushGPUDirectRDMAWritesScope,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuFlushGPUDirectRDMAWrites(target, scope) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFlushGPUDirectRDMAWrites(target, scope) };
     life::call(again, move || {

@@ -8,22 +8,12 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-#[cold]
-unsafe extern "C" fn watched_cuEventCreate(phEvent: *mut CUevent, Flags: u32) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUevent, u32);
-    let told = Told(phEvent, Flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuEventCreate(phEvent, Flags) };
-    activity::watch(118, (&raw const told).cast(), &call)
+watched! {
+    118, cuEventCreate, watched_cuEventCreate, plain_cuEventCreate,
+    (phEvent: *mut CUevent, Flags: u32) -> CUresult
 }
 
-/// `cuEventCreate`.
-pub unsafe extern "C" fn cuEventCreate(phEvent: *mut CUevent, Flags: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuEventCreate(phEvent, Flags) };
-    }
+unsafe extern "C" fn plain_cuEventCreate(phEvent: *mut CUevent, Flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventCreate(phEvent, Flags) };
     life::call(again, move || {
@@ -37,42 +27,22 @@ pub unsafe extern "C" fn cuEventCreate(phEvent: *mut CUevent, Flags: u32) -> CUr
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuEventDestroy(hEvent: CUevent) -> CUresult {
-    #[repr(C)]
-    struct Told(CUevent);
-    let told = Told(hEvent);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuEventDestroy(hEvent) };
-    activity::watch(122, (&raw const told).cast(), &call)
+watched! {
+    122, cuEventDestroy, watched_cuEventDestroy, plain_cuEventDestroy,
+    (hEvent: CUevent) -> CUresult
 }
 
-/// `cuEventDestroy`.
-pub unsafe extern "C" fn cuEventDestroy(hEvent: CUevent) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuEventDestroy(hEvent) };
-    }
+unsafe extern "C" fn plain_cuEventDestroy(hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::event::cuEventDestroy_v2(hEvent) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuEventDestroy_v2(hEvent: CUevent) -> CUresult {
-    #[repr(C)]
-    struct Told(CUevent);
-    let told = Told(hEvent);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuEventDestroy_v2(hEvent) };
-    activity::watch(325, (&raw const told).cast(), &call)
+watched! {
+    325, cuEventDestroy_v2, watched_cuEventDestroy_v2, plain_cuEventDestroy_v2,
+    (hEvent: CUevent) -> CUresult
 }
 
-/// `cuEventDestroy_v2`.
-pub unsafe extern "C" fn cuEventDestroy_v2(hEvent: CUevent) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuEventDestroy_v2(hEvent) };
-    }
+unsafe extern "C" fn plain_cuEventDestroy_v2(hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventDestroy_v2(hEvent) };
     life::call(again, move || {
@@ -85,30 +55,16 @@ pub unsafe extern "C" fn cuEventDestroy_v2(hEvent: CUevent) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuEventElapsedTime(
-    pMilliseconds: *mut f32,
-    hStart: CUevent,
-    hEnd: CUevent,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut f32, CUevent, CUevent);
-    let told = Told(pMilliseconds, hStart, hEnd);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuEventElapsedTime(pMilliseconds, hStart, hEnd) };
-    activity::watch(123, (&raw const told).cast(), &call)
+watched! {
+    123, cuEventElapsedTime, watched_cuEventElapsedTime, plain_cuEventElapsedTime,
+    (pMilliseconds: *mut f32, hStart: CUevent, hEnd: CUevent) -> CUresult
 }
 
-/// `cuEventElapsedTime`.
-pub unsafe extern "C" fn cuEventElapsedTime(
+unsafe extern "C" fn plain_cuEventElapsedTime(
     pMilliseconds: *mut f32,
     hStart: CUevent,
     hEnd: CUevent,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuEventElapsedTime(pMilliseconds, hStart, hEnd) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventElapsedTime(pMilliseconds, hStart, hEnd) };
     life::call(again, move || {
@@ -125,50 +81,26 @@ pub unsafe extern "C" fn cuEventElapsedTime(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuEventElapsedTime_v2(
-    pMilliseconds: *mut f32,
-    hStart: CUevent,
-    hEnd: CUevent,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut f32, CUevent, CUevent);
-    let told = Told(pMilliseconds, hStart, hEnd);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd) };
-    activity::watch(780, (&raw const told).cast(), &call)
+watched! {
+    780, cuEventElapsedTime_v2, watched_cuEventElapsedTime_v2, plain_cuEventElapsedTime_v2,
+    (pMilliseconds: *mut f32, hStart: CUevent, hEnd: CUevent) -> CUresult
 }
 
-/// `cuEventElapsedTime_v2`.
-pub unsafe extern "C" fn cuEventElapsedTime_v2(
+unsafe extern "C" fn plain_cuEventElapsedTime_v2(
     pMilliseconds: *mut f32,
     hStart: CUevent,
     hEnd: CUevent,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { super::event::cuEventElapsedTime(pMilliseconds, hStart, hEnd) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuEventQuery(hEvent: CUevent) -> CUresult {
-    #[repr(C)]
-    struct Told(CUevent);
-    let told = Told(hEvent);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuEventQuery(hEvent) };
-    activity::watch(120, (&raw const told).cast(), &call)
+watched! {
+    120, cuEventQuery, watched_cuEventQuery, plain_cuEventQuery,
+    (hEvent: CUevent) -> CUresult
 }
 
-/// `cuEventQuery`.
-pub unsafe extern "C" fn cuEventQuery(hEvent: CUevent) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuEventQuery(hEvent) };
-    }
+unsafe extern "C" fn plain_cuEventQuery(hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventQuery(hEvent) };
     life::call(again, move || {
@@ -179,22 +111,12 @@ pub unsafe extern "C" fn cuEventQuery(hEvent: CUevent) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CUresult {
-    #[repr(C)]
-    struct Told(CUevent, CUstream);
-    let told = Told(hEvent, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuEventRecord(hEvent, hStream) };
-    activity::watch(119, (&raw const told).cast(), &call)
+watched! {
+    119, cuEventRecord, watched_cuEventRecord, plain_cuEventRecord,
+    (hEvent: CUevent, hStream: CUstream) -> CUresult
 }
 
-/// `cuEventRecord`.
-pub unsafe extern "C" fn cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuEventRecord(hEvent, hStream) };
-    }
+unsafe extern "C" fn plain_cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventRecord(hEvent, hStream) };
     life::call(again, move || {
@@ -207,22 +129,12 @@ pub unsafe extern "C" fn cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CU
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuEventRecord_ptsz(hEvent: CUevent, hStream: CUstream) -> CUresult {
-    #[repr(C)]
-    struct Told(CUevent, CUstream);
-    let told = Told(hEvent, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuEventRecord_ptsz(hEvent, hStream) };
-    activity::watch(441, (&raw const told).cast(), &call)
+watched! {
+    441, cuEventRecord_ptsz, watched_cuEventRecord_ptsz, plain_cuEventRecord_ptsz,
+    (hEvent: CUevent, hStream: CUstream) -> CUresult
 }
 
-/// `cuEventRecord_ptsz`.
-pub unsafe extern "C" fn cuEventRecord_ptsz(hEvent: CUevent, hStream: CUstream) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuEventRecord_ptsz(hEvent, hStream) };
-    }
+unsafe extern "C" fn plain_cuEventRecord_ptsz(hEvent: CUevent, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventRecord_ptsz(hEvent, hStream) };
     life::call(again, move || {
@@ -235,30 +147,16 @@ pub unsafe extern "C" fn cuEventRecord_ptsz(hEvent: CUevent, hStream: CUstream) 
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuEventRecordWithFlags(
-    hEvent: CUevent,
-    hStream: CUstream,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUevent, CUstream, u32);
-    let told = Told(hEvent, hStream, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuEventRecordWithFlags(hEvent, hStream, flags) };
-    activity::watch(587, (&raw const told).cast(), &call)
+watched! {
+    587, cuEventRecordWithFlags, watched_cuEventRecordWithFlags, plain_cuEventRecordWithFlags,
+    (hEvent: CUevent, hStream: CUstream, flags: u32) -> CUresult
 }
 
-/// `cuEventRecordWithFlags`.
-pub unsafe extern "C" fn cuEventRecordWithFlags(
+unsafe extern "C" fn plain_cuEventRecordWithFlags(
     hEvent: CUevent,
     hStream: CUstream,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuEventRecordWithFlags(hEvent, hStream, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventRecordWithFlags(hEvent, hStream, flags) };
     life::call(again, move || {
@@ -271,30 +169,16 @@ pub unsafe extern "C" fn cuEventRecordWithFlags(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuEventRecordWithFlags_ptsz(
-    hEvent: CUevent,
-    hStream: CUstream,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUevent, CUstream, u32);
-    let told = Told(hEvent, hStream, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuEventRecordWithFlags_ptsz(hEvent, hStream, flags) };
-    activity::watch(588, (&raw const told).cast(), &call)
+watched! {
+    588, cuEventRecordWithFlags_ptsz, watched_cuEventRecordWithFlags_ptsz, plain_cuEventRecordWithFlags_ptsz,
+    (hEvent: CUevent, hStream: CUstream, flags: u32) -> CUresult
 }
 
-/// `cuEventRecordWithFlags_ptsz`.
-pub unsafe extern "C" fn cuEventRecordWithFlags_ptsz(
+unsafe extern "C" fn plain_cuEventRecordWithFlags_ptsz(
     hEvent: CUevent,
     hStream: CUstream,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuEventRecordWithFlags_ptsz(hEvent, hStream, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventRecordWithFlags_ptsz(hEvent, hStream, flags) };
     life::call(again, move || {
@@ -307,22 +191,12 @@ pub unsafe extern "C" fn cuEventRecordWithFlags_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuEventSynchronize(hEvent: CUevent) -> CUresult {
-    #[repr(C)]
-    struct Told(CUevent);
-    let told = Told(hEvent);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuEventSynchronize(hEvent) };
-    activity::watch(121, (&raw const told).cast(), &call)
+watched! {
+    121, cuEventSynchronize, watched_cuEventSynchronize, plain_cuEventSynchronize,
+    (hEvent: CUevent) -> CUresult
 }
 
-/// `cuEventSynchronize`.
-pub unsafe extern "C" fn cuEventSynchronize(hEvent: CUevent) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuEventSynchronize(hEvent) };
-    }
+unsafe extern "C" fn plain_cuEventSynchronize(hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuEventSynchronize(hEvent) };
     life::call(again, move || {

@@ -10,30 +10,16 @@ use wire::Kind;
 
 use crate::cuda::entry::graph::*;
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetGraphMemAttribute(
-    device: CUdevice,
-    attr: CUgraphMem_attribute,
-    value: *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdevice, CUgraphMem_attribute, *mut c_void);
-    let told = Told(device, attr, value);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceGetGraphMemAttribute(device, attr, value) };
-    activity::watch(641, (&raw const told).cast(), &call)
+watched! {
+    641, cuDeviceGetGraphMemAttribute, watched_cuDeviceGetGraphMemAttribute, plain_cuDeviceGetGraphMemAttribute,
+    (device: CUdevice, attr: CUgraphMem_attribute, value: *mut c_void) -> CUresult
 }
 
-/// `cuDeviceGetGraphMemAttribute`.
-pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
+unsafe extern "C" fn plain_cuDeviceGetGraphMemAttribute(
     device: CUdevice,
     attr: CUgraphMem_attribute,
     value: *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceGetGraphMemAttribute(device, attr, value) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(device);
@@ -42,22 +28,12 @@ pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGraphMemTrim(device: CUdevice) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdevice);
-    let told = Told(device);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceGraphMemTrim(device) };
-    activity::watch(640, (&raw const told).cast(), &call)
+watched! {
+    640, cuDeviceGraphMemTrim, watched_cuDeviceGraphMemTrim, plain_cuDeviceGraphMemTrim,
+    (device: CUdevice) -> CUresult
 }
 
-/// `cuDeviceGraphMemTrim`.
-pub unsafe extern "C" fn cuDeviceGraphMemTrim(device: CUdevice) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceGraphMemTrim(device) };
-    }
+unsafe extern "C" fn plain_cuDeviceGraphMemTrim(device: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGraphMemTrim(device) };
     life::call(again, move || {
@@ -69,30 +45,16 @@ pub unsafe extern "C" fn cuDeviceGraphMemTrim(device: CUdevice) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceSetGraphMemAttribute(
-    device: CUdevice,
-    attr: CUgraphMem_attribute,
-    value: *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdevice, CUgraphMem_attribute, *mut c_void);
-    let told = Told(device, attr, value);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceSetGraphMemAttribute(device, attr, value) };
-    activity::watch(642, (&raw const told).cast(), &call)
+watched! {
+    642, cuDeviceSetGraphMemAttribute, watched_cuDeviceSetGraphMemAttribute, plain_cuDeviceSetGraphMemAttribute,
+    (device: CUdevice, attr: CUgraphMem_attribute, value: *mut c_void) -> CUresult
 }
 
-/// `cuDeviceSetGraphMemAttribute`.
-pub unsafe extern "C" fn cuDeviceSetGraphMemAttribute(
+unsafe extern "C" fn plain_cuDeviceSetGraphMemAttribute(
     device: CUdevice,
     attr: CUgraphMem_attribute,
     value: *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceSetGraphMemAttribute(device, attr, value) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(device);
@@ -101,62 +63,18 @@ pub unsafe extern "C" fn cuDeviceSetGraphMemAttribute(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphAddBatchMemOpNode(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphNode,
-        CUgraph,
-        *const CUgraphNode,
-        usize,
-        *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
-    );
-    let told = Told(
-        phGraphNode,
-        hGraph,
-        dependencies,
-        numDependencies,
-        nodeParams,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuGraphAddBatchMemOpNode(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        )
-    };
-    activity::watch(669, (&raw const told).cast(), &call)
+watched! {
+    669, cuGraphAddBatchMemOpNode, watched_cuGraphAddBatchMemOpNode, plain_cuGraphAddBatchMemOpNode,
+    (phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS) -> CUresult
 }
 
-/// `cuGraphAddBatchMemOpNode`.
-pub unsafe extern "C" fn cuGraphAddBatchMemOpNode(
+unsafe extern "C" fn plain_cuGraphAddBatchMemOpNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphAddBatchMemOpNode(
-                phGraphNode,
-                hGraph,
-                dependencies,
-                numDependencies,
-                nodeParams,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -172,62 +90,18 @@ pub unsafe extern "C" fn cuGraphAddBatchMemOpNode(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphAddChildGraphNode(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    childGraph: CUgraph,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphNode,
-        CUgraph,
-        *const CUgraphNode,
-        usize,
-        CUgraph,
-    );
-    let told = Told(
-        phGraphNode,
-        hGraph,
-        dependencies,
-        numDependencies,
-        childGraph,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuGraphAddChildGraphNode(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            childGraph,
-        )
-    };
-    activity::watch(525, (&raw const told).cast(), &call)
+watched! {
+    525, cuGraphAddChildGraphNode, watched_cuGraphAddChildGraphNode, plain_cuGraphAddChildGraphNode,
+    (phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, childGraph: CUgraph) -> CUresult
 }
 
-/// `cuGraphAddChildGraphNode`.
-pub unsafe extern "C" fn cuGraphAddChildGraphNode(
+unsafe extern "C" fn plain_cuGraphAddChildGraphNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     childGraph: CUgraph,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphAddChildGraphNode(
-                phGraphNode,
-                hGraph,
-                dependencies,
-                numDependencies,
-                childGraph,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -251,32 +125,17 @@ pub unsafe extern "C" fn cuGraphAddChildGraphNode(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphAddDependencies(
-    hGraph: CUgraph,
-    from: *const CUgraphNode,
-    to: *const CUgraphNode,
-    numDependencies: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraph, *const CUgraphNode, *const CUgraphNode, usize);
-    let told = Told(hGraph, from, to, numDependencies);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphAddDependencies(hGraph, from, to, numDependencies) };
-    activity::watch(518, (&raw const told).cast(), &call)
+watched! {
+    518, cuGraphAddDependencies, watched_cuGraphAddDependencies, plain_cuGraphAddDependencies,
+    (hGraph: CUgraph, from: *const CUgraphNode, to: *const CUgraphNode, numDependencies: usize) -> CUresult
 }
 
-/// `cuGraphAddDependencies`.
-pub unsafe extern "C" fn cuGraphAddDependencies(
+unsafe extern "C" fn plain_cuGraphAddDependencies(
     hGraph: CUgraph,
     from: *const CUgraphNode,
     to: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphAddDependencies(hGraph, from, to, numDependencies) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphAddDependencies(hGraph, from, to, numDependencies) };
     life::call(again, move || {
@@ -307,42 +166,18 @@ pub unsafe extern "C" fn cuGraphAddDependencies(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphAddDependencies_v2(
-    hGraph: CUgraph,
-    from: *const CUgraphNode,
-    to: *const CUgraphNode,
-    edgeData: *const CUgraphEdgeData,
-    numDependencies: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUgraph,
-        *const CUgraphNode,
-        *const CUgraphNode,
-        *const CUgraphEdgeData,
-        usize,
-    );
-    let told = Told(hGraph, from, to, edgeData, numDependencies);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies) };
-    activity::watch(727, (&raw const told).cast(), &call)
+watched! {
+    727, cuGraphAddDependencies_v2, watched_cuGraphAddDependencies_v2, plain_cuGraphAddDependencies_v2,
+    (hGraph: CUgraph, from: *const CUgraphNode, to: *const CUgraphNode, edgeData: *const CUgraphEdgeData, numDependencies: usize) -> CUresult
 }
 
-/// `cuGraphAddDependencies_v2`.
-pub unsafe extern "C" fn cuGraphAddDependencies_v2(
+unsafe extern "C" fn plain_cuGraphAddDependencies_v2(
     hGraph: CUgraph,
     from: *const CUgraphNode,
     to: *const CUgraphNode,
     edgeData: *const CUgraphEdgeData,
     numDependencies: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies) };
@@ -381,35 +216,17 @@ pub unsafe extern "C" fn cuGraphAddDependencies_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphAddEmptyNode(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize);
-    let told = Told(phGraphNode, hGraph, dependencies, numDependencies);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies) };
-    activity::watch(526, (&raw const told).cast(), &call)
+watched! {
+    526, cuGraphAddEmptyNode, watched_cuGraphAddEmptyNode, plain_cuGraphAddEmptyNode,
+    (phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize) -> CUresult
 }
 
-/// `cuGraphAddEmptyNode`.
-pub unsafe extern "C" fn cuGraphAddEmptyNode(
+unsafe extern "C" fn plain_cuGraphAddEmptyNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -428,50 +245,18 @@ pub unsafe extern "C" fn cuGraphAddEmptyNode(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphAddEventRecordNode(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    event: CUevent,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphNode,
-        CUgraph,
-        *const CUgraphNode,
-        usize,
-        CUevent,
-    );
-    let told = Told(phGraphNode, hGraph, dependencies, numDependencies, event);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, event)
-    };
-    activity::watch(589, (&raw const told).cast(), &call)
+watched! {
+    589, cuGraphAddEventRecordNode, watched_cuGraphAddEventRecordNode, plain_cuGraphAddEventRecordNode,
+    (phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, event: CUevent) -> CUresult
 }
 
-/// `cuGraphAddEventRecordNode`.
-pub unsafe extern "C" fn cuGraphAddEventRecordNode(
+unsafe extern "C" fn plain_cuGraphAddEventRecordNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     event: CUevent,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphAddEventRecordNode(
-                phGraphNode,
-                hGraph,
-                dependencies,
-                numDependencies,
-                event,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -490,50 +275,18 @@ pub unsafe extern "C" fn cuGraphAddEventRecordNode(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphAddEventWaitNode(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    event: CUevent,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphNode,
-        CUgraph,
-        *const CUgraphNode,
-        usize,
-        CUevent,
-    );
-    let told = Told(phGraphNode, hGraph, dependencies, numDependencies, event);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuGraphAddEventWaitNode(phGraphNode, hGraph, dependencies, numDependencies, event)
-    };
-    activity::watch(590, (&raw const told).cast(), &call)
+watched! {
+    590, cuGraphAddEventWaitNode, watched_cuGraphAddEventWaitNode, plain_cuGraphAddEventWaitNode,
+    (phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, event: CUevent) -> CUresult
 }
 
-/// `cuGraphAddEventWaitNode`.
-pub unsafe extern "C" fn cuGraphAddEventWaitNode(
+unsafe extern "C" fn plain_cuGraphAddEventWaitNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     event: CUevent,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphAddEventWaitNode(
-                phGraphNode,
-                hGraph,
-                dependencies,
-                numDependencies,
-                event,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -580,62 +333,18 @@ pub unsafe extern "C" fn cuGraphAddExternalSemaphoresWaitNode(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphAddHostNode(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    nodeParams: *const CUDA_HOST_NODE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphNode,
-        CUgraph,
-        *const CUgraphNode,
-        usize,
-        *const CUDA_HOST_NODE_PARAMS,
-    );
-    let told = Told(
-        phGraphNode,
-        hGraph,
-        dependencies,
-        numDependencies,
-        nodeParams,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuGraphAddHostNode(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        )
-    };
-    activity::watch(530, (&raw const told).cast(), &call)
+watched! {
+    530, cuGraphAddHostNode, watched_cuGraphAddHostNode, plain_cuGraphAddHostNode,
+    (phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, nodeParams: *const CUDA_HOST_NODE_PARAMS) -> CUresult
 }
 
-/// `cuGraphAddHostNode`.
-pub unsafe extern "C" fn cuGraphAddHostNode(
+unsafe extern "C" fn plain_cuGraphAddHostNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphAddHostNode(
-                phGraphNode,
-                hGraph,
-                dependencies,
-                numDependencies,
-                nodeParams,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -651,62 +360,18 @@ pub unsafe extern "C" fn cuGraphAddHostNode(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphAddKernelNode(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphNode,
-        CUgraph,
-        *const CUgraphNode,
-        usize,
-        *const CUDA_KERNEL_NODE_PARAMS_v1,
-    );
-    let told = Told(
-        phGraphNode,
-        hGraph,
-        dependencies,
-        numDependencies,
-        nodeParams,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuGraphAddKernelNode(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        )
-    };
-    activity::watch(502, (&raw const told).cast(), &call)
+watched! {
+    502, cuGraphAddKernelNode, watched_cuGraphAddKernelNode, plain_cuGraphAddKernelNode,
+    (phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1) -> CUresult
 }
 
-/// `cuGraphAddKernelNode`.
-pub unsafe extern "C" fn cuGraphAddKernelNode(
+unsafe extern "C" fn plain_cuGraphAddKernelNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphAddKernelNode(
-                phGraphNode,
-                hGraph,
-                dependencies,
-                numDependencies,
-                nodeParams,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -730,62 +395,18 @@ pub unsafe extern "C" fn cuGraphAddKernelNode(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphAddKernelNode_v2(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphNode,
-        CUgraph,
-        *const CUgraphNode,
-        usize,
-        *const CUDA_KERNEL_NODE_PARAMS,
-    );
-    let told = Told(
-        phGraphNode,
-        hGraph,
-        dependencies,
-        numDependencies,
-        nodeParams,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuGraphAddKernelNode_v2(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        )
-    };
-    activity::watch(689, (&raw const told).cast(), &call)
+watched! {
+    689, cuGraphAddKernelNode_v2, watched_cuGraphAddKernelNode_v2, plain_cuGraphAddKernelNode_v2,
+    (phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, nodeParams: *const CUDA_KERNEL_NODE_PARAMS) -> CUresult
 }
 
-/// `cuGraphAddKernelNode_v2`.
-pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
+unsafe extern "C" fn plain_cuGraphAddKernelNode_v2(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphAddKernelNode_v2(
-                phGraphNode,
-                hGraph,
-                dependencies,
-                numDependencies,
-                nodeParams,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -809,62 +430,18 @@ pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphAddMemAllocNode(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphNode,
-        CUgraph,
-        *const CUgraphNode,
-        usize,
-        *mut CUDA_MEM_ALLOC_NODE_PARAMS,
-    );
-    let told = Told(
-        phGraphNode,
-        hGraph,
-        dependencies,
-        numDependencies,
-        nodeParams,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuGraphAddMemAllocNode(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        )
-    };
-    activity::watch(638, (&raw const told).cast(), &call)
+watched! {
+    638, cuGraphAddMemAllocNode, watched_cuGraphAddMemAllocNode, plain_cuGraphAddMemAllocNode,
+    (phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS) -> CUresult
 }
 
-/// `cuGraphAddMemAllocNode`.
-pub unsafe extern "C" fn cuGraphAddMemAllocNode(
+unsafe extern "C" fn plain_cuGraphAddMemAllocNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphAddMemAllocNode(
-                phGraphNode,
-                hGraph,
-                dependencies,
-                numDependencies,
-                nodeParams,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuGraphAddMemAllocNode(
@@ -897,48 +474,12 @@ pub unsafe extern "C" fn cuGraphAddMemAllocNode(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphAddMemcpyNode(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    copyParams: *const CUDA_MEMCPY3D,
-    ctx: CUcontext,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphNode,
-        CUgraph,
-        *const CUgraphNode,
-        usize,
-        *const CUDA_MEMCPY3D,
-        CUcontext,
-    );
-    let told = Told(
-        phGraphNode,
-        hGraph,
-        dependencies,
-        numDependencies,
-        copyParams,
-        ctx,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuGraphAddMemcpyNode(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            copyParams,
-            ctx,
-        )
-    };
-    activity::watch(504, (&raw const told).cast(), &call)
+watched! {
+    504, cuGraphAddMemcpyNode, watched_cuGraphAddMemcpyNode, plain_cuGraphAddMemcpyNode,
+    (phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, copyParams: *const CUDA_MEMCPY3D, ctx: CUcontext) -> CUresult
 }
 
-/// `cuGraphAddMemcpyNode`.
-pub unsafe extern "C" fn cuGraphAddMemcpyNode(
+unsafe extern "C" fn plain_cuGraphAddMemcpyNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
@@ -946,19 +487,6 @@ pub unsafe extern "C" fn cuGraphAddMemcpyNode(
     copyParams: *const CUDA_MEMCPY3D,
     ctx: CUcontext,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphAddMemcpyNode(
-                phGraphNode,
-                hGraph,
-                dependencies,
-                numDependencies,
-                copyParams,
-                ctx,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_context(ctx);
@@ -978,44 +506,18 @@ pub unsafe extern "C" fn cuGraphAddMemcpyNode(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphAddMemFreeNode(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    dptr: CUdeviceptr,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphNode,
-        CUgraph,
-        *const CUgraphNode,
-        usize,
-        CUdeviceptr,
-    );
-    let told = Told(phGraphNode, hGraph, dependencies, numDependencies, dptr);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr)
-    };
-    activity::watch(639, (&raw const told).cast(), &call)
+watched! {
+    639, cuGraphAddMemFreeNode, watched_cuGraphAddMemFreeNode, plain_cuGraphAddMemFreeNode,
+    (phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, dptr: CUdeviceptr) -> CUresult
 }
 
-/// `cuGraphAddMemFreeNode`.
-pub unsafe extern "C" fn cuGraphAddMemFreeNode(
+unsafe extern "C" fn plain_cuGraphAddMemFreeNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     dptr: CUdeviceptr,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(dptr);
@@ -1035,48 +537,12 @@ pub unsafe extern "C" fn cuGraphAddMemFreeNode(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphAddMemsetNode(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
-    ctx: CUcontext,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphNode,
-        CUgraph,
-        *const CUgraphNode,
-        usize,
-        *const CUDA_MEMSET_NODE_PARAMS,
-        CUcontext,
-    );
-    let told = Told(
-        phGraphNode,
-        hGraph,
-        dependencies,
-        numDependencies,
-        memsetParams,
-        ctx,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuGraphAddMemsetNode(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            memsetParams,
-            ctx,
-        )
-    };
-    activity::watch(506, (&raw const told).cast(), &call)
+watched! {
+    506, cuGraphAddMemsetNode, watched_cuGraphAddMemsetNode, plain_cuGraphAddMemsetNode,
+    (phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, memsetParams: *const CUDA_MEMSET_NODE_PARAMS, ctx: CUcontext) -> CUresult
 }
 
-/// `cuGraphAddMemsetNode`.
-pub unsafe extern "C" fn cuGraphAddMemsetNode(
+unsafe extern "C" fn plain_cuGraphAddMemsetNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
@@ -1084,19 +550,6 @@ pub unsafe extern "C" fn cuGraphAddMemsetNode(
     memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
     ctx: CUcontext,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphAddMemsetNode(
-                phGraphNode,
-                hGraph,
-                dependencies,
-                numDependencies,
-                memsetParams,
-                ctx,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_context(ctx);
@@ -1121,62 +574,18 @@ pub unsafe extern "C" fn cuGraphAddMemsetNode(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphAddNode(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    nodeParams: *mut CUgraphNodeParams,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphNode,
-        CUgraph,
-        *const CUgraphNode,
-        usize,
-        *mut CUgraphNodeParams,
-    );
-    let told = Told(
-        phGraphNode,
-        hGraph,
-        dependencies,
-        numDependencies,
-        nodeParams,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuGraphAddNode(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        )
-    };
-    activity::watch(712, (&raw const told).cast(), &call)
+watched! {
+    712, cuGraphAddNode, watched_cuGraphAddNode, plain_cuGraphAddNode,
+    (phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, nodeParams: *mut CUgraphNodeParams) -> CUresult
 }
 
-/// `cuGraphAddNode`.
-pub unsafe extern "C" fn cuGraphAddNode(
+unsafe extern "C" fn plain_cuGraphAddNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphAddNode(
-                phGraphNode,
-                hGraph,
-                dependencies,
-                numDependencies,
-                nodeParams,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::graph::cuGraphAddNode_v2(
@@ -1190,48 +599,12 @@ pub unsafe extern "C" fn cuGraphAddNode(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphAddNode_v2(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    dependencyData: *const CUgraphEdgeData,
-    numDependencies: usize,
-    nodeParams: *mut CUgraphNodeParams,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphNode,
-        CUgraph,
-        *const CUgraphNode,
-        *const CUgraphEdgeData,
-        usize,
-        *mut CUgraphNodeParams,
-    );
-    let told = Told(
-        phGraphNode,
-        hGraph,
-        dependencies,
-        dependencyData,
-        numDependencies,
-        nodeParams,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuGraphAddNode_v2(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            nodeParams,
-        )
-    };
-    activity::watch(723, (&raw const told).cast(), &call)
+watched! {
+    723, cuGraphAddNode_v2, watched_cuGraphAddNode_v2, plain_cuGraphAddNode_v2,
+    (phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, dependencyData: *const CUgraphEdgeData, numDependencies: usize, nodeParams: *mut CUgraphNodeParams) -> CUresult
 }
 
-/// `cuGraphAddNode_v2`.
-pub unsafe extern "C" fn cuGraphAddNode_v2(
+unsafe extern "C" fn plain_cuGraphAddNode_v2(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
@@ -1239,19 +612,6 @@ pub unsafe extern "C" fn cuGraphAddNode_v2(
     numDependencies: usize,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphAddNode_v2(
-                phGraphNode,
-                hGraph,
-                dependencies,
-                dependencyData,
-                numDependencies,
-                nodeParams,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuGraphAddNode_v2(
@@ -1286,28 +646,15 @@ pub unsafe extern "C" fn cuGraphAddNode_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphBatchMemOpNodeGetParams(
-    hNode: CUgraphNode,
-    nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *mut CUDA_BATCH_MEM_OP_NODE_PARAMS);
-    let told = Told(hNode, nodeParams_out);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out) };
-    activity::watch(670, (&raw const told).cast(), &call)
+watched! {
+    670, cuGraphBatchMemOpNodeGetParams, watched_cuGraphBatchMemOpNodeGetParams, plain_cuGraphBatchMemOpNodeGetParams,
+    (hNode: CUgraphNode, nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS) -> CUresult
 }
 
-/// `cuGraphBatchMemOpNodeGetParams`.
-pub unsafe extern "C" fn cuGraphBatchMemOpNodeGetParams(
+unsafe extern "C" fn plain_cuGraphBatchMemOpNodeGetParams(
     hNode: CUgraphNode,
     nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1327,28 +674,15 @@ pub unsafe extern "C" fn cuGraphBatchMemOpNodeGetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphBatchMemOpNodeSetParams(
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *const CUDA_BATCH_MEM_OP_NODE_PARAMS);
-    let told = Told(hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphBatchMemOpNodeSetParams(hNode, nodeParams) };
-    activity::watch(671, (&raw const told).cast(), &call)
+watched! {
+    671, cuGraphBatchMemOpNodeSetParams, watched_cuGraphBatchMemOpNodeSetParams, plain_cuGraphBatchMemOpNodeSetParams,
+    (hNode: CUgraphNode, nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS) -> CUresult
 }
 
-/// `cuGraphBatchMemOpNodeSetParams`.
-pub unsafe extern "C" fn cuGraphBatchMemOpNodeSetParams(
+unsafe extern "C" fn plain_cuGraphBatchMemOpNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphBatchMemOpNodeSetParams(hNode, nodeParams) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1357,28 +691,15 @@ pub unsafe extern "C" fn cuGraphBatchMemOpNodeSetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphChildGraphNodeGetGraph(
-    hNode: CUgraphNode,
-    phGraph: *mut CUgraph,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *mut CUgraph);
-    let told = Told(hNode, phGraph);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphChildGraphNodeGetGraph(hNode, phGraph) };
-    activity::watch(529, (&raw const told).cast(), &call)
+watched! {
+    529, cuGraphChildGraphNodeGetGraph, watched_cuGraphChildGraphNodeGetGraph, plain_cuGraphChildGraphNodeGetGraph,
+    (hNode: CUgraphNode, phGraph: *mut CUgraph) -> CUresult
 }
 
-/// `cuGraphChildGraphNodeGetGraph`.
-pub unsafe extern "C" fn cuGraphChildGraphNodeGetGraph(
+unsafe extern "C" fn plain_cuGraphChildGraphNodeGetGraph(
     hNode: CUgraphNode,
     phGraph: *mut CUgraph,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphChildGraphNodeGetGraph(hNode, phGraph) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1392,28 +713,15 @@ pub unsafe extern "C" fn cuGraphChildGraphNodeGetGraph(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphClone(
-    phGraphClone: *mut CUgraph,
-    originalGraph: CUgraph,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUgraph, CUgraph);
-    let told = Told(phGraphClone, originalGraph);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphClone(phGraphClone, originalGraph) };
-    activity::watch(523, (&raw const told).cast(), &call)
+watched! {
+    523, cuGraphClone, watched_cuGraphClone, plain_cuGraphClone,
+    (phGraphClone: *mut CUgraph, originalGraph: CUgraph) -> CUresult
 }
 
-/// `cuGraphClone`.
-pub unsafe extern "C" fn cuGraphClone(
+unsafe extern "C" fn plain_cuGraphClone(
     phGraphClone: *mut CUgraph,
     originalGraph: CUgraph,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphClone(phGraphClone, originalGraph) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphClone(phGraphClone, originalGraph) };
     life::call(again, move || {
@@ -1434,44 +742,18 @@ pub unsafe extern "C" fn cuGraphClone(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphConditionalHandleCreate(
-    pHandle_out: *mut CUgraphConditionalHandle,
-    hGraph: CUgraph,
-    ctx: CUcontext,
-    defaultLaunchValue: u32,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUgraphConditionalHandle, CUgraph, CUcontext, u32, u32);
-    let told = Told(pHandle_out, hGraph, ctx, defaultLaunchValue, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags)
-    };
-    activity::watch(722, (&raw const told).cast(), &call)
+watched! {
+    722, cuGraphConditionalHandleCreate, watched_cuGraphConditionalHandleCreate, plain_cuGraphConditionalHandleCreate,
+    (pHandle_out: *mut CUgraphConditionalHandle, hGraph: CUgraph, ctx: CUcontext, defaultLaunchValue: u32, flags: u32) -> CUresult
 }
 
-/// `cuGraphConditionalHandleCreate`.
-pub unsafe extern "C" fn cuGraphConditionalHandleCreate(
+unsafe extern "C" fn plain_cuGraphConditionalHandleCreate(
     pHandle_out: *mut CUgraphConditionalHandle,
     hGraph: CUgraph,
     ctx: CUcontext,
     defaultLaunchValue: u32,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphConditionalHandleCreate(
-                pHandle_out,
-                hGraph,
-                ctx,
-                defaultLaunchValue,
-                flags,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags)
@@ -1495,22 +777,12 @@ pub unsafe extern "C" fn cuGraphConditionalHandleCreate(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphCreate(phGraph: *mut CUgraph, flags: u32) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUgraph, u32);
-    let told = Told(phGraph, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphCreate(phGraph, flags) };
-    activity::watch(501, (&raw const told).cast(), &call)
+watched! {
+    501, cuGraphCreate, watched_cuGraphCreate, plain_cuGraphCreate,
+    (phGraph: *mut CUgraph, flags: u32) -> CUresult
 }
 
-/// `cuGraphCreate`.
-pub unsafe extern "C" fn cuGraphCreate(phGraph: *mut CUgraph, flags: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphCreate(phGraph, flags) };
-    }
+unsafe extern "C" fn plain_cuGraphCreate(phGraph: *mut CUgraph, flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphCreate(phGraph, flags) };
     life::call(again, move || {
@@ -1530,30 +802,16 @@ pub unsafe extern "C" fn cuGraphCreate(phGraph: *mut CUgraph, flags: u32) -> CUr
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphDebugDotPrint(
-    hGraph: CUgraph,
-    path: *const c_char,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraph, *const c_char, u32);
-    let told = Told(hGraph, path, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphDebugDotPrint(hGraph, path, flags) };
-    activity::watch(628, (&raw const told).cast(), &call)
+watched! {
+    628, cuGraphDebugDotPrint, watched_cuGraphDebugDotPrint, plain_cuGraphDebugDotPrint,
+    (hGraph: CUgraph, path: *const c_char, flags: u32) -> CUresult
 }
 
-/// `cuGraphDebugDotPrint`.
-pub unsafe extern "C" fn cuGraphDebugDotPrint(
+unsafe extern "C" fn plain_cuGraphDebugDotPrint(
     hGraph: CUgraph,
     path: *const c_char,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphDebugDotPrint(hGraph, path, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphDebugDotPrint(hGraph, path, flags) };
     life::call(again, move || {
@@ -1566,22 +824,12 @@ pub unsafe extern "C" fn cuGraphDebugDotPrint(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphDestroy(hGraph: CUgraph) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraph);
-    let told = Told(hGraph);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphDestroy(hGraph) };
-    activity::watch(517, (&raw const told).cast(), &call)
+watched! {
+    517, cuGraphDestroy, watched_cuGraphDestroy, plain_cuGraphDestroy,
+    (hGraph: CUgraph) -> CUresult
 }
 
-/// `cuGraphDestroy`.
-pub unsafe extern "C" fn cuGraphDestroy(hGraph: CUgraph) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphDestroy(hGraph) };
-    }
+unsafe extern "C" fn plain_cuGraphDestroy(hGraph: CUgraph) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphDestroy(hGraph) };
     life::call(again, move || {
@@ -1594,22 +842,12 @@ pub unsafe extern "C" fn cuGraphDestroy(hGraph: CUgraph) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphDestroyNode(hNode: CUgraphNode) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode);
-    let told = Told(hNode);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphDestroyNode(hNode) };
-    activity::watch(522, (&raw const told).cast(), &call)
+watched! {
+    522, cuGraphDestroyNode, watched_cuGraphDestroyNode, plain_cuGraphDestroyNode,
+    (hNode: CUgraphNode) -> CUresult
 }
 
-/// `cuGraphDestroyNode`.
-pub unsafe extern "C" fn cuGraphDestroyNode(hNode: CUgraphNode) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphDestroyNode(hNode) };
-    }
+unsafe extern "C" fn plain_cuGraphDestroyNode(hNode: CUgraphNode) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphDestroyNode(hNode) };
     life::call(again, move || {
@@ -1622,28 +860,15 @@ pub unsafe extern "C" fn cuGraphDestroyNode(hNode: CUgraphNode) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphEventRecordNodeGetEvent(
-    hNode: CUgraphNode,
-    event_out: *mut CUevent,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *mut CUevent);
-    let told = Told(hNode, event_out);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphEventRecordNodeGetEvent(hNode, event_out) };
-    activity::watch(591, (&raw const told).cast(), &call)
+watched! {
+    591, cuGraphEventRecordNodeGetEvent, watched_cuGraphEventRecordNodeGetEvent, plain_cuGraphEventRecordNodeGetEvent,
+    (hNode: CUgraphNode, event_out: *mut CUevent) -> CUresult
 }
 
-/// `cuGraphEventRecordNodeGetEvent`.
-pub unsafe extern "C" fn cuGraphEventRecordNodeGetEvent(
+unsafe extern "C" fn plain_cuGraphEventRecordNodeGetEvent(
     hNode: CUgraphNode,
     event_out: *mut CUevent,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphEventRecordNodeGetEvent(hNode, event_out) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1663,28 +888,15 @@ pub unsafe extern "C" fn cuGraphEventRecordNodeGetEvent(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphEventRecordNodeSetEvent(
-    hNode: CUgraphNode,
-    event: CUevent,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, CUevent);
-    let told = Told(hNode, event);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphEventRecordNodeSetEvent(hNode, event) };
-    activity::watch(593, (&raw const told).cast(), &call)
+watched! {
+    593, cuGraphEventRecordNodeSetEvent, watched_cuGraphEventRecordNodeSetEvent, plain_cuGraphEventRecordNodeSetEvent,
+    (hNode: CUgraphNode, event: CUevent) -> CUresult
 }
 
-/// `cuGraphEventRecordNodeSetEvent`.
-pub unsafe extern "C" fn cuGraphEventRecordNodeSetEvent(
+unsafe extern "C" fn plain_cuGraphEventRecordNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphEventRecordNodeSetEvent(hNode, event) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphEventRecordNodeSetEvent(hNode, event) };
     life::call(again, move || {
@@ -1700,28 +912,15 @@ pub unsafe extern "C" fn cuGraphEventRecordNodeSetEvent(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphEventWaitNodeGetEvent(
-    hNode: CUgraphNode,
-    event_out: *mut CUevent,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *mut CUevent);
-    let told = Told(hNode, event_out);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphEventWaitNodeGetEvent(hNode, event_out) };
-    activity::watch(592, (&raw const told).cast(), &call)
+watched! {
+    592, cuGraphEventWaitNodeGetEvent, watched_cuGraphEventWaitNodeGetEvent, plain_cuGraphEventWaitNodeGetEvent,
+    (hNode: CUgraphNode, event_out: *mut CUevent) -> CUresult
 }
 
-/// `cuGraphEventWaitNodeGetEvent`.
-pub unsafe extern "C" fn cuGraphEventWaitNodeGetEvent(
+unsafe extern "C" fn plain_cuGraphEventWaitNodeGetEvent(
     hNode: CUgraphNode,
     event_out: *mut CUevent,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphEventWaitNodeGetEvent(hNode, event_out) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1735,28 +934,15 @@ pub unsafe extern "C" fn cuGraphEventWaitNodeGetEvent(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphEventWaitNodeSetEvent(
-    hNode: CUgraphNode,
-    event: CUevent,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, CUevent);
-    let told = Told(hNode, event);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphEventWaitNodeSetEvent(hNode, event) };
-    activity::watch(594, (&raw const told).cast(), &call)
+watched! {
+    594, cuGraphEventWaitNodeSetEvent, watched_cuGraphEventWaitNodeSetEvent, plain_cuGraphEventWaitNodeSetEvent,
+    (hNode: CUgraphNode, event: CUevent) -> CUresult
 }
 
-/// `cuGraphEventWaitNodeSetEvent`.
-pub unsafe extern "C" fn cuGraphEventWaitNodeSetEvent(
+unsafe extern "C" fn plain_cuGraphEventWaitNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphEventWaitNodeSetEvent(hNode, event) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphEventWaitNodeSetEvent(hNode, event) };
     life::call(again, move || {
@@ -1772,36 +958,16 @@ pub unsafe extern "C" fn cuGraphEventWaitNodeSetEvent(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphExecBatchMemOpNodeSetParams(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUgraphExec,
-        CUgraphNode,
-        *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
-    );
-    let told = Told(hGraphExec, hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams) };
-    activity::watch(672, (&raw const told).cast(), &call)
+watched! {
+    672, cuGraphExecBatchMemOpNodeSetParams, watched_cuGraphExecBatchMemOpNodeSetParams, plain_cuGraphExecBatchMemOpNodeSetParams,
+    (hGraphExec: CUgraphExec, hNode: CUgraphNode, nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS) -> CUresult
 }
 
-/// `cuGraphExecBatchMemOpNodeSetParams`.
-pub unsafe extern "C" fn cuGraphExecBatchMemOpNodeSetParams(
+unsafe extern "C" fn plain_cuGraphExecBatchMemOpNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -1811,32 +977,16 @@ pub unsafe extern "C" fn cuGraphExecBatchMemOpNodeSetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphExecChildGraphNodeSetParams(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    childGraph: CUgraph,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec, CUgraphNode, CUgraph);
-    let told = Told(hGraphExec, hNode, childGraph);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph) };
-    activity::watch(586, (&raw const told).cast(), &call)
+watched! {
+    586, cuGraphExecChildGraphNodeSetParams, watched_cuGraphExecChildGraphNodeSetParams, plain_cuGraphExecChildGraphNodeSetParams,
+    (hGraphExec: CUgraphExec, hNode: CUgraphNode, childGraph: CUgraph) -> CUresult
 }
 
-/// `cuGraphExecChildGraphNodeSetParams`.
-pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
+unsafe extern "C" fn plain_cuGraphExecChildGraphNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     childGraph: CUgraph,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -1850,22 +1000,12 @@ pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec);
-    let told = Told(hGraphExec);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphExecDestroy(hGraphExec) };
-    activity::watch(516, (&raw const told).cast(), &call)
+watched! {
+    516, cuGraphExecDestroy, watched_cuGraphExecDestroy, plain_cuGraphExecDestroy,
+    (hGraphExec: CUgraphExec) -> CUresult
 }
 
-/// `cuGraphExecDestroy`.
-pub unsafe extern "C" fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphExecDestroy(hGraphExec) };
-    }
+unsafe extern "C" fn plain_cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphExecDestroy(hGraphExec) };
     life::call(again, move || {
@@ -1881,30 +1021,16 @@ pub unsafe extern "C" fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphExecEventRecordNodeSetEvent(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    event: CUevent,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec, CUgraphNode, CUevent);
-    let told = Told(hGraphExec, hNode, event);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event) };
-    activity::watch(595, (&raw const told).cast(), &call)
+watched! {
+    595, cuGraphExecEventRecordNodeSetEvent, watched_cuGraphExecEventRecordNodeSetEvent, plain_cuGraphExecEventRecordNodeSetEvent,
+    (hGraphExec: CUgraphExec, hNode: CUgraphNode, event: CUevent) -> CUresult
 }
 
-/// `cuGraphExecEventRecordNodeSetEvent`.
-pub unsafe extern "C" fn cuGraphExecEventRecordNodeSetEvent(
+unsafe extern "C" fn plain_cuGraphExecEventRecordNodeSetEvent(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event) };
     life::call(again, move || {
@@ -1922,30 +1048,16 @@ pub unsafe extern "C" fn cuGraphExecEventRecordNodeSetEvent(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphExecEventWaitNodeSetEvent(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    event: CUevent,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec, CUgraphNode, CUevent);
-    let told = Told(hGraphExec, hNode, event);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event) };
-    activity::watch(596, (&raw const told).cast(), &call)
+watched! {
+    596, cuGraphExecEventWaitNodeSetEvent, watched_cuGraphExecEventWaitNodeSetEvent, plain_cuGraphExecEventWaitNodeSetEvent,
+    (hGraphExec: CUgraphExec, hNode: CUgraphNode, event: CUevent) -> CUresult
 }
 
-/// `cuGraphExecEventWaitNodeSetEvent`.
-pub unsafe extern "C" fn cuGraphExecEventWaitNodeSetEvent(
+unsafe extern "C" fn plain_cuGraphExecEventWaitNodeSetEvent(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event) };
     life::call(again, move || {
@@ -1987,25 +1099,15 @@ pub unsafe extern "C" fn cuGraphExecExternalSemaphoresWaitNodeSetParams(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphExecGetFlags(
+watched! {
+    658, cuGraphExecGetFlags, watched_cuGraphExecGetFlags, plain_cuGraphExecGetFlags,
+    (hGraphExec: CUgraphExec, flags: *mut u64) -> CUresult
+}
+
+unsafe extern "C" fn plain_cuGraphExecGetFlags(
     hGraphExec: CUgraphExec,
     flags: *mut u64,
 ) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec, *mut u64);
-    let told = Told(hGraphExec, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphExecGetFlags(hGraphExec, flags) };
-    activity::watch(658, (&raw const told).cast(), &call)
-}
-
-/// `cuGraphExecGetFlags`.
-pub unsafe extern "C" fn cuGraphExecGetFlags(hGraphExec: CUgraphExec, flags: *mut u64) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphExecGetFlags(hGraphExec, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphExecGetFlags(hGraphExec, flags) };
     life::call(again, move || {
@@ -2023,30 +1125,16 @@ pub unsafe extern "C" fn cuGraphExecGetFlags(hGraphExec: CUgraphExec, flags: *mu
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphExecHostNodeSetParams(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_HOST_NODE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec, CUgraphNode, *const CUDA_HOST_NODE_PARAMS);
-    let told = Told(hGraphExec, hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams) };
-    activity::watch(564, (&raw const told).cast(), &call)
+watched! {
+    564, cuGraphExecHostNodeSetParams, watched_cuGraphExecHostNodeSetParams, plain_cuGraphExecHostNodeSetParams,
+    (hGraphExec: CUgraphExec, hNode: CUgraphNode, nodeParams: *const CUDA_HOST_NODE_PARAMS) -> CUresult
 }
 
-/// `cuGraphExecHostNodeSetParams`.
-pub unsafe extern "C" fn cuGraphExecHostNodeSetParams(
+unsafe extern "C" fn plain_cuGraphExecHostNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -2056,30 +1144,16 @@ pub unsafe extern "C" fn cuGraphExecHostNodeSetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphExecKernelNodeSetParams(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec, CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS_v1);
-    let told = Told(hGraphExec, hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams) };
-    activity::watch(538, (&raw const told).cast(), &call)
+watched! {
+    538, cuGraphExecKernelNodeSetParams, watched_cuGraphExecKernelNodeSetParams, plain_cuGraphExecKernelNodeSetParams,
+    (hGraphExec: CUgraphExec, hNode: CUgraphNode, nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1) -> CUresult
 }
 
-/// `cuGraphExecKernelNodeSetParams`.
-pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
+unsafe extern "C" fn plain_cuGraphExecKernelNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -2089,30 +1163,16 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphExecKernelNodeSetParams_v2(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec, CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS);
-    let told = Told(hGraphExec, hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams) };
-    activity::watch(692, (&raw const told).cast(), &call)
+watched! {
+    692, cuGraphExecKernelNodeSetParams_v2, watched_cuGraphExecKernelNodeSetParams_v2, plain_cuGraphExecKernelNodeSetParams_v2,
+    (hGraphExec: CUgraphExec, hNode: CUgraphNode, nodeParams: *const CUDA_KERNEL_NODE_PARAMS) -> CUresult
 }
 
-/// `cuGraphExecKernelNodeSetParams_v2`.
-pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
+unsafe extern "C" fn plain_cuGraphExecKernelNodeSetParams_v2(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -2122,34 +1182,17 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphExecMemcpyNodeSetParams(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    copyParams: *const CUDA_MEMCPY3D,
-    ctx: CUcontext,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec, CUgraphNode, *const CUDA_MEMCPY3D, CUcontext);
-    let told = Told(hGraphExec, hNode, copyParams, ctx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx) };
-    activity::watch(562, (&raw const told).cast(), &call)
+watched! {
+    562, cuGraphExecMemcpyNodeSetParams, watched_cuGraphExecMemcpyNodeSetParams, plain_cuGraphExecMemcpyNodeSetParams,
+    (hGraphExec: CUgraphExec, hNode: CUgraphNode, copyParams: *const CUDA_MEMCPY3D, ctx: CUcontext) -> CUresult
 }
 
-/// `cuGraphExecMemcpyNodeSetParams`.
-pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
+unsafe extern "C" fn plain_cuGraphExecMemcpyNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     copyParams: *const CUDA_MEMCPY3D,
     ctx: CUcontext,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_context(ctx);
@@ -2160,39 +1203,17 @@ pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphExecMemsetNodeSetParams(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
-    ctx: CUcontext,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUgraphExec,
-        CUgraphNode,
-        *const CUDA_MEMSET_NODE_PARAMS,
-        CUcontext,
-    );
-    let told = Told(hGraphExec, hNode, memsetParams, ctx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx) };
-    activity::watch(563, (&raw const told).cast(), &call)
+watched! {
+    563, cuGraphExecMemsetNodeSetParams, watched_cuGraphExecMemsetNodeSetParams, plain_cuGraphExecMemsetNodeSetParams,
+    (hGraphExec: CUgraphExec, hNode: CUgraphNode, memsetParams: *const CUDA_MEMSET_NODE_PARAMS, ctx: CUcontext) -> CUresult
 }
 
-/// `cuGraphExecMemsetNodeSetParams`.
-pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
+unsafe extern "C" fn plain_cuGraphExecMemsetNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
     ctx: CUcontext,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_context(ctx);
@@ -2203,30 +1224,16 @@ pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphExecNodeSetParams(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    nodeParams: *mut CUgraphNodeParams,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec, CUgraphNode, *mut CUgraphNodeParams);
-    let told = Told(hGraphExec, hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams) };
-    activity::watch(714, (&raw const told).cast(), &call)
+watched! {
+    714, cuGraphExecNodeSetParams, watched_cuGraphExecNodeSetParams, plain_cuGraphExecNodeSetParams,
+    (hGraphExec: CUgraphExec, hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams) -> CUresult
 }
 
-/// `cuGraphExecNodeSetParams`.
-pub unsafe extern "C" fn cuGraphExecNodeSetParams(
+unsafe extern "C" fn plain_cuGraphExecNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
@@ -2236,40 +1243,17 @@ pub unsafe extern "C" fn cuGraphExecNodeSetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphExecUpdate(
-    hGraphExec: CUgraphExec,
-    hGraph: CUgraph,
-    hErrorNode_out: *mut CUgraphNode,
-    updateResult_out: *mut CUgraphExecUpdateResult,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUgraphExec,
-        CUgraph,
-        *mut CUgraphNode,
-        *mut CUgraphExecUpdateResult,
-    );
-    let told = Told(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out) };
-    activity::watch(561, (&raw const told).cast(), &call)
+watched! {
+    561, cuGraphExecUpdate, watched_cuGraphExecUpdate, plain_cuGraphExecUpdate,
+    (hGraphExec: CUgraphExec, hGraph: CUgraph, hErrorNode_out: *mut CUgraphNode, updateResult_out: *mut CUgraphExecUpdateResult) -> CUresult
 }
 
-/// `cuGraphExecUpdate`.
-pub unsafe extern "C" fn cuGraphExecUpdate(
+unsafe extern "C" fn plain_cuGraphExecUpdate(
     hGraphExec: CUgraphExec,
     hGraph: CUgraph,
     hErrorNode_out: *mut CUgraphNode,
     updateResult_out: *mut CUgraphExecUpdateResult,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out) };
@@ -2290,30 +1274,16 @@ pub unsafe extern "C" fn cuGraphExecUpdate(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphExecUpdate_v2(
-    hGraphExec: CUgraphExec,
-    hGraph: CUgraph,
-    resultInfo: *mut CUgraphExecUpdateResultInfo,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec, CUgraph, *mut CUgraphExecUpdateResultInfo);
-    let told = Told(hGraphExec, hGraph, resultInfo);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo) };
-    activity::watch(696, (&raw const told).cast(), &call)
+watched! {
+    696, cuGraphExecUpdate_v2, watched_cuGraphExecUpdate_v2, plain_cuGraphExecUpdate_v2,
+    (hGraphExec: CUgraphExec, hGraph: CUgraph, resultInfo: *mut CUgraphExecUpdateResultInfo) -> CUresult
 }
 
-/// `cuGraphExecUpdate_v2`.
-pub unsafe extern "C" fn cuGraphExecUpdate_v2(
+unsafe extern "C" fn plain_cuGraphExecUpdate_v2(
     hGraphExec: CUgraphExec,
     hGraph: CUgraph,
     resultInfo: *mut CUgraphExecUpdateResultInfo,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo) };
     life::call(again, move || {
@@ -2371,70 +1341,33 @@ pub unsafe extern "C" fn cuGraphExternalSemaphoresWaitNodeSetParams(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphGetEdges(
-    hGraph: CUgraph,
-    from: *mut CUgraphNode,
-    to: *mut CUgraphNode,
-    numEdges: *mut usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraph, *mut CUgraphNode, *mut CUgraphNode, *mut usize);
-    let told = Told(hGraph, from, to, numEdges);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphGetEdges(hGraph, from, to, numEdges) };
-    activity::watch(535, (&raw const told).cast(), &call)
+watched! {
+    535, cuGraphGetEdges, watched_cuGraphGetEdges, plain_cuGraphGetEdges,
+    (hGraph: CUgraph, from: *mut CUgraphNode, to: *mut CUgraphNode, numEdges: *mut usize) -> CUresult
 }
 
-/// `cuGraphGetEdges`.
-pub unsafe extern "C" fn cuGraphGetEdges(
+unsafe extern "C" fn plain_cuGraphGetEdges(
     hGraph: CUgraph,
     from: *mut CUgraphNode,
     to: *mut CUgraphNode,
     numEdges: *mut usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphGetEdges(hGraph, from, to, numEdges) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { super::graph::cuGraphGetEdges_v2(hGraph, from, to, std::ptr::null_mut(), numEdges) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphGetEdges_v2(
-    hGraph: CUgraph,
-    from: *mut CUgraphNode,
-    to: *mut CUgraphNode,
-    edgeData: *mut CUgraphEdgeData,
-    numEdges: *mut usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUgraph,
-        *mut CUgraphNode,
-        *mut CUgraphNode,
-        *mut CUgraphEdgeData,
-        *mut usize,
-    );
-    let told = Told(hGraph, from, to, edgeData, numEdges);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges) };
-    activity::watch(724, (&raw const told).cast(), &call)
+watched! {
+    724, cuGraphGetEdges_v2, watched_cuGraphGetEdges_v2, plain_cuGraphGetEdges_v2,
+    (hGraph: CUgraph, from: *mut CUgraphNode, to: *mut CUgraphNode, edgeData: *mut CUgraphEdgeData, numEdges: *mut usize) -> CUresult
 }
 
-/// `cuGraphGetEdges_v2`.
-pub unsafe extern "C" fn cuGraphGetEdges_v2(
+unsafe extern "C" fn plain_cuGraphGetEdges_v2(
     hGraph: CUgraph,
     from: *mut CUgraphNode,
     to: *mut CUgraphNode,
     edgeData: *mut CUgraphEdgeData,
     numEdges: *mut usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges) };
     life::call(again, move || {
@@ -2447,30 +1380,16 @@ pub unsafe extern "C" fn cuGraphGetEdges_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphGetNodes(
-    hGraph: CUgraph,
-    nodes: *mut CUgraphNode,
-    numNodes: *mut usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraph, *mut CUgraphNode, *mut usize);
-    let told = Told(hGraph, nodes, numNodes);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphGetNodes(hGraph, nodes, numNodes) };
-    activity::watch(534, (&raw const told).cast(), &call)
+watched! {
+    534, cuGraphGetNodes, watched_cuGraphGetNodes, plain_cuGraphGetNodes,
+    (hGraph: CUgraph, nodes: *mut CUgraphNode, numNodes: *mut usize) -> CUresult
 }
 
-/// `cuGraphGetNodes`.
-pub unsafe extern "C" fn cuGraphGetNodes(
+unsafe extern "C" fn plain_cuGraphGetNodes(
     hGraph: CUgraph,
     nodes: *mut CUgraphNode,
     numNodes: *mut usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphGetNodes(hGraph, nodes, numNodes) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -2479,30 +1398,16 @@ pub unsafe extern "C" fn cuGraphGetNodes(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphGetRootNodes(
-    hGraph: CUgraph,
-    rootNodes: *mut CUgraphNode,
-    numRootNodes: *mut usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraph, *mut CUgraphNode, *mut usize);
-    let told = Told(hGraph, rootNodes, numRootNodes);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes) };
-    activity::watch(510, (&raw const told).cast(), &call)
+watched! {
+    510, cuGraphGetRootNodes, watched_cuGraphGetRootNodes, plain_cuGraphGetRootNodes,
+    (hGraph: CUgraph, rootNodes: *mut CUgraphNode, numRootNodes: *mut usize) -> CUresult
 }
 
-/// `cuGraphGetRootNodes`.
-pub unsafe extern "C" fn cuGraphGetRootNodes(
+unsafe extern "C" fn plain_cuGraphGetRootNodes(
     hGraph: CUgraph,
     rootNodes: *mut CUgraphNode,
     numRootNodes: *mut usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
@@ -2511,28 +1416,15 @@ pub unsafe extern "C" fn cuGraphGetRootNodes(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphHostNodeGetParams(
-    hNode: CUgraphNode,
-    nodeParams: *mut CUDA_HOST_NODE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *mut CUDA_HOST_NODE_PARAMS);
-    let told = Told(hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphHostNodeGetParams(hNode, nodeParams) };
-    activity::watch(531, (&raw const told).cast(), &call)
+watched! {
+    531, cuGraphHostNodeGetParams, watched_cuGraphHostNodeGetParams, plain_cuGraphHostNodeGetParams,
+    (hNode: CUgraphNode, nodeParams: *mut CUDA_HOST_NODE_PARAMS) -> CUresult
 }
 
-/// `cuGraphHostNodeGetParams`.
-pub unsafe extern "C" fn cuGraphHostNodeGetParams(
+unsafe extern "C" fn plain_cuGraphHostNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphHostNodeGetParams(hNode, nodeParams) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -2546,28 +1438,15 @@ pub unsafe extern "C" fn cuGraphHostNodeGetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphHostNodeSetParams(
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_HOST_NODE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *const CUDA_HOST_NODE_PARAMS);
-    let told = Told(hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphHostNodeSetParams(hNode, nodeParams) };
-    activity::watch(533, (&raw const told).cast(), &call)
+watched! {
+    533, cuGraphHostNodeSetParams, watched_cuGraphHostNodeSetParams, plain_cuGraphHostNodeSetParams,
+    (hNode: CUgraphNode, nodeParams: *const CUDA_HOST_NODE_PARAMS) -> CUresult
 }
 
-/// `cuGraphHostNodeSetParams`.
-pub unsafe extern "C" fn cuGraphHostNodeSetParams(
+unsafe extern "C" fn plain_cuGraphHostNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphHostNodeSetParams(hNode, nodeParams) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -2576,43 +1455,18 @@ pub unsafe extern "C" fn cuGraphHostNodeSetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphInstantiate(
-    phGraphExec: *mut CUgraphExec,
-    hGraph: CUgraph,
-    phErrorNode: *mut CUgraphNode,
-    logBuffer: *mut c_char,
-    bufferSize: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphExec,
-        CUgraph,
-        *mut CUgraphNode,
-        *mut c_char,
-        usize,
-    );
-    let told = Told(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize) };
-    activity::watch(513, (&raw const told).cast(), &call)
+watched! {
+    513, cuGraphInstantiate, watched_cuGraphInstantiate, plain_cuGraphInstantiate,
+    (phGraphExec: *mut CUgraphExec, hGraph: CUgraph, phErrorNode: *mut CUgraphNode, logBuffer: *mut c_char, bufferSize: usize) -> CUresult
 }
 
-/// `cuGraphInstantiate`.
-pub unsafe extern "C" fn cuGraphInstantiate(
+unsafe extern "C" fn plain_cuGraphInstantiate(
     phGraphExec: *mut CUgraphExec,
     hGraph: CUgraph,
     phErrorNode: *mut CUgraphNode,
     logBuffer: *mut c_char,
     bufferSize: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::graph::cuGraphInstantiate(
@@ -2625,108 +1479,48 @@ pub unsafe extern "C" fn cuGraphInstantiate(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphInstantiate_v2(
-    phGraphExec: *mut CUgraphExec,
-    hGraph: CUgraph,
-    phErrorNode: *mut CUgraphNode,
-    logBuffer: *mut c_char,
-    bufferSize: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphExec,
-        CUgraph,
-        *mut CUgraphNode,
-        *mut c_char,
-        usize,
-    );
-    let told = Told(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
-    };
-    activity::watch(578, (&raw const told).cast(), &call)
+watched! {
+    578, cuGraphInstantiate_v2, watched_cuGraphInstantiate_v2, plain_cuGraphInstantiate_v2,
+    (phGraphExec: *mut CUgraphExec, hGraph: CUgraph, phErrorNode: *mut CUgraphNode, logBuffer: *mut c_char, bufferSize: usize) -> CUresult
 }
 
-/// `cuGraphInstantiate_v2`.
-pub unsafe extern "C" fn cuGraphInstantiate_v2(
+unsafe extern "C" fn plain_cuGraphInstantiate_v2(
     phGraphExec: *mut CUgraphExec,
     hGraph: CUgraph,
     phErrorNode: *mut CUgraphNode,
     logBuffer: *mut c_char,
     bufferSize: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::graph::cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphInstantiateWithFlags(
-    phGraphExec: *mut CUgraphExec,
-    hGraph: CUgraph,
-    flags: u64,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUgraphExec, CUgraph, u64);
-    let told = Told(phGraphExec, hGraph, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags) };
-    activity::watch(643, (&raw const told).cast(), &call)
+watched! {
+    643, cuGraphInstantiateWithFlags, watched_cuGraphInstantiateWithFlags, plain_cuGraphInstantiateWithFlags,
+    (phGraphExec: *mut CUgraphExec, hGraph: CUgraph, flags: u64) -> CUresult
 }
 
-/// `cuGraphInstantiateWithFlags`.
-pub unsafe extern "C" fn cuGraphInstantiateWithFlags(
+unsafe extern "C" fn plain_cuGraphInstantiateWithFlags(
     phGraphExec: *mut CUgraphExec,
     hGraph: CUgraph,
     flags: u64,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::graph::cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphInstantiateWithParams(
-    phGraphExec: *mut CUgraphExec,
-    hGraph: CUgraph,
-    instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphExec,
-        CUgraph,
-        *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
-    );
-    let told = Told(phGraphExec, hGraph, instantiateParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams) };
-    activity::watch(656, (&raw const told).cast(), &call)
+watched! {
+    656, cuGraphInstantiateWithParams, watched_cuGraphInstantiateWithParams, plain_cuGraphInstantiateWithParams,
+    (phGraphExec: *mut CUgraphExec, hGraph: CUgraph, instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS) -> CUresult
 }
 
-/// `cuGraphInstantiateWithParams`.
-pub unsafe extern "C" fn cuGraphInstantiateWithParams(
+unsafe extern "C" fn plain_cuGraphInstantiateWithParams(
     phGraphExec: *mut CUgraphExec,
     hGraph: CUgraph,
     instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams)
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::graph::cuGraphInstantiateWithParams(
@@ -2738,37 +1532,16 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphInstantiateWithParams_ptsz(
-    phGraphExec: *mut CUgraphExec,
-    hGraph: CUgraph,
-    instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUgraphExec,
-        CUgraph,
-        *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
-    );
-    let told = Told(phGraphExec, hGraph, instantiateParams);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams) };
-    activity::watch(657, (&raw const told).cast(), &call)
+watched! {
+    657, cuGraphInstantiateWithParams_ptsz, watched_cuGraphInstantiateWithParams_ptsz, plain_cuGraphInstantiateWithParams_ptsz,
+    (phGraphExec: *mut CUgraphExec, hGraph: CUgraph, instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS) -> CUresult
 }
 
-/// `cuGraphInstantiateWithParams_ptsz`.
-pub unsafe extern "C" fn cuGraphInstantiateWithParams_ptsz(
+unsafe extern "C" fn plain_cuGraphInstantiateWithParams_ptsz(
     phGraphExec: *mut CUgraphExec,
     hGraph: CUgraph,
     instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams)
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::graph::cuGraphInstantiateWithParams(
@@ -2780,28 +1553,15 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams_ptsz(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphKernelNodeCopyAttributes(
-    dst: CUgraphNode,
-    src: CUgraphNode,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, CUgraphNode);
-    let told = Told(dst, src);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphKernelNodeCopyAttributes(dst, src) };
-    activity::watch(569, (&raw const told).cast(), &call)
+watched! {
+    569, cuGraphKernelNodeCopyAttributes, watched_cuGraphKernelNodeCopyAttributes, plain_cuGraphKernelNodeCopyAttributes,
+    (dst: CUgraphNode, src: CUgraphNode) -> CUresult
 }
 
-/// `cuGraphKernelNodeCopyAttributes`.
-pub unsafe extern "C" fn cuGraphKernelNodeCopyAttributes(
+unsafe extern "C" fn plain_cuGraphKernelNodeCopyAttributes(
     dst: CUgraphNode,
     src: CUgraphNode,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphKernelNodeCopyAttributes(dst, src) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphKernelNodeCopyAttributes(dst, src) };
     life::call(again, move || {
@@ -2817,30 +1577,16 @@ pub unsafe extern "C" fn cuGraphKernelNodeCopyAttributes(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphKernelNodeGetAttribute(
-    hNode: CUgraphNode,
-    attr: CUkernelNodeAttrID,
-    value_out: *mut CUkernelNodeAttrValue,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, CUkernelNodeAttrID, *mut CUkernelNodeAttrValue);
-    let told = Told(hNode, attr, value_out);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphKernelNodeGetAttribute(hNode, attr, value_out) };
-    activity::watch(570, (&raw const told).cast(), &call)
+watched! {
+    570, cuGraphKernelNodeGetAttribute, watched_cuGraphKernelNodeGetAttribute, plain_cuGraphKernelNodeGetAttribute,
+    (hNode: CUgraphNode, attr: CUkernelNodeAttrID, value_out: *mut CUkernelNodeAttrValue) -> CUresult
 }
 
-/// `cuGraphKernelNodeGetAttribute`.
-pub unsafe extern "C" fn cuGraphKernelNodeGetAttribute(
+unsafe extern "C" fn plain_cuGraphKernelNodeGetAttribute(
     hNode: CUgraphNode,
     attr: CUkernelNodeAttrID,
     value_out: *mut CUkernelNodeAttrValue,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphKernelNodeGetAttribute(hNode, attr, value_out) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphKernelNodeGetAttribute(hNode, attr, value_out) };
     life::call(again, move || {
@@ -2859,28 +1605,15 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetAttribute(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphKernelNodeGetParams(
-    hNode: CUgraphNode,
-    nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *mut CUDA_KERNEL_NODE_PARAMS_v1);
-    let told = Told(hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphKernelNodeGetParams(hNode, nodeParams) };
-    activity::watch(503, (&raw const told).cast(), &call)
+watched! {
+    503, cuGraphKernelNodeGetParams, watched_cuGraphKernelNodeGetParams, plain_cuGraphKernelNodeGetParams,
+    (hNode: CUgraphNode, nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1) -> CUresult
 }
 
-/// `cuGraphKernelNodeGetParams`.
-pub unsafe extern "C" fn cuGraphKernelNodeGetParams(
+unsafe extern "C" fn plain_cuGraphKernelNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphKernelNodeGetParams(hNode, nodeParams) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -2894,28 +1627,15 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphKernelNodeGetParams_v2(
-    hNode: CUgraphNode,
-    nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *mut CUDA_KERNEL_NODE_PARAMS);
-    let told = Told(hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphKernelNodeGetParams_v2(hNode, nodeParams) };
-    activity::watch(690, (&raw const told).cast(), &call)
+watched! {
+    690, cuGraphKernelNodeGetParams_v2, watched_cuGraphKernelNodeGetParams_v2, plain_cuGraphKernelNodeGetParams_v2,
+    (hNode: CUgraphNode, nodeParams: *mut CUDA_KERNEL_NODE_PARAMS) -> CUresult
 }
 
-/// `cuGraphKernelNodeGetParams_v2`.
-pub unsafe extern "C" fn cuGraphKernelNodeGetParams_v2(
+unsafe extern "C" fn plain_cuGraphKernelNodeGetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphKernelNodeGetParams_v2(hNode, nodeParams) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -2929,34 +1649,16 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetParams_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphKernelNodeSetAttribute(
-    hNode: CUgraphNode,
-    attr: CUkernelNodeAttrID,
-    value: *const CUkernelNodeAttrValue,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUgraphNode,
-        CUkernelNodeAttrID,
-        *const CUkernelNodeAttrValue,
-    );
-    let told = Told(hNode, attr, value);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphKernelNodeSetAttribute(hNode, attr, value) };
-    activity::watch(571, (&raw const told).cast(), &call)
+watched! {
+    571, cuGraphKernelNodeSetAttribute, watched_cuGraphKernelNodeSetAttribute, plain_cuGraphKernelNodeSetAttribute,
+    (hNode: CUgraphNode, attr: CUkernelNodeAttrID, value: *const CUkernelNodeAttrValue) -> CUresult
 }
 
-/// `cuGraphKernelNodeSetAttribute`.
-pub unsafe extern "C" fn cuGraphKernelNodeSetAttribute(
+unsafe extern "C" fn plain_cuGraphKernelNodeSetAttribute(
     hNode: CUgraphNode,
     attr: CUkernelNodeAttrID,
     value: *const CUkernelNodeAttrValue,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphKernelNodeSetAttribute(hNode, attr, value) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphKernelNodeSetAttribute(hNode, attr, value) };
     life::call(again, move || {
@@ -2967,28 +1669,15 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetAttribute(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphKernelNodeSetParams(
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS_v1);
-    let told = Told(hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphKernelNodeSetParams(hNode, nodeParams) };
-    activity::watch(521, (&raw const told).cast(), &call)
+watched! {
+    521, cuGraphKernelNodeSetParams, watched_cuGraphKernelNodeSetParams, plain_cuGraphKernelNodeSetParams,
+    (hNode: CUgraphNode, nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1) -> CUresult
 }
 
-/// `cuGraphKernelNodeSetParams`.
-pub unsafe extern "C" fn cuGraphKernelNodeSetParams(
+unsafe extern "C" fn plain_cuGraphKernelNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphKernelNodeSetParams(hNode, nodeParams) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -2997,28 +1686,15 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphKernelNodeSetParams_v2(
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS);
-    let told = Told(hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphKernelNodeSetParams_v2(hNode, nodeParams) };
-    activity::watch(691, (&raw const told).cast(), &call)
+watched! {
+    691, cuGraphKernelNodeSetParams_v2, watched_cuGraphKernelNodeSetParams_v2, plain_cuGraphKernelNodeSetParams_v2,
+    (hNode: CUgraphNode, nodeParams: *const CUDA_KERNEL_NODE_PARAMS) -> CUresult
 }
 
-/// `cuGraphKernelNodeSetParams_v2`.
-pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
+unsafe extern "C" fn plain_cuGraphKernelNodeSetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphKernelNodeSetParams_v2(hNode, nodeParams) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -3027,22 +1703,12 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec, CUstream);
-    let told = Told(hGraph, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphLaunch(hGraph, hStream) };
-    activity::watch(514, (&raw const told).cast(), &call)
+watched! {
+    514, cuGraphLaunch, watched_cuGraphLaunch, plain_cuGraphLaunch,
+    (hGraph: CUgraphExec, hStream: CUstream) -> CUresult
 }
 
-/// `cuGraphLaunch`.
-pub unsafe extern "C" fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphLaunch(hGraph, hStream) };
-    }
+unsafe extern "C" fn plain_cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphLaunch(hGraph, hStream) };
     life::call(again, move || {
@@ -3055,25 +1721,12 @@ pub unsafe extern "C" fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphLaunch_ptsz(
-    hGraph: CUgraphExec,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec, CUstream);
-    let told = Told(hGraph, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphLaunch_ptsz(hGraph, hStream) };
-    activity::watch(515, (&raw const told).cast(), &call)
+watched! {
+    515, cuGraphLaunch_ptsz, watched_cuGraphLaunch_ptsz, plain_cuGraphLaunch_ptsz,
+    (hGraph: CUgraphExec, hStream: CUstream) -> CUresult
 }
 
-/// `cuGraphLaunch_ptsz`.
-pub unsafe extern "C" fn cuGraphLaunch_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphLaunch_ptsz(hGraph, hStream) };
-    }
+unsafe extern "C" fn plain_cuGraphLaunch_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphLaunch_ptsz(hGraph, hStream) };
     life::call(again, move || {
@@ -3086,28 +1739,15 @@ pub unsafe extern "C" fn cuGraphLaunch_ptsz(hGraph: CUgraphExec, hStream: CUstre
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphMemAllocNodeGetParams(
-    hNode: CUgraphNode,
-    params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *mut CUDA_MEM_ALLOC_NODE_PARAMS);
-    let told = Told(hNode, params_out);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphMemAllocNodeGetParams(hNode, params_out) };
-    activity::watch(648, (&raw const told).cast(), &call)
+watched! {
+    648, cuGraphMemAllocNodeGetParams, watched_cuGraphMemAllocNodeGetParams, plain_cuGraphMemAllocNodeGetParams,
+    (hNode: CUgraphNode, params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS) -> CUresult
 }
 
-/// `cuGraphMemAllocNodeGetParams`.
-pub unsafe extern "C" fn cuGraphMemAllocNodeGetParams(
+unsafe extern "C" fn plain_cuGraphMemAllocNodeGetParams(
     hNode: CUgraphNode,
     params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphMemAllocNodeGetParams(hNode, params_out) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -3121,28 +1761,15 @@ pub unsafe extern "C" fn cuGraphMemAllocNodeGetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphMemcpyNodeGetParams(
-    hNode: CUgraphNode,
-    nodeParams: *mut CUDA_MEMCPY3D,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *mut CUDA_MEMCPY3D);
-    let told = Told(hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphMemcpyNodeGetParams(hNode, nodeParams) };
-    activity::watch(505, (&raw const told).cast(), &call)
+watched! {
+    505, cuGraphMemcpyNodeGetParams, watched_cuGraphMemcpyNodeGetParams, plain_cuGraphMemcpyNodeGetParams,
+    (hNode: CUgraphNode, nodeParams: *mut CUDA_MEMCPY3D) -> CUresult
 }
 
-/// `cuGraphMemcpyNodeGetParams`.
-pub unsafe extern "C" fn cuGraphMemcpyNodeGetParams(
+unsafe extern "C" fn plain_cuGraphMemcpyNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_MEMCPY3D,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphMemcpyNodeGetParams(hNode, nodeParams) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -3155,28 +1782,15 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeGetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphMemcpyNodeSetParams(
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_MEMCPY3D,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *const CUDA_MEMCPY3D);
-    let told = Told(hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphMemcpyNodeSetParams(hNode, nodeParams) };
-    activity::watch(520, (&raw const told).cast(), &call)
+watched! {
+    520, cuGraphMemcpyNodeSetParams, watched_cuGraphMemcpyNodeSetParams, plain_cuGraphMemcpyNodeSetParams,
+    (hNode: CUgraphNode, nodeParams: *const CUDA_MEMCPY3D) -> CUresult
 }
 
-/// `cuGraphMemcpyNodeSetParams`.
-pub unsafe extern "C" fn cuGraphMemcpyNodeSetParams(
+unsafe extern "C" fn plain_cuGraphMemcpyNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_MEMCPY3D,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphMemcpyNodeSetParams(hNode, nodeParams) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -3185,28 +1799,15 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeSetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphMemFreeNodeGetParams(
-    hNode: CUgraphNode,
-    dptr_out: *mut CUdeviceptr,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *mut CUdeviceptr);
-    let told = Told(hNode, dptr_out);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphMemFreeNodeGetParams(hNode, dptr_out) };
-    activity::watch(649, (&raw const told).cast(), &call)
+watched! {
+    649, cuGraphMemFreeNodeGetParams, watched_cuGraphMemFreeNodeGetParams, plain_cuGraphMemFreeNodeGetParams,
+    (hNode: CUgraphNode, dptr_out: *mut CUdeviceptr) -> CUresult
 }
 
-/// `cuGraphMemFreeNodeGetParams`.
-pub unsafe extern "C" fn cuGraphMemFreeNodeGetParams(
+unsafe extern "C" fn plain_cuGraphMemFreeNodeGetParams(
     hNode: CUgraphNode,
     dptr_out: *mut CUdeviceptr,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphMemFreeNodeGetParams(hNode, dptr_out) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphMemFreeNodeGetParams(hNode, dptr_out) };
     life::call(again, move || {
@@ -3222,28 +1823,15 @@ pub unsafe extern "C" fn cuGraphMemFreeNodeGetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphMemsetNodeGetParams(
-    hNode: CUgraphNode,
-    nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *mut CUDA_MEMSET_NODE_PARAMS);
-    let told = Told(hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphMemsetNodeGetParams(hNode, nodeParams) };
-    activity::watch(507, (&raw const told).cast(), &call)
+watched! {
+    507, cuGraphMemsetNodeGetParams, watched_cuGraphMemsetNodeGetParams, plain_cuGraphMemsetNodeGetParams,
+    (hNode: CUgraphNode, nodeParams: *mut CUDA_MEMSET_NODE_PARAMS) -> CUresult
 }
 
-/// `cuGraphMemsetNodeGetParams`.
-pub unsafe extern "C" fn cuGraphMemsetNodeGetParams(
+unsafe extern "C" fn plain_cuGraphMemsetNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphMemsetNodeGetParams(hNode, nodeParams) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -3257,28 +1845,15 @@ pub unsafe extern "C" fn cuGraphMemsetNodeGetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphMemsetNodeSetParams(
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *const CUDA_MEMSET_NODE_PARAMS);
-    let told = Told(hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphMemsetNodeSetParams(hNode, nodeParams) };
-    activity::watch(508, (&raw const told).cast(), &call)
+watched! {
+    508, cuGraphMemsetNodeSetParams, watched_cuGraphMemsetNodeSetParams, plain_cuGraphMemsetNodeSetParams,
+    (hNode: CUgraphNode, nodeParams: *const CUDA_MEMSET_NODE_PARAMS) -> CUresult
 }
 
-/// `cuGraphMemsetNodeSetParams`.
-pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(
+unsafe extern "C" fn plain_cuGraphMemsetNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphMemsetNodeSetParams(hNode, nodeParams) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -3287,30 +1862,16 @@ pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphNodeFindInClone(
-    phNode: *mut CUgraphNode,
-    hOriginalNode: CUgraphNode,
-    hClonedGraph: CUgraph,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUgraphNode, CUgraphNode, CUgraph);
-    let told = Told(phNode, hOriginalNode, hClonedGraph);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph) };
-    activity::watch(524, (&raw const told).cast(), &call)
+watched! {
+    524, cuGraphNodeFindInClone, watched_cuGraphNodeFindInClone, plain_cuGraphNodeFindInClone,
+    (phNode: *mut CUgraphNode, hOriginalNode: CUgraphNode, hClonedGraph: CUgraph) -> CUresult
 }
 
-/// `cuGraphNodeFindInClone`.
-pub unsafe extern "C" fn cuGraphNodeFindInClone(
+unsafe extern "C" fn plain_cuGraphNodeFindInClone(
     phNode: *mut CUgraphNode,
     hOriginalNode: CUgraphNode,
     hClonedGraph: CUgraph,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph) };
     life::call(again, move || {
@@ -3328,30 +1889,16 @@ pub unsafe extern "C" fn cuGraphNodeFindInClone(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphNodeGetDependencies(
-    hNode: CUgraphNode,
-    dependencies: *mut CUgraphNode,
-    numDependencies: *mut usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *mut CUgraphNode, *mut usize);
-    let told = Told(hNode, dependencies, numDependencies);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphNodeGetDependencies(hNode, dependencies, numDependencies) };
-    activity::watch(511, (&raw const told).cast(), &call)
+watched! {
+    511, cuGraphNodeGetDependencies, watched_cuGraphNodeGetDependencies, plain_cuGraphNodeGetDependencies,
+    (hNode: CUgraphNode, dependencies: *mut CUgraphNode, numDependencies: *mut usize) -> CUresult
 }
 
-/// `cuGraphNodeGetDependencies`.
-pub unsafe extern "C" fn cuGraphNodeGetDependencies(
+unsafe extern "C" fn plain_cuGraphNodeGetDependencies(
     hNode: CUgraphNode,
     dependencies: *mut CUgraphNode,
     numDependencies: *mut usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphNodeGetDependencies(hNode, dependencies, numDependencies) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::graph::cuGraphNodeGetDependencies_v2(
@@ -3363,40 +1910,17 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphNodeGetDependencies_v2(
-    hNode: CUgraphNode,
-    dependencies: *mut CUgraphNode,
-    edgeData: *mut CUgraphEdgeData,
-    numDependencies: *mut usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUgraphNode,
-        *mut CUgraphNode,
-        *mut CUgraphEdgeData,
-        *mut usize,
-    );
-    let told = Told(hNode, dependencies, edgeData, numDependencies);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies) };
-    activity::watch(725, (&raw const told).cast(), &call)
+watched! {
+    725, cuGraphNodeGetDependencies_v2, watched_cuGraphNodeGetDependencies_v2, plain_cuGraphNodeGetDependencies_v2,
+    (hNode: CUgraphNode, dependencies: *mut CUgraphNode, edgeData: *mut CUgraphEdgeData, numDependencies: *mut usize) -> CUresult
 }
 
-/// `cuGraphNodeGetDependencies_v2`.
-pub unsafe extern "C" fn cuGraphNodeGetDependencies_v2(
+unsafe extern "C" fn plain_cuGraphNodeGetDependencies_v2(
     hNode: CUgraphNode,
     dependencies: *mut CUgraphNode,
     edgeData: *mut CUgraphEdgeData,
     numDependencies: *mut usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -3405,32 +1929,16 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphNodeGetDependentNodes(
-    hNode: CUgraphNode,
-    dependentNodes: *mut CUgraphNode,
-    numDependentNodes: *mut usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *mut CUgraphNode, *mut usize);
-    let told = Told(hNode, dependentNodes, numDependentNodes);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes) };
-    activity::watch(512, (&raw const told).cast(), &call)
+watched! {
+    512, cuGraphNodeGetDependentNodes, watched_cuGraphNodeGetDependentNodes, plain_cuGraphNodeGetDependentNodes,
+    (hNode: CUgraphNode, dependentNodes: *mut CUgraphNode, numDependentNodes: *mut usize) -> CUresult
 }
 
-/// `cuGraphNodeGetDependentNodes`.
-pub unsafe extern "C" fn cuGraphNodeGetDependentNodes(
+unsafe extern "C" fn plain_cuGraphNodeGetDependentNodes(
     hNode: CUgraphNode,
     dependentNodes: *mut CUgraphNode,
     numDependentNodes: *mut usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes)
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::graph::cuGraphNodeGetDependentNodes_v2(
@@ -3442,46 +1950,17 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphNodeGetDependentNodes_v2(
-    hNode: CUgraphNode,
-    dependentNodes: *mut CUgraphNode,
-    edgeData: *mut CUgraphEdgeData,
-    numDependentNodes: *mut usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUgraphNode,
-        *mut CUgraphNode,
-        *mut CUgraphEdgeData,
-        *mut usize,
-    );
-    let told = Told(hNode, dependentNodes, edgeData, numDependentNodes);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, edgeData, numDependentNodes)
-    };
-    activity::watch(726, (&raw const told).cast(), &call)
+watched! {
+    726, cuGraphNodeGetDependentNodes_v2, watched_cuGraphNodeGetDependentNodes_v2, plain_cuGraphNodeGetDependentNodes_v2,
+    (hNode: CUgraphNode, dependentNodes: *mut CUgraphNode, edgeData: *mut CUgraphEdgeData, numDependentNodes: *mut usize) -> CUresult
 }
 
-/// `cuGraphNodeGetDependentNodes_v2`.
-pub unsafe extern "C" fn cuGraphNodeGetDependentNodes_v2(
+unsafe extern "C" fn plain_cuGraphNodeGetDependentNodes_v2(
     hNode: CUgraphNode,
     dependentNodes: *mut CUgraphNode,
     edgeData: *mut CUgraphEdgeData,
     numDependentNodes: *mut usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphNodeGetDependentNodes_v2(
-                hNode,
-                dependentNodes,
-                edgeData,
-                numDependentNodes,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -3490,30 +1969,16 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphNodeGetEnabled(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    isEnabled: *mut u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec, CUgraphNode, *mut u32);
-    let told = Told(hGraphExec, hNode, isEnabled);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled) };
-    activity::watch(651, (&raw const told).cast(), &call)
+watched! {
+    651, cuGraphNodeGetEnabled, watched_cuGraphNodeGetEnabled, plain_cuGraphNodeGetEnabled,
+    (hGraphExec: CUgraphExec, hNode: CUgraphNode, isEnabled: *mut u32) -> CUresult
 }
 
-/// `cuGraphNodeGetEnabled`.
-pub unsafe extern "C" fn cuGraphNodeGetEnabled(
+unsafe extern "C" fn plain_cuGraphNodeGetEnabled(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     isEnabled: *mut u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled) };
     life::call(again, move || {
@@ -3533,28 +1998,15 @@ pub unsafe extern "C" fn cuGraphNodeGetEnabled(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphNodeGetType(
-    hNode: CUgraphNode,
-    r#type: *mut CUgraphNodeType,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *mut CUgraphNodeType);
-    let told = Told(hNode, r#type);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphNodeGetType(hNode, r#type) };
-    activity::watch(509, (&raw const told).cast(), &call)
+watched! {
+    509, cuGraphNodeGetType, watched_cuGraphNodeGetType, plain_cuGraphNodeGetType,
+    (hNode: CUgraphNode, r#type: *mut CUgraphNodeType) -> CUresult
 }
 
-/// `cuGraphNodeGetType`.
-pub unsafe extern "C" fn cuGraphNodeGetType(
+unsafe extern "C" fn plain_cuGraphNodeGetType(
     hNode: CUgraphNode,
     r#type: *mut CUgraphNodeType,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphNodeGetType(hNode, r#type) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphNodeGetType(hNode, r#type) };
     life::call(again, move || {
@@ -3570,30 +2022,16 @@ pub unsafe extern "C" fn cuGraphNodeGetType(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphNodeSetEnabled(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    isEnabled: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec, CUgraphNode, u32);
-    let told = Told(hGraphExec, hNode, isEnabled);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) };
-    activity::watch(650, (&raw const told).cast(), &call)
+watched! {
+    650, cuGraphNodeSetEnabled, watched_cuGraphNodeSetEnabled, plain_cuGraphNodeSetEnabled,
+    (hGraphExec: CUgraphExec, hNode: CUgraphNode, isEnabled: u32) -> CUresult
 }
 
-/// `cuGraphNodeSetEnabled`.
-pub unsafe extern "C" fn cuGraphNodeSetEnabled(
+unsafe extern "C" fn plain_cuGraphNodeSetEnabled(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     isEnabled: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) };
     life::call(again, move || {
@@ -3607,28 +2045,15 @@ pub unsafe extern "C" fn cuGraphNodeSetEnabled(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphNodeSetParams(
-    hNode: CUgraphNode,
-    nodeParams: *mut CUgraphNodeParams,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphNode, *mut CUgraphNodeParams);
-    let told = Told(hNode, nodeParams);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphNodeSetParams(hNode, nodeParams) };
-    activity::watch(713, (&raw const told).cast(), &call)
+watched! {
+    713, cuGraphNodeSetParams, watched_cuGraphNodeSetParams, plain_cuGraphNodeSetParams,
+    (hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams) -> CUresult
 }
 
-/// `cuGraphNodeSetParams`.
-pub unsafe extern "C" fn cuGraphNodeSetParams(
+unsafe extern "C" fn plain_cuGraphNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphNodeSetParams(hNode, nodeParams) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -3637,32 +2062,17 @@ pub unsafe extern "C" fn cuGraphNodeSetParams(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphRemoveDependencies(
-    hGraph: CUgraph,
-    from: *const CUgraphNode,
-    to: *const CUgraphNode,
-    numDependencies: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraph, *const CUgraphNode, *const CUgraphNode, usize);
-    let told = Told(hGraph, from, to, numDependencies);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphRemoveDependencies(hGraph, from, to, numDependencies) };
-    activity::watch(519, (&raw const told).cast(), &call)
+watched! {
+    519, cuGraphRemoveDependencies, watched_cuGraphRemoveDependencies, plain_cuGraphRemoveDependencies,
+    (hGraph: CUgraph, from: *const CUgraphNode, to: *const CUgraphNode, numDependencies: usize) -> CUresult
 }
 
-/// `cuGraphRemoveDependencies`.
-pub unsafe extern "C" fn cuGraphRemoveDependencies(
+unsafe extern "C" fn plain_cuGraphRemoveDependencies(
     hGraph: CUgraph,
     from: *const CUgraphNode,
     to: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphRemoveDependencies(hGraph, from, to, numDependencies) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphRemoveDependencies(hGraph, from, to, numDependencies) };
     life::call(again, move || {
@@ -3693,43 +2103,18 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphRemoveDependencies_v2(
-    hGraph: CUgraph,
-    from: *const CUgraphNode,
-    to: *const CUgraphNode,
-    edgeData: *const CUgraphEdgeData,
-    numDependencies: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUgraph,
-        *const CUgraphNode,
-        *const CUgraphNode,
-        *const CUgraphEdgeData,
-        usize,
-    );
-    let told = Told(hGraph, from, to, edgeData, numDependencies);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies) };
-    activity::watch(728, (&raw const told).cast(), &call)
+watched! {
+    728, cuGraphRemoveDependencies_v2, watched_cuGraphRemoveDependencies_v2, plain_cuGraphRemoveDependencies_v2,
+    (hGraph: CUgraph, from: *const CUgraphNode, to: *const CUgraphNode, edgeData: *const CUgraphEdgeData, numDependencies: usize) -> CUresult
 }
 
-/// `cuGraphRemoveDependencies_v2`.
-pub unsafe extern "C" fn cuGraphRemoveDependencies_v2(
+unsafe extern "C" fn plain_cuGraphRemoveDependencies_v2(
     hGraph: CUgraph,
     from: *const CUgraphNode,
     to: *const CUgraphNode,
     edgeData: *const CUgraphEdgeData,
     numDependencies: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies)
@@ -3769,22 +2154,12 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec, CUstream);
-    let told = Told(hGraph, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphUpload(hGraph, hStream) };
-    activity::watch(580, (&raw const told).cast(), &call)
+watched! {
+    580, cuGraphUpload, watched_cuGraphUpload, plain_cuGraphUpload,
+    (hGraph: CUgraphExec, hStream: CUstream) -> CUresult
 }
 
-/// `cuGraphUpload`.
-pub unsafe extern "C" fn cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphUpload(hGraph, hStream) };
-    }
+unsafe extern "C" fn plain_cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphUpload(hGraph, hStream) };
     life::call(again, move || {
@@ -3800,25 +2175,12 @@ pub unsafe extern "C" fn cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphUpload_ptsz(
-    hGraph: CUgraphExec,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraphExec, CUstream);
-    let told = Told(hGraph, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphUpload_ptsz(hGraph, hStream) };
-    activity::watch(581, (&raw const told).cast(), &call)
+watched! {
+    581, cuGraphUpload_ptsz, watched_cuGraphUpload_ptsz, plain_cuGraphUpload_ptsz,
+    (hGraph: CUgraphExec, hStream: CUstream) -> CUresult
 }
 
-/// `cuGraphUpload_ptsz`.
-pub unsafe extern "C" fn cuGraphUpload_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphUpload_ptsz(hGraph, hStream) };
-    }
+unsafe extern "C" fn plain_cuGraphUpload_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphUpload_ptsz(hGraph, hStream) };
     life::call(again, move || {

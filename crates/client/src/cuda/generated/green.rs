@@ -8,25 +8,15 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxFromGreenCtx(
+watched! {
+    753, cuCtxFromGreenCtx, watched_cuCtxFromGreenCtx, plain_cuCtxFromGreenCtx,
+    (pContext: *mut CUcontext, hCtx: CUgreenCtx) -> CUresult
+}
+
+unsafe extern "C" fn plain_cuCtxFromGreenCtx(
     pContext: *mut CUcontext,
     hCtx: CUgreenCtx,
 ) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUcontext, CUgreenCtx);
-    let told = Told(pContext, hCtx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxFromGreenCtx(pContext, hCtx) };
-    activity::watch(753, (&raw const told).cast(), &call)
-}
-
-/// `cuCtxFromGreenCtx`.
-pub unsafe extern "C" fn cuCtxFromGreenCtx(pContext: *mut CUcontext, hCtx: CUgreenCtx) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxFromGreenCtx(pContext, hCtx) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxFromGreenCtx(pContext, hCtx) };
     life::call(again, move || {
@@ -41,30 +31,16 @@ pub unsafe extern "C" fn cuCtxFromGreenCtx(pContext: *mut CUcontext, hCtx: CUgre
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxGetDevResource(
-    hCtx: CUcontext,
-    resource: *mut CUdevResource,
-    r#type: CUdevResourceType,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUcontext, *mut CUdevResource, CUdevResourceType);
-    let told = Told(hCtx, resource, r#type);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxGetDevResource(hCtx, resource, r#type) };
-    activity::watch(746, (&raw const told).cast(), &call)
+watched! {
+    746, cuCtxGetDevResource, watched_cuCtxGetDevResource, plain_cuCtxGetDevResource,
+    (hCtx: CUcontext, resource: *mut CUdevResource, r#type: CUdevResourceType) -> CUresult
 }
 
-/// `cuCtxGetDevResource`.
-pub unsafe extern "C" fn cuCtxGetDevResource(
+unsafe extern "C" fn plain_cuCtxGetDevResource(
     hCtx: CUcontext,
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxGetDevResource(hCtx, resource, r#type) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxGetDevResource(hCtx, resource, r#type) };
     life::call(again, move || {
@@ -83,30 +59,16 @@ pub unsafe extern "C" fn cuCtxGetDevResource(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetDevResource(
-    device: CUdevice,
-    resource: *mut CUdevResource,
-    r#type: CUdevResourceType,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdevice, *mut CUdevResource, CUdevResourceType);
-    let told = Told(device, resource, r#type);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceGetDevResource(device, resource, r#type) };
-    activity::watch(745, (&raw const told).cast(), &call)
+watched! {
+    745, cuDeviceGetDevResource, watched_cuDeviceGetDevResource, plain_cuDeviceGetDevResource,
+    (device: CUdevice, resource: *mut CUdevResource, r#type: CUdevResourceType) -> CUresult
 }
 
-/// `cuDeviceGetDevResource`.
-pub unsafe extern "C" fn cuDeviceGetDevResource(
+unsafe extern "C" fn plain_cuDeviceGetDevResource(
     device: CUdevice,
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceGetDevResource(device, resource, r#type) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetDevResource(device, resource, r#type) };
     life::call(again, move || {
@@ -122,30 +84,16 @@ pub unsafe extern "C" fn cuDeviceGetDevResource(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDevResourceGenerateDesc(
-    phDesc: *mut CUdevResourceDesc,
-    resources: *mut CUdevResource,
-    nbResources: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdevResourceDesc, *mut CUdevResource, u32);
-    let told = Told(phDesc, resources, nbResources);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDevResourceGenerateDesc(phDesc, resources, nbResources) };
-    activity::watch(748, (&raw const told).cast(), &call)
+watched! {
+    748, cuDevResourceGenerateDesc, watched_cuDevResourceGenerateDesc, plain_cuDevResourceGenerateDesc,
+    (phDesc: *mut CUdevResourceDesc, resources: *mut CUdevResource, nbResources: u32) -> CUresult
 }
 
-/// `cuDevResourceGenerateDesc`.
-pub unsafe extern "C" fn cuDevResourceGenerateDesc(
+unsafe extern "C" fn plain_cuDevResourceGenerateDesc(
     phDesc: *mut CUdevResourceDesc,
     resources: *mut CUdevResource,
     nbResources: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDevResourceGenerateDesc(phDesc, resources, nbResources) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDevResourceGenerateDesc(phDesc, resources, nbResources) };
     life::call(again, move || {
@@ -168,34 +116,12 @@ pub unsafe extern "C" fn cuDevResourceGenerateDesc(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDevSmResourceSplitByCount(
-    result: *mut CUdevResource,
-    nbGroups: *mut u32,
-    input: *const CUdevResource,
-    remaining: *mut CUdevResource,
-    useFlags: u32,
-    minCount: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUdevResource,
-        *mut u32,
-        *const CUdevResource,
-        *mut CUdevResource,
-        u32,
-        u32,
-    );
-    let told = Told(result, nbGroups, input, remaining, useFlags, minCount);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuDevSmResourceSplitByCount(result, nbGroups, input, remaining, useFlags, minCount)
-    };
-    activity::watch(751, (&raw const told).cast(), &call)
+watched! {
+    751, cuDevSmResourceSplitByCount, watched_cuDevSmResourceSplitByCount, plain_cuDevSmResourceSplitByCount,
+    (result: *mut CUdevResource, nbGroups: *mut u32, input: *const CUdevResource, remaining: *mut CUdevResource, useFlags: u32, minCount: u32) -> CUresult
 }
 
-/// `cuDevSmResourceSplitByCount`.
-pub unsafe extern "C" fn cuDevSmResourceSplitByCount(
+unsafe extern "C" fn plain_cuDevSmResourceSplitByCount(
     result: *mut CUdevResource,
     nbGroups: *mut u32,
     input: *const CUdevResource,
@@ -203,14 +129,6 @@ pub unsafe extern "C" fn cuDevSmResourceSplitByCount(
     useFlags: u32,
     minCount: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuDevSmResourceSplitByCount(
-                result, nbGroups, input, remaining, useFlags, minCount,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuDevSmResourceSplitByCount(result, nbGroups, input, remaining, useFlags, minCount)
@@ -229,32 +147,17 @@ pub unsafe extern "C" fn cuDevSmResourceSplitByCount(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGreenCtxCreate(
-    phCtx: *mut CUgreenCtx,
-    desc: CUdevResourceDesc,
-    dev: CUdevice,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUgreenCtx, CUdevResourceDesc, CUdevice, u32);
-    let told = Told(phCtx, desc, dev, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGreenCtxCreate(phCtx, desc, dev, flags) };
-    activity::watch(743, (&raw const told).cast(), &call)
+watched! {
+    743, cuGreenCtxCreate, watched_cuGreenCtxCreate, plain_cuGreenCtxCreate,
+    (phCtx: *mut CUgreenCtx, desc: CUdevResourceDesc, dev: CUdevice, flags: u32) -> CUresult
 }
 
-/// `cuGreenCtxCreate`.
-pub unsafe extern "C" fn cuGreenCtxCreate(
+unsafe extern "C" fn plain_cuGreenCtxCreate(
     phCtx: *mut CUgreenCtx,
     desc: CUdevResourceDesc,
     dev: CUdevice,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGreenCtxCreate(phCtx, desc, dev, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxCreate(phCtx, desc, dev, flags) };
     life::call(again, move || {
@@ -270,22 +173,12 @@ pub unsafe extern "C" fn cuGreenCtxCreate(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGreenCtxDestroy(hCtx: CUgreenCtx) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgreenCtx);
-    let told = Told(hCtx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGreenCtxDestroy(hCtx) };
-    activity::watch(744, (&raw const told).cast(), &call)
+watched! {
+    744, cuGreenCtxDestroy, watched_cuGreenCtxDestroy, plain_cuGreenCtxDestroy,
+    (hCtx: CUgreenCtx) -> CUresult
 }
 
-/// `cuGreenCtxDestroy`.
-pub unsafe extern "C" fn cuGreenCtxDestroy(hCtx: CUgreenCtx) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGreenCtxDestroy(hCtx) };
-    }
+unsafe extern "C" fn plain_cuGreenCtxDestroy(hCtx: CUgreenCtx) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxDestroy(hCtx) };
     life::call(again, move || {
@@ -296,30 +189,16 @@ pub unsafe extern "C" fn cuGreenCtxDestroy(hCtx: CUgreenCtx) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGreenCtxGetDevResource(
-    hCtx: CUgreenCtx,
-    resource: *mut CUdevResource,
-    r#type: CUdevResourceType,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgreenCtx, *mut CUdevResource, CUdevResourceType);
-    let told = Told(hCtx, resource, r#type);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGreenCtxGetDevResource(hCtx, resource, r#type) };
-    activity::watch(747, (&raw const told).cast(), &call)
+watched! {
+    747, cuGreenCtxGetDevResource, watched_cuGreenCtxGetDevResource, plain_cuGreenCtxGetDevResource,
+    (hCtx: CUgreenCtx, resource: *mut CUdevResource, r#type: CUdevResourceType) -> CUresult
 }
 
-/// `cuGreenCtxGetDevResource`.
-pub unsafe extern "C" fn cuGreenCtxGetDevResource(
+unsafe extern "C" fn plain_cuGreenCtxGetDevResource(
     hCtx: CUgreenCtx,
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGreenCtxGetDevResource(hCtx, resource, r#type) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxGetDevResource(hCtx, resource, r#type) };
     life::call(again, move || {
@@ -338,25 +217,12 @@ pub unsafe extern "C" fn cuGreenCtxGetDevResource(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGreenCtxGetId(
-    greenCtx: CUgreenCtx,
-    greenCtxId: *mut u64,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgreenCtx, *mut u64);
-    let told = Told(greenCtx, greenCtxId);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGreenCtxGetId(greenCtx, greenCtxId) };
-    activity::watch(782, (&raw const told).cast(), &call)
+watched! {
+    782, cuGreenCtxGetId, watched_cuGreenCtxGetId, plain_cuGreenCtxGetId,
+    (greenCtx: CUgreenCtx, greenCtxId: *mut u64) -> CUresult
 }
 
-/// `cuGreenCtxGetId`.
-pub unsafe extern "C" fn cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut u64) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGreenCtxGetId(greenCtx, greenCtxId) };
-    }
+unsafe extern "C" fn plain_cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut u64) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxGetId(greenCtx, greenCtxId) };
     life::call(again, move || {
@@ -374,22 +240,12 @@ pub unsafe extern "C" fn cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut 
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgreenCtx, CUevent);
-    let told = Told(hCtx, hEvent);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGreenCtxRecordEvent(hCtx, hEvent) };
-    activity::watch(749, (&raw const told).cast(), &call)
+watched! {
+    749, cuGreenCtxRecordEvent, watched_cuGreenCtxRecordEvent, plain_cuGreenCtxRecordEvent,
+    (hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult
 }
 
-/// `cuGreenCtxRecordEvent`.
-pub unsafe extern "C" fn cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGreenCtxRecordEvent(hCtx, hEvent) };
-    }
+unsafe extern "C" fn plain_cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxRecordEvent(hCtx, hEvent) };
     life::call(again, move || {
@@ -401,32 +257,17 @@ pub unsafe extern "C" fn cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGreenCtxStreamCreate(
-    phStream: *mut CUstream,
-    greenCtx: CUgreenCtx,
-    flags: u32,
-    priority: i32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUstream, CUgreenCtx, u32, i32);
-    let told = Told(phStream, greenCtx, flags, priority);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority) };
-    activity::watch(758, (&raw const told).cast(), &call)
+watched! {
+    758, cuGreenCtxStreamCreate, watched_cuGreenCtxStreamCreate, plain_cuGreenCtxStreamCreate,
+    (phStream: *mut CUstream, greenCtx: CUgreenCtx, flags: u32, priority: i32) -> CUresult
 }
 
-/// `cuGreenCtxStreamCreate`.
-pub unsafe extern "C" fn cuGreenCtxStreamCreate(
+unsafe extern "C" fn plain_cuGreenCtxStreamCreate(
     phStream: *mut CUstream,
     greenCtx: CUgreenCtx,
     flags: u32,
     priority: i32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority) };
     life::call(again, move || {
@@ -443,22 +284,12 @@ pub unsafe extern "C" fn cuGreenCtxStreamCreate(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgreenCtx, CUevent);
-    let told = Told(hCtx, hEvent);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGreenCtxWaitEvent(hCtx, hEvent) };
-    activity::watch(750, (&raw const told).cast(), &call)
+watched! {
+    750, cuGreenCtxWaitEvent, watched_cuGreenCtxWaitEvent, plain_cuGreenCtxWaitEvent,
+    (hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult
 }
 
-/// `cuGreenCtxWaitEvent`.
-pub unsafe extern "C" fn cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGreenCtxWaitEvent(hCtx, hEvent) };
-    }
+unsafe extern "C" fn plain_cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGreenCtxWaitEvent(hCtx, hEvent) };
     life::call(again, move || {
@@ -474,28 +305,15 @@ pub unsafe extern "C" fn cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) 
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetGreenCtx(
-    hStream: CUstream,
-    phCtx: *mut CUgreenCtx,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut CUgreenCtx);
-    let told = Told(hStream, phCtx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetGreenCtx(hStream, phCtx) };
-    activity::watch(752, (&raw const told).cast(), &call)
+watched! {
+    752, cuStreamGetGreenCtx, watched_cuStreamGetGreenCtx, plain_cuStreamGetGreenCtx,
+    (hStream: CUstream, phCtx: *mut CUgreenCtx) -> CUresult
 }
 
-/// `cuStreamGetGreenCtx`.
-pub unsafe extern "C" fn cuStreamGetGreenCtx(
+unsafe extern "C" fn plain_cuStreamGetGreenCtx(
     hStream: CUstream,
     phCtx: *mut CUgreenCtx,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetGreenCtx(hStream, phCtx) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetGreenCtx(hStream, phCtx) };
     life::call(again, move || {

@@ -8,157 +8,75 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-#[cold]
-unsafe extern "C" fn watched_cuDriverGetVersion(driverVersion: *mut i32) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut i32);
-    let told = Told(driverVersion);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDriverGetVersion(driverVersion) };
-    activity::watch(2, (&raw const told).cast(), &call)
+watched! {
+    2, cuDriverGetVersion, watched_cuDriverGetVersion, plain_cuDriverGetVersion,
+    (driverVersion: *mut i32) -> CUresult
 }
 
-/// `cuDriverGetVersion`.
-pub unsafe extern "C" fn cuDriverGetVersion(driverVersion: *mut i32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDriverGetVersion(driverVersion) };
-    }
+unsafe extern "C" fn plain_cuDriverGetVersion(driverVersion: *mut i32) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::init::cuDriverGetVersion(driverVersion) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGetErrorName(error: CUresult, pStr: *mut *const c_char) -> CUresult {
-    #[repr(C)]
-    struct Told(CUresult, *mut *const c_char);
-    let told = Told(error, pStr);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGetErrorName(error, pStr) };
-    activity::watch(373, (&raw const told).cast(), &call)
+watched! {
+    373, cuGetErrorName, watched_cuGetErrorName, plain_cuGetErrorName,
+    (error: CUresult, pStr: *mut *const c_char) -> CUresult
 }
 
-/// `cuGetErrorName`.
-pub unsafe extern "C" fn cuGetErrorName(error: CUresult, pStr: *mut *const c_char) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGetErrorName(error, pStr) };
-    }
+unsafe extern "C" fn plain_cuGetErrorName(error: CUresult, pStr: *mut *const c_char) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::init::cuGetErrorName(error, pStr) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGetErrorString(
-    error: CUresult,
-    pStr: *mut *const c_char,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUresult, *mut *const c_char);
-    let told = Told(error, pStr);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGetErrorString(error, pStr) };
-    activity::watch(372, (&raw const told).cast(), &call)
+watched! {
+    372, cuGetErrorString, watched_cuGetErrorString, plain_cuGetErrorString,
+    (error: CUresult, pStr: *mut *const c_char) -> CUresult
 }
 
-/// `cuGetErrorString`.
-pub unsafe extern "C" fn cuGetErrorString(error: CUresult, pStr: *mut *const c_char) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGetErrorString(error, pStr) };
-    }
+unsafe extern "C" fn plain_cuGetErrorString(error: CUresult, pStr: *mut *const c_char) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::init::cuGetErrorString(error, pStr) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGetProcAddress(
-    symbol: *const c_char,
-    pfn: *mut *mut c_void,
-    cudaVersion: i32,
-    flags: u64,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*const c_char, *mut *mut c_void, i32, u64);
-    let told = Told(symbol, pfn, cudaVersion, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGetProcAddress(symbol, pfn, cudaVersion, flags) };
-    activity::watch(626, (&raw const told).cast(), &call)
+watched! {
+    626, cuGetProcAddress, watched_cuGetProcAddress, plain_cuGetProcAddress,
+    (symbol: *const c_char, pfn: *mut *mut c_void, cudaVersion: i32, flags: u64) -> CUresult
 }
 
-/// `cuGetProcAddress`.
-pub unsafe extern "C" fn cuGetProcAddress(
+unsafe extern "C" fn plain_cuGetProcAddress(
     symbol: *const c_char,
     pfn: *mut *mut c_void,
     cudaVersion: i32,
     flags: u64,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGetProcAddress(symbol, pfn, cudaVersion, flags) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::init::cuGetProcAddress(symbol, pfn, cudaVersion, flags) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGetProcAddress_v2(
-    symbol: *const c_char,
-    pfn: *mut *mut c_void,
-    cudaVersion: i32,
-    flags: u64,
-    symbolStatus: *mut CUdriverProcAddressQueryResult,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *const c_char,
-        *mut *mut c_void,
-        i32,
-        u64,
-        *mut CUdriverProcAddressQueryResult,
-    );
-    let told = Told(symbol, pfn, cudaVersion, flags, symbolStatus);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus) };
-    activity::watch(677, (&raw const told).cast(), &call)
+watched! {
+    677, cuGetProcAddress_v2, watched_cuGetProcAddress_v2, plain_cuGetProcAddress_v2,
+    (symbol: *const c_char, pfn: *mut *mut c_void, cudaVersion: i32, flags: u64, symbolStatus: *mut CUdriverProcAddressQueryResult) -> CUresult
 }
 
-/// `cuGetProcAddress_v2`.
-pub unsafe extern "C" fn cuGetProcAddress_v2(
+unsafe extern "C" fn plain_cuGetProcAddress_v2(
     symbol: *const c_char,
     pfn: *mut *mut c_void,
     cudaVersion: i32,
     flags: u64,
     symbolStatus: *mut CUdriverProcAddressQueryResult,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus)
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::init::cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus)
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuInit(Flags: u32) -> CUresult {
-    #[repr(C)]
-    struct Told(u32);
-    let told = Told(Flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuInit(Flags) };
-    activity::watch(1, (&raw const told).cast(), &call)
+watched! {
+    1, cuInit, watched_cuInit, plain_cuInit,
+    (Flags: u32) -> CUresult
 }
 
-/// `cuInit`.
-pub unsafe extern "C" fn cuInit(Flags: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuInit(Flags) };
-    }
+unsafe extern "C" fn plain_cuInit(Flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::init::cuInit(Flags) }
 }

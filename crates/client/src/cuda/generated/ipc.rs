@@ -8,22 +8,12 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-#[cold]
-unsafe extern "C" fn watched_cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr);
-    let told = Told(dptr);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuIpcCloseMemHandle(dptr) };
-    activity::watch(330, (&raw const told).cast(), &call)
+watched! {
+    330, cuIpcCloseMemHandle, watched_cuIpcCloseMemHandle, plain_cuIpcCloseMemHandle,
+    (dptr: CUdeviceptr) -> CUresult
 }
 
-/// `cuIpcCloseMemHandle`.
-pub unsafe extern "C" fn cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuIpcCloseMemHandle(dptr) };
-    }
+unsafe extern "C" fn plain_cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuIpcCloseMemHandle(dptr) };
     life::call(again, move || {
@@ -35,28 +25,15 @@ pub unsafe extern "C" fn cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuIpcGetEventHandle(
-    pHandle: *mut CUipcEventHandle,
-    event: CUevent,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUipcEventHandle, CUevent);
-    let told = Told(pHandle, event);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuIpcGetEventHandle(pHandle, event) };
-    activity::watch(334, (&raw const told).cast(), &call)
+watched! {
+    334, cuIpcGetEventHandle, watched_cuIpcGetEventHandle, plain_cuIpcGetEventHandle,
+    (pHandle: *mut CUipcEventHandle, event: CUevent) -> CUresult
 }
 
-/// `cuIpcGetEventHandle`.
-pub unsafe extern "C" fn cuIpcGetEventHandle(
+unsafe extern "C" fn plain_cuIpcGetEventHandle(
     pHandle: *mut CUipcEventHandle,
     event: CUevent,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuIpcGetEventHandle(pHandle, event) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuIpcGetEventHandle(pHandle, event) };
     life::call(again, move || {
@@ -72,28 +49,15 @@ pub unsafe extern "C" fn cuIpcGetEventHandle(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuIpcGetMemHandle(
-    pHandle: *mut CUipcMemHandle,
-    dptr: CUdeviceptr,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUipcMemHandle, CUdeviceptr);
-    let told = Told(pHandle, dptr);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuIpcGetMemHandle(pHandle, dptr) };
-    activity::watch(328, (&raw const told).cast(), &call)
+watched! {
+    328, cuIpcGetMemHandle, watched_cuIpcGetMemHandle, plain_cuIpcGetMemHandle,
+    (pHandle: *mut CUipcMemHandle, dptr: CUdeviceptr) -> CUresult
 }
 
-/// `cuIpcGetMemHandle`.
-pub unsafe extern "C" fn cuIpcGetMemHandle(
+unsafe extern "C" fn plain_cuIpcGetMemHandle(
     pHandle: *mut CUipcMemHandle,
     dptr: CUdeviceptr,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuIpcGetMemHandle(pHandle, dptr) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuIpcGetMemHandle(pHandle, dptr) };
     life::call(again, move || {
@@ -109,28 +73,15 @@ pub unsafe extern "C" fn cuIpcGetMemHandle(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuIpcOpenEventHandle(
-    phEvent: *mut CUevent,
-    handle: CUipcEventHandle,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUevent, CUipcEventHandle);
-    let told = Told(phEvent, handle);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuIpcOpenEventHandle(phEvent, handle) };
-    activity::watch(335, (&raw const told).cast(), &call)
+watched! {
+    335, cuIpcOpenEventHandle, watched_cuIpcOpenEventHandle, plain_cuIpcOpenEventHandle,
+    (phEvent: *mut CUevent, handle: CUipcEventHandle) -> CUresult
 }
 
-/// `cuIpcOpenEventHandle`.
-pub unsafe extern "C" fn cuIpcOpenEventHandle(
+unsafe extern "C" fn plain_cuIpcOpenEventHandle(
     phEvent: *mut CUevent,
     handle: CUipcEventHandle,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuIpcOpenEventHandle(phEvent, handle) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuIpcOpenEventHandle(phEvent, handle) };
     life::call(again, move || {
@@ -145,58 +96,30 @@ pub unsafe extern "C" fn cuIpcOpenEventHandle(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuIpcOpenMemHandle(
-    pdptr: *mut CUdeviceptr,
-    handle: CUipcMemHandle,
-    Flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, CUipcMemHandle, u32);
-    let told = Told(pdptr, handle, Flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuIpcOpenMemHandle(pdptr, handle, Flags) };
-    activity::watch(329, (&raw const told).cast(), &call)
+watched! {
+    329, cuIpcOpenMemHandle, watched_cuIpcOpenMemHandle, plain_cuIpcOpenMemHandle,
+    (pdptr: *mut CUdeviceptr, handle: CUipcMemHandle, Flags: u32) -> CUresult
 }
 
-/// `cuIpcOpenMemHandle`.
-pub unsafe extern "C" fn cuIpcOpenMemHandle(
+unsafe extern "C" fn plain_cuIpcOpenMemHandle(
     pdptr: *mut CUdeviceptr,
     handle: CUipcMemHandle,
     Flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuIpcOpenMemHandle(pdptr, handle, Flags) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { super::ipc::cuIpcOpenMemHandle_v2(pdptr, handle, Flags) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuIpcOpenMemHandle_v2(
-    pdptr: *mut CUdeviceptr,
-    handle: CUipcMemHandle,
-    Flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, CUipcMemHandle, u32);
-    let told = Told(pdptr, handle, Flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuIpcOpenMemHandle_v2(pdptr, handle, Flags) };
-    activity::watch(567, (&raw const told).cast(), &call)
+watched! {
+    567, cuIpcOpenMemHandle_v2, watched_cuIpcOpenMemHandle_v2, plain_cuIpcOpenMemHandle_v2,
+    (pdptr: *mut CUdeviceptr, handle: CUipcMemHandle, Flags: u32) -> CUresult
 }
 
-/// `cuIpcOpenMemHandle_v2`.
-pub unsafe extern "C" fn cuIpcOpenMemHandle_v2(
+unsafe extern "C" fn plain_cuIpcOpenMemHandle_v2(
     pdptr: *mut CUdeviceptr,
     handle: CUipcMemHandle,
     Flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuIpcOpenMemHandle_v2(pdptr, handle, Flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuIpcOpenMemHandle_v2(pdptr, handle, Flags) };
     life::call(again, move || {

@@ -10,32 +10,17 @@ use wire::Kind;
 
 use crate::cuda::entry::launch::*;
 
-#[cold]
-unsafe extern "C" fn watched_cuFuncSetBlockShape(
-    hfunc: CUfunction,
-    x: i32,
-    y: i32,
-    z: i32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunction, i32, i32, i32);
-    let told = Told(hfunc, x, y, z);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuFuncSetBlockShape(hfunc, x, y, z) };
-    activity::watch(83, (&raw const told).cast(), &call)
+watched! {
+    83, cuFuncSetBlockShape, watched_cuFuncSetBlockShape, plain_cuFuncSetBlockShape,
+    (hfunc: CUfunction, x: i32, y: i32, z: i32) -> CUresult
 }
 
-/// `cuFuncSetBlockShape`.
-pub unsafe extern "C" fn cuFuncSetBlockShape(
+unsafe extern "C" fn plain_cuFuncSetBlockShape(
     hfunc: CUfunction,
     x: i32,
     y: i32,
     z: i32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuFuncSetBlockShape(hfunc, x, y, z) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncSetBlockShape(hfunc, x, y, z) };
     life::call(again, move || {
@@ -45,22 +30,12 @@ pub unsafe extern "C" fn cuFuncSetBlockShape(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunction, u32);
-    let told = Told(hfunc, bytes);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuFuncSetSharedSize(hfunc, bytes) };
-    activity::watch(84, (&raw const told).cast(), &call)
+watched! {
+    84, cuFuncSetSharedSize, watched_cuFuncSetSharedSize, plain_cuFuncSetSharedSize,
+    (hfunc: CUfunction, bytes: u32) -> CUresult
 }
 
-/// `cuFuncSetSharedSize`.
-pub unsafe extern "C" fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuFuncSetSharedSize(hfunc, bytes) };
-    }
+unsafe extern "C" fn plain_cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> CUresult {
     life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
@@ -68,84 +43,23 @@ pub unsafe extern "C" fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> C
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLaunch(f: CUfunction) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunction);
-    let told = Told(f);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLaunch(f) };
-    activity::watch(115, (&raw const told).cast(), &call)
+watched! {
+    115, cuLaunch, watched_cuLaunch, plain_cuLaunch,
+    (f: CUfunction) -> CUresult
 }
 
-/// `cuLaunch`.
-pub unsafe extern "C" fn cuLaunch(f: CUfunction) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLaunch(f) };
-    }
+unsafe extern "C" fn plain_cuLaunch(f: CUfunction) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::launch::cuLaunchGridAsync(f, (1) as i32, (1) as i32, std::ptr::null_mut()) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLaunchCooperativeKernel(
-    f: CUfunction,
-    gridDimX: u32,
-    gridDimY: u32,
-    gridDimZ: u32,
-    blockDimX: u32,
-    blockDimY: u32,
-    blockDimZ: u32,
-    sharedMemBytes: u32,
-    hStream: CUstream,
-    kernelParams: *mut *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUfunction,
-        u32,
-        u32,
-        u32,
-        u32,
-        u32,
-        u32,
-        u32,
-        CUstream,
-        *mut *mut c_void,
-    );
-    let told = Told(
-        f,
-        gridDimX,
-        gridDimY,
-        gridDimZ,
-        blockDimX,
-        blockDimY,
-        blockDimZ,
-        sharedMemBytes,
-        hStream,
-        kernelParams,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuLaunchCooperativeKernel(
-            f,
-            gridDimX,
-            gridDimY,
-            gridDimZ,
-            blockDimX,
-            blockDimY,
-            blockDimZ,
-            sharedMemBytes,
-            hStream,
-            kernelParams,
-        )
-    };
-    activity::watch(477, (&raw const told).cast(), &call)
+watched! {
+    477, cuLaunchCooperativeKernel, watched_cuLaunchCooperativeKernel, plain_cuLaunchCooperativeKernel,
+    (f: CUfunction, gridDimX: u32, gridDimY: u32, gridDimZ: u32, blockDimX: u32, blockDimY: u32, blockDimZ: u32, sharedMemBytes: u32, hStream: CUstream, kernelParams: *mut *mut c_void) -> CUresult
 }
 
-/// `cuLaunchCooperativeKernel`.
-pub unsafe extern "C" fn cuLaunchCooperativeKernel(
+#[inline(always)]
+unsafe extern "C" fn plain_cuLaunchCooperativeKernel(
     f: CUfunction,
     gridDimX: u32,
     gridDimY: u32,
@@ -157,23 +71,6 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
     hStream: CUstream,
     kernelParams: *mut *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuLaunchCooperativeKernel(
-                f,
-                gridDimX,
-                gridDimY,
-                gridDimZ,
-                blockDimX,
-                blockDimY,
-                blockDimZ,
-                sharedMemBytes,
-                hStream,
-                kernelParams,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -194,64 +91,13 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLaunchCooperativeKernel_ptsz(
-    f: CUfunction,
-    gridDimX: u32,
-    gridDimY: u32,
-    gridDimZ: u32,
-    blockDimX: u32,
-    blockDimY: u32,
-    blockDimZ: u32,
-    sharedMemBytes: u32,
-    hStream: CUstream,
-    kernelParams: *mut *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUfunction,
-        u32,
-        u32,
-        u32,
-        u32,
-        u32,
-        u32,
-        u32,
-        CUstream,
-        *mut *mut c_void,
-    );
-    let told = Told(
-        f,
-        gridDimX,
-        gridDimY,
-        gridDimZ,
-        blockDimX,
-        blockDimY,
-        blockDimZ,
-        sharedMemBytes,
-        hStream,
-        kernelParams,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuLaunchCooperativeKernel_ptsz(
-            f,
-            gridDimX,
-            gridDimY,
-            gridDimZ,
-            blockDimX,
-            blockDimY,
-            blockDimZ,
-            sharedMemBytes,
-            hStream,
-            kernelParams,
-        )
-    };
-    activity::watch(478, (&raw const told).cast(), &call)
+watched! {
+    478, cuLaunchCooperativeKernel_ptsz, watched_cuLaunchCooperativeKernel_ptsz, plain_cuLaunchCooperativeKernel_ptsz,
+    (f: CUfunction, gridDimX: u32, gridDimY: u32, gridDimZ: u32, blockDimX: u32, blockDimY: u32, blockDimZ: u32, sharedMemBytes: u32, hStream: CUstream, kernelParams: *mut *mut c_void) -> CUresult
 }
 
-/// `cuLaunchCooperativeKernel_ptsz`.
-pub unsafe extern "C" fn cuLaunchCooperativeKernel_ptsz(
+#[inline(always)]
+unsafe extern "C" fn plain_cuLaunchCooperativeKernel_ptsz(
     f: CUfunction,
     gridDimX: u32,
     gridDimY: u32,
@@ -263,23 +109,6 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel_ptsz(
     hStream: CUstream,
     kernelParams: *mut *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuLaunchCooperativeKernel_ptsz(
-                f,
-                gridDimX,
-                gridDimY,
-                gridDimZ,
-                blockDimX,
-                blockDimY,
-                blockDimZ,
-                sharedMemBytes,
-                hStream,
-                kernelParams,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -312,60 +141,31 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernelMultiDevice(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLaunchGrid(
-    f: CUfunction,
-    grid_width: i32,
-    grid_height: i32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunction, i32, i32);
-    let told = Told(f, grid_width, grid_height);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLaunchGrid(f, grid_width, grid_height) };
-    activity::watch(116, (&raw const told).cast(), &call)
+watched! {
+    116, cuLaunchGrid, watched_cuLaunchGrid, plain_cuLaunchGrid,
+    (f: CUfunction, grid_width: i32, grid_height: i32) -> CUresult
 }
 
-/// `cuLaunchGrid`.
-pub unsafe extern "C" fn cuLaunchGrid(
+unsafe extern "C" fn plain_cuLaunchGrid(
     f: CUfunction,
     grid_width: i32,
     grid_height: i32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLaunchGrid(f, grid_width, grid_height) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { super::launch::cuLaunchGridAsync(f, grid_width, grid_height, std::ptr::null_mut()) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLaunchGridAsync(
-    f: CUfunction,
-    grid_width: i32,
-    grid_height: i32,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunction, i32, i32, CUstream);
-    let told = Told(f, grid_width, grid_height, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLaunchGridAsync(f, grid_width, grid_height, hStream) };
-    activity::watch(117, (&raw const told).cast(), &call)
+watched! {
+    117, cuLaunchGridAsync, watched_cuLaunchGridAsync, plain_cuLaunchGridAsync,
+    (f: CUfunction, grid_width: i32, grid_height: i32, hStream: CUstream) -> CUresult
 }
 
-/// `cuLaunchGridAsync`.
-pub unsafe extern "C" fn cuLaunchGridAsync(
+unsafe extern "C" fn plain_cuLaunchGridAsync(
     f: CUfunction,
     grid_width: i32,
     grid_height: i32,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLaunchGridAsync(f, grid_width, grid_height, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
@@ -373,30 +173,16 @@ pub unsafe extern "C" fn cuLaunchGridAsync(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLaunchHostFunc(
-    hStream: CUstream,
-    r#fn: CUhostFn,
-    userData: *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUhostFn, *mut c_void);
-    let told = Told(hStream, r#fn, userData);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLaunchHostFunc(hStream, r#fn, userData) };
-    activity::watch(527, (&raw const told).cast(), &call)
+watched! {
+    527, cuLaunchHostFunc, watched_cuLaunchHostFunc, plain_cuLaunchHostFunc,
+    (hStream: CUstream, r#fn: CUhostFn, userData: *mut c_void) -> CUresult
 }
 
-/// `cuLaunchHostFunc`.
-pub unsafe extern "C" fn cuLaunchHostFunc(
+unsafe extern "C" fn plain_cuLaunchHostFunc(
     hStream: CUstream,
     r#fn: CUhostFn,
     userData: *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLaunchHostFunc(hStream, r#fn, userData) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLaunchHostFunc(hStream, r#fn, userData) };
     life::call(again, move || {
@@ -406,30 +192,16 @@ pub unsafe extern "C" fn cuLaunchHostFunc(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLaunchHostFunc_ptsz(
-    hStream: CUstream,
-    r#fn: CUhostFn,
-    userData: *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUhostFn, *mut c_void);
-    let told = Told(hStream, r#fn, userData);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLaunchHostFunc_ptsz(hStream, r#fn, userData) };
-    activity::watch(528, (&raw const told).cast(), &call)
+watched! {
+    528, cuLaunchHostFunc_ptsz, watched_cuLaunchHostFunc_ptsz, plain_cuLaunchHostFunc_ptsz,
+    (hStream: CUstream, r#fn: CUhostFn, userData: *mut c_void) -> CUresult
 }
 
-/// `cuLaunchHostFunc_ptsz`.
-pub unsafe extern "C" fn cuLaunchHostFunc_ptsz(
+unsafe extern "C" fn plain_cuLaunchHostFunc_ptsz(
     hStream: CUstream,
     r#fn: CUhostFn,
     userData: *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLaunchHostFunc_ptsz(hStream, r#fn, userData) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLaunchHostFunc_ptsz(hStream, r#fn, userData) };
     life::call(again, move || {
@@ -439,68 +211,13 @@ pub unsafe extern "C" fn cuLaunchHostFunc_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLaunchKernel(
-    f: CUfunction,
-    gridDimX: u32,
-    gridDimY: u32,
-    gridDimZ: u32,
-    blockDimX: u32,
-    blockDimY: u32,
-    blockDimZ: u32,
-    sharedMemBytes: u32,
-    hStream: CUstream,
-    kernelParams: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUfunction,
-        u32,
-        u32,
-        u32,
-        u32,
-        u32,
-        u32,
-        u32,
-        CUstream,
-        *mut *mut c_void,
-        *mut *mut c_void,
-    );
-    let told = Told(
-        f,
-        gridDimX,
-        gridDimY,
-        gridDimZ,
-        blockDimX,
-        blockDimY,
-        blockDimZ,
-        sharedMemBytes,
-        hStream,
-        kernelParams,
-        extra,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuLaunchKernel(
-            f,
-            gridDimX,
-            gridDimY,
-            gridDimZ,
-            blockDimX,
-            blockDimY,
-            blockDimZ,
-            sharedMemBytes,
-            hStream,
-            kernelParams,
-            extra,
-        )
-    };
-    activity::watch(307, (&raw const told).cast(), &call)
+watched! {
+    307, cuLaunchKernel, watched_cuLaunchKernel, plain_cuLaunchKernel,
+    (f: CUfunction, gridDimX: u32, gridDimY: u32, gridDimZ: u32, blockDimX: u32, blockDimY: u32, blockDimZ: u32, sharedMemBytes: u32, hStream: CUstream, kernelParams: *mut *mut c_void, extra: *mut *mut c_void) -> CUresult
 }
 
-/// `cuLaunchKernel`.
-pub unsafe extern "C" fn cuLaunchKernel(
+#[inline(always)]
+unsafe extern "C" fn plain_cuLaunchKernel(
     f: CUfunction,
     gridDimX: u32,
     gridDimY: u32,
@@ -513,24 +230,6 @@ pub unsafe extern "C" fn cuLaunchKernel(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuLaunchKernel(
-                f,
-                gridDimX,
-                gridDimY,
-                gridDimZ,
-                blockDimX,
-                blockDimY,
-                blockDimZ,
-                sharedMemBytes,
-                hStream,
-                kernelParams,
-                extra,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -551,68 +250,13 @@ pub unsafe extern "C" fn cuLaunchKernel(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLaunchKernel_ptsz(
-    f: CUfunction,
-    gridDimX: u32,
-    gridDimY: u32,
-    gridDimZ: u32,
-    blockDimX: u32,
-    blockDimY: u32,
-    blockDimZ: u32,
-    sharedMemBytes: u32,
-    hStream: CUstream,
-    kernelParams: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUfunction,
-        u32,
-        u32,
-        u32,
-        u32,
-        u32,
-        u32,
-        u32,
-        CUstream,
-        *mut *mut c_void,
-        *mut *mut c_void,
-    );
-    let told = Told(
-        f,
-        gridDimX,
-        gridDimY,
-        gridDimZ,
-        blockDimX,
-        blockDimY,
-        blockDimZ,
-        sharedMemBytes,
-        hStream,
-        kernelParams,
-        extra,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuLaunchKernel_ptsz(
-            f,
-            gridDimX,
-            gridDimY,
-            gridDimZ,
-            blockDimX,
-            blockDimY,
-            blockDimZ,
-            sharedMemBytes,
-            hStream,
-            kernelParams,
-            extra,
-        )
-    };
-    activity::watch(442, (&raw const told).cast(), &call)
+watched! {
+    442, cuLaunchKernel_ptsz, watched_cuLaunchKernel_ptsz, plain_cuLaunchKernel_ptsz,
+    (f: CUfunction, gridDimX: u32, gridDimY: u32, gridDimZ: u32, blockDimX: u32, blockDimY: u32, blockDimZ: u32, sharedMemBytes: u32, hStream: CUstream, kernelParams: *mut *mut c_void, extra: *mut *mut c_void) -> CUresult
 }
 
-/// `cuLaunchKernel_ptsz`.
-pub unsafe extern "C" fn cuLaunchKernel_ptsz(
+#[inline(always)]
+unsafe extern "C" fn plain_cuLaunchKernel_ptsz(
     f: CUfunction,
     gridDimX: u32,
     gridDimY: u32,
@@ -625,24 +269,6 @@ pub unsafe extern "C" fn cuLaunchKernel_ptsz(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuLaunchKernel_ptsz(
-                f,
-                gridDimX,
-                gridDimY,
-                gridDimZ,
-                blockDimX,
-                blockDimY,
-                blockDimZ,
-                sharedMemBytes,
-                hStream,
-                kernelParams,
-                extra,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -663,37 +289,17 @@ pub unsafe extern "C" fn cuLaunchKernel_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLaunchKernelEx(
-    config: *const CUlaunchConfig,
-    f: CUfunction,
-    kernelParams: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *const CUlaunchConfig,
-        CUfunction,
-        *mut *mut c_void,
-        *mut *mut c_void,
-    );
-    let told = Told(config, f, kernelParams, extra);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLaunchKernelEx(config, f, kernelParams, extra) };
-    activity::watch(652, (&raw const told).cast(), &call)
+watched! {
+    652, cuLaunchKernelEx, watched_cuLaunchKernelEx, plain_cuLaunchKernelEx,
+    (config: *const CUlaunchConfig, f: CUfunction, kernelParams: *mut *mut c_void, extra: *mut *mut c_void) -> CUresult
 }
 
-/// `cuLaunchKernelEx`.
-pub unsafe extern "C" fn cuLaunchKernelEx(
+unsafe extern "C" fn plain_cuLaunchKernelEx(
     config: *const CUlaunchConfig,
     f: CUfunction,
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLaunchKernelEx(config, f, kernelParams, extra) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLaunchKernelEx(config, f, kernelParams, extra) };
     life::call(again, move || {
@@ -706,37 +312,17 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLaunchKernelEx_ptsz(
-    config: *const CUlaunchConfig,
-    f: CUfunction,
-    kernelParams: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *const CUlaunchConfig,
-        CUfunction,
-        *mut *mut c_void,
-        *mut *mut c_void,
-    );
-    let told = Told(config, f, kernelParams, extra);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLaunchKernelEx_ptsz(config, f, kernelParams, extra) };
-    activity::watch(653, (&raw const told).cast(), &call)
+watched! {
+    653, cuLaunchKernelEx_ptsz, watched_cuLaunchKernelEx_ptsz, plain_cuLaunchKernelEx_ptsz,
+    (config: *const CUlaunchConfig, f: CUfunction, kernelParams: *mut *mut c_void, extra: *mut *mut c_void) -> CUresult
 }
 
-/// `cuLaunchKernelEx_ptsz`.
-pub unsafe extern "C" fn cuLaunchKernelEx_ptsz(
+unsafe extern "C" fn plain_cuLaunchKernelEx_ptsz(
     config: *const CUlaunchConfig,
     f: CUfunction,
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLaunchKernelEx_ptsz(config, f, kernelParams, extra) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLaunchKernelEx_ptsz(config, f, kernelParams, extra) };
     life::call(again, move || {
@@ -749,22 +335,12 @@ pub unsafe extern "C" fn cuLaunchKernelEx_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunction, i32, f32);
-    let told = Told(hfunc, offset, value);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuParamSetf(hfunc, offset, value) };
-    activity::watch(112, (&raw const told).cast(), &call)
+watched! {
+    112, cuParamSetf, watched_cuParamSetf, plain_cuParamSetf,
+    (hfunc: CUfunction, offset: i32, value: f32) -> CUresult
 }
 
-/// `cuParamSetf`.
-pub unsafe extern "C" fn cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuParamSetf(hfunc, offset, value) };
-    }
+unsafe extern "C" fn plain_cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) -> CUresult {
     life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
@@ -772,22 +348,12 @@ pub unsafe extern "C" fn cuParamSetf(hfunc: CUfunction, offset: i32, value: f32)
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunction, i32, u32);
-    let told = Told(hfunc, offset, value);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuParamSeti(hfunc, offset, value) };
-    activity::watch(111, (&raw const told).cast(), &call)
+watched! {
+    111, cuParamSeti, watched_cuParamSeti, plain_cuParamSeti,
+    (hfunc: CUfunction, offset: i32, value: u32) -> CUresult
 }
 
-/// `cuParamSeti`.
-pub unsafe extern "C" fn cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuParamSeti(hfunc, offset, value) };
-    }
+unsafe extern "C" fn plain_cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) -> CUresult {
     life::guard(move || {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
@@ -795,22 +361,12 @@ pub unsafe extern "C" fn cuParamSeti(hfunc: CUfunction, offset: i32, value: u32)
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuParamSetSize(hfunc: CUfunction, numbytes: u32) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunction, u32);
-    let told = Told(hfunc, numbytes);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuParamSetSize(hfunc, numbytes) };
-    activity::watch(110, (&raw const told).cast(), &call)
+watched! {
+    110, cuParamSetSize, watched_cuParamSetSize, plain_cuParamSetSize,
+    (hfunc: CUfunction, numbytes: u32) -> CUresult
 }
 
-/// `cuParamSetSize`.
-pub unsafe extern "C" fn cuParamSetSize(hfunc: CUfunction, numbytes: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuParamSetSize(hfunc, numbytes) };
-    }
+unsafe extern "C" fn plain_cuParamSetSize(hfunc: CUfunction, numbytes: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuParamSetSize(hfunc, numbytes) };
     life::call(again, move || {
@@ -820,30 +376,16 @@ pub unsafe extern "C" fn cuParamSetSize(hfunc: CUfunction, numbytes: u32) -> CUr
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuParamSetTexRef(
-    hfunc: CUfunction,
-    texunit: i32,
-    hTexRef: CUtexref,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunction, i32, CUtexref);
-    let told = Told(hfunc, texunit, hTexRef);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuParamSetTexRef(hfunc, texunit, hTexRef) };
-    activity::watch(114, (&raw const told).cast(), &call)
+watched! {
+    114, cuParamSetTexRef, watched_cuParamSetTexRef, plain_cuParamSetTexRef,
+    (hfunc: CUfunction, texunit: i32, hTexRef: CUtexref) -> CUresult
 }
 
-/// `cuParamSetTexRef`.
-pub unsafe extern "C" fn cuParamSetTexRef(
+unsafe extern "C" fn plain_cuParamSetTexRef(
     hfunc: CUfunction,
     texunit: i32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuParamSetTexRef(hfunc, texunit, hTexRef) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuParamSetTexRef(hfunc, texunit, hTexRef) };
     life::call(again, move || {
@@ -853,32 +395,17 @@ pub unsafe extern "C" fn cuParamSetTexRef(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuParamSetv(
-    hfunc: CUfunction,
-    offset: i32,
-    ptr: *mut c_void,
-    numbytes: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunction, i32, *mut c_void, u32);
-    let told = Told(hfunc, offset, ptr, numbytes);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuParamSetv(hfunc, offset, ptr, numbytes) };
-    activity::watch(113, (&raw const told).cast(), &call)
+watched! {
+    113, cuParamSetv, watched_cuParamSetv, plain_cuParamSetv,
+    (hfunc: CUfunction, offset: i32, ptr: *mut c_void, numbytes: u32) -> CUresult
 }
 
-/// `cuParamSetv`.
-pub unsafe extern "C" fn cuParamSetv(
+unsafe extern "C" fn plain_cuParamSetv(
     hfunc: CUfunction,
     offset: i32,
     ptr: *mut c_void,
     numbytes: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuParamSetv(hfunc, offset, ptr, numbytes) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuParamSetv(hfunc, offset, ptr, numbytes) };
     life::call(again, move || {

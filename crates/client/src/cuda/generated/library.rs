@@ -11,32 +11,17 @@ use wire::Kind;
 use crate::cuda::engine;
 use crate::cuda::entry::library::*;
 
-#[cold]
-unsafe extern "C" fn watched_cuKernelGetAttribute(
-    pi: *mut i32,
-    attrib: CUfunction_attribute,
-    kernel: CUkernel,
-    dev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut i32, CUfunction_attribute, CUkernel, CUdevice);
-    let told = Told(pi, attrib, kernel, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuKernelGetAttribute(pi, attrib, kernel, dev) };
-    activity::watch(686, (&raw const told).cast(), &call)
+watched! {
+    686, cuKernelGetAttribute, watched_cuKernelGetAttribute, plain_cuKernelGetAttribute,
+    (pi: *mut i32, attrib: CUfunction_attribute, kernel: CUkernel, dev: CUdevice) -> CUresult
 }
 
-/// `cuKernelGetAttribute`.
-pub unsafe extern "C" fn cuKernelGetAttribute(
+unsafe extern "C" fn plain_cuKernelGetAttribute(
     pi: *mut i32,
     attrib: CUfunction_attribute,
     kernel: CUkernel,
     dev: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuKernelGetAttribute(pi, attrib, kernel, dev) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelGetAttribute(pi, attrib, kernel, dev) };
     life::call(again, move || {
@@ -52,25 +37,15 @@ pub unsafe extern "C" fn cuKernelGetAttribute(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuKernelGetFunction(
+watched! {
+    683, cuKernelGetFunction, watched_cuKernelGetFunction, plain_cuKernelGetFunction,
+    (pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult
+}
+
+unsafe extern "C" fn plain_cuKernelGetFunction(
     pFunc: *mut CUfunction,
     kernel: CUkernel,
 ) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUfunction, CUkernel);
-    let told = Told(pFunc, kernel);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuKernelGetFunction(pFunc, kernel) };
-    activity::watch(683, (&raw const told).cast(), &call)
-}
-
-/// `cuKernelGetFunction`.
-pub unsafe extern "C" fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuKernelGetFunction(pFunc, kernel) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelGetFunction(pFunc, kernel) };
     life::call(again, move || {
@@ -85,25 +60,12 @@ pub unsafe extern "C" fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUk
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuKernelGetLibrary(
-    pLib: *mut CUlibrary,
-    kernel: CUkernel,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUlibrary, CUkernel);
-    let told = Told(pLib, kernel);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuKernelGetLibrary(pLib, kernel) };
-    activity::watch(754, (&raw const told).cast(), &call)
+watched! {
+    754, cuKernelGetLibrary, watched_cuKernelGetLibrary, plain_cuKernelGetLibrary,
+    (pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult
 }
 
-/// `cuKernelGetLibrary`.
-pub unsafe extern "C" fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuKernelGetLibrary(pLib, kernel) };
-    }
+unsafe extern "C" fn plain_cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelGetLibrary(pLib, kernel) };
     life::call(again, move || {
@@ -117,25 +79,12 @@ pub unsafe extern "C" fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkern
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuKernelGetName(
-    name: *mut *const c_char,
-    hfunc: CUkernel,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut *const c_char, CUkernel);
-    let told = Told(name, hfunc);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuKernelGetName(name, hfunc) };
-    activity::watch(719, (&raw const told).cast(), &call)
+watched! {
+    719, cuKernelGetName, watched_cuKernelGetName, plain_cuKernelGetName,
+    (name: *mut *const c_char, hfunc: CUkernel) -> CUresult
 }
 
-/// `cuKernelGetName`.
-pub unsafe extern "C" fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuKernelGetName(name, hfunc) };
-    }
+unsafe extern "C" fn plain_cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelGetName(name, hfunc) };
     life::call(again, move || {
@@ -149,32 +98,17 @@ pub unsafe extern "C" fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkern
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuKernelGetParamInfo(
-    kernel: CUkernel,
-    paramIndex: usize,
-    paramOffset: *mut usize,
-    paramSize: *mut usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUkernel, usize, *mut usize, *mut usize);
-    let told = Told(kernel, paramIndex, paramOffset, paramSize);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize) };
-    activity::watch(734, (&raw const told).cast(), &call)
+watched! {
+    734, cuKernelGetParamInfo, watched_cuKernelGetParamInfo, plain_cuKernelGetParamInfo,
+    (kernel: CUkernel, paramIndex: usize, paramOffset: *mut usize, paramSize: *mut usize) -> CUresult
 }
 
-/// `cuKernelGetParamInfo`.
-pub unsafe extern "C" fn cuKernelGetParamInfo(
+unsafe extern "C" fn plain_cuKernelGetParamInfo(
     kernel: CUkernel,
     paramIndex: usize,
     paramOffset: *mut usize,
     paramSize: *mut usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize) };
     life::call(again, move || {
@@ -193,32 +127,17 @@ pub unsafe extern "C" fn cuKernelGetParamInfo(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuKernelSetAttribute(
-    attrib: CUfunction_attribute,
-    val: i32,
-    kernel: CUkernel,
-    dev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunction_attribute, i32, CUkernel, CUdevice);
-    let told = Told(attrib, val, kernel, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuKernelSetAttribute(attrib, val, kernel, dev) };
-    activity::watch(687, (&raw const told).cast(), &call)
+watched! {
+    687, cuKernelSetAttribute, watched_cuKernelSetAttribute, plain_cuKernelSetAttribute,
+    (attrib: CUfunction_attribute, val: i32, kernel: CUkernel, dev: CUdevice) -> CUresult
 }
 
-/// `cuKernelSetAttribute`.
-pub unsafe extern "C" fn cuKernelSetAttribute(
+unsafe extern "C" fn plain_cuKernelSetAttribute(
     attrib: CUfunction_attribute,
     val: i32,
     kernel: CUkernel,
     dev: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuKernelSetAttribute(attrib, val, kernel, dev) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
@@ -227,30 +146,16 @@ pub unsafe extern "C" fn cuKernelSetAttribute(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuKernelSetCacheConfig(
-    kernel: CUkernel,
-    config: CUfunc_cache,
-    dev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUkernel, CUfunc_cache, CUdevice);
-    let told = Told(kernel, config, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuKernelSetCacheConfig(kernel, config, dev) };
-    activity::watch(688, (&raw const told).cast(), &call)
+watched! {
+    688, cuKernelSetCacheConfig, watched_cuKernelSetCacheConfig, plain_cuKernelSetCacheConfig,
+    (kernel: CUkernel, config: CUfunc_cache, dev: CUdevice) -> CUresult
 }
 
-/// `cuKernelSetCacheConfig`.
-pub unsafe extern "C" fn cuKernelSetCacheConfig(
+unsafe extern "C" fn plain_cuKernelSetCacheConfig(
     kernel: CUkernel,
     config: CUfunc_cache,
     dev: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuKernelSetCacheConfig(kernel, config, dev) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuKernelSetCacheConfig(kernel, config, dev) };
     life::call(again, move || {
@@ -261,30 +166,16 @@ pub unsafe extern "C" fn cuKernelSetCacheConfig(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLibraryEnumerateKernels(
-    kernels: *mut CUkernel,
-    numKernels: u32,
-    lib: CUlibrary,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUkernel, u32, CUlibrary);
-    let told = Told(kernels, numKernels, lib);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLibraryEnumerateKernels(kernels, numKernels, lib) };
-    activity::watch(740, (&raw const told).cast(), &call)
+watched! {
+    740, cuLibraryEnumerateKernels, watched_cuLibraryEnumerateKernels, plain_cuLibraryEnumerateKernels,
+    (kernels: *mut CUkernel, numKernels: u32, lib: CUlibrary) -> CUresult
 }
 
-/// `cuLibraryEnumerateKernels`.
-pub unsafe extern "C" fn cuLibraryEnumerateKernels(
+unsafe extern "C" fn plain_cuLibraryEnumerateKernels(
     kernels: *mut CUkernel,
     numKernels: u32,
     lib: CUlibrary,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLibraryEnumerateKernels(kernels, numKernels, lib) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLibraryEnumerateKernels(kernels, numKernels, lib) };
     life::call(again, move || {
@@ -297,32 +188,17 @@ pub unsafe extern "C" fn cuLibraryEnumerateKernels(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLibraryGetGlobal(
-    dptr: *mut CUdeviceptr,
-    bytes: *mut usize,
-    library: CUlibrary,
-    name: *const c_char,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, *mut usize, CUlibrary, *const c_char);
-    let told = Told(dptr, bytes, library, name);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLibraryGetGlobal(dptr, bytes, library, name) };
-    activity::watch(684, (&raw const told).cast(), &call)
+watched! {
+    684, cuLibraryGetGlobal, watched_cuLibraryGetGlobal, plain_cuLibraryGetGlobal,
+    (dptr: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char) -> CUresult
 }
 
-/// `cuLibraryGetGlobal`.
-pub unsafe extern "C" fn cuLibraryGetGlobal(
+unsafe extern "C" fn plain_cuLibraryGetGlobal(
     dptr: *mut CUdeviceptr,
     bytes: *mut usize,
     library: CUlibrary,
     name: *const c_char,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLibraryGetGlobal(dptr, bytes, library, name) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let library = cx.handle(Kind::Library, library as u64)?;
@@ -342,30 +218,16 @@ pub unsafe extern "C" fn cuLibraryGetGlobal(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLibraryGetKernel(
-    pKernel: *mut CUkernel,
-    library: CUlibrary,
-    name: *const c_char,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUkernel, CUlibrary, *const c_char);
-    let told = Told(pKernel, library, name);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLibraryGetKernel(pKernel, library, name) };
-    activity::watch(681, (&raw const told).cast(), &call)
+watched! {
+    681, cuLibraryGetKernel, watched_cuLibraryGetKernel, plain_cuLibraryGetKernel,
+    (pKernel: *mut CUkernel, library: CUlibrary, name: *const c_char) -> CUresult
 }
 
-/// `cuLibraryGetKernel`.
-pub unsafe extern "C" fn cuLibraryGetKernel(
+unsafe extern "C" fn plain_cuLibraryGetKernel(
     pKernel: *mut CUkernel,
     library: CUlibrary,
     name: *const c_char,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLibraryGetKernel(pKernel, library, name) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let library = cx.handle(Kind::Library, library as u64)?;
@@ -380,22 +242,12 @@ pub unsafe extern "C" fn cuLibraryGetKernel(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLibraryGetKernelCount(count: *mut u32, lib: CUlibrary) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut u32, CUlibrary);
-    let told = Told(count, lib);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLibraryGetKernelCount(count, lib) };
-    activity::watch(739, (&raw const told).cast(), &call)
+watched! {
+    739, cuLibraryGetKernelCount, watched_cuLibraryGetKernelCount, plain_cuLibraryGetKernelCount,
+    (count: *mut u32, lib: CUlibrary) -> CUresult
 }
 
-/// `cuLibraryGetKernelCount`.
-pub unsafe extern "C" fn cuLibraryGetKernelCount(count: *mut u32, lib: CUlibrary) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLibraryGetKernelCount(count, lib) };
-    }
+unsafe extern "C" fn plain_cuLibraryGetKernelCount(count: *mut u32, lib: CUlibrary) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLibraryGetKernelCount(count, lib) };
     life::call(again, move || {
@@ -411,32 +263,17 @@ pub unsafe extern "C" fn cuLibraryGetKernelCount(count: *mut u32, lib: CUlibrary
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLibraryGetManaged(
-    dptr: *mut CUdeviceptr,
-    bytes: *mut usize,
-    library: CUlibrary,
-    name: *const c_char,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, *mut usize, CUlibrary, *const c_char);
-    let told = Told(dptr, bytes, library, name);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLibraryGetManaged(dptr, bytes, library, name) };
-    activity::watch(685, (&raw const told).cast(), &call)
+watched! {
+    685, cuLibraryGetManaged, watched_cuLibraryGetManaged, plain_cuLibraryGetManaged,
+    (dptr: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char) -> CUresult
 }
 
-/// `cuLibraryGetManaged`.
-pub unsafe extern "C" fn cuLibraryGetManaged(
+unsafe extern "C" fn plain_cuLibraryGetManaged(
     dptr: *mut CUdeviceptr,
     bytes: *mut usize,
     library: CUlibrary,
     name: *const c_char,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLibraryGetManaged(dptr, bytes, library, name) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let library = cx.handle(Kind::Library, library as u64)?;
@@ -456,25 +293,12 @@ pub unsafe extern "C" fn cuLibraryGetManaged(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLibraryGetModule(
-    pMod: *mut CUmodule,
-    library: CUlibrary,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmodule, CUlibrary);
-    let told = Told(pMod, library);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLibraryGetModule(pMod, library) };
-    activity::watch(682, (&raw const told).cast(), &call)
+watched! {
+    682, cuLibraryGetModule, watched_cuLibraryGetModule, plain_cuLibraryGetModule,
+    (pMod: *mut CUmodule, library: CUlibrary) -> CUresult
 }
 
-/// `cuLibraryGetModule`.
-pub unsafe extern "C" fn cuLibraryGetModule(pMod: *mut CUmodule, library: CUlibrary) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLibraryGetModule(pMod, library) };
-    }
+unsafe extern "C" fn plain_cuLibraryGetModule(pMod: *mut CUmodule, library: CUlibrary) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLibraryGetModule(pMod, library) };
     life::call(again, move || {
@@ -502,80 +326,22 @@ pub unsafe extern "C" fn cuLibraryGetUnifiedFunction(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLibraryLoadData(
-    library: *mut CUlibrary,
-    code: *const c_void,
-    jitOptions: *mut CUjit_option,
-    jitOptionsValues: *mut *mut c_void,
-    numJitOptions: u32,
-    libraryOptions: *mut CUlibraryOption,
-    libraryOptionValues: *mut *mut c_void,
-    numLibraryOptions: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUlibrary,
-        *const c_void,
-        *mut CUjit_option,
-        *mut *mut c_void,
-        u32,
-        *mut CUlibraryOption,
-        *mut *mut c_void,
-        u32,
-    );
-    let told = Told(
-        library,
-        code,
-        jitOptions,
-        jitOptionsValues,
-        numJitOptions,
-        libraryOptions,
-        libraryOptionValues,
-        numLibraryOptions,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuLibraryLoadData(
-            library,
-            code,
-            jitOptions,
-            jitOptionsValues,
-            numJitOptions,
-            libraryOptions,
-            libraryOptionValues,
-            numLibraryOptions,
-        )
-    };
-    activity::watch(678, (&raw const told).cast(), &call)
+watched! {
+    678, cuLibraryLoadData, watched_cuLibraryLoadData, plain_cuLibraryLoadData,
+    (library: *mut CUlibrary, code: *const c_void, jitOptions: *mut CUjit_option, jitOptionsValues: *mut *mut c_void, numJitOptions: u32, libraryOptions: *mut CUlibraryOption, libraryOptionValues: *mut *mut c_void, numLibraryOptions: u32) -> CUresult
 }
 
-/// `cuLibraryLoadData`.
-pub unsafe extern "C" fn cuLibraryLoadData(
+#[inline(always)]
+unsafe extern "C" fn plain_cuLibraryLoadData(
     library: *mut CUlibrary,
     code: *const c_void,
     jitOptions: *mut CUjit_option,
     jitOptionsValues: *mut *mut c_void,
     numJitOptions: u32,
-    libraryOptions: *mut CUlibraryOption,
-    libraryOptionValues: *mut *mut c_void,
-    numLibraryOptions: u32,
+    _libraryOptions: *mut CUlibraryOption,
+    _libraryOptionValues: *mut *mut c_void,
+    _numLibraryOptions: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuLibraryLoadData(
-                library,
-                code,
-                jitOptions,
-                jitOptionsValues,
-                numJitOptions,
-                libraryOptions,
-                libraryOptionValues,
-                numLibraryOptions,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(library)?;
@@ -593,80 +359,22 @@ pub unsafe extern "C" fn cuLibraryLoadData(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLibraryLoadFromFile(
-    library: *mut CUlibrary,
-    fileName: *const c_char,
-    jitOptions: *mut CUjit_option,
-    jitOptionsValues: *mut *mut c_void,
-    numJitOptions: u32,
-    libraryOptions: *mut CUlibraryOption,
-    libraryOptionValues: *mut *mut c_void,
-    numLibraryOptions: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUlibrary,
-        *const c_char,
-        *mut CUjit_option,
-        *mut *mut c_void,
-        u32,
-        *mut CUlibraryOption,
-        *mut *mut c_void,
-        u32,
-    );
-    let told = Told(
-        library,
-        fileName,
-        jitOptions,
-        jitOptionsValues,
-        numJitOptions,
-        libraryOptions,
-        libraryOptionValues,
-        numLibraryOptions,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuLibraryLoadFromFile(
-            library,
-            fileName,
-            jitOptions,
-            jitOptionsValues,
-            numJitOptions,
-            libraryOptions,
-            libraryOptionValues,
-            numLibraryOptions,
-        )
-    };
-    activity::watch(679, (&raw const told).cast(), &call)
+watched! {
+    679, cuLibraryLoadFromFile, watched_cuLibraryLoadFromFile, plain_cuLibraryLoadFromFile,
+    (library: *mut CUlibrary, fileName: *const c_char, jitOptions: *mut CUjit_option, jitOptionsValues: *mut *mut c_void, numJitOptions: u32, libraryOptions: *mut CUlibraryOption, libraryOptionValues: *mut *mut c_void, numLibraryOptions: u32) -> CUresult
 }
 
-/// `cuLibraryLoadFromFile`.
-pub unsafe extern "C" fn cuLibraryLoadFromFile(
+#[inline(always)]
+unsafe extern "C" fn plain_cuLibraryLoadFromFile(
     library: *mut CUlibrary,
     fileName: *const c_char,
     jitOptions: *mut CUjit_option,
     jitOptionsValues: *mut *mut c_void,
     numJitOptions: u32,
-    libraryOptions: *mut CUlibraryOption,
-    libraryOptionValues: *mut *mut c_void,
-    numLibraryOptions: u32,
+    _libraryOptions: *mut CUlibraryOption,
+    _libraryOptionValues: *mut *mut c_void,
+    _numLibraryOptions: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuLibraryLoadFromFile(
-                library,
-                fileName,
-                jitOptions,
-                jitOptionsValues,
-                numJitOptions,
-                libraryOptions,
-                libraryOptionValues,
-                numLibraryOptions,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(library)?;
@@ -684,22 +392,12 @@ pub unsafe extern "C" fn cuLibraryLoadFromFile(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLibraryUnload(library: CUlibrary) -> CUresult {
-    #[repr(C)]
-    struct Told(CUlibrary);
-    let told = Told(library);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLibraryUnload(library) };
-    activity::watch(680, (&raw const told).cast(), &call)
+watched! {
+    680, cuLibraryUnload, watched_cuLibraryUnload, plain_cuLibraryUnload,
+    (library: CUlibrary) -> CUresult
 }
 
-/// `cuLibraryUnload`.
-pub unsafe extern "C" fn cuLibraryUnload(library: CUlibrary) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLibraryUnload(library) };
-    }
+unsafe extern "C" fn plain_cuLibraryUnload(library: CUlibrary) -> CUresult {
     life::guard(move || {
         let cx = life::enter_local()?;
         let library = cx.handle(Kind::Library, library as u64)?;

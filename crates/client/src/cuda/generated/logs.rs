@@ -8,25 +8,12 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-#[cold]
-unsafe extern "C" fn watched_cuLogsCurrent(
-    iterator_out: *mut CUlogIterator,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUlogIterator, u32);
-    let told = Told(iterator_out, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLogsCurrent(iterator_out, flags) };
-    activity::watch(765, (&raw const told).cast(), &call)
+watched! {
+    765, cuLogsCurrent, watched_cuLogsCurrent, plain_cuLogsCurrent,
+    (iterator_out: *mut CUlogIterator, flags: u32) -> CUresult
 }
 
-/// `cuLogsCurrent`.
-pub unsafe extern "C" fn cuLogsCurrent(iterator_out: *mut CUlogIterator, flags: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLogsCurrent(iterator_out, flags) };
-    }
+unsafe extern "C" fn plain_cuLogsCurrent(iterator_out: *mut CUlogIterator, flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLogsCurrent(iterator_out, flags) };
     life::call(again, move || {
@@ -40,30 +27,16 @@ pub unsafe extern "C" fn cuLogsCurrent(iterator_out: *mut CUlogIterator, flags: 
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLogsDumpToFile(
-    iterator: *mut CUlogIterator,
-    pathToFile: *const c_char,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUlogIterator, *const c_char, u32);
-    let told = Told(iterator, pathToFile, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLogsDumpToFile(iterator, pathToFile, flags) };
-    activity::watch(766, (&raw const told).cast(), &call)
+watched! {
+    766, cuLogsDumpToFile, watched_cuLogsDumpToFile, plain_cuLogsDumpToFile,
+    (iterator: *mut CUlogIterator, pathToFile: *const c_char, flags: u32) -> CUresult
 }
 
-/// `cuLogsDumpToFile`.
-pub unsafe extern "C" fn cuLogsDumpToFile(
+unsafe extern "C" fn plain_cuLogsDumpToFile(
     iterator: *mut CUlogIterator,
     pathToFile: *const c_char,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLogsDumpToFile(iterator, pathToFile, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLogsDumpToFile(iterator, pathToFile, flags) };
     life::call(again, move || {
@@ -75,32 +48,17 @@ pub unsafe extern "C" fn cuLogsDumpToFile(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLogsDumpToMemory(
-    iterator: *mut CUlogIterator,
-    buffer: *mut c_char,
-    size: *mut usize,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUlogIterator, *mut c_char, *mut usize, u32);
-    let told = Told(iterator, buffer, size, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLogsDumpToMemory(iterator, buffer, size, flags) };
-    activity::watch(767, (&raw const told).cast(), &call)
+watched! {
+    767, cuLogsDumpToMemory, watched_cuLogsDumpToMemory, plain_cuLogsDumpToMemory,
+    (iterator: *mut CUlogIterator, buffer: *mut c_char, size: *mut usize, flags: u32) -> CUresult
 }
 
-/// `cuLogsDumpToMemory`.
-pub unsafe extern "C" fn cuLogsDumpToMemory(
+unsafe extern "C" fn plain_cuLogsDumpToMemory(
     iterator: *mut CUlogIterator,
     buffer: *mut c_char,
     size: *mut usize,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLogsDumpToMemory(iterator, buffer, size, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLogsDumpToMemory(iterator, buffer, size, flags) };
     life::call(again, move || {
@@ -110,30 +68,16 @@ pub unsafe extern "C" fn cuLogsDumpToMemory(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLogsRegisterCallback(
-    callbackFunc: CUlogsCallback,
-    userData: *mut c_void,
-    callback_out: *mut CUlogsCallbackHandle,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUlogsCallback, *mut c_void, *mut CUlogsCallbackHandle);
-    let told = Told(callbackFunc, userData, callback_out);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLogsRegisterCallback(callbackFunc, userData, callback_out) };
-    activity::watch(763, (&raw const told).cast(), &call)
+watched! {
+    763, cuLogsRegisterCallback, watched_cuLogsRegisterCallback, plain_cuLogsRegisterCallback,
+    (callbackFunc: CUlogsCallback, userData: *mut c_void, callback_out: *mut CUlogsCallbackHandle) -> CUresult
 }
 
-/// `cuLogsRegisterCallback`.
-pub unsafe extern "C" fn cuLogsRegisterCallback(
+unsafe extern "C" fn plain_cuLogsRegisterCallback(
     callbackFunc: CUlogsCallback,
     userData: *mut c_void,
     callback_out: *mut CUlogsCallbackHandle,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLogsRegisterCallback(callbackFunc, userData, callback_out) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLogsRegisterCallback(callbackFunc, userData, callback_out) };
     life::call(again, move || {
@@ -150,22 +94,12 @@ pub unsafe extern "C" fn cuLogsRegisterCallback(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLogsUnregisterCallback(callback: CUlogsCallbackHandle) -> CUresult {
-    #[repr(C)]
-    struct Told(CUlogsCallbackHandle);
-    let told = Told(callback);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLogsUnregisterCallback(callback) };
-    activity::watch(764, (&raw const told).cast(), &call)
+watched! {
+    764, cuLogsUnregisterCallback, watched_cuLogsUnregisterCallback, plain_cuLogsUnregisterCallback,
+    (callback: CUlogsCallbackHandle) -> CUresult
 }
 
-/// `cuLogsUnregisterCallback`.
-pub unsafe extern "C" fn cuLogsUnregisterCallback(callback: CUlogsCallbackHandle) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLogsUnregisterCallback(callback) };
-    }
+unsafe extern "C" fn plain_cuLogsUnregisterCallback(callback: CUlogsCallbackHandle) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLogsUnregisterCallback(callback) };
     life::call(again, move || {

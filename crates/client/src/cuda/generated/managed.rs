@@ -10,32 +10,17 @@ use wire::Kind;
 
 use crate::cuda::entry::managed::*;
 
-#[cold]
-unsafe extern "C" fn watched_cuMemAdvise(
-    devPtr: CUdeviceptr,
-    count: usize,
-    advice: CUmem_advise,
-    device: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, CUmem_advise, CUdevice);
-    let told = Told(devPtr, count, advice, device);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemAdvise(devPtr, count, advice, device) };
-    activity::watch(457, (&raw const told).cast(), &call)
+watched! {
+    457, cuMemAdvise, watched_cuMemAdvise, plain_cuMemAdvise,
+    (devPtr: CUdeviceptr, count: usize, advice: CUmem_advise, device: CUdevice) -> CUresult
 }
 
-/// `cuMemAdvise`.
-pub unsafe extern "C" fn cuMemAdvise(
+unsafe extern "C" fn plain_cuMemAdvise(
     devPtr: CUdeviceptr,
     count: usize,
     advice: CUmem_advise,
     device: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemAdvise(devPtr, count, advice, device) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(devPtr);
@@ -46,32 +31,17 @@ pub unsafe extern "C" fn cuMemAdvise(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemAdvise_v2(
-    devPtr: CUdeviceptr,
-    count: usize,
-    advice: CUmem_advise,
-    location: CUmemLocation,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, CUmem_advise, CUmemLocation);
-    let told = Told(devPtr, count, advice, location);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemAdvise_v2(devPtr, count, advice, location) };
-    activity::watch(715, (&raw const told).cast(), &call)
+watched! {
+    715, cuMemAdvise_v2, watched_cuMemAdvise_v2, plain_cuMemAdvise_v2,
+    (devPtr: CUdeviceptr, count: usize, advice: CUmem_advise, location: CUmemLocation) -> CUresult
 }
 
-/// `cuMemAdvise_v2`.
-pub unsafe extern "C" fn cuMemAdvise_v2(
+unsafe extern "C" fn plain_cuMemAdvise_v2(
     devPtr: CUdeviceptr,
     count: usize,
     advice: CUmem_advise,
     location: CUmemLocation,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemAdvise_v2(devPtr, count, advice, location) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_address(devPtr);
@@ -82,30 +52,16 @@ pub unsafe extern "C" fn cuMemAdvise_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemAllocManaged(
-    dptr: *mut CUdeviceptr,
-    bytesize: usize,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, usize, u32);
-    let told = Told(dptr, bytesize, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemAllocManaged(dptr, bytesize, flags) };
-    activity::watch(371, (&raw const told).cast(), &call)
+watched! {
+    371, cuMemAllocManaged, watched_cuMemAllocManaged, plain_cuMemAllocManaged,
+    (dptr: *mut CUdeviceptr, bytesize: usize, flags: u32) -> CUresult
 }
 
-/// `cuMemAllocManaged`.
-pub unsafe extern "C" fn cuMemAllocManaged(
+unsafe extern "C" fn plain_cuMemAllocManaged(
     dptr: *mut CUdeviceptr,
     bytesize: usize,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemAllocManaged(dptr, bytesize, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemAllocManaged(dptr, bytesize, flags) };
     life::call(again, move || {
@@ -121,56 +77,13 @@ pub unsafe extern "C" fn cuMemAllocManaged(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemDiscardAndPrefetchBatchAsync(
-    dptrs: *mut CUdeviceptr,
-    sizes: *mut usize,
-    count: usize,
-    prefetchLocs: *mut CUmemLocation,
-    prefetchLocIdxs: *mut usize,
-    numPrefetchLocs: usize,
-    flags: u64,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUdeviceptr,
-        *mut usize,
-        usize,
-        *mut CUmemLocation,
-        *mut usize,
-        usize,
-        u64,
-        CUstream,
-    );
-    let told = Told(
-        dptrs,
-        sizes,
-        count,
-        prefetchLocs,
-        prefetchLocIdxs,
-        numPrefetchLocs,
-        flags,
-        hStream,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuMemDiscardAndPrefetchBatchAsync(
-            dptrs,
-            sizes,
-            count,
-            prefetchLocs,
-            prefetchLocIdxs,
-            numPrefetchLocs,
-            flags,
-            hStream,
-        )
-    };
-    activity::watch(791, (&raw const told).cast(), &call)
+watched! {
+    791, cuMemDiscardAndPrefetchBatchAsync, watched_cuMemDiscardAndPrefetchBatchAsync, plain_cuMemDiscardAndPrefetchBatchAsync,
+    (dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, prefetchLocs: *mut CUmemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: u64, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemDiscardAndPrefetchBatchAsync`.
-pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync(
+#[inline(always)]
+unsafe extern "C" fn plain_cuMemDiscardAndPrefetchBatchAsync(
     dptrs: *mut CUdeviceptr,
     sizes: *mut usize,
     count: usize,
@@ -180,21 +93,6 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemDiscardAndPrefetchBatchAsync(
-                dptrs,
-                sizes,
-                count,
-                prefetchLocs,
-                prefetchLocIdxs,
-                numPrefetchLocs,
-                flags,
-                hStream,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::managed::cuMemPrefetchBatchAsync(
@@ -210,56 +108,13 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemDiscardAndPrefetchBatchAsync_ptsz(
-    dptrs: *mut CUdeviceptr,
-    sizes: *mut usize,
-    count: usize,
-    prefetchLocs: *mut CUmemLocation,
-    prefetchLocIdxs: *mut usize,
-    numPrefetchLocs: usize,
-    flags: u64,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUdeviceptr,
-        *mut usize,
-        usize,
-        *mut CUmemLocation,
-        *mut usize,
-        usize,
-        u64,
-        CUstream,
-    );
-    let told = Told(
-        dptrs,
-        sizes,
-        count,
-        prefetchLocs,
-        prefetchLocIdxs,
-        numPrefetchLocs,
-        flags,
-        hStream,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuMemDiscardAndPrefetchBatchAsync_ptsz(
-            dptrs,
-            sizes,
-            count,
-            prefetchLocs,
-            prefetchLocIdxs,
-            numPrefetchLocs,
-            flags,
-            hStream,
-        )
-    };
-    activity::watch(792, (&raw const told).cast(), &call)
+watched! {
+    792, cuMemDiscardAndPrefetchBatchAsync_ptsz, watched_cuMemDiscardAndPrefetchBatchAsync_ptsz, plain_cuMemDiscardAndPrefetchBatchAsync_ptsz,
+    (dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, prefetchLocs: *mut CUmemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: u64, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemDiscardAndPrefetchBatchAsync_ptsz`.
-pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync_ptsz(
+#[inline(always)]
+unsafe extern "C" fn plain_cuMemDiscardAndPrefetchBatchAsync_ptsz(
     dptrs: *mut CUdeviceptr,
     sizes: *mut usize,
     count: usize,
@@ -269,21 +124,6 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync_ptsz(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemDiscardAndPrefetchBatchAsync_ptsz(
-                dptrs,
-                sizes,
-                count,
-                prefetchLocs,
-                prefetchLocIdxs,
-                numPrefetchLocs,
-                flags,
-                hStream,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::managed::cuMemPrefetchBatchAsync_ptsz(
@@ -299,34 +139,18 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync_ptsz(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemDiscardBatchAsync(
-    dptrs: *mut CUdeviceptr,
-    sizes: *mut usize,
-    count: usize,
-    flags: u64,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, *mut usize, usize, u64, CUstream);
-    let told = Told(dptrs, sizes, count, flags, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream) };
-    activity::watch(789, (&raw const told).cast(), &call)
+watched! {
+    789, cuMemDiscardBatchAsync, watched_cuMemDiscardBatchAsync, plain_cuMemDiscardBatchAsync,
+    (dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, flags: u64, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemDiscardBatchAsync`.
-pub unsafe extern "C" fn cuMemDiscardBatchAsync(
+unsafe extern "C" fn plain_cuMemDiscardBatchAsync(
     dptrs: *mut CUdeviceptr,
     sizes: *mut usize,
     count: usize,
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream) };
     life::call(again, move || {
@@ -340,34 +164,18 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemDiscardBatchAsync_ptsz(
-    dptrs: *mut CUdeviceptr,
-    sizes: *mut usize,
-    count: usize,
-    flags: u64,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, *mut usize, usize, u64, CUstream);
-    let told = Told(dptrs, sizes, count, flags, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count, flags, hStream) };
-    activity::watch(790, (&raw const told).cast(), &call)
+watched! {
+    790, cuMemDiscardBatchAsync_ptsz, watched_cuMemDiscardBatchAsync_ptsz, plain_cuMemDiscardBatchAsync_ptsz,
+    (dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, flags: u64, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemDiscardBatchAsync_ptsz`.
-pub unsafe extern "C" fn cuMemDiscardBatchAsync_ptsz(
+unsafe extern "C" fn plain_cuMemDiscardBatchAsync_ptsz(
     dptrs: *mut CUdeviceptr,
     sizes: *mut usize,
     count: usize,
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count, flags, hStream) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count, flags, hStream) };
     life::call(again, move || {
@@ -381,32 +189,17 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPrefetchAsync(
-    devPtr: CUdeviceptr,
-    count: usize,
-    dstDevice: CUdevice,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, CUdevice, CUstream);
-    let told = Told(devPtr, count, dstDevice, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemPrefetchAsync(devPtr, count, dstDevice, hStream) };
-    activity::watch(467, (&raw const told).cast(), &call)
+watched! {
+    467, cuMemPrefetchAsync, watched_cuMemPrefetchAsync, plain_cuMemPrefetchAsync,
+    (devPtr: CUdeviceptr, count: usize, dstDevice: CUdevice, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemPrefetchAsync`.
-pub unsafe extern "C" fn cuMemPrefetchAsync(
+unsafe extern "C" fn plain_cuMemPrefetchAsync(
     devPtr: CUdeviceptr,
     count: usize,
     dstDevice: CUdevice,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
@@ -416,32 +209,17 @@ pub unsafe extern "C" fn cuMemPrefetchAsync(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPrefetchAsync_ptsz(
-    devPtr: CUdeviceptr,
-    count: usize,
-    dstDevice: CUdevice,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, CUdevice, CUstream);
-    let told = Told(devPtr, count, dstDevice, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemPrefetchAsync_ptsz(devPtr, count, dstDevice, hStream) };
-    activity::watch(468, (&raw const told).cast(), &call)
+watched! {
+    468, cuMemPrefetchAsync_ptsz, watched_cuMemPrefetchAsync_ptsz, plain_cuMemPrefetchAsync_ptsz,
+    (devPtr: CUdeviceptr, count: usize, dstDevice: CUdevice, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemPrefetchAsync_ptsz`.
-pub unsafe extern "C" fn cuMemPrefetchAsync_ptsz(
+unsafe extern "C" fn plain_cuMemPrefetchAsync_ptsz(
     devPtr: CUdeviceptr,
     count: usize,
     dstDevice: CUdevice,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemPrefetchAsync_ptsz(devPtr, count, dstDevice, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
@@ -451,34 +229,18 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPrefetchAsync_v2(
-    devPtr: CUdeviceptr,
-    count: usize,
-    location: CUmemLocation,
-    flags: u32,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, CUmemLocation, u32, CUstream);
-    let told = Told(devPtr, count, location, flags, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream) };
-    activity::watch(716, (&raw const told).cast(), &call)
+watched! {
+    716, cuMemPrefetchAsync_v2, watched_cuMemPrefetchAsync_v2, plain_cuMemPrefetchAsync_v2,
+    (devPtr: CUdeviceptr, count: usize, location: CUmemLocation, flags: u32, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemPrefetchAsync_v2`.
-pub unsafe extern "C" fn cuMemPrefetchAsync_v2(
+unsafe extern "C" fn plain_cuMemPrefetchAsync_v2(
     devPtr: CUdeviceptr,
     count: usize,
     location: CUmemLocation,
     flags: u32,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream) };
     life::call(again, move || {
@@ -494,36 +256,18 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPrefetchAsync_v2_ptsz(
-    devPtr: CUdeviceptr,
-    count: usize,
-    location: CUmemLocation,
-    flags: u32,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, CUmemLocation, u32, CUstream);
-    let told = Told(devPtr, count, location, flags, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemPrefetchAsync_v2_ptsz(devPtr, count, location, flags, hStream) };
-    activity::watch(717, (&raw const told).cast(), &call)
+watched! {
+    717, cuMemPrefetchAsync_v2_ptsz, watched_cuMemPrefetchAsync_v2_ptsz, plain_cuMemPrefetchAsync_v2_ptsz,
+    (devPtr: CUdeviceptr, count: usize, location: CUmemLocation, flags: u32, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemPrefetchAsync_v2_ptsz`.
-pub unsafe extern "C" fn cuMemPrefetchAsync_v2_ptsz(
+unsafe extern "C" fn plain_cuMemPrefetchAsync_v2_ptsz(
     devPtr: CUdeviceptr,
     count: usize,
     location: CUmemLocation,
     flags: u32,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemPrefetchAsync_v2_ptsz(devPtr, count, location, flags, hStream)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuMemPrefetchAsync_v2_ptsz(devPtr, count, location, flags, hStream) };
@@ -540,56 +284,13 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPrefetchBatchAsync(
-    dptrs: *mut CUdeviceptr,
-    sizes: *mut usize,
-    count: usize,
-    prefetchLocs: *mut CUmemLocation,
-    prefetchLocIdxs: *mut usize,
-    numPrefetchLocs: usize,
-    flags: u64,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUdeviceptr,
-        *mut usize,
-        usize,
-        *mut CUmemLocation,
-        *mut usize,
-        usize,
-        u64,
-        CUstream,
-    );
-    let told = Told(
-        dptrs,
-        sizes,
-        count,
-        prefetchLocs,
-        prefetchLocIdxs,
-        numPrefetchLocs,
-        flags,
-        hStream,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuMemPrefetchBatchAsync(
-            dptrs,
-            sizes,
-            count,
-            prefetchLocs,
-            prefetchLocIdxs,
-            numPrefetchLocs,
-            flags,
-            hStream,
-        )
-    };
-    activity::watch(784, (&raw const told).cast(), &call)
+watched! {
+    784, cuMemPrefetchBatchAsync, watched_cuMemPrefetchBatchAsync, plain_cuMemPrefetchBatchAsync,
+    (dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, prefetchLocs: *mut CUmemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: u64, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemPrefetchBatchAsync`.
-pub unsafe extern "C" fn cuMemPrefetchBatchAsync(
+#[inline(always)]
+unsafe extern "C" fn plain_cuMemPrefetchBatchAsync(
     dptrs: *mut CUdeviceptr,
     sizes: *mut usize,
     count: usize,
@@ -599,21 +300,6 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemPrefetchBatchAsync(
-                dptrs,
-                sizes,
-                count,
-                prefetchLocs,
-                prefetchLocIdxs,
-                numPrefetchLocs,
-                flags,
-                hStream,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuMemPrefetchBatchAsync(
@@ -647,56 +333,13 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPrefetchBatchAsync_ptsz(
-    dptrs: *mut CUdeviceptr,
-    sizes: *mut usize,
-    count: usize,
-    prefetchLocs: *mut CUmemLocation,
-    prefetchLocIdxs: *mut usize,
-    numPrefetchLocs: usize,
-    flags: u64,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUdeviceptr,
-        *mut usize,
-        usize,
-        *mut CUmemLocation,
-        *mut usize,
-        usize,
-        u64,
-        CUstream,
-    );
-    let told = Told(
-        dptrs,
-        sizes,
-        count,
-        prefetchLocs,
-        prefetchLocIdxs,
-        numPrefetchLocs,
-        flags,
-        hStream,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuMemPrefetchBatchAsync_ptsz(
-            dptrs,
-            sizes,
-            count,
-            prefetchLocs,
-            prefetchLocIdxs,
-            numPrefetchLocs,
-            flags,
-            hStream,
-        )
-    };
-    activity::watch(785, (&raw const told).cast(), &call)
+watched! {
+    785, cuMemPrefetchBatchAsync_ptsz, watched_cuMemPrefetchBatchAsync_ptsz, plain_cuMemPrefetchBatchAsync_ptsz,
+    (dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, prefetchLocs: *mut CUmemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: u64, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemPrefetchBatchAsync_ptsz`.
-pub unsafe extern "C" fn cuMemPrefetchBatchAsync_ptsz(
+#[inline(always)]
+unsafe extern "C" fn plain_cuMemPrefetchBatchAsync_ptsz(
     dptrs: *mut CUdeviceptr,
     sizes: *mut usize,
     count: usize,
@@ -706,21 +349,6 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync_ptsz(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemPrefetchBatchAsync_ptsz(
-                dptrs,
-                sizes,
-                count,
-                prefetchLocs,
-                prefetchLocIdxs,
-                numPrefetchLocs,
-                flags,
-                hStream,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuMemPrefetchBatchAsync_ptsz(
@@ -754,40 +382,18 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemRangeGetAttribute(
-    data: *mut c_void,
-    dataSize: usize,
-    attribute: CUmem_range_attribute,
-    devPtr: CUdeviceptr,
-    count: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut c_void,
-        usize,
-        CUmem_range_attribute,
-        CUdeviceptr,
-        usize,
-    );
-    let told = Told(data, dataSize, attribute, devPtr, count);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count) };
-    activity::watch(471, (&raw const told).cast(), &call)
+watched! {
+    471, cuMemRangeGetAttribute, watched_cuMemRangeGetAttribute, plain_cuMemRangeGetAttribute,
+    (data: *mut c_void, dataSize: usize, attribute: CUmem_range_attribute, devPtr: CUdeviceptr, count: usize) -> CUresult
 }
 
-/// `cuMemRangeGetAttribute`.
-pub unsafe extern "C" fn cuMemRangeGetAttribute(
+unsafe extern "C" fn plain_cuMemRangeGetAttribute(
     data: *mut c_void,
     dataSize: usize,
     attribute: CUmem_range_attribute,
     devPtr: CUdeviceptr,
     count: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count) };
-    }
     life::guard(move || {
         let cx = life::enter_local()?;
         let cx = cx.of_address(devPtr);
@@ -796,34 +402,12 @@ pub unsafe extern "C" fn cuMemRangeGetAttribute(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemRangeGetAttributes(
-    data: *mut *mut c_void,
-    dataSizes: *mut usize,
-    attributes: *mut CUmem_range_attribute,
-    numAttributes: usize,
-    devPtr: CUdeviceptr,
-    count: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut *mut c_void,
-        *mut usize,
-        *mut CUmem_range_attribute,
-        usize,
-        CUdeviceptr,
-        usize,
-    );
-    let told = Told(data, dataSizes, attributes, numAttributes, devPtr, count);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count)
-    };
-    activity::watch(472, (&raw const told).cast(), &call)
+watched! {
+    472, cuMemRangeGetAttributes, watched_cuMemRangeGetAttributes, plain_cuMemRangeGetAttributes,
+    (data: *mut *mut c_void, dataSizes: *mut usize, attributes: *mut CUmem_range_attribute, numAttributes: usize, devPtr: CUdeviceptr, count: usize) -> CUresult
 }
 
-/// `cuMemRangeGetAttributes`.
-pub unsafe extern "C" fn cuMemRangeGetAttributes(
+unsafe extern "C" fn plain_cuMemRangeGetAttributes(
     data: *mut *mut c_void,
     dataSizes: *mut usize,
     attributes: *mut CUmem_range_attribute,
@@ -831,19 +415,6 @@ pub unsafe extern "C" fn cuMemRangeGetAttributes(
     devPtr: CUdeviceptr,
     count: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemRangeGetAttributes(
-                data,
-                dataSizes,
-                attributes,
-                numAttributes,
-                devPtr,
-                count,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count)
@@ -866,32 +437,17 @@ pub unsafe extern "C" fn cuMemRangeGetAttributes(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamAttachMemAsync(
-    hStream: CUstream,
-    dptr: CUdeviceptr,
-    length: usize,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, usize, u32);
-    let told = Told(hStream, dptr, length, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamAttachMemAsync(hStream, dptr, length, flags) };
-    activity::watch(377, (&raw const told).cast(), &call)
+watched! {
+    377, cuStreamAttachMemAsync, watched_cuStreamAttachMemAsync, plain_cuStreamAttachMemAsync,
+    (hStream: CUstream, dptr: CUdeviceptr, length: usize, flags: u32) -> CUresult
 }
 
-/// `cuStreamAttachMemAsync`.
-pub unsafe extern "C" fn cuStreamAttachMemAsync(
+unsafe extern "C" fn plain_cuStreamAttachMemAsync(
     hStream: CUstream,
     dptr: CUdeviceptr,
     length: usize,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamAttachMemAsync(hStream, dptr, length, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamAttachMemAsync(hStream, dptr, length, flags) };
     life::call(again, move || {
@@ -905,32 +461,17 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamAttachMemAsync_ptsz(
-    hStream: CUstream,
-    dptr: CUdeviceptr,
-    length: usize,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, usize, u32);
-    let told = Told(hStream, dptr, length, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamAttachMemAsync_ptsz(hStream, dptr, length, flags) };
-    activity::watch(438, (&raw const told).cast(), &call)
+watched! {
+    438, cuStreamAttachMemAsync_ptsz, watched_cuStreamAttachMemAsync_ptsz, plain_cuStreamAttachMemAsync_ptsz,
+    (hStream: CUstream, dptr: CUdeviceptr, length: usize, flags: u32) -> CUresult
 }
 
-/// `cuStreamAttachMemAsync_ptsz`.
-pub unsafe extern "C" fn cuStreamAttachMemAsync_ptsz(
+unsafe extern "C" fn plain_cuStreamAttachMemAsync_ptsz(
     hStream: CUstream,
     dptr: CUdeviceptr,
     length: usize,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamAttachMemAsync_ptsz(hStream, dptr, length, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamAttachMemAsync_ptsz(hStream, dptr, length, flags) };
     life::call(again, move || {

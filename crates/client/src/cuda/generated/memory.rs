@@ -24,22 +24,12 @@ pub unsafe extern "C" fn cuMemAllocHost(_pp: *mut *mut c_void, _bytesize: u32) -
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemAllocHost_v2(pp: *mut *mut c_void, bytesize: usize) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut *mut c_void, usize);
-    let told = Told(pp, bytesize);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemAllocHost_v2(pp, bytesize) };
-    activity::watch(294, (&raw const told).cast(), &call)
+watched! {
+    294, cuMemAllocHost_v2, watched_cuMemAllocHost_v2, plain_cuMemAllocHost_v2,
+    (pp: *mut *mut c_void, bytesize: usize) -> CUresult
 }
 
-/// `cuMemAllocHost_v2`.
-pub unsafe extern "C" fn cuMemAllocHost_v2(pp: *mut *mut c_void, bytesize: usize) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemAllocHost_v2(pp, bytesize) };
-    }
+unsafe extern "C" fn plain_cuMemAllocHost_v2(pp: *mut *mut c_void, bytesize: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::memory::cuMemHostAlloc(pp, bytesize, (0) as u32) }
 }
@@ -58,37 +48,18 @@ pub unsafe extern "C" fn cuMemAllocPitch(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemAllocPitch_v2(
-    dptr: *mut CUdeviceptr,
-    pPitch: *mut usize,
-    WidthInBytes: usize,
-    Height: usize,
-    ElementSizeBytes: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, *mut usize, usize, usize, u32);
-    let told = Told(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes) };
-    activity::watch(244, (&raw const told).cast(), &call)
+watched! {
+    244, cuMemAllocPitch_v2, watched_cuMemAllocPitch_v2, plain_cuMemAllocPitch_v2,
+    (dptr: *mut CUdeviceptr, pPitch: *mut usize, WidthInBytes: usize, Height: usize, ElementSizeBytes: u32) -> CUresult
 }
 
-/// `cuMemAllocPitch_v2`.
-pub unsafe extern "C" fn cuMemAllocPitch_v2(
+unsafe extern "C" fn plain_cuMemAllocPitch_v2(
     dptr: *mut CUdeviceptr,
     pPitch: *mut usize,
     WidthInBytes: usize,
     Height: usize,
     ElementSizeBytes: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes) };
@@ -112,22 +83,12 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, usize);
-    let told = Told(dptr, bytesize);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemAlloc_v2(dptr, bytesize) };
-    activity::watch(243, (&raw const told).cast(), &call)
+watched! {
+    243, cuMemAlloc_v2, watched_cuMemAlloc_v2, plain_cuMemAlloc_v2,
+    (dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult
 }
 
-/// `cuMemAlloc_v2`.
-pub unsafe extern "C" fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemAlloc_v2(dptr, bytesize) };
-    }
+unsafe extern "C" fn plain_cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
         not_null(dptr)?;
@@ -145,22 +106,12 @@ pub unsafe extern "C" fn cuMemFree(_dptr: CUdeviceptr_v1) -> CUresult {
     life::unsupported("cuMemFree", "takes 32-bit addresses and sizes; superseded")
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemFreeHost(p: *mut c_void) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut c_void);
-    let told = Told(p);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemFreeHost(p) };
-    activity::watch(38, (&raw const told).cast(), &call)
+watched! {
+    38, cuMemFreeHost, watched_cuMemFreeHost, plain_cuMemFreeHost,
+    (p: *mut c_void) -> CUresult
 }
 
-/// `cuMemFreeHost`.
-pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemFreeHost(p) };
-    }
+unsafe extern "C" fn plain_cuMemFreeHost(p: *mut c_void) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemFreeHost(p) };
     life::call(again, move || {
@@ -171,22 +122,12 @@ pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemFree_v2(dptr: CUdeviceptr) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr);
-    let told = Told(dptr);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemFree_v2(dptr) };
-    activity::watch(245, (&raw const told).cast(), &call)
+watched! {
+    245, cuMemFree_v2, watched_cuMemFree_v2, plain_cuMemFree_v2,
+    (dptr: CUdeviceptr) -> CUresult
 }
 
-/// `cuMemFree_v2`.
-pub unsafe extern "C" fn cuMemFree_v2(dptr: CUdeviceptr) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemFree_v2(dptr) };
-    }
+unsafe extern "C" fn plain_cuMemFree_v2(dptr: CUdeviceptr) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemFree_v2(dptr) };
     life::call(again, move || {
@@ -210,30 +151,16 @@ pub unsafe extern "C" fn cuMemGetAddressRange(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemGetAddressRange_v2(
-    pbase: *mut CUdeviceptr,
-    psize: *mut usize,
-    dptr: CUdeviceptr,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, *mut usize, CUdeviceptr);
-    let told = Told(pbase, psize, dptr);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemGetAddressRange_v2(pbase, psize, dptr) };
-    activity::watch(246, (&raw const told).cast(), &call)
+watched! {
+    246, cuMemGetAddressRange_v2, watched_cuMemGetAddressRange_v2, plain_cuMemGetAddressRange_v2,
+    (pbase: *mut CUdeviceptr, psize: *mut usize, dptr: CUdeviceptr) -> CUresult
 }
 
-/// `cuMemGetAddressRange_v2`.
-pub unsafe extern "C" fn cuMemGetAddressRange_v2(
+unsafe extern "C" fn plain_cuMemGetAddressRange_v2(
     pbase: *mut CUdeviceptr,
     psize: *mut usize,
     dptr: CUdeviceptr,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemGetAddressRange_v2(pbase, psize, dptr) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemGetAddressRange_v2(pbase, psize, dptr) };
     life::call(again, move || {
@@ -292,22 +219,12 @@ pub unsafe extern "C" fn cuMemGetInfo(_free: *mut u32, _total: *mut u32) -> CUre
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut usize, *mut usize);
-    let told = Told(free, total);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemGetInfo_v2(free, total) };
-    activity::watch(242, (&raw const told).cast(), &call)
+watched! {
+    242, cuMemGetInfo_v2, watched_cuMemGetInfo_v2, plain_cuMemGetInfo_v2,
+    (free: *mut usize, total: *mut usize) -> CUresult
 }
 
-/// `cuMemGetInfo_v2`.
-pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemGetInfo_v2(free, total) };
-    }
+unsafe extern "C" fn plain_cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemGetInfo_v2(free, total) };
     life::call(again, move || {
@@ -327,30 +244,16 @@ pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) ->
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemHostAlloc(
-    pp: *mut *mut c_void,
-    bytesize: usize,
-    Flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut *mut c_void, usize, u32);
-    let told = Told(pp, bytesize, Flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemHostAlloc(pp, bytesize, Flags) };
-    activity::watch(39, (&raw const told).cast(), &call)
+watched! {
+    39, cuMemHostAlloc, watched_cuMemHostAlloc, plain_cuMemHostAlloc,
+    (pp: *mut *mut c_void, bytesize: usize, Flags: u32) -> CUresult
 }
 
-/// `cuMemHostAlloc`.
-pub unsafe extern "C" fn cuMemHostAlloc(
+unsafe extern "C" fn plain_cuMemHostAlloc(
     pp: *mut *mut c_void,
     bytesize: usize,
     Flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemHostAlloc(pp, bytesize, Flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemHostAlloc(pp, bytesize, Flags) };
     life::call(again, move || {
@@ -377,30 +280,16 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemHostGetDevicePointer_v2(
-    pdptr: *mut CUdeviceptr,
-    p: *mut c_void,
-    Flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, *mut c_void, u32);
-    let told = Told(pdptr, p, Flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemHostGetDevicePointer_v2(pdptr, p, Flags) };
-    activity::watch(247, (&raw const told).cast(), &call)
+watched! {
+    247, cuMemHostGetDevicePointer_v2, watched_cuMemHostGetDevicePointer_v2, plain_cuMemHostGetDevicePointer_v2,
+    (pdptr: *mut CUdeviceptr, p: *mut c_void, Flags: u32) -> CUresult
 }
 
-/// `cuMemHostGetDevicePointer_v2`.
-pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
+unsafe extern "C" fn plain_cuMemHostGetDevicePointer_v2(
     pdptr: *mut CUdeviceptr,
     p: *mut c_void,
     Flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemHostGetDevicePointer_v2(pdptr, p, Flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemHostGetDevicePointer_v2(pdptr, p, Flags) };
     life::call(again, move || {
@@ -410,22 +299,12 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemHostGetFlags(pFlags: *mut u32, p: *mut c_void) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut u32, *mut c_void);
-    let told = Told(pFlags, p);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemHostGetFlags(pFlags, p) };
-    activity::watch(42, (&raw const told).cast(), &call)
+watched! {
+    42, cuMemHostGetFlags, watched_cuMemHostGetFlags, plain_cuMemHostGetFlags,
+    (pFlags: *mut u32, p: *mut c_void) -> CUresult
 }
 
-/// `cuMemHostGetFlags`.
-pub unsafe extern "C" fn cuMemHostGetFlags(pFlags: *mut u32, p: *mut c_void) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemHostGetFlags(pFlags, p) };
-    }
+unsafe extern "C" fn plain_cuMemHostGetFlags(pFlags: *mut u32, p: *mut c_void) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemHostGetFlags(pFlags, p) };
     life::call(again, move || {
@@ -439,58 +318,30 @@ pub unsafe extern "C" fn cuMemHostGetFlags(pFlags: *mut u32, p: *mut c_void) -> 
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemHostRegister(
-    p: *mut c_void,
-    bytesize: usize,
-    Flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut c_void, usize, u32);
-    let told = Told(p, bytesize, Flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemHostRegister(p, bytesize, Flags) };
-    activity::watch(301, (&raw const told).cast(), &call)
+watched! {
+    301, cuMemHostRegister, watched_cuMemHostRegister, plain_cuMemHostRegister,
+    (p: *mut c_void, bytesize: usize, Flags: u32) -> CUresult
 }
 
-/// `cuMemHostRegister`.
-pub unsafe extern "C" fn cuMemHostRegister(
+unsafe extern "C" fn plain_cuMemHostRegister(
     p: *mut c_void,
     bytesize: usize,
     Flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemHostRegister(p, bytesize, Flags) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { super::memory::cuMemHostRegister_v2(p, bytesize, Flags) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemHostRegister_v2(
-    p: *mut c_void,
-    bytesize: usize,
-    Flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut c_void, usize, u32);
-    let told = Told(p, bytesize, Flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemHostRegister_v2(p, bytesize, Flags) };
-    activity::watch(379, (&raw const told).cast(), &call)
+watched! {
+    379, cuMemHostRegister_v2, watched_cuMemHostRegister_v2, plain_cuMemHostRegister_v2,
+    (p: *mut c_void, bytesize: usize, Flags: u32) -> CUresult
 }
 
-/// `cuMemHostRegister_v2`.
-pub unsafe extern "C" fn cuMemHostRegister_v2(
+unsafe extern "C" fn plain_cuMemHostRegister_v2(
     p: *mut c_void,
     bytesize: usize,
     Flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemHostRegister_v2(p, bytesize, Flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemHostRegister_v2(p, bytesize, Flags) };
     life::call(again, move || {
@@ -502,22 +353,12 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemHostUnregister(p: *mut c_void) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut c_void);
-    let told = Told(p);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemHostUnregister(p) };
-    activity::watch(302, (&raw const told).cast(), &call)
+watched! {
+    302, cuMemHostUnregister, watched_cuMemHostUnregister, plain_cuMemHostUnregister,
+    (p: *mut c_void) -> CUresult
 }
 
-/// `cuMemHostUnregister`.
-pub unsafe extern "C" fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemHostUnregister(p) };
-    }
+unsafe extern "C" fn plain_cuMemHostUnregister(p: *mut c_void) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemHostUnregister(p) };
     life::call(again, move || {
@@ -528,30 +369,16 @@ pub unsafe extern "C" fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuPointerGetAttribute(
-    data: *mut c_void,
-    attribute: CUpointer_attribute,
-    ptr: CUdeviceptr,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut c_void, CUpointer_attribute, CUdeviceptr);
-    let told = Told(data, attribute, ptr);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuPointerGetAttribute(data, attribute, ptr) };
-    activity::watch(310, (&raw const told).cast(), &call)
+watched! {
+    310, cuPointerGetAttribute, watched_cuPointerGetAttribute, plain_cuPointerGetAttribute,
+    (data: *mut c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr) -> CUresult
 }
 
-/// `cuPointerGetAttribute`.
-pub unsafe extern "C" fn cuPointerGetAttribute(
+unsafe extern "C" fn plain_cuPointerGetAttribute(
     data: *mut c_void,
     attribute: CUpointer_attribute,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuPointerGetAttribute(data, attribute, ptr) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuPointerGetAttribute(data, attribute, ptr) };
     life::call(again, move || {
@@ -562,32 +389,17 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuPointerGetAttributes(
-    numAttributes: u32,
-    attributes: *mut CUpointer_attribute,
-    data: *mut *mut c_void,
-    ptr: CUdeviceptr,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(u32, *mut CUpointer_attribute, *mut *mut c_void, CUdeviceptr);
-    let told = Told(numAttributes, attributes, data, ptr);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuPointerGetAttributes(numAttributes, attributes, data, ptr) };
-    activity::watch(450, (&raw const told).cast(), &call)
+watched! {
+    450, cuPointerGetAttributes, watched_cuPointerGetAttributes, plain_cuPointerGetAttributes,
+    (numAttributes: u32, attributes: *mut CUpointer_attribute, data: *mut *mut c_void, ptr: CUdeviceptr) -> CUresult
 }
 
-/// `cuPointerGetAttributes`.
-pub unsafe extern "C" fn cuPointerGetAttributes(
+unsafe extern "C" fn plain_cuPointerGetAttributes(
     numAttributes: u32,
     attributes: *mut CUpointer_attribute,
     data: *mut *mut c_void,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuPointerGetAttributes(numAttributes, attributes, data, ptr) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuPointerGetAttributes(numAttributes, attributes, data, ptr) };
     life::call(again, move || {
@@ -606,30 +418,16 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuPointerSetAttribute(
-    value: *const c_void,
-    attribute: CUpointer_attribute,
-    ptr: CUdeviceptr,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*const c_void, CUpointer_attribute, CUdeviceptr);
-    let told = Told(value, attribute, ptr);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuPointerSetAttribute(value, attribute, ptr) };
-    activity::watch(378, (&raw const told).cast(), &call)
+watched! {
+    378, cuPointerSetAttribute, watched_cuPointerSetAttribute, plain_cuPointerSetAttribute,
+    (value: *const c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr) -> CUresult
 }
 
-/// `cuPointerSetAttribute`.
-pub unsafe extern "C" fn cuPointerSetAttribute(
+unsafe extern "C" fn plain_cuPointerSetAttribute(
     value: *const c_void,
     attribute: CUpointer_attribute,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuPointerSetAttribute(value, attribute, ptr) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuPointerSetAttribute(value, attribute, ptr) };
     life::call(again, move || {

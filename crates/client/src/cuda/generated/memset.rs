@@ -16,110 +16,56 @@ pub unsafe extern "C" fn cuMemsetD16(_dstDevice: CUdeviceptr_v1, _us: u16, _N: u
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD16Async(
-    dstDevice: CUdeviceptr,
-    us: u16,
-    N: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, u16, usize, CUstream);
-    let told = Told(dstDevice, us, N, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD16Async(dstDevice, us, N, hStream) };
-    activity::watch(218, (&raw const told).cast(), &call)
+watched! {
+    218, cuMemsetD16Async, watched_cuMemsetD16Async, plain_cuMemsetD16Async,
+    (dstDevice: CUdeviceptr, us: u16, N: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemsetD16Async`.
-pub unsafe extern "C" fn cuMemsetD16Async(
+unsafe extern "C" fn plain_cuMemsetD16Async(
     dstDevice: CUdeviceptr,
     us: u16,
     N: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD16Async(dstDevice, us, N, hStream) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD16Async(dstDevice, us, N, hStream, false) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD16Async_ptsz(
-    dstDevice: CUdeviceptr,
-    us: u16,
-    N: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, u16, usize, CUstream);
-    let told = Told(dstDevice, us, N, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD16Async_ptsz(dstDevice, us, N, hStream) };
-    activity::watch(429, (&raw const told).cast(), &call)
+watched! {
+    429, cuMemsetD16Async_ptsz, watched_cuMemsetD16Async_ptsz, plain_cuMemsetD16Async_ptsz,
+    (dstDevice: CUdeviceptr, us: u16, N: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemsetD16Async_ptsz`.
-pub unsafe extern "C" fn cuMemsetD16Async_ptsz(
+unsafe extern "C" fn plain_cuMemsetD16Async_ptsz(
     dstDevice: CUdeviceptr,
     us: u16,
     N: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD16Async_ptsz(dstDevice, us, N, hStream) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD16Async(dstDevice, us, N, hStream, true) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD16_v2(dstDevice: CUdeviceptr, us: u16, N: usize) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, u16, usize);
-    let told = Told(dstDevice, us, N);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD16_v2(dstDevice, us, N) };
-    activity::watch(250, (&raw const told).cast(), &call)
+watched! {
+    250, cuMemsetD16_v2, watched_cuMemsetD16_v2, plain_cuMemsetD16_v2,
+    (dstDevice: CUdeviceptr, us: u16, N: usize) -> CUresult
 }
 
-/// `cuMemsetD16_v2`.
-pub unsafe extern "C" fn cuMemsetD16_v2(dstDevice: CUdeviceptr, us: u16, N: usize) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD16_v2(dstDevice, us, N) };
-    }
+unsafe extern "C" fn plain_cuMemsetD16_v2(dstDevice: CUdeviceptr, us: u16, N: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD16Async(dstDevice, us, N, std::ptr::null_mut()) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD16_v2_ptds(
-    dstDevice: CUdeviceptr,
-    us: u16,
-    N: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, u16, usize);
-    let told = Told(dstDevice, us, N);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD16_v2_ptds(dstDevice, us, N) };
-    activity::watch(412, (&raw const told).cast(), &call)
+watched! {
+    412, cuMemsetD16_v2_ptds, watched_cuMemsetD16_v2_ptds, plain_cuMemsetD16_v2_ptds,
+    (dstDevice: CUdeviceptr, us: u16, N: usize) -> CUresult
 }
 
-/// `cuMemsetD16_v2_ptds`.
-pub unsafe extern "C" fn cuMemsetD16_v2_ptds(
+unsafe extern "C" fn plain_cuMemsetD16_v2_ptds(
     dstDevice: CUdeviceptr,
     us: u16,
     N: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD16_v2_ptds(dstDevice, us, N) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD16Async_ptsz(dstDevice, us, N, std::ptr::null_mut()) }
 }
@@ -138,25 +84,12 @@ pub unsafe extern "C" fn cuMemsetD2D16(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD2D16Async(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    us: u16,
-    Width: usize,
-    Height: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, u16, usize, usize, CUstream);
-    let told = Told(dstDevice, dstPitch, us, Width, Height, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream) };
-    activity::watch(224, (&raw const told).cast(), &call)
+watched! {
+    224, cuMemsetD2D16Async, watched_cuMemsetD2D16Async, plain_cuMemsetD2D16Async,
+    (dstDevice: CUdeviceptr, dstPitch: usize, us: u16, Width: usize, Height: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemsetD2D16Async`.
-pub unsafe extern "C" fn cuMemsetD2D16Async(
+unsafe extern "C" fn plain_cuMemsetD2D16Async(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
     us: u16,
@@ -164,12 +97,6 @@ pub unsafe extern "C" fn cuMemsetD2D16Async(
     Height: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream)
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::memset::cuMemsetD2D16Async(
@@ -178,26 +105,12 @@ pub unsafe extern "C" fn cuMemsetD2D16Async(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD2D16Async_ptsz(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    us: u16,
-    Width: usize,
-    Height: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, u16, usize, usize, CUstream);
-    let told = Told(dstDevice, dstPitch, us, Width, Height, hStream);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuMemsetD2D16Async_ptsz(dstDevice, dstPitch, us, Width, Height, hStream) };
-    activity::watch(432, (&raw const told).cast(), &call)
+watched! {
+    432, cuMemsetD2D16Async_ptsz, watched_cuMemsetD2D16Async_ptsz, plain_cuMemsetD2D16Async_ptsz,
+    (dstDevice: CUdeviceptr, dstPitch: usize, us: u16, Width: usize, Height: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemsetD2D16Async_ptsz`.
-pub unsafe extern "C" fn cuMemsetD2D16Async_ptsz(
+unsafe extern "C" fn plain_cuMemsetD2D16Async_ptsz(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
     us: u16,
@@ -205,12 +118,6 @@ pub unsafe extern "C" fn cuMemsetD2D16Async_ptsz(
     Height: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemsetD2D16Async_ptsz(dstDevice, dstPitch, us, Width, Height, hStream)
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::memset::cuMemsetD2D16Async(
@@ -219,34 +126,18 @@ pub unsafe extern "C" fn cuMemsetD2D16Async_ptsz(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD2D16_v2(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    us: u16,
-    Width: usize,
-    Height: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, u16, usize, usize);
-    let told = Told(dstDevice, dstPitch, us, Width, Height);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height) };
-    activity::watch(253, (&raw const told).cast(), &call)
+watched! {
+    253, cuMemsetD2D16_v2, watched_cuMemsetD2D16_v2, plain_cuMemsetD2D16_v2,
+    (dstDevice: CUdeviceptr, dstPitch: usize, us: u16, Width: usize, Height: usize) -> CUresult
 }
 
-/// `cuMemsetD2D16_v2`.
-pub unsafe extern "C" fn cuMemsetD2D16_v2(
+unsafe extern "C" fn plain_cuMemsetD2D16_v2(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
     us: u16,
     Width: usize,
     Height: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::memset::cuMemsetD2D16Async(
@@ -260,34 +151,18 @@ pub unsafe extern "C" fn cuMemsetD2D16_v2(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD2D16_v2_ptds(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    us: u16,
-    Width: usize,
-    Height: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, u16, usize, usize);
-    let told = Told(dstDevice, dstPitch, us, Width, Height);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD2D16_v2_ptds(dstDevice, dstPitch, us, Width, Height) };
-    activity::watch(415, (&raw const told).cast(), &call)
+watched! {
+    415, cuMemsetD2D16_v2_ptds, watched_cuMemsetD2D16_v2_ptds, plain_cuMemsetD2D16_v2_ptds,
+    (dstDevice: CUdeviceptr, dstPitch: usize, us: u16, Width: usize, Height: usize) -> CUresult
 }
 
-/// `cuMemsetD2D16_v2_ptds`.
-pub unsafe extern "C" fn cuMemsetD2D16_v2_ptds(
+unsafe extern "C" fn plain_cuMemsetD2D16_v2_ptds(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
     us: u16,
     Width: usize,
     Height: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD2D16_v2_ptds(dstDevice, dstPitch, us, Width, Height) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::memset::cuMemsetD2D16Async_ptsz(
@@ -315,25 +190,12 @@ pub unsafe extern "C" fn cuMemsetD2D32(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD2D32Async(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    ui: u32,
-    Width: usize,
-    Height: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, u32, usize, usize, CUstream);
-    let told = Told(dstDevice, dstPitch, ui, Width, Height, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream) };
-    activity::watch(226, (&raw const told).cast(), &call)
+watched! {
+    226, cuMemsetD2D32Async, watched_cuMemsetD2D32Async, plain_cuMemsetD2D32Async,
+    (dstDevice: CUdeviceptr, dstPitch: usize, ui: u32, Width: usize, Height: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemsetD2D32Async`.
-pub unsafe extern "C" fn cuMemsetD2D32Async(
+unsafe extern "C" fn plain_cuMemsetD2D32Async(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
     ui: u32,
@@ -341,12 +203,6 @@ pub unsafe extern "C" fn cuMemsetD2D32Async(
     Height: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream)
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::memset::cuMemsetD2D32Async(
@@ -355,26 +211,12 @@ pub unsafe extern "C" fn cuMemsetD2D32Async(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD2D32Async_ptsz(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    ui: u32,
-    Width: usize,
-    Height: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, u32, usize, usize, CUstream);
-    let told = Told(dstDevice, dstPitch, ui, Width, Height, hStream);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuMemsetD2D32Async_ptsz(dstDevice, dstPitch, ui, Width, Height, hStream) };
-    activity::watch(433, (&raw const told).cast(), &call)
+watched! {
+    433, cuMemsetD2D32Async_ptsz, watched_cuMemsetD2D32Async_ptsz, plain_cuMemsetD2D32Async_ptsz,
+    (dstDevice: CUdeviceptr, dstPitch: usize, ui: u32, Width: usize, Height: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemsetD2D32Async_ptsz`.
-pub unsafe extern "C" fn cuMemsetD2D32Async_ptsz(
+unsafe extern "C" fn plain_cuMemsetD2D32Async_ptsz(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
     ui: u32,
@@ -382,12 +224,6 @@ pub unsafe extern "C" fn cuMemsetD2D32Async_ptsz(
     Height: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemsetD2D32Async_ptsz(dstDevice, dstPitch, ui, Width, Height, hStream)
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::memset::cuMemsetD2D32Async(
@@ -396,34 +232,18 @@ pub unsafe extern "C" fn cuMemsetD2D32Async_ptsz(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD2D32_v2(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    ui: u32,
-    Width: usize,
-    Height: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, u32, usize, usize);
-    let told = Told(dstDevice, dstPitch, ui, Width, Height);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height) };
-    activity::watch(254, (&raw const told).cast(), &call)
+watched! {
+    254, cuMemsetD2D32_v2, watched_cuMemsetD2D32_v2, plain_cuMemsetD2D32_v2,
+    (dstDevice: CUdeviceptr, dstPitch: usize, ui: u32, Width: usize, Height: usize) -> CUresult
 }
 
-/// `cuMemsetD2D32_v2`.
-pub unsafe extern "C" fn cuMemsetD2D32_v2(
+unsafe extern "C" fn plain_cuMemsetD2D32_v2(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
     ui: u32,
     Width: usize,
     Height: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::memset::cuMemsetD2D32Async(
@@ -437,34 +257,18 @@ pub unsafe extern "C" fn cuMemsetD2D32_v2(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD2D32_v2_ptds(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    ui: u32,
-    Width: usize,
-    Height: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, u32, usize, usize);
-    let told = Told(dstDevice, dstPitch, ui, Width, Height);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD2D32_v2_ptds(dstDevice, dstPitch, ui, Width, Height) };
-    activity::watch(416, (&raw const told).cast(), &call)
+watched! {
+    416, cuMemsetD2D32_v2_ptds, watched_cuMemsetD2D32_v2_ptds, plain_cuMemsetD2D32_v2_ptds,
+    (dstDevice: CUdeviceptr, dstPitch: usize, ui: u32, Width: usize, Height: usize) -> CUresult
 }
 
-/// `cuMemsetD2D32_v2_ptds`.
-pub unsafe extern "C" fn cuMemsetD2D32_v2_ptds(
+unsafe extern "C" fn plain_cuMemsetD2D32_v2_ptds(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
     ui: u32,
     Width: usize,
     Height: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD2D32_v2_ptds(dstDevice, dstPitch, ui, Width, Height) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::memset::cuMemsetD2D32Async_ptsz(
@@ -492,25 +296,12 @@ pub unsafe extern "C" fn cuMemsetD2D8(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD2D8Async(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    uc: u8,
-    Width: usize,
-    Height: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, u8, usize, usize, CUstream);
-    let told = Told(dstDevice, dstPitch, uc, Width, Height, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream) };
-    activity::watch(222, (&raw const told).cast(), &call)
+watched! {
+    222, cuMemsetD2D8Async, watched_cuMemsetD2D8Async, plain_cuMemsetD2D8Async,
+    (dstDevice: CUdeviceptr, dstPitch: usize, uc: u8, Width: usize, Height: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemsetD2D8Async`.
-pub unsafe extern "C" fn cuMemsetD2D8Async(
+unsafe extern "C" fn plain_cuMemsetD2D8Async(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
     uc: u8,
@@ -518,12 +309,6 @@ pub unsafe extern "C" fn cuMemsetD2D8Async(
     Height: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream)
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::memset::cuMemsetD2D8Async(
@@ -532,26 +317,12 @@ pub unsafe extern "C" fn cuMemsetD2D8Async(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD2D8Async_ptsz(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    uc: u8,
-    Width: usize,
-    Height: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, u8, usize, usize, CUstream);
-    let told = Told(dstDevice, dstPitch, uc, Width, Height, hStream);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuMemsetD2D8Async_ptsz(dstDevice, dstPitch, uc, Width, Height, hStream) };
-    activity::watch(431, (&raw const told).cast(), &call)
+watched! {
+    431, cuMemsetD2D8Async_ptsz, watched_cuMemsetD2D8Async_ptsz, plain_cuMemsetD2D8Async_ptsz,
+    (dstDevice: CUdeviceptr, dstPitch: usize, uc: u8, Width: usize, Height: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemsetD2D8Async_ptsz`.
-pub unsafe extern "C" fn cuMemsetD2D8Async_ptsz(
+unsafe extern "C" fn plain_cuMemsetD2D8Async_ptsz(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
     uc: u8,
@@ -559,12 +330,6 @@ pub unsafe extern "C" fn cuMemsetD2D8Async_ptsz(
     Height: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemsetD2D8Async_ptsz(dstDevice, dstPitch, uc, Width, Height, hStream)
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         crate::cuda::entry::memset::cuMemsetD2D8Async(
@@ -573,34 +338,18 @@ pub unsafe extern "C" fn cuMemsetD2D8Async_ptsz(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD2D8_v2(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    uc: u8,
-    Width: usize,
-    Height: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, u8, usize, usize);
-    let told = Told(dstDevice, dstPitch, uc, Width, Height);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height) };
-    activity::watch(252, (&raw const told).cast(), &call)
+watched! {
+    252, cuMemsetD2D8_v2, watched_cuMemsetD2D8_v2, plain_cuMemsetD2D8_v2,
+    (dstDevice: CUdeviceptr, dstPitch: usize, uc: u8, Width: usize, Height: usize) -> CUresult
 }
 
-/// `cuMemsetD2D8_v2`.
-pub unsafe extern "C" fn cuMemsetD2D8_v2(
+unsafe extern "C" fn plain_cuMemsetD2D8_v2(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
     uc: u8,
     Width: usize,
     Height: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::memset::cuMemsetD2D8Async(
@@ -614,34 +363,18 @@ pub unsafe extern "C" fn cuMemsetD2D8_v2(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD2D8_v2_ptds(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    uc: u8,
-    Width: usize,
-    Height: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, u8, usize, usize);
-    let told = Told(dstDevice, dstPitch, uc, Width, Height);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD2D8_v2_ptds(dstDevice, dstPitch, uc, Width, Height) };
-    activity::watch(414, (&raw const told).cast(), &call)
+watched! {
+    414, cuMemsetD2D8_v2_ptds, watched_cuMemsetD2D8_v2_ptds, plain_cuMemsetD2D8_v2_ptds,
+    (dstDevice: CUdeviceptr, dstPitch: usize, uc: u8, Width: usize, Height: usize) -> CUresult
 }
 
-/// `cuMemsetD2D8_v2_ptds`.
-pub unsafe extern "C" fn cuMemsetD2D8_v2_ptds(
+unsafe extern "C" fn plain_cuMemsetD2D8_v2_ptds(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
     uc: u8,
     Width: usize,
     Height: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD2D8_v2_ptds(dstDevice, dstPitch, uc, Width, Height) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::memset::cuMemsetD2D8Async_ptsz(
@@ -663,110 +396,56 @@ pub unsafe extern "C" fn cuMemsetD32(_dstDevice: CUdeviceptr_v1, _ui: u32, _N: u
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD32Async(
-    dstDevice: CUdeviceptr,
-    ui: u32,
-    N: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, u32, usize, CUstream);
-    let told = Told(dstDevice, ui, N, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD32Async(dstDevice, ui, N, hStream) };
-    activity::watch(220, (&raw const told).cast(), &call)
+watched! {
+    220, cuMemsetD32Async, watched_cuMemsetD32Async, plain_cuMemsetD32Async,
+    (dstDevice: CUdeviceptr, ui: u32, N: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemsetD32Async`.
-pub unsafe extern "C" fn cuMemsetD32Async(
+unsafe extern "C" fn plain_cuMemsetD32Async(
     dstDevice: CUdeviceptr,
     ui: u32,
     N: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD32Async(dstDevice, ui, N, hStream) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD32Async(dstDevice, ui, N, hStream, false) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD32Async_ptsz(
-    dstDevice: CUdeviceptr,
-    ui: u32,
-    N: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, u32, usize, CUstream);
-    let told = Told(dstDevice, ui, N, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD32Async_ptsz(dstDevice, ui, N, hStream) };
-    activity::watch(430, (&raw const told).cast(), &call)
+watched! {
+    430, cuMemsetD32Async_ptsz, watched_cuMemsetD32Async_ptsz, plain_cuMemsetD32Async_ptsz,
+    (dstDevice: CUdeviceptr, ui: u32, N: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemsetD32Async_ptsz`.
-pub unsafe extern "C" fn cuMemsetD32Async_ptsz(
+unsafe extern "C" fn plain_cuMemsetD32Async_ptsz(
     dstDevice: CUdeviceptr,
     ui: u32,
     N: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD32Async_ptsz(dstDevice, ui, N, hStream) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD32Async(dstDevice, ui, N, hStream, true) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD32_v2(dstDevice: CUdeviceptr, ui: u32, N: usize) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, u32, usize);
-    let told = Told(dstDevice, ui, N);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD32_v2(dstDevice, ui, N) };
-    activity::watch(251, (&raw const told).cast(), &call)
+watched! {
+    251, cuMemsetD32_v2, watched_cuMemsetD32_v2, plain_cuMemsetD32_v2,
+    (dstDevice: CUdeviceptr, ui: u32, N: usize) -> CUresult
 }
 
-/// `cuMemsetD32_v2`.
-pub unsafe extern "C" fn cuMemsetD32_v2(dstDevice: CUdeviceptr, ui: u32, N: usize) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD32_v2(dstDevice, ui, N) };
-    }
+unsafe extern "C" fn plain_cuMemsetD32_v2(dstDevice: CUdeviceptr, ui: u32, N: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD32Async(dstDevice, ui, N, std::ptr::null_mut()) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD32_v2_ptds(
-    dstDevice: CUdeviceptr,
-    ui: u32,
-    N: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, u32, usize);
-    let told = Told(dstDevice, ui, N);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD32_v2_ptds(dstDevice, ui, N) };
-    activity::watch(413, (&raw const told).cast(), &call)
+watched! {
+    413, cuMemsetD32_v2_ptds, watched_cuMemsetD32_v2_ptds, plain_cuMemsetD32_v2_ptds,
+    (dstDevice: CUdeviceptr, ui: u32, N: usize) -> CUresult
 }
 
-/// `cuMemsetD32_v2_ptds`.
-pub unsafe extern "C" fn cuMemsetD32_v2_ptds(
+unsafe extern "C" fn plain_cuMemsetD32_v2_ptds(
     dstDevice: CUdeviceptr,
     ui: u32,
     N: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD32_v2_ptds(dstDevice, ui, N) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD32Async_ptsz(dstDevice, ui, N, std::ptr::null_mut()) }
 }
@@ -776,106 +455,56 @@ pub unsafe extern "C" fn cuMemsetD8(_dstDevice: CUdeviceptr_v1, _uc: u8, _N: u32
     life::unsupported("cuMemsetD8", "takes 32-bit addresses and sizes; superseded")
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD8Async(
-    dstDevice: CUdeviceptr,
-    uc: u8,
-    N: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, u8, usize, CUstream);
-    let told = Told(dstDevice, uc, N, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD8Async(dstDevice, uc, N, hStream) };
-    activity::watch(216, (&raw const told).cast(), &call)
+watched! {
+    216, cuMemsetD8Async, watched_cuMemsetD8Async, plain_cuMemsetD8Async,
+    (dstDevice: CUdeviceptr, uc: u8, N: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemsetD8Async`.
-pub unsafe extern "C" fn cuMemsetD8Async(
+unsafe extern "C" fn plain_cuMemsetD8Async(
     dstDevice: CUdeviceptr,
     uc: u8,
     N: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD8Async(dstDevice, uc, N, hStream) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD8Async(dstDevice, uc, N, hStream, false) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD8Async_ptsz(
-    dstDevice: CUdeviceptr,
-    uc: u8,
-    N: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, u8, usize, CUstream);
-    let told = Told(dstDevice, uc, N, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream) };
-    activity::watch(428, (&raw const told).cast(), &call)
+watched! {
+    428, cuMemsetD8Async_ptsz, watched_cuMemsetD8Async_ptsz, plain_cuMemsetD8Async_ptsz,
+    (dstDevice: CUdeviceptr, uc: u8, N: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemsetD8Async_ptsz`.
-pub unsafe extern "C" fn cuMemsetD8Async_ptsz(
+unsafe extern "C" fn plain_cuMemsetD8Async_ptsz(
     dstDevice: CUdeviceptr,
     uc: u8,
     N: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::memset::cuMemsetD8Async(dstDevice, uc, N, hStream, true) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD8_v2(dstDevice: CUdeviceptr, uc: u8, N: usize) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, u8, usize);
-    let told = Told(dstDevice, uc, N);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD8_v2(dstDevice, uc, N) };
-    activity::watch(249, (&raw const told).cast(), &call)
+watched! {
+    249, cuMemsetD8_v2, watched_cuMemsetD8_v2, plain_cuMemsetD8_v2,
+    (dstDevice: CUdeviceptr, uc: u8, N: usize) -> CUresult
 }
 
-/// `cuMemsetD8_v2`.
-pub unsafe extern "C" fn cuMemsetD8_v2(dstDevice: CUdeviceptr, uc: u8, N: usize) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD8_v2(dstDevice, uc, N) };
-    }
+unsafe extern "C" fn plain_cuMemsetD8_v2(dstDevice: CUdeviceptr, uc: u8, N: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD8Async(dstDevice, uc, N, std::ptr::null_mut()) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemsetD8_v2_ptds(
+watched! {
+    411, cuMemsetD8_v2_ptds, watched_cuMemsetD8_v2_ptds, plain_cuMemsetD8_v2_ptds,
+    (dstDevice: CUdeviceptr, uc: u8, N: usize) -> CUresult
+}
+
+unsafe extern "C" fn plain_cuMemsetD8_v2_ptds(
     dstDevice: CUdeviceptr,
     uc: u8,
     N: usize,
 ) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, u8, usize);
-    let told = Told(dstDevice, uc, N);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemsetD8_v2_ptds(dstDevice, uc, N) };
-    activity::watch(411, (&raw const told).cast(), &call)
-}
-
-/// `cuMemsetD8_v2_ptds`.
-pub unsafe extern "C" fn cuMemsetD8_v2_ptds(dstDevice: CUdeviceptr, uc: u8, N: usize) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemsetD8_v2_ptds(dstDevice, uc, N) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { super::memset::cuMemsetD8Async_ptsz(dstDevice, uc, N, std::ptr::null_mut()) }
 }

@@ -39,7 +39,7 @@ pub mod tensor;
 pub mod texture;
 pub mod user_object;
 pub mod vmm;
-use crate::cuda::engine::activity;
+use crate::cuda::entry::watched::watched;
 pub mod procs;
 
 use busbar_abi::cuda::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_UNKNOWN, CUresult};

@@ -11,30 +11,16 @@ use wire::Kind;
 use crate::cuda::engine;
 use crate::cuda::entry::module::*;
 
-#[cold]
-unsafe extern "C" fn watched_cuFuncGetAttribute(
-    pi: *mut i32,
-    attrib: CUfunction_attribute,
-    hfunc: CUfunction,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut i32, CUfunction_attribute, CUfunction);
-    let told = Told(pi, attrib, hfunc);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuFuncGetAttribute(pi, attrib, hfunc) };
-    activity::watch(85, (&raw const told).cast(), &call)
+watched! {
+    85, cuFuncGetAttribute, watched_cuFuncGetAttribute, plain_cuFuncGetAttribute,
+    (pi: *mut i32, attrib: CUfunction_attribute, hfunc: CUfunction) -> CUresult
 }
 
-/// `cuFuncGetAttribute`.
-pub unsafe extern "C" fn cuFuncGetAttribute(
+unsafe extern "C" fn plain_cuFuncGetAttribute(
     pi: *mut i32,
     attrib: CUfunction_attribute,
     hfunc: CUfunction,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuFuncGetAttribute(pi, attrib, hfunc) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pi)?;
@@ -46,22 +32,12 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmodule, CUfunction);
-    let told = Told(hmod, hfunc);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuFuncGetModule(hmod, hfunc) };
-    activity::watch(566, (&raw const told).cast(), &call)
+watched! {
+    566, cuFuncGetModule, watched_cuFuncGetModule, plain_cuFuncGetModule,
+    (hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult
 }
 
-/// `cuFuncGetModule`.
-pub unsafe extern "C" fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuFuncGetModule(hmod, hfunc) };
-    }
+unsafe extern "C" fn plain_cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncGetModule(hmod, hfunc) };
     life::call(again, move || {
@@ -75,55 +51,27 @@ pub unsafe extern "C" fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction)
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuFuncGetName(
-    name: *mut *const c_char,
-    hfunc: CUfunction,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut *const c_char, CUfunction);
-    let told = Told(name, hfunc);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuFuncGetName(name, hfunc) };
-    activity::watch(718, (&raw const told).cast(), &call)
+watched! {
+    718, cuFuncGetName, watched_cuFuncGetName, plain_cuFuncGetName,
+    (name: *mut *const c_char, hfunc: CUfunction) -> CUresult
 }
 
-/// `cuFuncGetName`.
-pub unsafe extern "C" fn cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuFuncGetName(name, hfunc) };
-    }
+unsafe extern "C" fn plain_cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::library::cuKernelGetName(name, hfunc) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuFuncGetParamInfo(
-    func: CUfunction,
-    paramIndex: usize,
-    paramOffset: *mut usize,
-    paramSize: *mut usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunction, usize, *mut usize, *mut usize);
-    let told = Told(func, paramIndex, paramOffset, paramSize);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize) };
-    activity::watch(733, (&raw const told).cast(), &call)
+watched! {
+    733, cuFuncGetParamInfo, watched_cuFuncGetParamInfo, plain_cuFuncGetParamInfo,
+    (func: CUfunction, paramIndex: usize, paramOffset: *mut usize, paramSize: *mut usize) -> CUresult
 }
 
-/// `cuFuncGetParamInfo`.
-pub unsafe extern "C" fn cuFuncGetParamInfo(
+unsafe extern "C" fn plain_cuFuncGetParamInfo(
     func: CUfunction,
     paramIndex: usize,
     paramOffset: *mut usize,
     paramSize: *mut usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize) };
-    }
     life::guard(move || {
         let cx = life::enter_local()?;
         not_null(paramOffset)?;
@@ -139,28 +87,15 @@ pub unsafe extern "C" fn cuFuncGetParamInfo(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuFuncIsLoaded(
-    state: *mut CUfunctionLoadingState,
-    function: CUfunction,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUfunctionLoadingState, CUfunction);
-    let told = Told(state, function);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuFuncIsLoaded(state, function) };
-    activity::watch(741, (&raw const told).cast(), &call)
+watched! {
+    741, cuFuncIsLoaded, watched_cuFuncIsLoaded, plain_cuFuncIsLoaded,
+    (state: *mut CUfunctionLoadingState, function: CUfunction) -> CUresult
 }
 
-/// `cuFuncIsLoaded`.
-pub unsafe extern "C" fn cuFuncIsLoaded(
+unsafe extern "C" fn plain_cuFuncIsLoaded(
     state: *mut CUfunctionLoadingState,
     function: CUfunction,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuFuncIsLoaded(state, function) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncIsLoaded(state, function) };
     life::call(again, move || {
@@ -178,22 +113,12 @@ pub unsafe extern "C" fn cuFuncIsLoaded(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuFuncLoad(function: CUfunction) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunction);
-    let told = Told(function);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuFuncLoad(function) };
-    activity::watch(742, (&raw const told).cast(), &call)
+watched! {
+    742, cuFuncLoad, watched_cuFuncLoad, plain_cuFuncLoad,
+    (function: CUfunction) -> CUresult
 }
 
-/// `cuFuncLoad`.
-pub unsafe extern "C" fn cuFuncLoad(function: CUfunction) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuFuncLoad(function) };
-    }
+unsafe extern "C" fn plain_cuFuncLoad(function: CUfunction) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncLoad(function) };
     life::call(again, move || {
@@ -207,30 +132,16 @@ pub unsafe extern "C" fn cuFuncLoad(function: CUfunction) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuFuncSetAttribute(
-    hfunc: CUfunction,
-    attrib: CUfunction_attribute,
-    value: i32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunction, CUfunction_attribute, i32);
-    let told = Told(hfunc, attrib, value);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuFuncSetAttribute(hfunc, attrib, value) };
-    activity::watch(481, (&raw const told).cast(), &call)
+watched! {
+    481, cuFuncSetAttribute, watched_cuFuncSetAttribute, plain_cuFuncSetAttribute,
+    (hfunc: CUfunction, attrib: CUfunction_attribute, value: i32) -> CUresult
 }
 
-/// `cuFuncSetAttribute`.
-pub unsafe extern "C" fn cuFuncSetAttribute(
+unsafe extern "C" fn plain_cuFuncSetAttribute(
     hfunc: CUfunction,
     attrib: CUfunction_attribute,
     value: i32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuFuncSetAttribute(hfunc, attrib, value) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
@@ -238,25 +149,15 @@ pub unsafe extern "C" fn cuFuncSetAttribute(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuFuncSetCacheConfig(
+watched! {
+    86, cuFuncSetCacheConfig, watched_cuFuncSetCacheConfig, plain_cuFuncSetCacheConfig,
+    (hfunc: CUfunction, config: CUfunc_cache) -> CUresult
+}
+
+unsafe extern "C" fn plain_cuFuncSetCacheConfig(
     hfunc: CUfunction,
     config: CUfunc_cache,
 ) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunction, CUfunc_cache);
-    let told = Told(hfunc, config);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuFuncSetCacheConfig(hfunc, config) };
-    activity::watch(86, (&raw const told).cast(), &call)
-}
-
-/// `cuFuncSetCacheConfig`.
-pub unsafe extern "C" fn cuFuncSetCacheConfig(hfunc: CUfunction, config: CUfunc_cache) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuFuncSetCacheConfig(hfunc, config) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncSetCacheConfig(hfunc, config) };
     life::call(again, move || {
@@ -271,28 +172,15 @@ pub unsafe extern "C" fn cuFuncSetCacheConfig(hfunc: CUfunction, config: CUfunc_
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuFuncSetSharedMemConfig(
-    hfunc: CUfunction,
-    config: CUsharedconfig,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUfunction, CUsharedconfig);
-    let told = Told(hfunc, config);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuFuncSetSharedMemConfig(hfunc, config) };
-    activity::watch(338, (&raw const told).cast(), &call)
+watched! {
+    338, cuFuncSetSharedMemConfig, watched_cuFuncSetSharedMemConfig, plain_cuFuncSetSharedMemConfig,
+    (hfunc: CUfunction, config: CUsharedconfig) -> CUresult
 }
 
-/// `cuFuncSetSharedMemConfig`.
-pub unsafe extern "C" fn cuFuncSetSharedMemConfig(
+unsafe extern "C" fn plain_cuFuncSetSharedMemConfig(
     hfunc: CUfunction,
     config: CUsharedconfig,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuFuncSetSharedMemConfig(hfunc, config) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuFuncSetSharedMemConfig(hfunc, config) };
     life::call(again, move || {
@@ -307,56 +195,13 @@ pub unsafe extern "C" fn cuFuncSetSharedMemConfig(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLinkAddData(
-    state: CUlinkState,
-    r#type: CUjitInputType,
-    data: *mut c_void,
-    size: usize,
-    name: *const c_char,
-    numOptions: u32,
-    options: *mut CUjit_option,
-    optionValues: *mut *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUlinkState,
-        CUjitInputType,
-        *mut c_void,
-        usize,
-        *const c_char,
-        u32,
-        *mut CUjit_option,
-        *mut *mut c_void,
-    );
-    let told = Told(
-        state,
-        r#type,
-        data,
-        size,
-        name,
-        numOptions,
-        options,
-        optionValues,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuLinkAddData(
-            state,
-            r#type,
-            data,
-            size,
-            name,
-            numOptions,
-            options,
-            optionValues,
-        )
-    };
-    activity::watch(363, (&raw const told).cast(), &call)
+watched! {
+    363, cuLinkAddData, watched_cuLinkAddData, plain_cuLinkAddData,
+    (state: CUlinkState, r#type: CUjitInputType, data: *mut c_void, size: usize, name: *const c_char, numOptions: u32, options: *mut CUjit_option, optionValues: *mut *mut c_void) -> CUresult
 }
 
-/// `cuLinkAddData`.
-pub unsafe extern "C" fn cuLinkAddData(
+#[inline(always)]
+unsafe extern "C" fn plain_cuLinkAddData(
     state: CUlinkState,
     r#type: CUjitInputType,
     data: *mut c_void,
@@ -366,21 +211,6 @@ pub unsafe extern "C" fn cuLinkAddData(
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuLinkAddData(
-                state,
-                r#type,
-                data,
-                size,
-                name,
-                numOptions,
-                options,
-                optionValues,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::module::cuLinkAddData_v2(
@@ -396,56 +226,13 @@ pub unsafe extern "C" fn cuLinkAddData(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLinkAddData_v2(
-    state: CUlinkState,
-    r#type: CUjitInputType,
-    data: *mut c_void,
-    size: usize,
-    name: *const c_char,
-    numOptions: u32,
-    options: *mut CUjit_option,
-    optionValues: *mut *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUlinkState,
-        CUjitInputType,
-        *mut c_void,
-        usize,
-        *const c_char,
-        u32,
-        *mut CUjit_option,
-        *mut *mut c_void,
-    );
-    let told = Told(
-        state,
-        r#type,
-        data,
-        size,
-        name,
-        numOptions,
-        options,
-        optionValues,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuLinkAddData_v2(
-            state,
-            r#type,
-            data,
-            size,
-            name,
-            numOptions,
-            options,
-            optionValues,
-        )
-    };
-    activity::watch(382, (&raw const told).cast(), &call)
+watched! {
+    382, cuLinkAddData_v2, watched_cuLinkAddData_v2, plain_cuLinkAddData_v2,
+    (state: CUlinkState, r#type: CUjitInputType, data: *mut c_void, size: usize, name: *const c_char, numOptions: u32, options: *mut CUjit_option, optionValues: *mut *mut c_void) -> CUresult
 }
 
-/// `cuLinkAddData_v2`.
-pub unsafe extern "C" fn cuLinkAddData_v2(
+#[inline(always)]
+unsafe extern "C" fn plain_cuLinkAddData_v2(
     state: CUlinkState,
     r#type: CUjitInputType,
     data: *mut c_void,
@@ -455,21 +242,6 @@ pub unsafe extern "C" fn cuLinkAddData_v2(
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuLinkAddData_v2(
-                state,
-                r#type,
-                data,
-                size,
-                name,
-                numOptions,
-                options,
-                optionValues,
-            )
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let state = cx.handle(Kind::Link, state as u64)?;
@@ -487,32 +259,12 @@ pub unsafe extern "C" fn cuLinkAddData_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLinkAddFile(
-    state: CUlinkState,
-    r#type: CUjitInputType,
-    path: *const c_char,
-    numOptions: u32,
-    options: *mut CUjit_option,
-    optionValues: *mut *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUlinkState,
-        CUjitInputType,
-        *const c_char,
-        u32,
-        *mut CUjit_option,
-        *mut *mut c_void,
-    );
-    let told = Told(state, r#type, path, numOptions, options, optionValues);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLinkAddFile(state, r#type, path, numOptions, options, optionValues) };
-    activity::watch(364, (&raw const told).cast(), &call)
+watched! {
+    364, cuLinkAddFile, watched_cuLinkAddFile, plain_cuLinkAddFile,
+    (state: CUlinkState, r#type: CUjitInputType, path: *const c_char, numOptions: u32, options: *mut CUjit_option, optionValues: *mut *mut c_void) -> CUresult
 }
 
-/// `cuLinkAddFile`.
-pub unsafe extern "C" fn cuLinkAddFile(
+unsafe extern "C" fn plain_cuLinkAddFile(
     state: CUlinkState,
     r#type: CUjitInputType,
     path: *const c_char,
@@ -520,45 +272,18 @@ pub unsafe extern "C" fn cuLinkAddFile(
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuLinkAddFile(state, r#type, path, numOptions, options, optionValues)
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::module::cuLinkAddFile_v2(state, r#type, path, numOptions, options, optionValues)
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLinkAddFile_v2(
-    state: CUlinkState,
-    r#type: CUjitInputType,
-    path: *const c_char,
-    numOptions: u32,
-    options: *mut CUjit_option,
-    optionValues: *mut *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUlinkState,
-        CUjitInputType,
-        *const c_char,
-        u32,
-        *mut CUjit_option,
-        *mut *mut c_void,
-    );
-    let told = Told(state, r#type, path, numOptions, options, optionValues);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuLinkAddFile_v2(state, r#type, path, numOptions, options, optionValues) };
-    activity::watch(383, (&raw const told).cast(), &call)
+watched! {
+    383, cuLinkAddFile_v2, watched_cuLinkAddFile_v2, plain_cuLinkAddFile_v2,
+    (state: CUlinkState, r#type: CUjitInputType, path: *const c_char, numOptions: u32, options: *mut CUjit_option, optionValues: *mut *mut c_void) -> CUresult
 }
 
-/// `cuLinkAddFile_v2`.
-pub unsafe extern "C" fn cuLinkAddFile_v2(
+unsafe extern "C" fn plain_cuLinkAddFile_v2(
     state: CUlinkState,
     r#type: CUjitInputType,
     path: *const c_char,
@@ -566,12 +291,6 @@ pub unsafe extern "C" fn cuLinkAddFile_v2(
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuLinkAddFile_v2(state, r#type, path, numOptions, options, optionValues)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let state = cx.handle(Kind::Link, state as u64)?;
@@ -588,30 +307,16 @@ pub unsafe extern "C" fn cuLinkAddFile_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLinkComplete(
-    state: CUlinkState,
-    cubinOut: *mut *mut c_void,
-    sizeOut: *mut usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUlinkState, *mut *mut c_void, *mut usize);
-    let told = Told(state, cubinOut, sizeOut);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLinkComplete(state, cubinOut, sizeOut) };
-    activity::watch(365, (&raw const told).cast(), &call)
+watched! {
+    365, cuLinkComplete, watched_cuLinkComplete, plain_cuLinkComplete,
+    (state: CUlinkState, cubinOut: *mut *mut c_void, sizeOut: *mut usize) -> CUresult
 }
 
-/// `cuLinkComplete`.
-pub unsafe extern "C" fn cuLinkComplete(
+unsafe extern "C" fn plain_cuLinkComplete(
     state: CUlinkState,
     cubinOut: *mut *mut c_void,
     sizeOut: *mut usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLinkComplete(state, cubinOut, sizeOut) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLinkComplete(state, cubinOut, sizeOut) };
     life::call(again, move || {
@@ -631,62 +336,32 @@ pub unsafe extern "C" fn cuLinkComplete(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLinkCreate(
-    numOptions: u32,
-    options: *mut CUjit_option,
-    optionValues: *mut *mut c_void,
-    stateOut: *mut CUlinkState,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(u32, *mut CUjit_option, *mut *mut c_void, *mut CUlinkState);
-    let told = Told(numOptions, options, optionValues, stateOut);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLinkCreate(numOptions, options, optionValues, stateOut) };
-    activity::watch(362, (&raw const told).cast(), &call)
+watched! {
+    362, cuLinkCreate, watched_cuLinkCreate, plain_cuLinkCreate,
+    (numOptions: u32, options: *mut CUjit_option, optionValues: *mut *mut c_void, stateOut: *mut CUlinkState) -> CUresult
 }
 
-/// `cuLinkCreate`.
-pub unsafe extern "C" fn cuLinkCreate(
+unsafe extern "C" fn plain_cuLinkCreate(
     numOptions: u32,
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
     stateOut: *mut CUlinkState,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLinkCreate(numOptions, options, optionValues, stateOut) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { super::module::cuLinkCreate_v2(numOptions, options, optionValues, stateOut) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLinkCreate_v2(
-    numOptions: u32,
-    options: *mut CUjit_option,
-    optionValues: *mut *mut c_void,
-    stateOut: *mut CUlinkState,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(u32, *mut CUjit_option, *mut *mut c_void, *mut CUlinkState);
-    let told = Told(numOptions, options, optionValues, stateOut);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLinkCreate_v2(numOptions, options, optionValues, stateOut) };
-    activity::watch(381, (&raw const told).cast(), &call)
+watched! {
+    381, cuLinkCreate_v2, watched_cuLinkCreate_v2, plain_cuLinkCreate_v2,
+    (numOptions: u32, options: *mut CUjit_option, optionValues: *mut *mut c_void, stateOut: *mut CUlinkState) -> CUresult
 }
 
-/// `cuLinkCreate_v2`.
-pub unsafe extern "C" fn cuLinkCreate_v2(
+unsafe extern "C" fn plain_cuLinkCreate_v2(
     numOptions: u32,
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
     stateOut: *mut CUlinkState,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLinkCreate_v2(numOptions, options, optionValues, stateOut) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -704,22 +379,12 @@ pub unsafe extern "C" fn cuLinkCreate_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuLinkDestroy(state: CUlinkState) -> CUresult {
-    #[repr(C)]
-    struct Told(CUlinkState);
-    let told = Told(state);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuLinkDestroy(state) };
-    activity::watch(366, (&raw const told).cast(), &call)
+watched! {
+    366, cuLinkDestroy, watched_cuLinkDestroy, plain_cuLinkDestroy,
+    (state: CUlinkState) -> CUresult
 }
 
-/// `cuLinkDestroy`.
-pub unsafe extern "C" fn cuLinkDestroy(state: CUlinkState) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuLinkDestroy(state) };
-    }
+unsafe extern "C" fn plain_cuLinkDestroy(state: CUlinkState) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuLinkDestroy(state) };
     life::call(again, move || {
@@ -730,30 +395,16 @@ pub unsafe extern "C" fn cuLinkDestroy(state: CUlinkState) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuModuleEnumerateFunctions(
-    functions: *mut CUfunction,
-    numFunctions: u32,
-    r#mod: CUmodule,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUfunction, u32, CUmodule);
-    let told = Told(functions, numFunctions, r#mod);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuModuleEnumerateFunctions(functions, numFunctions, r#mod) };
-    activity::watch(738, (&raw const told).cast(), &call)
+watched! {
+    738, cuModuleEnumerateFunctions, watched_cuModuleEnumerateFunctions, plain_cuModuleEnumerateFunctions,
+    (functions: *mut CUfunction, numFunctions: u32, r#mod: CUmodule) -> CUresult
 }
 
-/// `cuModuleEnumerateFunctions`.
-pub unsafe extern "C" fn cuModuleEnumerateFunctions(
+unsafe extern "C" fn plain_cuModuleEnumerateFunctions(
     functions: *mut CUfunction,
     numFunctions: u32,
     r#mod: CUmodule,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuModuleEnumerateFunctions(functions, numFunctions, r#mod) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleEnumerateFunctions(functions, numFunctions, r#mod) };
     life::call(again, move || {
@@ -771,30 +422,16 @@ pub unsafe extern "C" fn cuModuleEnumerateFunctions(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuModuleGetFunction(
-    hfunc: *mut CUfunction,
-    hmod: CUmodule,
-    name: *const c_char,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUfunction, CUmodule, *const c_char);
-    let told = Told(hfunc, hmod, name);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuModuleGetFunction(hfunc, hmod, name) };
-    activity::watch(23, (&raw const told).cast(), &call)
+watched! {
+    23, cuModuleGetFunction, watched_cuModuleGetFunction, plain_cuModuleGetFunction,
+    (hfunc: *mut CUfunction, hmod: CUmodule, name: *const c_char) -> CUresult
 }
 
-/// `cuModuleGetFunction`.
-pub unsafe extern "C" fn cuModuleGetFunction(
+unsafe extern "C" fn plain_cuModuleGetFunction(
     hfunc: *mut CUfunction,
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuModuleGetFunction(hfunc, hmod, name) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hmod = cx.handle(Kind::Module, hmod as u64)?;
@@ -809,25 +446,12 @@ pub unsafe extern "C" fn cuModuleGetFunction(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuModuleGetFunctionCount(
-    count: *mut u32,
-    r#mod: CUmodule,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut u32, CUmodule);
-    let told = Told(count, r#mod);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuModuleGetFunctionCount(count, r#mod) };
-    activity::watch(737, (&raw const told).cast(), &call)
+watched! {
+    737, cuModuleGetFunctionCount, watched_cuModuleGetFunctionCount, plain_cuModuleGetFunctionCount,
+    (count: *mut u32, r#mod: CUmodule) -> CUresult
 }
 
-/// `cuModuleGetFunctionCount`.
-pub unsafe extern "C" fn cuModuleGetFunctionCount(count: *mut u32, r#mod: CUmodule) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuModuleGetFunctionCount(count, r#mod) };
-    }
+unsafe extern "C" fn plain_cuModuleGetFunctionCount(count: *mut u32, r#mod: CUmodule) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleGetFunctionCount(count, r#mod) };
     life::call(again, move || {
@@ -856,32 +480,17 @@ pub unsafe extern "C" fn cuModuleGetGlobal(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuModuleGetGlobal_v2(
-    dptr: *mut CUdeviceptr,
-    bytes: *mut usize,
-    hmod: CUmodule,
-    name: *const c_char,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, *mut usize, CUmodule, *const c_char);
-    let told = Told(dptr, bytes, hmod, name);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuModuleGetGlobal_v2(dptr, bytes, hmod, name) };
-    activity::watch(241, (&raw const told).cast(), &call)
+watched! {
+    241, cuModuleGetGlobal_v2, watched_cuModuleGetGlobal_v2, plain_cuModuleGetGlobal_v2,
+    (dptr: *mut CUdeviceptr, bytes: *mut usize, hmod: CUmodule, name: *const c_char) -> CUresult
 }
 
-/// `cuModuleGetGlobal_v2`.
-pub unsafe extern "C" fn cuModuleGetGlobal_v2(
+unsafe extern "C" fn plain_cuModuleGetGlobal_v2(
     dptr: *mut CUdeviceptr,
     bytes: *mut usize,
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuModuleGetGlobal_v2(dptr, bytes, hmod, name) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hmod = cx.handle(Kind::Module, hmod as u64)?;
@@ -901,22 +510,12 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmoduleLoadingMode);
-    let told = Told(mode);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuModuleGetLoadingMode(mode) };
-    activity::watch(673, (&raw const told).cast(), &call)
+watched! {
+    673, cuModuleGetLoadingMode, watched_cuModuleGetLoadingMode, plain_cuModuleGetLoadingMode,
+    (mode: *mut CUmoduleLoadingMode) -> CUresult
 }
 
-/// `cuModuleGetLoadingMode`.
-pub unsafe extern "C" fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuModuleGetLoadingMode(mode) };
-    }
+unsafe extern "C" fn plain_cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleGetLoadingMode(mode) };
     life::call(again, move || {
@@ -930,30 +529,16 @@ pub unsafe extern "C" fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) 
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuModuleGetSurfRef(
-    pSurfRef: *mut CUsurfref,
-    hmod: CUmodule,
-    name: *const c_char,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUsurfref, CUmodule, *const c_char);
-    let told = Told(pSurfRef, hmod, name);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuModuleGetSurfRef(pSurfRef, hmod, name) };
-    activity::watch(190, (&raw const told).cast(), &call)
+watched! {
+    190, cuModuleGetSurfRef, watched_cuModuleGetSurfRef, plain_cuModuleGetSurfRef,
+    (pSurfRef: *mut CUsurfref, hmod: CUmodule, name: *const c_char) -> CUresult
 }
 
-/// `cuModuleGetSurfRef`.
-pub unsafe extern "C" fn cuModuleGetSurfRef(
+unsafe extern "C" fn plain_cuModuleGetSurfRef(
     pSurfRef: *mut CUsurfref,
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuModuleGetSurfRef(pSurfRef, hmod, name) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleGetSurfRef(pSurfRef, hmod, name) };
     life::call(again, move || {
@@ -977,30 +562,16 @@ pub unsafe extern "C" fn cuModuleGetSurfRef(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuModuleGetTexRef(
-    pTexRef: *mut CUtexref,
-    hmod: CUmodule,
-    name: *const c_char,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUtexref, CUmodule, *const c_char);
-    let told = Told(pTexRef, hmod, name);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuModuleGetTexRef(pTexRef, hmod, name) };
-    activity::watch(26, (&raw const told).cast(), &call)
+watched! {
+    26, cuModuleGetTexRef, watched_cuModuleGetTexRef, plain_cuModuleGetTexRef,
+    (pTexRef: *mut CUtexref, hmod: CUmodule, name: *const c_char) -> CUresult
 }
 
-/// `cuModuleGetTexRef`.
-pub unsafe extern "C" fn cuModuleGetTexRef(
+unsafe extern "C" fn plain_cuModuleGetTexRef(
     pTexRef: *mut CUtexref,
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuModuleGetTexRef(pTexRef, hmod, name) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleGetTexRef(pTexRef, hmod, name) };
     life::call(again, move || {
@@ -1024,22 +595,12 @@ pub unsafe extern "C" fn cuModuleGetTexRef(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmodule, *const c_char);
-    let told = Told(module, fname);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuModuleLoad(module, fname) };
-    activity::watch(18, (&raw const told).cast(), &call)
+watched! {
+    18, cuModuleLoad, watched_cuModuleLoad, plain_cuModuleLoad,
+    (module: *mut CUmodule, fname: *const c_char) -> CUresult
 }
 
-/// `cuModuleLoad`.
-pub unsafe extern "C" fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuModuleLoad(module, fname) };
-    }
+unsafe extern "C" fn plain_cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleLoad(module, fname) };
     life::call(again, move || {
@@ -1054,25 +615,15 @@ pub unsafe extern "C" fn cuModuleLoad(module: *mut CUmodule, fname: *const c_cha
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuModuleLoadData(
+watched! {
+    19, cuModuleLoadData, watched_cuModuleLoadData, plain_cuModuleLoadData,
+    (module: *mut CUmodule, image: *const c_void) -> CUresult
+}
+
+unsafe extern "C" fn plain_cuModuleLoadData(
     module: *mut CUmodule,
     image: *const c_void,
 ) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmodule, *const c_void);
-    let told = Told(module, image);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuModuleLoadData(module, image) };
-    activity::watch(19, (&raw const told).cast(), &call)
-}
-
-/// `cuModuleLoadData`.
-pub unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuModuleLoadData(module, image) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::module::cuModuleLoadDataEx(
@@ -1085,42 +636,18 @@ pub unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuModuleLoadDataEx(
-    module: *mut CUmodule,
-    image: *const c_void,
-    numOptions: u32,
-    options: *mut CUjit_option,
-    optionValues: *mut *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUmodule,
-        *const c_void,
-        u32,
-        *mut CUjit_option,
-        *mut *mut c_void,
-    );
-    let told = Told(module, image, numOptions, options, optionValues);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuModuleLoadDataEx(module, image, numOptions, options, optionValues) };
-    activity::watch(20, (&raw const told).cast(), &call)
+watched! {
+    20, cuModuleLoadDataEx, watched_cuModuleLoadDataEx, plain_cuModuleLoadDataEx,
+    (module: *mut CUmodule, image: *const c_void, numOptions: u32, options: *mut CUjit_option, optionValues: *mut *mut c_void) -> CUresult
 }
 
-/// `cuModuleLoadDataEx`.
-pub unsafe extern "C" fn cuModuleLoadDataEx(
+unsafe extern "C" fn plain_cuModuleLoadDataEx(
     module: *mut CUmodule,
     image: *const c_void,
     numOptions: u32,
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuModuleLoadDataEx(module, image, numOptions, options, optionValues)
-        };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         cx.need_context()?;
@@ -1139,28 +666,15 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuModuleLoadFatBinary(
-    module: *mut CUmodule,
-    fatCubin: *const c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmodule, *const c_void);
-    let told = Told(module, fatCubin);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuModuleLoadFatBinary(module, fatCubin) };
-    activity::watch(21, (&raw const told).cast(), &call)
+watched! {
+    21, cuModuleLoadFatBinary, watched_cuModuleLoadFatBinary, plain_cuModuleLoadFatBinary,
+    (module: *mut CUmodule, fatCubin: *const c_void) -> CUresult
 }
 
-/// `cuModuleLoadFatBinary`.
-pub unsafe extern "C" fn cuModuleLoadFatBinary(
+unsafe extern "C" fn plain_cuModuleLoadFatBinary(
     module: *mut CUmodule,
     fatCubin: *const c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuModuleLoadFatBinary(module, fatCubin) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::module::cuModuleLoadDataEx(
@@ -1173,22 +687,12 @@ pub unsafe extern "C" fn cuModuleLoadFatBinary(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuModuleUnload(hmod: CUmodule) -> CUresult {
-    #[repr(C)]
-    struct Told(CUmodule);
-    let told = Told(hmod);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuModuleUnload(hmod) };
-    activity::watch(22, (&raw const told).cast(), &call)
+watched! {
+    22, cuModuleUnload, watched_cuModuleUnload, plain_cuModuleUnload,
+    (hmod: CUmodule) -> CUresult
 }
 
-/// `cuModuleUnload`.
-pub unsafe extern "C" fn cuModuleUnload(hmod: CUmodule) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuModuleUnload(hmod) };
-    }
+unsafe extern "C" fn plain_cuModuleUnload(hmod: CUmodule) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuModuleUnload(hmod) };
     life::call(again, move || {

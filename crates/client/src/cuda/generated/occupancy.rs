@@ -10,41 +10,17 @@ use wire::Kind;
 
 use crate::cuda::entry::occupancy::*;
 
-#[cold]
-unsafe extern "C" fn watched_cuOccupancyAvailableDynamicSMemPerBlock(
-    dynamicSmemSize: *mut usize,
-    func: CUfunction,
-    numBlocks: i32,
-    blockSize: i32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut usize, CUfunction, i32, i32);
-    let told = Told(dynamicSmemSize, func, numBlocks, blockSize);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize)
-    };
-    activity::watch(543, (&raw const told).cast(), &call)
+watched! {
+    543, cuOccupancyAvailableDynamicSMemPerBlock, watched_cuOccupancyAvailableDynamicSMemPerBlock, plain_cuOccupancyAvailableDynamicSMemPerBlock,
+    (dynamicSmemSize: *mut usize, func: CUfunction, numBlocks: i32, blockSize: i32) -> CUresult
 }
 
-/// `cuOccupancyAvailableDynamicSMemPerBlock`.
-pub unsafe extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
+unsafe extern "C" fn plain_cuOccupancyAvailableDynamicSMemPerBlock(
     dynamicSmemSize: *mut usize,
     func: CUfunction,
     numBlocks: i32,
     blockSize: i32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuOccupancyAvailableDynamicSMemPerBlock(
-                dynamicSmemSize,
-                func,
-                numBlocks,
-                blockSize,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize)
@@ -66,41 +42,17 @@ pub unsafe extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuOccupancyMaxActiveBlocksPerMultiprocessor(
-    numBlocks: *mut i32,
-    func: CUfunction,
-    blockSize: i32,
-    dynamicSMemSize: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut i32, CUfunction, i32, usize);
-    let told = Told(numBlocks, func, blockSize, dynamicSMemSize);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize)
-    };
-    activity::watch(374, (&raw const told).cast(), &call)
+watched! {
+    374, cuOccupancyMaxActiveBlocksPerMultiprocessor, watched_cuOccupancyMaxActiveBlocksPerMultiprocessor, plain_cuOccupancyMaxActiveBlocksPerMultiprocessor,
+    (numBlocks: *mut i32, func: CUfunction, blockSize: i32, dynamicSMemSize: usize) -> CUresult
 }
 
-/// `cuOccupancyMaxActiveBlocksPerMultiprocessor`.
-pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+unsafe extern "C" fn plain_cuOccupancyMaxActiveBlocksPerMultiprocessor(
     numBlocks: *mut i32,
     func: CUfunction,
     blockSize: i32,
     dynamicSMemSize: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                numBlocks,
-                func,
-                blockSize,
-                dynamicSMemSize,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize)
@@ -122,50 +74,18 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    numBlocks: *mut i32,
-    func: CUfunction,
-    blockSize: i32,
-    dynamicSMemSize: usize,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut i32, CUfunction, i32, usize, u32);
-    let told = Told(numBlocks, func, blockSize, dynamicSMemSize, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-            numBlocks,
-            func,
-            blockSize,
-            dynamicSMemSize,
-            flags,
-        )
-    };
-    activity::watch(451, (&raw const told).cast(), &call)
+watched! {
+    451, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, watched_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, plain_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+    (numBlocks: *mut i32, func: CUfunction, blockSize: i32, dynamicSMemSize: usize, flags: u32) -> CUresult
 }
 
-/// `cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags`.
-pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+unsafe extern "C" fn plain_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     numBlocks: *mut i32,
     func: CUfunction,
     blockSize: i32,
     dynamicSMemSize: usize,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-                numBlocks,
-                func,
-                blockSize,
-                dynamicSMemSize,
-                flags,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
@@ -195,30 +115,16 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuOccupancyMaxActiveClusters(
-    numClusters: *mut i32,
-    func: CUfunction,
-    config: *const CUlaunchConfig,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut i32, CUfunction, *const CUlaunchConfig);
-    let told = Told(numClusters, func, config);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuOccupancyMaxActiveClusters(numClusters, func, config) };
-    activity::watch(676, (&raw const told).cast(), &call)
+watched! {
+    676, cuOccupancyMaxActiveClusters, watched_cuOccupancyMaxActiveClusters, plain_cuOccupancyMaxActiveClusters,
+    (numClusters: *mut i32, func: CUfunction, config: *const CUlaunchConfig) -> CUresult
 }
 
-/// `cuOccupancyMaxActiveClusters`.
-pub unsafe extern "C" fn cuOccupancyMaxActiveClusters(
+unsafe extern "C" fn plain_cuOccupancyMaxActiveClusters(
     numClusters: *mut i32,
     func: CUfunction,
     config: *const CUlaunchConfig,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuOccupancyMaxActiveClusters(numClusters, func, config) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(config)?;
@@ -233,48 +139,12 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveClusters(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuOccupancyMaxPotentialBlockSize(
-    minGridSize: *mut i32,
-    blockSize: *mut i32,
-    func: CUfunction,
-    blockSizeToDynamicSMemSize: CUoccupancyB2DSize,
-    dynamicSMemSize: usize,
-    blockSizeLimit: i32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut i32,
-        *mut i32,
-        CUfunction,
-        CUoccupancyB2DSize,
-        usize,
-        i32,
-    );
-    let told = Told(
-        minGridSize,
-        blockSize,
-        func,
-        blockSizeToDynamicSMemSize,
-        dynamicSMemSize,
-        blockSizeLimit,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuOccupancyMaxPotentialBlockSize(
-            minGridSize,
-            blockSize,
-            func,
-            blockSizeToDynamicSMemSize,
-            dynamicSMemSize,
-            blockSizeLimit,
-        )
-    };
-    activity::watch(384, (&raw const told).cast(), &call)
+watched! {
+    384, cuOccupancyMaxPotentialBlockSize, watched_cuOccupancyMaxPotentialBlockSize, plain_cuOccupancyMaxPotentialBlockSize,
+    (minGridSize: *mut i32, blockSize: *mut i32, func: CUfunction, blockSizeToDynamicSMemSize: CUoccupancyB2DSize, dynamicSMemSize: usize, blockSizeLimit: i32) -> CUresult
 }
 
-/// `cuOccupancyMaxPotentialBlockSize`.
-pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSize(
+unsafe extern "C" fn plain_cuOccupancyMaxPotentialBlockSize(
     minGridSize: *mut i32,
     blockSize: *mut i32,
     func: CUfunction,
@@ -282,19 +152,6 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSize(
     dynamicSMemSize: usize,
     blockSizeLimit: i32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuOccupancyMaxPotentialBlockSize(
-                minGridSize,
-                blockSize,
-                func,
-                blockSizeToDynamicSMemSize,
-                dynamicSMemSize,
-                blockSizeLimit,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::occupancy::cuOccupancyMaxPotentialBlockSizeWithFlags(
@@ -309,52 +166,13 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSize(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuOccupancyMaxPotentialBlockSizeWithFlags(
-    minGridSize: *mut i32,
-    blockSize: *mut i32,
-    func: CUfunction,
-    blockSizeToDynamicSMemSize: CUoccupancyB2DSize,
-    dynamicSMemSize: usize,
-    blockSizeLimit: i32,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut i32,
-        *mut i32,
-        CUfunction,
-        CUoccupancyB2DSize,
-        usize,
-        i32,
-        u32,
-    );
-    let told = Told(
-        minGridSize,
-        blockSize,
-        func,
-        blockSizeToDynamicSMemSize,
-        dynamicSMemSize,
-        blockSizeLimit,
-        flags,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuOccupancyMaxPotentialBlockSizeWithFlags(
-            minGridSize,
-            blockSize,
-            func,
-            blockSizeToDynamicSMemSize,
-            dynamicSMemSize,
-            blockSizeLimit,
-            flags,
-        )
-    };
-    activity::watch(452, (&raw const told).cast(), &call)
+watched! {
+    452, cuOccupancyMaxPotentialBlockSizeWithFlags, watched_cuOccupancyMaxPotentialBlockSizeWithFlags, plain_cuOccupancyMaxPotentialBlockSizeWithFlags,
+    (minGridSize: *mut i32, blockSize: *mut i32, func: CUfunction, blockSizeToDynamicSMemSize: CUoccupancyB2DSize, dynamicSMemSize: usize, blockSizeLimit: i32, flags: u32) -> CUresult
 }
 
-/// `cuOccupancyMaxPotentialBlockSizeWithFlags`.
-pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
+#[inline(always)]
+unsafe extern "C" fn plain_cuOccupancyMaxPotentialBlockSizeWithFlags(
     minGridSize: *mut i32,
     blockSize: *mut i32,
     func: CUfunction,
@@ -363,20 +181,6 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     blockSizeLimit: i32,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuOccupancyMaxPotentialBlockSizeWithFlags(
-                minGridSize,
-                blockSize,
-                func,
-                blockSizeToDynamicSMemSize,
-                dynamicSMemSize,
-                blockSizeLimit,
-                flags,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuOccupancyMaxPotentialBlockSizeWithFlags(
@@ -412,30 +216,16 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuOccupancyMaxPotentialClusterSize(
-    clusterSize: *mut i32,
-    func: CUfunction,
-    config: *const CUlaunchConfig,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut i32, CUfunction, *const CUlaunchConfig);
-    let told = Told(clusterSize, func, config);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuOccupancyMaxPotentialClusterSize(clusterSize, func, config) };
-    activity::watch(675, (&raw const told).cast(), &call)
+watched! {
+    675, cuOccupancyMaxPotentialClusterSize, watched_cuOccupancyMaxPotentialClusterSize, plain_cuOccupancyMaxPotentialClusterSize,
+    (clusterSize: *mut i32, func: CUfunction, config: *const CUlaunchConfig) -> CUresult
 }
 
-/// `cuOccupancyMaxPotentialClusterSize`.
-pub unsafe extern "C" fn cuOccupancyMaxPotentialClusterSize(
+unsafe extern "C" fn plain_cuOccupancyMaxPotentialClusterSize(
     clusterSize: *mut i32,
     func: CUfunction,
     config: *const CUlaunchConfig,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuOccupancyMaxPotentialClusterSize(clusterSize, func, config) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(config)?;

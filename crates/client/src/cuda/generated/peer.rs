@@ -8,22 +8,12 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUresult {
-    #[repr(C)]
-    struct Told(CUcontext);
-    let told = Told(peerContext);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxDisablePeerAccess(peerContext) };
-    activity::watch(314, (&raw const told).cast(), &call)
+watched! {
+    314, cuCtxDisablePeerAccess, watched_cuCtxDisablePeerAccess, plain_cuCtxDisablePeerAccess,
+    (peerContext: CUcontext) -> CUresult
 }
 
-/// `cuCtxDisablePeerAccess`.
-pub unsafe extern "C" fn cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxDisablePeerAccess(peerContext) };
-    }
+unsafe extern "C" fn plain_cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxDisablePeerAccess(peerContext) };
     life::call(again, move || {
@@ -37,22 +27,12 @@ pub unsafe extern "C" fn cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUres
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuCtxEnablePeerAccess(peerContext: CUcontext, Flags: u32) -> CUresult {
-    #[repr(C)]
-    struct Told(CUcontext, u32);
-    let told = Told(peerContext, Flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuCtxEnablePeerAccess(peerContext, Flags) };
-    activity::watch(313, (&raw const told).cast(), &call)
+watched! {
+    313, cuCtxEnablePeerAccess, watched_cuCtxEnablePeerAccess, plain_cuCtxEnablePeerAccess,
+    (peerContext: CUcontext, Flags: u32) -> CUresult
 }
 
-/// `cuCtxEnablePeerAccess`.
-pub unsafe extern "C" fn cuCtxEnablePeerAccess(peerContext: CUcontext, Flags: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuCtxEnablePeerAccess(peerContext, Flags) };
-    }
+unsafe extern "C" fn plain_cuCtxEnablePeerAccess(peerContext: CUcontext, Flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuCtxEnablePeerAccess(peerContext, Flags) };
     life::call(again, move || {
@@ -67,30 +47,16 @@ pub unsafe extern "C" fn cuCtxEnablePeerAccess(peerContext: CUcontext, Flags: u3
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceCanAccessPeer(
-    canAccessPeer: *mut i32,
-    dev: CUdevice,
-    peerDev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut i32, CUdevice, CUdevice);
-    let told = Told(canAccessPeer, dev, peerDev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev) };
-    activity::watch(312, (&raw const told).cast(), &call)
+watched! {
+    312, cuDeviceCanAccessPeer, watched_cuDeviceCanAccessPeer, plain_cuDeviceCanAccessPeer,
+    (canAccessPeer: *mut i32, dev: CUdevice, peerDev: CUdevice) -> CUresult
 }
 
-/// `cuDeviceCanAccessPeer`.
-pub unsafe extern "C" fn cuDeviceCanAccessPeer(
+unsafe extern "C" fn plain_cuDeviceCanAccessPeer(
     canAccessPeer: *mut i32,
     dev: CUdevice,
     peerDev: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev) };
     life::call(again, move || {
@@ -105,44 +71,18 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetP2PAtomicCapabilities(
-    capabilities: *mut u32,
-    operations: *const CUatomicOperation,
-    count: u32,
-    srcDevice: CUdevice,
-    dstDevice: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut u32, *const CUatomicOperation, u32, CUdevice, CUdevice);
-    let told = Told(capabilities, operations, count, srcDevice, dstDevice);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDevice, dstDevice)
-    };
-    activity::watch(804, (&raw const told).cast(), &call)
+watched! {
+    804, cuDeviceGetP2PAtomicCapabilities, watched_cuDeviceGetP2PAtomicCapabilities, plain_cuDeviceGetP2PAtomicCapabilities,
+    (capabilities: *mut u32, operations: *const CUatomicOperation, count: u32, srcDevice: CUdevice, dstDevice: CUdevice) -> CUresult
 }
 
-/// `cuDeviceGetP2PAtomicCapabilities`.
-pub unsafe extern "C" fn cuDeviceGetP2PAtomicCapabilities(
+unsafe extern "C" fn plain_cuDeviceGetP2PAtomicCapabilities(
     capabilities: *mut u32,
     operations: *const CUatomicOperation,
     count: u32,
     srcDevice: CUdevice,
     dstDevice: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuDeviceGetP2PAtomicCapabilities(
-                capabilities,
-                operations,
-                count,
-                srcDevice,
-                dstDevice,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDevice, dstDevice)
@@ -166,32 +106,17 @@ pub unsafe extern "C" fn cuDeviceGetP2PAtomicCapabilities(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetP2PAttribute(
-    value: *mut i32,
-    attrib: CUdevice_P2PAttribute,
-    srcDevice: CUdevice,
-    dstDevice: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut i32, CUdevice_P2PAttribute, CUdevice, CUdevice);
-    let told = Told(value, attrib, srcDevice, dstDevice);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice) };
-    activity::watch(454, (&raw const told).cast(), &call)
+watched! {
+    454, cuDeviceGetP2PAttribute, watched_cuDeviceGetP2PAttribute, plain_cuDeviceGetP2PAttribute,
+    (value: *mut i32, attrib: CUdevice_P2PAttribute, srcDevice: CUdevice, dstDevice: CUdevice) -> CUresult
 }
 
-/// `cuDeviceGetP2PAttribute`.
-pub unsafe extern "C" fn cuDeviceGetP2PAttribute(
+unsafe extern "C" fn plain_cuDeviceGetP2PAttribute(
     value: *mut i32,
     attrib: CUdevice_P2PAttribute,
     srcDevice: CUdevice,
     dstDevice: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice) };
     life::call(again, move || {

@@ -10,28 +10,15 @@ use wire::Kind;
 
 use crate::cuda::entry::pool::*;
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetDefaultMemPool(
-    pool_out: *mut CUmemoryPool,
-    dev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmemoryPool, CUdevice);
-    let told = Told(pool_out, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceGetDefaultMemPool(pool_out, dev) };
-    activity::watch(606, (&raw const told).cast(), &call)
+watched! {
+    606, cuDeviceGetDefaultMemPool, watched_cuDeviceGetDefaultMemPool, plain_cuDeviceGetDefaultMemPool,
+    (pool_out: *mut CUmemoryPool, dev: CUdevice) -> CUresult
 }
 
-/// `cuDeviceGetDefaultMemPool`.
-pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(
+unsafe extern "C" fn plain_cuDeviceGetDefaultMemPool(
     pool_out: *mut CUmemoryPool,
     dev: CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceGetDefaultMemPool(pool_out, dev) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
@@ -44,25 +31,12 @@ pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceGetMemPool(
-    pool: *mut CUmemoryPool,
-    dev: CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmemoryPool, CUdevice);
-    let told = Told(pool, dev);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceGetMemPool(pool, dev) };
-    activity::watch(610, (&raw const told).cast(), &call)
+watched! {
+    610, cuDeviceGetMemPool, watched_cuDeviceGetMemPool, plain_cuDeviceGetMemPool,
+    (pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult
 }
 
-/// `cuDeviceGetMemPool`.
-pub unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceGetMemPool(pool, dev) };
-    }
+unsafe extern "C" fn plain_cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
         let cx = cx.of_device(dev);
@@ -75,22 +49,12 @@ pub unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevi
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdevice, CUmemoryPool);
-    let told = Told(dev, pool);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuDeviceSetMemPool(dev, pool) };
-    activity::watch(609, (&raw const told).cast(), &call)
+watched! {
+    609, cuDeviceSetMemPool, watched_cuDeviceSetMemPool, plain_cuDeviceSetMemPool,
+    (dev: CUdevice, pool: CUmemoryPool) -> CUresult
 }
 
-/// `cuDeviceSetMemPool`.
-pub unsafe extern "C" fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuDeviceSetMemPool(dev, pool) };
-    }
+unsafe extern "C" fn plain_cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuDeviceSetMemPool(dev, pool) };
     life::call(again, move || {
@@ -102,30 +66,16 @@ pub unsafe extern "C" fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemAllocAsync(
-    dptr: *mut CUdeviceptr,
-    bytesize: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, usize, CUstream);
-    let told = Told(dptr, bytesize, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemAllocAsync(dptr, bytesize, hStream) };
-    activity::watch(598, (&raw const told).cast(), &call)
+watched! {
+    598, cuMemAllocAsync, watched_cuMemAllocAsync, plain_cuMemAllocAsync,
+    (dptr: *mut CUdeviceptr, bytesize: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemAllocAsync`.
-pub unsafe extern "C" fn cuMemAllocAsync(
+unsafe extern "C" fn plain_cuMemAllocAsync(
     dptr: *mut CUdeviceptr,
     bytesize: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemAllocAsync(dptr, bytesize, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
@@ -139,30 +89,16 @@ pub unsafe extern "C" fn cuMemAllocAsync(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemAllocAsync_ptsz(
-    dptr: *mut CUdeviceptr,
-    bytesize: usize,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, usize, CUstream);
-    let told = Told(dptr, bytesize, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemAllocAsync_ptsz(dptr, bytesize, hStream) };
-    activity::watch(599, (&raw const told).cast(), &call)
+watched! {
+    599, cuMemAllocAsync_ptsz, watched_cuMemAllocAsync_ptsz, plain_cuMemAllocAsync_ptsz,
+    (dptr: *mut CUdeviceptr, bytesize: usize, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemAllocAsync_ptsz`.
-pub unsafe extern "C" fn cuMemAllocAsync_ptsz(
+unsafe extern "C" fn plain_cuMemAllocAsync_ptsz(
     dptr: *mut CUdeviceptr,
     bytesize: usize,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemAllocAsync_ptsz(dptr, bytesize, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
@@ -176,32 +112,17 @@ pub unsafe extern "C" fn cuMemAllocAsync_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemAllocFromPoolAsync(
-    dptr: *mut CUdeviceptr,
-    bytesize: usize,
-    pool: CUmemoryPool,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, usize, CUmemoryPool, CUstream);
-    let told = Told(dptr, bytesize, pool, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream) };
-    activity::watch(611, (&raw const told).cast(), &call)
+watched! {
+    611, cuMemAllocFromPoolAsync, watched_cuMemAllocFromPoolAsync, plain_cuMemAllocFromPoolAsync,
+    (dptr: *mut CUdeviceptr, bytesize: usize, pool: CUmemoryPool, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemAllocFromPoolAsync`.
-pub unsafe extern "C" fn cuMemAllocFromPoolAsync(
+unsafe extern "C" fn plain_cuMemAllocFromPoolAsync(
     dptr: *mut CUdeviceptr,
     bytesize: usize,
     pool: CUmemoryPool,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
@@ -215,32 +136,17 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemAllocFromPoolAsync_ptsz(
-    dptr: *mut CUdeviceptr,
-    bytesize: usize,
-    pool: CUmemoryPool,
-    hStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, usize, CUmemoryPool, CUstream);
-    let told = Told(dptr, bytesize, pool, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemAllocFromPoolAsync_ptsz(dptr, bytesize, pool, hStream) };
-    activity::watch(612, (&raw const told).cast(), &call)
+watched! {
+    612, cuMemAllocFromPoolAsync_ptsz, watched_cuMemAllocFromPoolAsync_ptsz, plain_cuMemAllocFromPoolAsync_ptsz,
+    (dptr: *mut CUdeviceptr, bytesize: usize, pool: CUmemoryPool, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemAllocFromPoolAsync_ptsz`.
-pub unsafe extern "C" fn cuMemAllocFromPoolAsync_ptsz(
+unsafe extern "C" fn plain_cuMemAllocFromPoolAsync_ptsz(
     dptr: *mut CUdeviceptr,
     bytesize: usize,
     pool: CUmemoryPool,
     hStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemAllocFromPoolAsync_ptsz(dptr, bytesize, pool, hStream) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
@@ -254,22 +160,12 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, CUstream);
-    let told = Told(dptr, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemFreeAsync(dptr, hStream) };
-    activity::watch(600, (&raw const told).cast(), &call)
+watched! {
+    600, cuMemFreeAsync, watched_cuMemFreeAsync, plain_cuMemFreeAsync,
+    (dptr: CUdeviceptr, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemFreeAsync`.
-pub unsafe extern "C" fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemFreeAsync(dptr, hStream) };
-    }
+unsafe extern "C" fn plain_cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemFreeAsync(dptr, hStream) };
     life::call(again, move || {
@@ -281,22 +177,12 @@ pub unsafe extern "C" fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) ->
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, CUstream);
-    let told = Told(dptr, hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemFreeAsync_ptsz(dptr, hStream) };
-    activity::watch(601, (&raw const told).cast(), &call)
+watched! {
+    601, cuMemFreeAsync_ptsz, watched_cuMemFreeAsync_ptsz, plain_cuMemFreeAsync_ptsz,
+    (dptr: CUdeviceptr, hStream: CUstream) -> CUresult
 }
 
-/// `cuMemFreeAsync_ptsz`.
-pub unsafe extern "C" fn cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemFreeAsync_ptsz(dptr, hStream) };
-    }
+unsafe extern "C" fn plain_cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemFreeAsync_ptsz(dptr, hStream) };
     life::call(again, move || {
@@ -308,30 +194,16 @@ pub unsafe extern "C" fn cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstrea
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemGetDefaultMemPool(
-    pool_out: *mut CUmemoryPool,
-    location: *mut CUmemLocation,
-    r#type: CUmemAllocationType,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmemoryPool, *mut CUmemLocation, CUmemAllocationType);
-    let told = Told(pool_out, location, r#type);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemGetDefaultMemPool(pool_out, location, r#type) };
-    activity::watch(801, (&raw const told).cast(), &call)
+watched! {
+    801, cuMemGetDefaultMemPool, watched_cuMemGetDefaultMemPool, plain_cuMemGetDefaultMemPool,
+    (pool_out: *mut CUmemoryPool, location: *mut CUmemLocation, r#type: CUmemAllocationType) -> CUresult
 }
 
-/// `cuMemGetDefaultMemPool`.
-pub unsafe extern "C" fn cuMemGetDefaultMemPool(
+unsafe extern "C" fn plain_cuMemGetDefaultMemPool(
     pool_out: *mut CUmemoryPool,
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemGetDefaultMemPool(pool_out, location, r#type) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pool_out)?;
@@ -343,30 +215,16 @@ pub unsafe extern "C" fn cuMemGetDefaultMemPool(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemGetMemPool(
-    pool: *mut CUmemoryPool,
-    location: *mut CUmemLocation,
-    r#type: CUmemAllocationType,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmemoryPool, *mut CUmemLocation, CUmemAllocationType);
-    let told = Told(pool, location, r#type);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemGetMemPool(pool, location, r#type) };
-    activity::watch(802, (&raw const told).cast(), &call)
+watched! {
+    802, cuMemGetMemPool, watched_cuMemGetMemPool, plain_cuMemGetMemPool,
+    (pool: *mut CUmemoryPool, location: *mut CUmemLocation, r#type: CUmemAllocationType) -> CUresult
 }
 
-/// `cuMemGetMemPool`.
-pub unsafe extern "C" fn cuMemGetMemPool(
+unsafe extern "C" fn plain_cuMemGetMemPool(
     pool: *mut CUmemoryPool,
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemGetMemPool(pool, location, r#type) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         not_null(pool)?;
@@ -378,28 +236,15 @@ pub unsafe extern "C" fn cuMemGetMemPool(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPoolCreate(
-    pool: *mut CUmemoryPool,
-    poolProps: *const CUmemPoolProps,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmemoryPool, *const CUmemPoolProps);
-    let told = Told(pool, poolProps);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemPoolCreate(pool, poolProps) };
-    activity::watch(607, (&raw const told).cast(), &call)
+watched! {
+    607, cuMemPoolCreate, watched_cuMemPoolCreate, plain_cuMemPoolCreate,
+    (pool: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) -> CUresult
 }
 
-/// `cuMemPoolCreate`.
-pub unsafe extern "C" fn cuMemPoolCreate(
+unsafe extern "C" fn plain_cuMemPoolCreate(
     pool: *mut CUmemoryPool,
     poolProps: *const CUmemPoolProps,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemPoolCreate(pool, poolProps) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolCreate(pool, poolProps) };
     life::call(again, move || {
@@ -417,22 +262,12 @@ pub unsafe extern "C" fn cuMemPoolCreate(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
-    #[repr(C)]
-    struct Told(CUmemoryPool);
-    let told = Told(pool);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemPoolDestroy(pool) };
-    activity::watch(608, (&raw const told).cast(), &call)
+watched! {
+    608, cuMemPoolDestroy, watched_cuMemPoolDestroy, plain_cuMemPoolDestroy,
+    (pool: CUmemoryPool) -> CUresult
 }
 
-/// `cuMemPoolDestroy`.
-pub unsafe extern "C" fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemPoolDestroy(pool) };
-    }
+unsafe extern "C" fn plain_cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolDestroy(pool) };
     life::call(again, move || {
@@ -444,28 +279,15 @@ pub unsafe extern "C" fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPoolExportPointer(
-    shareData_out: *mut CUmemPoolPtrExportData,
-    ptr: CUdeviceptr,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmemPoolPtrExportData, CUdeviceptr);
-    let told = Told(shareData_out, ptr);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemPoolExportPointer(shareData_out, ptr) };
-    activity::watch(615, (&raw const told).cast(), &call)
+watched! {
+    615, cuMemPoolExportPointer, watched_cuMemPoolExportPointer, plain_cuMemPoolExportPointer,
+    (shareData_out: *mut CUmemPoolPtrExportData, ptr: CUdeviceptr) -> CUresult
 }
 
-/// `cuMemPoolExportPointer`.
-pub unsafe extern "C" fn cuMemPoolExportPointer(
+unsafe extern "C" fn plain_cuMemPoolExportPointer(
     shareData_out: *mut CUmemPoolPtrExportData,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemPoolExportPointer(shareData_out, ptr) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolExportPointer(shareData_out, ptr) };
     life::call(again, move || {
@@ -481,34 +303,17 @@ pub unsafe extern "C" fn cuMemPoolExportPointer(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPoolExportToShareableHandle(
-    handle_out: *mut c_void,
-    pool: CUmemoryPool,
-    handleType: CUmemAllocationHandleType,
-    flags: u64,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut c_void, CUmemoryPool, CUmemAllocationHandleType, u64);
-    let told = Told(handle_out, pool, handleType, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags) };
-    activity::watch(613, (&raw const told).cast(), &call)
+watched! {
+    613, cuMemPoolExportToShareableHandle, watched_cuMemPoolExportToShareableHandle, plain_cuMemPoolExportToShareableHandle,
+    (handle_out: *mut c_void, pool: CUmemoryPool, handleType: CUmemAllocationHandleType, flags: u64) -> CUresult
 }
 
-/// `cuMemPoolExportToShareableHandle`.
-pub unsafe extern "C" fn cuMemPoolExportToShareableHandle(
+unsafe extern "C" fn plain_cuMemPoolExportToShareableHandle(
     handle_out: *mut c_void,
     pool: CUmemoryPool,
     handleType: CUmemAllocationHandleType,
     flags: u64,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags) };
@@ -524,30 +329,16 @@ pub unsafe extern "C" fn cuMemPoolExportToShareableHandle(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPoolGetAccess(
-    flags: *mut CUmemAccess_flags,
-    memPool: CUmemoryPool,
-    location: *mut CUmemLocation,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmemAccess_flags, CUmemoryPool, *mut CUmemLocation);
-    let told = Told(flags, memPool, location);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemPoolGetAccess(flags, memPool, location) };
-    activity::watch(617, (&raw const told).cast(), &call)
+watched! {
+    617, cuMemPoolGetAccess, watched_cuMemPoolGetAccess, plain_cuMemPoolGetAccess,
+    (flags: *mut CUmemAccess_flags, memPool: CUmemoryPool, location: *mut CUmemLocation) -> CUresult
 }
 
-/// `cuMemPoolGetAccess`.
-pub unsafe extern "C" fn cuMemPoolGetAccess(
+unsafe extern "C" fn plain_cuMemPoolGetAccess(
     flags: *mut CUmemAccess_flags,
     memPool: CUmemoryPool,
     location: *mut CUmemLocation,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemPoolGetAccess(flags, memPool, location) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolGetAccess(flags, memPool, location) };
     life::call(again, move || {
@@ -563,30 +354,16 @@ pub unsafe extern "C" fn cuMemPoolGetAccess(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPoolGetAttribute(
-    pool: CUmemoryPool,
-    attr: CUmemPool_attribute,
-    value: *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUmemoryPool, CUmemPool_attribute, *mut c_void);
-    let told = Told(pool, attr, value);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemPoolGetAttribute(pool, attr, value) };
-    activity::watch(604, (&raw const told).cast(), &call)
+watched! {
+    604, cuMemPoolGetAttribute, watched_cuMemPoolGetAttribute, plain_cuMemPoolGetAttribute,
+    (pool: CUmemoryPool, attr: CUmemPool_attribute, value: *mut c_void) -> CUresult
 }
 
-/// `cuMemPoolGetAttribute`.
-pub unsafe extern "C" fn cuMemPoolGetAttribute(
+unsafe extern "C" fn plain_cuMemPoolGetAttribute(
     pool: CUmemoryPool,
     attr: CUmemPool_attribute,
     value: *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemPoolGetAttribute(pool, attr, value) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolGetAttribute(pool, attr, value) };
     life::call(again, move || {
@@ -597,40 +374,17 @@ pub unsafe extern "C" fn cuMemPoolGetAttribute(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPoolImportFromShareableHandle(
-    pool_out: *mut CUmemoryPool,
-    handle: *mut c_void,
-    handleType: CUmemAllocationHandleType,
-    flags: u64,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUmemoryPool,
-        *mut c_void,
-        CUmemAllocationHandleType,
-        u64,
-    );
-    let told = Told(pool_out, handle, handleType, flags);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags) };
-    activity::watch(614, (&raw const told).cast(), &call)
+watched! {
+    614, cuMemPoolImportFromShareableHandle, watched_cuMemPoolImportFromShareableHandle, plain_cuMemPoolImportFromShareableHandle,
+    (pool_out: *mut CUmemoryPool, handle: *mut c_void, handleType: CUmemAllocationHandleType, flags: u64) -> CUresult
 }
 
-/// `cuMemPoolImportFromShareableHandle`.
-pub unsafe extern "C" fn cuMemPoolImportFromShareableHandle(
+unsafe extern "C" fn plain_cuMemPoolImportFromShareableHandle(
     pool_out: *mut CUmemoryPool,
     handle: *mut c_void,
     handleType: CUmemAllocationHandleType,
     flags: u64,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags) };
@@ -649,30 +403,16 @@ pub unsafe extern "C" fn cuMemPoolImportFromShareableHandle(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPoolImportPointer(
-    ptr_out: *mut CUdeviceptr,
-    pool: CUmemoryPool,
-    shareData: *mut CUmemPoolPtrExportData,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, CUmemoryPool, *mut CUmemPoolPtrExportData);
-    let told = Told(ptr_out, pool, shareData);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemPoolImportPointer(ptr_out, pool, shareData) };
-    activity::watch(616, (&raw const told).cast(), &call)
+watched! {
+    616, cuMemPoolImportPointer, watched_cuMemPoolImportPointer, plain_cuMemPoolImportPointer,
+    (ptr_out: *mut CUdeviceptr, pool: CUmemoryPool, shareData: *mut CUmemPoolPtrExportData) -> CUresult
 }
 
-/// `cuMemPoolImportPointer`.
-pub unsafe extern "C" fn cuMemPoolImportPointer(
+unsafe extern "C" fn plain_cuMemPoolImportPointer(
     ptr_out: *mut CUdeviceptr,
     pool: CUmemoryPool,
     shareData: *mut CUmemPoolPtrExportData,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemPoolImportPointer(ptr_out, pool, shareData) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolImportPointer(ptr_out, pool, shareData) };
     life::call(again, move || {
@@ -691,30 +431,16 @@ pub unsafe extern "C" fn cuMemPoolImportPointer(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPoolSetAccess(
-    pool: CUmemoryPool,
-    map: *const CUmemAccessDesc,
-    count: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUmemoryPool, *const CUmemAccessDesc, usize);
-    let told = Told(pool, map, count);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemPoolSetAccess(pool, map, count) };
-    activity::watch(605, (&raw const told).cast(), &call)
+watched! {
+    605, cuMemPoolSetAccess, watched_cuMemPoolSetAccess, plain_cuMemPoolSetAccess,
+    (pool: CUmemoryPool, map: *const CUmemAccessDesc, count: usize) -> CUresult
 }
 
-/// `cuMemPoolSetAccess`.
-pub unsafe extern "C" fn cuMemPoolSetAccess(
+unsafe extern "C" fn plain_cuMemPoolSetAccess(
     pool: CUmemoryPool,
     map: *const CUmemAccessDesc,
     count: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemPoolSetAccess(pool, map, count) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolSetAccess(pool, map, count) };
     life::call(again, move || {
@@ -725,30 +451,16 @@ pub unsafe extern "C" fn cuMemPoolSetAccess(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPoolSetAttribute(
-    pool: CUmemoryPool,
-    attr: CUmemPool_attribute,
-    value: *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUmemoryPool, CUmemPool_attribute, *mut c_void);
-    let told = Told(pool, attr, value);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemPoolSetAttribute(pool, attr, value) };
-    activity::watch(603, (&raw const told).cast(), &call)
+watched! {
+    603, cuMemPoolSetAttribute, watched_cuMemPoolSetAttribute, plain_cuMemPoolSetAttribute,
+    (pool: CUmemoryPool, attr: CUmemPool_attribute, value: *mut c_void) -> CUresult
 }
 
-/// `cuMemPoolSetAttribute`.
-pub unsafe extern "C" fn cuMemPoolSetAttribute(
+unsafe extern "C" fn plain_cuMemPoolSetAttribute(
     pool: CUmemoryPool,
     attr: CUmemPool_attribute,
     value: *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemPoolSetAttribute(pool, attr, value) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolSetAttribute(pool, attr, value) };
     life::call(again, move || {
@@ -759,25 +471,12 @@ pub unsafe extern "C" fn cuMemPoolSetAttribute(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemPoolTrimTo(
-    pool: CUmemoryPool,
-    minBytesToKeep: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUmemoryPool, usize);
-    let told = Told(pool, minBytesToKeep);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemPoolTrimTo(pool, minBytesToKeep) };
-    activity::watch(602, (&raw const told).cast(), &call)
+watched! {
+    602, cuMemPoolTrimTo, watched_cuMemPoolTrimTo, plain_cuMemPoolTrimTo,
+    (pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult
 }
 
-/// `cuMemPoolTrimTo`.
-pub unsafe extern "C" fn cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemPoolTrimTo(pool, minBytesToKeep) };
-    }
+unsafe extern "C" fn plain_cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemPoolTrimTo(pool, minBytesToKeep) };
     life::call(again, move || {
@@ -789,30 +488,16 @@ pub unsafe extern "C" fn cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usi
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemSetMemPool(
-    location: *mut CUmemLocation,
-    r#type: CUmemAllocationType,
-    pool: CUmemoryPool,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmemLocation, CUmemAllocationType, CUmemoryPool);
-    let told = Told(location, r#type, pool);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemSetMemPool(location, r#type, pool) };
-    activity::watch(803, (&raw const told).cast(), &call)
+watched! {
+    803, cuMemSetMemPool, watched_cuMemSetMemPool, plain_cuMemSetMemPool,
+    (location: *mut CUmemLocation, r#type: CUmemAllocationType, pool: CUmemoryPool) -> CUresult
 }
 
-/// `cuMemSetMemPool`.
-pub unsafe extern "C" fn cuMemSetMemPool(
+unsafe extern "C" fn plain_cuMemSetMemPool(
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
     pool: CUmemoryPool,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemSetMemPool(location, r#type, pool) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemSetMemPool(location, r#type, pool) };
     life::call(again, move || {

@@ -20,20 +20,12 @@ pub unsafe extern "C" fn cuProfilerInitialize(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuProfilerStart() -> CUresult {
-    let told = ();
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuProfilerStart() };
-    activity::watch(308, (&raw const told).cast(), &call)
+watched! {
+    308, cuProfilerStart, watched_cuProfilerStart, plain_cuProfilerStart,
+    () -> CUresult
 }
 
-/// `cuProfilerStart`.
-pub unsafe extern "C" fn cuProfilerStart() -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuProfilerStart() };
-    }
+unsafe extern "C" fn plain_cuProfilerStart() -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuProfilerStart() };
     life::call(again, move || {
@@ -45,20 +37,12 @@ pub unsafe extern "C" fn cuProfilerStart() -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuProfilerStop() -> CUresult {
-    let told = ();
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuProfilerStop() };
-    activity::watch(309, (&raw const told).cast(), &call)
+watched! {
+    309, cuProfilerStop, watched_cuProfilerStop, plain_cuProfilerStop,
+    () -> CUresult
 }
 
-/// `cuProfilerStop`.
-pub unsafe extern "C" fn cuProfilerStop() -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuProfilerStop() };
-    }
+unsafe extern "C" fn plain_cuProfilerStop() -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuProfilerStop() };
     life::call(again, move || {

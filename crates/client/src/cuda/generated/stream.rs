@@ -10,32 +10,17 @@ use wire::Kind;
 
 use crate::cuda::entry::stream_words::*;
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamAddCallback(
-    hStream: CUstream,
-    callback: CUstreamCallback,
-    userData: *mut c_void,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUstreamCallback, *mut c_void, u32);
-    let told = Told(hStream, callback, userData, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamAddCallback(hStream, callback, userData, flags) };
-    activity::watch(346, (&raw const told).cast(), &call)
+watched! {
+    346, cuStreamAddCallback, watched_cuStreamAddCallback, plain_cuStreamAddCallback,
+    (hStream: CUstream, callback: CUstreamCallback, userData: *mut c_void, flags: u32) -> CUresult
 }
 
-/// `cuStreamAddCallback`.
-pub unsafe extern "C" fn cuStreamAddCallback(
+unsafe extern "C" fn plain_cuStreamAddCallback(
     hStream: CUstream,
     callback: CUstreamCallback,
     userData: *mut c_void,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamAddCallback(hStream, callback, userData, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamAddCallback(hStream, callback, userData, flags) };
     life::call(again, move || {
@@ -49,32 +34,17 @@ pub unsafe extern "C" fn cuStreamAddCallback(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamAddCallback_ptsz(
-    hStream: CUstream,
-    callback: CUstreamCallback,
-    userData: *mut c_void,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUstreamCallback, *mut c_void, u32);
-    let told = Told(hStream, callback, userData, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamAddCallback_ptsz(hStream, callback, userData, flags) };
-    activity::watch(437, (&raw const told).cast(), &call)
+watched! {
+    437, cuStreamAddCallback_ptsz, watched_cuStreamAddCallback_ptsz, plain_cuStreamAddCallback_ptsz,
+    (hStream: CUstream, callback: CUstreamCallback, userData: *mut c_void, flags: u32) -> CUresult
 }
 
-/// `cuStreamAddCallback_ptsz`.
-pub unsafe extern "C" fn cuStreamAddCallback_ptsz(
+unsafe extern "C" fn plain_cuStreamAddCallback_ptsz(
     hStream: CUstream,
     callback: CUstreamCallback,
     userData: *mut c_void,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamAddCallback_ptsz(hStream, callback, userData, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamAddCallback_ptsz(hStream, callback, userData, flags) };
     life::call(again, move || {
@@ -88,32 +58,17 @@ pub unsafe extern "C" fn cuStreamAddCallback_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamBatchMemOp(
-    stream: CUstream,
-    count: u32,
-    paramArray: *mut CUstreamBatchMemOpParams,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, u32, *mut CUstreamBatchMemOpParams, u32);
-    let told = Told(stream, count, paramArray, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamBatchMemOp(stream, count, paramArray, flags) };
-    activity::watch(462, (&raw const told).cast(), &call)
+watched! {
+    462, cuStreamBatchMemOp, watched_cuStreamBatchMemOp, plain_cuStreamBatchMemOp,
+    (stream: CUstream, count: u32, paramArray: *mut CUstreamBatchMemOpParams, flags: u32) -> CUresult
 }
 
-/// `cuStreamBatchMemOp`.
-pub unsafe extern "C" fn cuStreamBatchMemOp(
+unsafe extern "C" fn plain_cuStreamBatchMemOp(
     stream: CUstream,
     count: u32,
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamBatchMemOp(stream, count, paramArray, flags) };
-    }
     life::guard(move || {
         let cx = life::enter_in_functions()?;
         let stream = cx.stream(stream, false)?;
@@ -123,32 +78,17 @@ pub unsafe extern "C" fn cuStreamBatchMemOp(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamBatchMemOp_ptsz(
-    stream: CUstream,
-    count: u32,
-    paramArray: *mut CUstreamBatchMemOpParams,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, u32, *mut CUstreamBatchMemOpParams, u32);
-    let told = Told(stream, count, paramArray, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamBatchMemOp_ptsz(stream, count, paramArray, flags) };
-    activity::watch(463, (&raw const told).cast(), &call)
+watched! {
+    463, cuStreamBatchMemOp_ptsz, watched_cuStreamBatchMemOp_ptsz, plain_cuStreamBatchMemOp_ptsz,
+    (stream: CUstream, count: u32, paramArray: *mut CUstreamBatchMemOpParams, flags: u32) -> CUresult
 }
 
-/// `cuStreamBatchMemOp_ptsz`.
-pub unsafe extern "C" fn cuStreamBatchMemOp_ptsz(
+unsafe extern "C" fn plain_cuStreamBatchMemOp_ptsz(
     stream: CUstream,
     count: u32,
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamBatchMemOp_ptsz(stream, count, paramArray, flags) };
-    }
     life::guard(move || {
         let cx = life::enter_in_functions()?;
         let stream = cx.stream(stream, true)?;
@@ -158,32 +98,17 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamBatchMemOp_v2(
-    stream: CUstream,
-    count: u32,
-    paramArray: *mut CUstreamBatchMemOpParams,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, u32, *mut CUstreamBatchMemOpParams, u32);
-    let told = Told(stream, count, paramArray, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamBatchMemOp_v2(stream, count, paramArray, flags) };
-    activity::watch(667, (&raw const told).cast(), &call)
+watched! {
+    667, cuStreamBatchMemOp_v2, watched_cuStreamBatchMemOp_v2, plain_cuStreamBatchMemOp_v2,
+    (stream: CUstream, count: u32, paramArray: *mut CUstreamBatchMemOpParams, flags: u32) -> CUresult
 }
 
-/// `cuStreamBatchMemOp_v2`.
-pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
+unsafe extern "C" fn plain_cuStreamBatchMemOp_v2(
     stream: CUstream,
     count: u32,
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamBatchMemOp_v2(stream, count, paramArray, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamBatchMemOp_v2(stream, count, paramArray, flags) };
     life::call(again, move || {
@@ -199,32 +124,17 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamBatchMemOp_v2_ptsz(
-    stream: CUstream,
-    count: u32,
-    paramArray: *mut CUstreamBatchMemOpParams,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, u32, *mut CUstreamBatchMemOpParams, u32);
-    let told = Told(stream, count, paramArray, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray, flags) };
-    activity::watch(668, (&raw const told).cast(), &call)
+watched! {
+    668, cuStreamBatchMemOp_v2_ptsz, watched_cuStreamBatchMemOp_v2_ptsz, plain_cuStreamBatchMemOp_v2_ptsz,
+    (stream: CUstream, count: u32, paramArray: *mut CUstreamBatchMemOpParams, flags: u32) -> CUresult
 }
 
-/// `cuStreamBatchMemOp_v2_ptsz`.
-pub unsafe extern "C" fn cuStreamBatchMemOp_v2_ptsz(
+unsafe extern "C" fn plain_cuStreamBatchMemOp_v2_ptsz(
     stream: CUstream,
     count: u32,
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray, flags) };
     life::call(again, move || {
@@ -240,22 +150,12 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamBeginCapture(hStream: CUstream) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream);
-    let told = Told(hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamBeginCapture(hStream) };
-    activity::watch(495, (&raw const told).cast(), &call)
+watched! {
+    495, cuStreamBeginCapture, watched_cuStreamBeginCapture, plain_cuStreamBeginCapture,
+    (hStream: CUstream) -> CUresult
 }
 
-/// `cuStreamBeginCapture`.
-pub unsafe extern "C" fn cuStreamBeginCapture(hStream: CUstream) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamBeginCapture(hStream) };
-    }
+unsafe extern "C" fn plain_cuStreamBeginCapture(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamBeginCapture_v2(
@@ -265,22 +165,12 @@ pub unsafe extern "C" fn cuStreamBeginCapture(hStream: CUstream) -> CUresult {
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamBeginCapture_ptsz(hStream: CUstream) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream);
-    let told = Told(hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamBeginCapture_ptsz(hStream) };
-    activity::watch(496, (&raw const told).cast(), &call)
+watched! {
+    496, cuStreamBeginCapture_ptsz, watched_cuStreamBeginCapture_ptsz, plain_cuStreamBeginCapture_ptsz,
+    (hStream: CUstream) -> CUresult
 }
 
-/// `cuStreamBeginCapture_ptsz`.
-pub unsafe extern "C" fn cuStreamBeginCapture_ptsz(hStream: CUstream) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamBeginCapture_ptsz(hStream) };
-    }
+unsafe extern "C" fn plain_cuStreamBeginCapture_ptsz(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamBeginCapture_v2_ptsz(
@@ -290,48 +180,12 @@ pub unsafe extern "C" fn cuStreamBeginCapture_ptsz(hStream: CUstream) -> CUresul
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamBeginCaptureToGraph(
-    hStream: CUstream,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    dependencyData: *const CUgraphEdgeData,
-    numDependencies: usize,
-    mode: CUstreamCaptureMode,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUstream,
-        CUgraph,
-        *const CUgraphNode,
-        *const CUgraphEdgeData,
-        usize,
-        CUstreamCaptureMode,
-    );
-    let told = Told(
-        hStream,
-        hGraph,
-        dependencies,
-        dependencyData,
-        numDependencies,
-        mode,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuStreamBeginCaptureToGraph(
-            hStream,
-            hGraph,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            mode,
-        )
-    };
-    activity::watch(720, (&raw const told).cast(), &call)
+watched! {
+    720, cuStreamBeginCaptureToGraph, watched_cuStreamBeginCaptureToGraph, plain_cuStreamBeginCaptureToGraph,
+    (hStream: CUstream, hGraph: CUgraph, dependencies: *const CUgraphNode, dependencyData: *const CUgraphEdgeData, numDependencies: usize, mode: CUstreamCaptureMode) -> CUresult
 }
 
-/// `cuStreamBeginCaptureToGraph`.
-pub unsafe extern "C" fn cuStreamBeginCaptureToGraph(
+unsafe extern "C" fn plain_cuStreamBeginCaptureToGraph(
     hStream: CUstream,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
@@ -339,19 +193,6 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph(
     numDependencies: usize,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuStreamBeginCaptureToGraph(
-                hStream,
-                hGraph,
-                dependencies,
-                dependencyData,
-                numDependencies,
-                mode,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuStreamBeginCaptureToGraph(
@@ -383,48 +224,12 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamBeginCaptureToGraph_ptsz(
-    hStream: CUstream,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    dependencyData: *const CUgraphEdgeData,
-    numDependencies: usize,
-    mode: CUstreamCaptureMode,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUstream,
-        CUgraph,
-        *const CUgraphNode,
-        *const CUgraphEdgeData,
-        usize,
-        CUstreamCaptureMode,
-    );
-    let told = Told(
-        hStream,
-        hGraph,
-        dependencies,
-        dependencyData,
-        numDependencies,
-        mode,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuStreamBeginCaptureToGraph_ptsz(
-            hStream,
-            hGraph,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            mode,
-        )
-    };
-    activity::watch(721, (&raw const told).cast(), &call)
+watched! {
+    721, cuStreamBeginCaptureToGraph_ptsz, watched_cuStreamBeginCaptureToGraph_ptsz, plain_cuStreamBeginCaptureToGraph_ptsz,
+    (hStream: CUstream, hGraph: CUgraph, dependencies: *const CUgraphNode, dependencyData: *const CUgraphEdgeData, numDependencies: usize, mode: CUstreamCaptureMode) -> CUresult
 }
 
-/// `cuStreamBeginCaptureToGraph_ptsz`.
-pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
+unsafe extern "C" fn plain_cuStreamBeginCaptureToGraph_ptsz(
     hStream: CUstream,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
@@ -432,19 +237,6 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
     numDependencies: usize,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuStreamBeginCaptureToGraph_ptsz(
-                hStream,
-                hGraph,
-                dependencies,
-                dependencyData,
-                numDependencies,
-                mode,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuStreamBeginCaptureToGraph_ptsz(
@@ -476,28 +268,15 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamBeginCapture_v2(
-    hStream: CUstream,
-    mode: CUstreamCaptureMode,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUstreamCaptureMode);
-    let told = Told(hStream, mode);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamBeginCapture_v2(hStream, mode) };
-    activity::watch(539, (&raw const told).cast(), &call)
+watched! {
+    539, cuStreamBeginCapture_v2, watched_cuStreamBeginCapture_v2, plain_cuStreamBeginCapture_v2,
+    (hStream: CUstream, mode: CUstreamCaptureMode) -> CUresult
 }
 
-/// `cuStreamBeginCapture_v2`.
-pub unsafe extern "C" fn cuStreamBeginCapture_v2(
+unsafe extern "C" fn plain_cuStreamBeginCapture_v2(
     hStream: CUstream,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamBeginCapture_v2(hStream, mode) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamBeginCapture_v2(hStream, mode) };
     life::call(again, move || {
@@ -509,28 +288,15 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamBeginCapture_v2_ptsz(
-    hStream: CUstream,
-    mode: CUstreamCaptureMode,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUstreamCaptureMode);
-    let told = Told(hStream, mode);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamBeginCapture_v2_ptsz(hStream, mode) };
-    activity::watch(540, (&raw const told).cast(), &call)
+watched! {
+    540, cuStreamBeginCapture_v2_ptsz, watched_cuStreamBeginCapture_v2_ptsz, plain_cuStreamBeginCapture_v2_ptsz,
+    (hStream: CUstream, mode: CUstreamCaptureMode) -> CUresult
 }
 
-/// `cuStreamBeginCapture_v2_ptsz`.
-pub unsafe extern "C" fn cuStreamBeginCapture_v2_ptsz(
+unsafe extern "C" fn plain_cuStreamBeginCapture_v2_ptsz(
     hStream: CUstream,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamBeginCapture_v2_ptsz(hStream, mode) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamBeginCapture_v2_ptsz(hStream, mode) };
     life::call(again, move || {
@@ -542,28 +308,15 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamCopyAttributes(
-    dstStream: CUstream,
-    srcStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUstream);
-    let told = Told(dstStream, srcStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamCopyAttributes(dstStream, srcStream) };
-    activity::watch(572, (&raw const told).cast(), &call)
+watched! {
+    572, cuStreamCopyAttributes, watched_cuStreamCopyAttributes, plain_cuStreamCopyAttributes,
+    (dstStream: CUstream, srcStream: CUstream) -> CUresult
 }
 
-/// `cuStreamCopyAttributes`.
-pub unsafe extern "C" fn cuStreamCopyAttributes(
+unsafe extern "C" fn plain_cuStreamCopyAttributes(
     dstStream: CUstream,
     srcStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamCopyAttributes(dstStream, srcStream) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamCopyAttributes(dstStream, srcStream) };
     life::call(again, move || {
@@ -579,28 +332,15 @@ pub unsafe extern "C" fn cuStreamCopyAttributes(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamCopyAttributes_ptsz(
-    dstStream: CUstream,
-    srcStream: CUstream,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUstream);
-    let told = Told(dstStream, srcStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamCopyAttributes_ptsz(dstStream, srcStream) };
-    activity::watch(573, (&raw const told).cast(), &call)
+watched! {
+    573, cuStreamCopyAttributes_ptsz, watched_cuStreamCopyAttributes_ptsz, plain_cuStreamCopyAttributes_ptsz,
+    (dstStream: CUstream, srcStream: CUstream) -> CUresult
 }
 
-/// `cuStreamCopyAttributes_ptsz`.
-pub unsafe extern "C" fn cuStreamCopyAttributes_ptsz(
+unsafe extern "C" fn plain_cuStreamCopyAttributes_ptsz(
     dstStream: CUstream,
     srcStream: CUstream,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamCopyAttributes_ptsz(dstStream, srcStream) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamCopyAttributes_ptsz(dstStream, srcStream) };
     life::call(again, move || {
@@ -616,22 +356,12 @@ pub unsafe extern "C" fn cuStreamCopyAttributes_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamCreate(phStream: *mut CUstream, Flags: u32) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUstream, u32);
-    let told = Told(phStream, Flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamCreate(phStream, Flags) };
-    activity::watch(124, (&raw const told).cast(), &call)
+watched! {
+    124, cuStreamCreate, watched_cuStreamCreate, plain_cuStreamCreate,
+    (phStream: *mut CUstream, Flags: u32) -> CUresult
 }
 
-/// `cuStreamCreate`.
-pub unsafe extern "C" fn cuStreamCreate(phStream: *mut CUstream, Flags: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamCreate(phStream, Flags) };
-    }
+unsafe extern "C" fn plain_cuStreamCreate(phStream: *mut CUstream, Flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamCreate(phStream, Flags) };
     life::call(again, move || {
@@ -645,30 +375,16 @@ pub unsafe extern "C" fn cuStreamCreate(phStream: *mut CUstream, Flags: u32) -> 
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamCreateWithPriority(
-    phStream: *mut CUstream,
-    flags: u32,
-    priority: i32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUstream, u32, i32);
-    let told = Told(phStream, flags, priority);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamCreateWithPriority(phStream, flags, priority) };
-    activity::watch(367, (&raw const told).cast(), &call)
+watched! {
+    367, cuStreamCreateWithPriority, watched_cuStreamCreateWithPriority, plain_cuStreamCreateWithPriority,
+    (phStream: *mut CUstream, flags: u32, priority: i32) -> CUresult
 }
 
-/// `cuStreamCreateWithPriority`.
-pub unsafe extern "C" fn cuStreamCreateWithPriority(
+unsafe extern "C" fn plain_cuStreamCreateWithPriority(
     phStream: *mut CUstream,
     flags: u32,
     priority: i32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamCreateWithPriority(phStream, flags, priority) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamCreateWithPriority(phStream, flags, priority) };
     life::call(again, move || {
@@ -683,42 +399,22 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamDestroy(hStream: CUstream) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream);
-    let told = Told(hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamDestroy(hStream) };
-    activity::watch(127, (&raw const told).cast(), &call)
+watched! {
+    127, cuStreamDestroy, watched_cuStreamDestroy, plain_cuStreamDestroy,
+    (hStream: CUstream) -> CUresult
 }
 
-/// `cuStreamDestroy`.
-pub unsafe extern "C" fn cuStreamDestroy(hStream: CUstream) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamDestroy(hStream) };
-    }
+unsafe extern "C" fn plain_cuStreamDestroy(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe { super::stream::cuStreamDestroy_v2(hStream) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamDestroy_v2(hStream: CUstream) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream);
-    let told = Told(hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamDestroy_v2(hStream) };
-    activity::watch(326, (&raw const told).cast(), &call)
+watched! {
+    326, cuStreamDestroy_v2, watched_cuStreamDestroy_v2, plain_cuStreamDestroy_v2,
+    (hStream: CUstream) -> CUresult
 }
 
-/// `cuStreamDestroy_v2`.
-pub unsafe extern "C" fn cuStreamDestroy_v2(hStream: CUstream) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamDestroy_v2(hStream) };
-    }
+unsafe extern "C" fn plain_cuStreamDestroy_v2(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamDestroy_v2(hStream) };
     life::call(again, move || {
@@ -733,79 +429,42 @@ pub unsafe extern "C" fn cuStreamDestroy_v2(hStream: CUstream) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamEndCapture(
+watched! {
+    497, cuStreamEndCapture, watched_cuStreamEndCapture, plain_cuStreamEndCapture,
+    (hStream: CUstream, phGraph: *mut CUgraph) -> CUresult
+}
+
+unsafe extern "C" fn plain_cuStreamEndCapture(
     hStream: CUstream,
     phGraph: *mut CUgraph,
 ) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut CUgraph);
-    let told = Told(hStream, phGraph);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamEndCapture(hStream, phGraph) };
-    activity::watch(497, (&raw const told).cast(), &call)
-}
-
-/// `cuStreamEndCapture`.
-pub unsafe extern "C" fn cuStreamEndCapture(hStream: CUstream, phGraph: *mut CUgraph) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamEndCapture(hStream, phGraph) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::stream::cuStreamEndCapture(hStream, phGraph, false) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamEndCapture_ptsz(
-    hStream: CUstream,
-    phGraph: *mut CUgraph,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut CUgraph);
-    let told = Told(hStream, phGraph);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamEndCapture_ptsz(hStream, phGraph) };
-    activity::watch(498, (&raw const told).cast(), &call)
+watched! {
+    498, cuStreamEndCapture_ptsz, watched_cuStreamEndCapture_ptsz, plain_cuStreamEndCapture_ptsz,
+    (hStream: CUstream, phGraph: *mut CUgraph) -> CUresult
 }
 
-/// `cuStreamEndCapture_ptsz`.
-pub unsafe extern "C" fn cuStreamEndCapture_ptsz(
+unsafe extern "C" fn plain_cuStreamEndCapture_ptsz(
     hStream: CUstream,
     phGraph: *mut CUgraph,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamEndCapture_ptsz(hStream, phGraph) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::stream::cuStreamEndCapture(hStream, phGraph, true) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetAttribute(
-    hStream: CUstream,
-    attr: CUstreamAttrID,
-    value: *mut CUstreamAttrValue,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUstreamAttrID, *mut CUstreamAttrValue);
-    let told = Told(hStream, attr, value);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetAttribute(hStream, attr, value) };
-    activity::watch(574, (&raw const told).cast(), &call)
+watched! {
+    574, cuStreamGetAttribute, watched_cuStreamGetAttribute, plain_cuStreamGetAttribute,
+    (hStream: CUstream, attr: CUstreamAttrID, value: *mut CUstreamAttrValue) -> CUresult
 }
 
-/// `cuStreamGetAttribute`.
-pub unsafe extern "C" fn cuStreamGetAttribute(
+unsafe extern "C" fn plain_cuStreamGetAttribute(
     hStream: CUstream,
     attr: CUstreamAttrID,
     value: *mut CUstreamAttrValue,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetAttribute(hStream, attr, value) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetAttribute(hStream, attr, value) };
     life::call(again, move || {
@@ -824,30 +483,16 @@ pub unsafe extern "C" fn cuStreamGetAttribute(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetAttribute_ptsz(
-    hStream: CUstream,
-    attr: CUstreamAttrID,
-    value: *mut CUstreamAttrValue,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUstreamAttrID, *mut CUstreamAttrValue);
-    let told = Told(hStream, attr, value);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetAttribute_ptsz(hStream, attr, value) };
-    activity::watch(575, (&raw const told).cast(), &call)
+watched! {
+    575, cuStreamGetAttribute_ptsz, watched_cuStreamGetAttribute_ptsz, plain_cuStreamGetAttribute_ptsz,
+    (hStream: CUstream, attr: CUstreamAttrID, value: *mut CUstreamAttrValue) -> CUresult
 }
 
-/// `cuStreamGetAttribute_ptsz`.
-pub unsafe extern "C" fn cuStreamGetAttribute_ptsz(
+unsafe extern "C" fn plain_cuStreamGetAttribute_ptsz(
     hStream: CUstream,
     attr: CUstreamAttrID,
     value: *mut CUstreamAttrValue,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetAttribute_ptsz(hStream, attr, value) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetAttribute_ptsz(hStream, attr, value) };
     life::call(again, move || {
@@ -866,30 +511,16 @@ pub unsafe extern "C" fn cuStreamGetAttribute_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetCaptureInfo(
-    hStream: CUstream,
-    captureStatus_out: *mut CUstreamCaptureStatus,
-    id_out: *mut u64,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut CUstreamCaptureStatus, *mut u64);
-    let told = Told(hStream, captureStatus_out, id_out);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out) };
-    activity::watch(536, (&raw const told).cast(), &call)
+watched! {
+    536, cuStreamGetCaptureInfo, watched_cuStreamGetCaptureInfo, plain_cuStreamGetCaptureInfo,
+    (hStream: CUstream, captureStatus_out: *mut CUstreamCaptureStatus, id_out: *mut u64) -> CUresult
 }
 
-/// `cuStreamGetCaptureInfo`.
-pub unsafe extern "C" fn cuStreamGetCaptureInfo(
+unsafe extern "C" fn plain_cuStreamGetCaptureInfo(
     hStream: CUstream,
     captureStatus_out: *mut CUstreamCaptureStatus,
     id_out: *mut u64,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamGetCaptureInfo_v3(
@@ -904,30 +535,16 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetCaptureInfo_ptsz(
-    hStream: CUstream,
-    captureStatus_out: *mut CUstreamCaptureStatus,
-    id_out: *mut u64,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut CUstreamCaptureStatus, *mut u64);
-    let told = Told(hStream, captureStatus_out, id_out);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetCaptureInfo_ptsz(hStream, captureStatus_out, id_out) };
-    activity::watch(537, (&raw const told).cast(), &call)
+watched! {
+    537, cuStreamGetCaptureInfo_ptsz, watched_cuStreamGetCaptureInfo_ptsz, plain_cuStreamGetCaptureInfo_ptsz,
+    (hStream: CUstream, captureStatus_out: *mut CUstreamCaptureStatus, id_out: *mut u64) -> CUresult
 }
 
-/// `cuStreamGetCaptureInfo_ptsz`.
-pub unsafe extern "C" fn cuStreamGetCaptureInfo_ptsz(
+unsafe extern "C" fn plain_cuStreamGetCaptureInfo_ptsz(
     hStream: CUstream,
     captureStatus_out: *mut CUstreamCaptureStatus,
     id_out: *mut u64,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetCaptureInfo_ptsz(hStream, captureStatus_out, id_out) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamGetCaptureInfo_v3_ptsz(
@@ -942,48 +559,12 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_ptsz(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetCaptureInfo_v2(
-    hStream: CUstream,
-    captureStatus_out: *mut CUstreamCaptureStatus,
-    id_out: *mut u64,
-    graph_out: *mut CUgraph,
-    dependencies_out: *mut *const CUgraphNode,
-    numDependencies_out: *mut usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUstream,
-        *mut CUstreamCaptureStatus,
-        *mut u64,
-        *mut CUgraph,
-        *mut *const CUgraphNode,
-        *mut usize,
-    );
-    let told = Told(
-        hStream,
-        captureStatus_out,
-        id_out,
-        graph_out,
-        dependencies_out,
-        numDependencies_out,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuStreamGetCaptureInfo_v2(
-            hStream,
-            captureStatus_out,
-            id_out,
-            graph_out,
-            dependencies_out,
-            numDependencies_out,
-        )
-    };
-    activity::watch(629, (&raw const told).cast(), &call)
+watched! {
+    629, cuStreamGetCaptureInfo_v2, watched_cuStreamGetCaptureInfo_v2, plain_cuStreamGetCaptureInfo_v2,
+    (hStream: CUstream, captureStatus_out: *mut CUstreamCaptureStatus, id_out: *mut u64, graph_out: *mut CUgraph, dependencies_out: *mut *const CUgraphNode, numDependencies_out: *mut usize) -> CUresult
 }
 
-/// `cuStreamGetCaptureInfo_v2`.
-pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
+unsafe extern "C" fn plain_cuStreamGetCaptureInfo_v2(
     hStream: CUstream,
     captureStatus_out: *mut CUstreamCaptureStatus,
     id_out: *mut u64,
@@ -991,19 +572,6 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
     dependencies_out: *mut *const CUgraphNode,
     numDependencies_out: *mut usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuStreamGetCaptureInfo_v2(
-                hStream,
-                captureStatus_out,
-                id_out,
-                graph_out,
-                dependencies_out,
-                numDependencies_out,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamGetCaptureInfo_v3(
@@ -1018,48 +586,12 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetCaptureInfo_v2_ptsz(
-    hStream: CUstream,
-    captureStatus_out: *mut CUstreamCaptureStatus,
-    id_out: *mut u64,
-    graph_out: *mut CUgraph,
-    dependencies_out: *mut *const CUgraphNode,
-    numDependencies_out: *mut usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUstream,
-        *mut CUstreamCaptureStatus,
-        *mut u64,
-        *mut CUgraph,
-        *mut *const CUgraphNode,
-        *mut usize,
-    );
-    let told = Told(
-        hStream,
-        captureStatus_out,
-        id_out,
-        graph_out,
-        dependencies_out,
-        numDependencies_out,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuStreamGetCaptureInfo_v2_ptsz(
-            hStream,
-            captureStatus_out,
-            id_out,
-            graph_out,
-            dependencies_out,
-            numDependencies_out,
-        )
-    };
-    activity::watch(630, (&raw const told).cast(), &call)
+watched! {
+    630, cuStreamGetCaptureInfo_v2_ptsz, watched_cuStreamGetCaptureInfo_v2_ptsz, plain_cuStreamGetCaptureInfo_v2_ptsz,
+    (hStream: CUstream, captureStatus_out: *mut CUstreamCaptureStatus, id_out: *mut u64, graph_out: *mut CUgraph, dependencies_out: *mut *const CUgraphNode, numDependencies_out: *mut usize) -> CUresult
 }
 
-/// `cuStreamGetCaptureInfo_v2_ptsz`.
-pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2_ptsz(
+unsafe extern "C" fn plain_cuStreamGetCaptureInfo_v2_ptsz(
     hStream: CUstream,
     captureStatus_out: *mut CUstreamCaptureStatus,
     id_out: *mut u64,
@@ -1067,19 +599,6 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2_ptsz(
     dependencies_out: *mut *const CUgraphNode,
     numDependencies_out: *mut usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuStreamGetCaptureInfo_v2_ptsz(
-                hStream,
-                captureStatus_out,
-                id_out,
-                graph_out,
-                dependencies_out,
-                numDependencies_out,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamGetCaptureInfo_v3_ptsz(
@@ -1094,52 +613,13 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2_ptsz(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetCaptureInfo_v3(
-    hStream: CUstream,
-    captureStatus_out: *mut CUstreamCaptureStatus,
-    id_out: *mut u64,
-    graph_out: *mut CUgraph,
-    dependencies_out: *mut *const CUgraphNode,
-    edgeData_out: *mut *const CUgraphEdgeData,
-    numDependencies_out: *mut usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUstream,
-        *mut CUstreamCaptureStatus,
-        *mut u64,
-        *mut CUgraph,
-        *mut *const CUgraphNode,
-        *mut *const CUgraphEdgeData,
-        *mut usize,
-    );
-    let told = Told(
-        hStream,
-        captureStatus_out,
-        id_out,
-        graph_out,
-        dependencies_out,
-        edgeData_out,
-        numDependencies_out,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuStreamGetCaptureInfo_v3(
-            hStream,
-            captureStatus_out,
-            id_out,
-            graph_out,
-            dependencies_out,
-            edgeData_out,
-            numDependencies_out,
-        )
-    };
-    activity::watch(729, (&raw const told).cast(), &call)
+watched! {
+    729, cuStreamGetCaptureInfo_v3, watched_cuStreamGetCaptureInfo_v3, plain_cuStreamGetCaptureInfo_v3,
+    (hStream: CUstream, captureStatus_out: *mut CUstreamCaptureStatus, id_out: *mut u64, graph_out: *mut CUgraph, dependencies_out: *mut *const CUgraphNode, edgeData_out: *mut *const CUgraphEdgeData, numDependencies_out: *mut usize) -> CUresult
 }
 
-/// `cuStreamGetCaptureInfo_v3`.
-pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
+#[inline(always)]
+unsafe extern "C" fn plain_cuStreamGetCaptureInfo_v3(
     hStream: CUstream,
     captureStatus_out: *mut CUstreamCaptureStatus,
     id_out: *mut u64,
@@ -1148,20 +628,6 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
     edgeData_out: *mut *const CUgraphEdgeData,
     numDependencies_out: *mut usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuStreamGetCaptureInfo_v3(
-                hStream,
-                captureStatus_out,
-                id_out,
-                graph_out,
-                dependencies_out,
-                edgeData_out,
-                numDependencies_out,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuStreamGetCaptureInfo_v3(
@@ -1194,52 +660,13 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetCaptureInfo_v3_ptsz(
-    hStream: CUstream,
-    captureStatus_out: *mut CUstreamCaptureStatus,
-    id_out: *mut u64,
-    graph_out: *mut CUgraph,
-    dependencies_out: *mut *const CUgraphNode,
-    edgeData_out: *mut *const CUgraphEdgeData,
-    numDependencies_out: *mut usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUstream,
-        *mut CUstreamCaptureStatus,
-        *mut u64,
-        *mut CUgraph,
-        *mut *const CUgraphNode,
-        *mut *const CUgraphEdgeData,
-        *mut usize,
-    );
-    let told = Told(
-        hStream,
-        captureStatus_out,
-        id_out,
-        graph_out,
-        dependencies_out,
-        edgeData_out,
-        numDependencies_out,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuStreamGetCaptureInfo_v3_ptsz(
-            hStream,
-            captureStatus_out,
-            id_out,
-            graph_out,
-            dependencies_out,
-            edgeData_out,
-            numDependencies_out,
-        )
-    };
-    activity::watch(730, (&raw const told).cast(), &call)
+watched! {
+    730, cuStreamGetCaptureInfo_v3_ptsz, watched_cuStreamGetCaptureInfo_v3_ptsz, plain_cuStreamGetCaptureInfo_v3_ptsz,
+    (hStream: CUstream, captureStatus_out: *mut CUstreamCaptureStatus, id_out: *mut u64, graph_out: *mut CUgraph, dependencies_out: *mut *const CUgraphNode, edgeData_out: *mut *const CUgraphEdgeData, numDependencies_out: *mut usize) -> CUresult
 }
 
-/// `cuStreamGetCaptureInfo_v3_ptsz`.
-pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
+#[inline(always)]
+unsafe extern "C" fn plain_cuStreamGetCaptureInfo_v3_ptsz(
     hStream: CUstream,
     captureStatus_out: *mut CUstreamCaptureStatus,
     id_out: *mut u64,
@@ -1248,20 +675,6 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
     edgeData_out: *mut *const CUgraphEdgeData,
     numDependencies_out: *mut usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuStreamGetCaptureInfo_v3_ptsz(
-                hStream,
-                captureStatus_out,
-                id_out,
-                graph_out,
-                dependencies_out,
-                edgeData_out,
-                numDependencies_out,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuStreamGetCaptureInfo_v3_ptsz(
@@ -1294,22 +707,12 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut CUcontext);
-    let told = Told(hStream, pctx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetCtx(hStream, pctx) };
-    activity::watch(483, (&raw const told).cast(), &call)
+watched! {
+    483, cuStreamGetCtx, watched_cuStreamGetCtx, plain_cuStreamGetCtx,
+    (hStream: CUstream, pctx: *mut CUcontext) -> CUresult
 }
 
-/// `cuStreamGetCtx`.
-pub unsafe extern "C" fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetCtx(hStream, pctx) };
-    }
+unsafe extern "C" fn plain_cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetCtx(hStream, pctx) };
     life::call(again, move || {
@@ -1325,25 +728,15 @@ pub unsafe extern "C" fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext)
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetCtx_ptsz(
+watched! {
+    484, cuStreamGetCtx_ptsz, watched_cuStreamGetCtx_ptsz, plain_cuStreamGetCtx_ptsz,
+    (hStream: CUstream, pctx: *mut CUcontext) -> CUresult
+}
+
+unsafe extern "C" fn plain_cuStreamGetCtx_ptsz(
     hStream: CUstream,
     pctx: *mut CUcontext,
 ) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut CUcontext);
-    let told = Told(hStream, pctx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetCtx_ptsz(hStream, pctx) };
-    activity::watch(484, (&raw const told).cast(), &call)
-}
-
-/// `cuStreamGetCtx_ptsz`.
-pub unsafe extern "C" fn cuStreamGetCtx_ptsz(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetCtx_ptsz(hStream, pctx) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetCtx_ptsz(hStream, pctx) };
     life::call(again, move || {
@@ -1359,30 +752,16 @@ pub unsafe extern "C" fn cuStreamGetCtx_ptsz(hStream: CUstream, pctx: *mut CUcon
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetCtx_v2(
-    hStream: CUstream,
-    pCtx: *mut CUcontext,
-    pGreenCtx: *mut CUgreenCtx,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut CUcontext, *mut CUgreenCtx);
-    let told = Told(hStream, pCtx, pGreenCtx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx) };
-    activity::watch(759, (&raw const told).cast(), &call)
+watched! {
+    759, cuStreamGetCtx_v2, watched_cuStreamGetCtx_v2, plain_cuStreamGetCtx_v2,
+    (hStream: CUstream, pCtx: *mut CUcontext, pGreenCtx: *mut CUgreenCtx) -> CUresult
 }
 
-/// `cuStreamGetCtx_v2`.
-pub unsafe extern "C" fn cuStreamGetCtx_v2(
+unsafe extern "C" fn plain_cuStreamGetCtx_v2(
     hStream: CUstream,
     pCtx: *mut CUcontext,
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx) };
     life::call(again, move || {
@@ -1394,30 +773,16 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetCtx_v2_ptsz(
-    hStream: CUstream,
-    pCtx: *mut CUcontext,
-    pGreenCtx: *mut CUgreenCtx,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut CUcontext, *mut CUgreenCtx);
-    let told = Told(hStream, pCtx, pGreenCtx);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetCtx_v2_ptsz(hStream, pCtx, pGreenCtx) };
-    activity::watch(760, (&raw const told).cast(), &call)
+watched! {
+    760, cuStreamGetCtx_v2_ptsz, watched_cuStreamGetCtx_v2_ptsz, plain_cuStreamGetCtx_v2_ptsz,
+    (hStream: CUstream, pCtx: *mut CUcontext, pGreenCtx: *mut CUgreenCtx) -> CUresult
 }
 
-/// `cuStreamGetCtx_v2_ptsz`.
-pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
+unsafe extern "C" fn plain_cuStreamGetCtx_v2_ptsz(
     hStream: CUstream,
     pCtx: *mut CUcontext,
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetCtx_v2_ptsz(hStream, pCtx, pGreenCtx) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetCtx_v2_ptsz(hStream, pCtx, pGreenCtx) };
     life::call(again, move || {
@@ -1429,25 +794,12 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetDevice(
-    hStream: CUstream,
-    device: *mut CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut CUdevice);
-    let told = Told(hStream, device);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetDevice(hStream, device) };
-    activity::watch(774, (&raw const told).cast(), &call)
+watched! {
+    774, cuStreamGetDevice, watched_cuStreamGetDevice, plain_cuStreamGetDevice,
+    (hStream: CUstream, device: *mut CUdevice) -> CUresult
 }
 
-/// `cuStreamGetDevice`.
-pub unsafe extern "C" fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetDevice(hStream, device) };
-    }
+unsafe extern "C" fn plain_cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetDevice(hStream, device) };
     life::call(again, move || {
@@ -1463,28 +815,15 @@ pub unsafe extern "C" fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdev
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetDevice_ptsz(
-    hStream: CUstream,
-    device: *mut CUdevice,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut CUdevice);
-    let told = Told(hStream, device);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetDevice_ptsz(hStream, device) };
-    activity::watch(775, (&raw const told).cast(), &call)
+watched! {
+    775, cuStreamGetDevice_ptsz, watched_cuStreamGetDevice_ptsz, plain_cuStreamGetDevice_ptsz,
+    (hStream: CUstream, device: *mut CUdevice) -> CUresult
 }
 
-/// `cuStreamGetDevice_ptsz`.
-pub unsafe extern "C" fn cuStreamGetDevice_ptsz(
+unsafe extern "C" fn plain_cuStreamGetDevice_ptsz(
     hStream: CUstream,
     device: *mut CUdevice,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetDevice_ptsz(hStream, device) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetDevice_ptsz(hStream, device) };
     life::call(again, move || {
@@ -1500,22 +839,12 @@ pub unsafe extern "C" fn cuStreamGetDevice_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetFlags(hStream: CUstream, flags: *mut u32) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut u32);
-    let told = Told(hStream, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetFlags(hStream, flags) };
-    activity::watch(369, (&raw const told).cast(), &call)
+watched! {
+    369, cuStreamGetFlags, watched_cuStreamGetFlags, plain_cuStreamGetFlags,
+    (hStream: CUstream, flags: *mut u32) -> CUresult
 }
 
-/// `cuStreamGetFlags`.
-pub unsafe extern "C" fn cuStreamGetFlags(hStream: CUstream, flags: *mut u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetFlags(hStream, flags) };
-    }
+unsafe extern "C" fn plain_cuStreamGetFlags(hStream: CUstream, flags: *mut u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetFlags(hStream, flags) };
     life::call(again, move || {
@@ -1533,22 +862,12 @@ pub unsafe extern "C" fn cuStreamGetFlags(hStream: CUstream, flags: *mut u32) ->
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u32) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut u32);
-    let told = Told(hStream, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetFlags_ptsz(hStream, flags) };
-    activity::watch(435, (&raw const told).cast(), &call)
+watched! {
+    435, cuStreamGetFlags_ptsz, watched_cuStreamGetFlags_ptsz, plain_cuStreamGetFlags_ptsz,
+    (hStream: CUstream, flags: *mut u32) -> CUresult
 }
 
-/// `cuStreamGetFlags_ptsz`.
-pub unsafe extern "C" fn cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetFlags_ptsz(hStream, flags) };
-    }
+unsafe extern "C" fn plain_cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetFlags_ptsz(hStream, flags) };
     life::call(again, move || {
@@ -1566,22 +885,12 @@ pub unsafe extern "C" fn cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u3
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetId(hStream: CUstream, streamId: *mut u64) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut u64);
-    let told = Told(hStream, streamId);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetId(hStream, streamId) };
-    activity::watch(693, (&raw const told).cast(), &call)
+watched! {
+    693, cuStreamGetId, watched_cuStreamGetId, plain_cuStreamGetId,
+    (hStream: CUstream, streamId: *mut u64) -> CUresult
 }
 
-/// `cuStreamGetId`.
-pub unsafe extern "C" fn cuStreamGetId(hStream: CUstream, streamId: *mut u64) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetId(hStream, streamId) };
-    }
+unsafe extern "C" fn plain_cuStreamGetId(hStream: CUstream, streamId: *mut u64) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetId(hStream, streamId) };
     life::call(again, move || {
@@ -1599,22 +908,12 @@ pub unsafe extern "C" fn cuStreamGetId(hStream: CUstream, streamId: *mut u64) ->
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u64) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut u64);
-    let told = Told(hStream, streamId);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetId_ptsz(hStream, streamId) };
-    activity::watch(694, (&raw const told).cast(), &call)
+watched! {
+    694, cuStreamGetId_ptsz, watched_cuStreamGetId_ptsz, plain_cuStreamGetId_ptsz,
+    (hStream: CUstream, streamId: *mut u64) -> CUresult
 }
 
-/// `cuStreamGetId_ptsz`.
-pub unsafe extern "C" fn cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u64) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetId_ptsz(hStream, streamId) };
-    }
+unsafe extern "C" fn plain_cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u64) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetId_ptsz(hStream, streamId) };
     life::call(again, move || {
@@ -1632,25 +931,12 @@ pub unsafe extern "C" fn cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u6
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetPriority(
-    hStream: CUstream,
-    priority: *mut i32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut i32);
-    let told = Told(hStream, priority);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetPriority(hStream, priority) };
-    activity::watch(368, (&raw const told).cast(), &call)
+watched! {
+    368, cuStreamGetPriority, watched_cuStreamGetPriority, plain_cuStreamGetPriority,
+    (hStream: CUstream, priority: *mut i32) -> CUresult
 }
 
-/// `cuStreamGetPriority`.
-pub unsafe extern "C" fn cuStreamGetPriority(hStream: CUstream, priority: *mut i32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetPriority(hStream, priority) };
-    }
+unsafe extern "C" fn plain_cuStreamGetPriority(hStream: CUstream, priority: *mut i32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetPriority(hStream, priority) };
     life::call(again, move || {
@@ -1668,28 +954,15 @@ pub unsafe extern "C" fn cuStreamGetPriority(hStream: CUstream, priority: *mut i
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamGetPriority_ptsz(
-    hStream: CUstream,
-    priority: *mut i32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut i32);
-    let told = Told(hStream, priority);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamGetPriority_ptsz(hStream, priority) };
-    activity::watch(434, (&raw const told).cast(), &call)
+watched! {
+    434, cuStreamGetPriority_ptsz, watched_cuStreamGetPriority_ptsz, plain_cuStreamGetPriority_ptsz,
+    (hStream: CUstream, priority: *mut i32) -> CUresult
 }
 
-/// `cuStreamGetPriority_ptsz`.
-pub unsafe extern "C" fn cuStreamGetPriority_ptsz(
+unsafe extern "C" fn plain_cuStreamGetPriority_ptsz(
     hStream: CUstream,
     priority: *mut i32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamGetPriority_ptsz(hStream, priority) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamGetPriority_ptsz(hStream, priority) };
     life::call(again, move || {
@@ -1707,28 +980,15 @@ pub unsafe extern "C" fn cuStreamGetPriority_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamIsCapturing(
-    hStream: CUstream,
-    captureStatus: *mut CUstreamCaptureStatus,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut CUstreamCaptureStatus);
-    let told = Told(hStream, captureStatus);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamIsCapturing(hStream, captureStatus) };
-    activity::watch(499, (&raw const told).cast(), &call)
+watched! {
+    499, cuStreamIsCapturing, watched_cuStreamIsCapturing, plain_cuStreamIsCapturing,
+    (hStream: CUstream, captureStatus: *mut CUstreamCaptureStatus) -> CUresult
 }
 
-/// `cuStreamIsCapturing`.
-pub unsafe extern "C" fn cuStreamIsCapturing(
+unsafe extern "C" fn plain_cuStreamIsCapturing(
     hStream: CUstream,
     captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamIsCapturing(hStream, captureStatus) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamIsCapturing(hStream, captureStatus) };
     life::call(again, move || {
@@ -1745,28 +1005,15 @@ pub unsafe extern "C" fn cuStreamIsCapturing(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamIsCapturing_ptsz(
-    hStream: CUstream,
-    captureStatus: *mut CUstreamCaptureStatus,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut CUstreamCaptureStatus);
-    let told = Told(hStream, captureStatus);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamIsCapturing_ptsz(hStream, captureStatus) };
-    activity::watch(500, (&raw const told).cast(), &call)
+watched! {
+    500, cuStreamIsCapturing_ptsz, watched_cuStreamIsCapturing_ptsz, plain_cuStreamIsCapturing_ptsz,
+    (hStream: CUstream, captureStatus: *mut CUstreamCaptureStatus) -> CUresult
 }
 
-/// `cuStreamIsCapturing_ptsz`.
-pub unsafe extern "C" fn cuStreamIsCapturing_ptsz(
+unsafe extern "C" fn plain_cuStreamIsCapturing_ptsz(
     hStream: CUstream,
     captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamIsCapturing_ptsz(hStream, captureStatus) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamIsCapturing_ptsz(hStream, captureStatus) };
     life::call(again, move || {
@@ -1783,22 +1030,12 @@ pub unsafe extern "C" fn cuStreamIsCapturing_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamQuery(hStream: CUstream) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream);
-    let told = Told(hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamQuery(hStream) };
-    activity::watch(125, (&raw const told).cast(), &call)
+watched! {
+    125, cuStreamQuery, watched_cuStreamQuery, plain_cuStreamQuery,
+    (hStream: CUstream) -> CUresult
 }
 
-/// `cuStreamQuery`.
-pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamQuery(hStream) };
-    }
+unsafe extern "C" fn plain_cuStreamQuery(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamQuery(hStream) };
     life::call(again, move || {
@@ -1811,22 +1048,12 @@ pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream);
-    let told = Told(hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamQuery_ptsz(hStream) };
-    activity::watch(439, (&raw const told).cast(), &call)
+watched! {
+    439, cuStreamQuery_ptsz, watched_cuStreamQuery_ptsz, plain_cuStreamQuery_ptsz,
+    (hStream: CUstream) -> CUresult
 }
 
-/// `cuStreamQuery_ptsz`.
-pub unsafe extern "C" fn cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamQuery_ptsz(hStream) };
-    }
+unsafe extern "C" fn plain_cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamQuery_ptsz(hStream) };
     life::call(again, move || {
@@ -1839,30 +1066,16 @@ pub unsafe extern "C" fn cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamSetAttribute(
-    hStream: CUstream,
-    attr: CUstreamAttrID,
-    param: *const CUstreamAttrValue,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUstreamAttrID, *const CUstreamAttrValue);
-    let told = Told(hStream, attr, param);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamSetAttribute(hStream, attr, param) };
-    activity::watch(576, (&raw const told).cast(), &call)
+watched! {
+    576, cuStreamSetAttribute, watched_cuStreamSetAttribute, plain_cuStreamSetAttribute,
+    (hStream: CUstream, attr: CUstreamAttrID, param: *const CUstreamAttrValue) -> CUresult
 }
 
-/// `cuStreamSetAttribute`.
-pub unsafe extern "C" fn cuStreamSetAttribute(
+unsafe extern "C" fn plain_cuStreamSetAttribute(
     hStream: CUstream,
     attr: CUstreamAttrID,
     param: *const CUstreamAttrValue,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamSetAttribute(hStream, attr, param) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamSetAttribute(hStream, attr, param) };
     life::call(again, move || {
@@ -1880,30 +1093,16 @@ pub unsafe extern "C" fn cuStreamSetAttribute(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamSetAttribute_ptsz(
-    hStream: CUstream,
-    attr: CUstreamAttrID,
-    param: *const CUstreamAttrValue,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUstreamAttrID, *const CUstreamAttrValue);
-    let told = Told(hStream, attr, param);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamSetAttribute_ptsz(hStream, attr, param) };
-    activity::watch(577, (&raw const told).cast(), &call)
+watched! {
+    577, cuStreamSetAttribute_ptsz, watched_cuStreamSetAttribute_ptsz, plain_cuStreamSetAttribute_ptsz,
+    (hStream: CUstream, attr: CUstreamAttrID, param: *const CUstreamAttrValue) -> CUresult
 }
 
-/// `cuStreamSetAttribute_ptsz`.
-pub unsafe extern "C" fn cuStreamSetAttribute_ptsz(
+unsafe extern "C" fn plain_cuStreamSetAttribute_ptsz(
     hStream: CUstream,
     attr: CUstreamAttrID,
     param: *const CUstreamAttrValue,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamSetAttribute_ptsz(hStream, attr, param) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamSetAttribute_ptsz(hStream, attr, param) };
     life::call(again, move || {
@@ -1921,22 +1120,12 @@ pub unsafe extern "C" fn cuStreamSetAttribute_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamSynchronize(hStream: CUstream) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream);
-    let told = Told(hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamSynchronize(hStream) };
-    activity::watch(126, (&raw const told).cast(), &call)
+watched! {
+    126, cuStreamSynchronize, watched_cuStreamSynchronize, plain_cuStreamSynchronize,
+    (hStream: CUstream) -> CUresult
 }
 
-/// `cuStreamSynchronize`.
-pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamSynchronize(hStream) };
-    }
+unsafe extern "C" fn plain_cuStreamSynchronize(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamSynchronize(hStream) };
     life::call(again, move || {
@@ -1949,22 +1138,12 @@ pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream);
-    let told = Told(hStream);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamSynchronize_ptsz(hStream) };
-    activity::watch(440, (&raw const told).cast(), &call)
+watched! {
+    440, cuStreamSynchronize_ptsz, watched_cuStreamSynchronize_ptsz, plain_cuStreamSynchronize_ptsz,
+    (hStream: CUstream) -> CUresult
 }
 
-/// `cuStreamSynchronize_ptsz`.
-pub unsafe extern "C" fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamSynchronize_ptsz(hStream) };
-    }
+unsafe extern "C" fn plain_cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamSynchronize_ptsz(hStream) };
     life::call(again, move || {
@@ -1977,36 +1156,17 @@ pub unsafe extern "C" fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamUpdateCaptureDependencies(
-    hStream: CUstream,
-    dependencies: *mut CUgraphNode,
-    numDependencies: usize,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut CUgraphNode, usize, u32);
-    let told = Told(hStream, dependencies, numDependencies, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags)
-    };
-    activity::watch(631, (&raw const told).cast(), &call)
+watched! {
+    631, cuStreamUpdateCaptureDependencies, watched_cuStreamUpdateCaptureDependencies, plain_cuStreamUpdateCaptureDependencies,
+    (hStream: CUstream, dependencies: *mut CUgraphNode, numDependencies: usize, flags: u32) -> CUresult
 }
 
-/// `cuStreamUpdateCaptureDependencies`.
-pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies(
+unsafe extern "C" fn plain_cuStreamUpdateCaptureDependencies(
     hStream: CUstream,
     dependencies: *mut CUgraphNode,
     numDependencies: usize,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags)
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamUpdateCaptureDependencies_v2(
@@ -2019,41 +1179,17 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamUpdateCaptureDependencies_ptsz(
-    hStream: CUstream,
-    dependencies: *mut CUgraphNode,
-    numDependencies: usize,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, *mut CUgraphNode, usize, u32);
-    let told = Told(hStream, dependencies, numDependencies, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuStreamUpdateCaptureDependencies_ptsz(hStream, dependencies, numDependencies, flags)
-    };
-    activity::watch(632, (&raw const told).cast(), &call)
+watched! {
+    632, cuStreamUpdateCaptureDependencies_ptsz, watched_cuStreamUpdateCaptureDependencies_ptsz, plain_cuStreamUpdateCaptureDependencies_ptsz,
+    (hStream: CUstream, dependencies: *mut CUgraphNode, numDependencies: usize, flags: u32) -> CUresult
 }
 
-/// `cuStreamUpdateCaptureDependencies_ptsz`.
-pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_ptsz(
+unsafe extern "C" fn plain_cuStreamUpdateCaptureDependencies_ptsz(
     hStream: CUstream,
     dependencies: *mut CUgraphNode,
     numDependencies: usize,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuStreamUpdateCaptureDependencies_ptsz(
-                hStream,
-                dependencies,
-                numDependencies,
-                flags,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamUpdateCaptureDependencies_v2_ptsz(
@@ -2066,62 +1202,18 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_ptsz(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamUpdateCaptureDependencies_v2(
-    hStream: CUstream,
-    dependencies: *mut CUgraphNode,
-    dependencyData: *const CUgraphEdgeData,
-    numDependencies: usize,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUstream,
-        *mut CUgraphNode,
-        *const CUgraphEdgeData,
-        usize,
-        u32,
-    );
-    let told = Told(
-        hStream,
-        dependencies,
-        dependencyData,
-        numDependencies,
-        flags,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuStreamUpdateCaptureDependencies_v2(
-            hStream,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            flags,
-        )
-    };
-    activity::watch(731, (&raw const told).cast(), &call)
+watched! {
+    731, cuStreamUpdateCaptureDependencies_v2, watched_cuStreamUpdateCaptureDependencies_v2, plain_cuStreamUpdateCaptureDependencies_v2,
+    (hStream: CUstream, dependencies: *mut CUgraphNode, dependencyData: *const CUgraphEdgeData, numDependencies: usize, flags: u32) -> CUresult
 }
 
-/// `cuStreamUpdateCaptureDependencies_v2`.
-pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2(
+unsafe extern "C" fn plain_cuStreamUpdateCaptureDependencies_v2(
     hStream: CUstream,
     dependencies: *mut CUgraphNode,
     dependencyData: *const CUgraphEdgeData,
     numDependencies: usize,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuStreamUpdateCaptureDependencies_v2(
-                hStream,
-                dependencies,
-                dependencyData,
-                numDependencies,
-                flags,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuStreamUpdateCaptureDependencies_v2(
@@ -2150,62 +1242,18 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamUpdateCaptureDependencies_v2_ptsz(
-    hStream: CUstream,
-    dependencies: *mut CUgraphNode,
-    dependencyData: *const CUgraphEdgeData,
-    numDependencies: usize,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        CUstream,
-        *mut CUgraphNode,
-        *const CUgraphEdgeData,
-        usize,
-        u32,
-    );
-    let told = Told(
-        hStream,
-        dependencies,
-        dependencyData,
-        numDependencies,
-        flags,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuStreamUpdateCaptureDependencies_v2_ptsz(
-            hStream,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            flags,
-        )
-    };
-    activity::watch(732, (&raw const told).cast(), &call)
+watched! {
+    732, cuStreamUpdateCaptureDependencies_v2_ptsz, watched_cuStreamUpdateCaptureDependencies_v2_ptsz, plain_cuStreamUpdateCaptureDependencies_v2_ptsz,
+    (hStream: CUstream, dependencies: *mut CUgraphNode, dependencyData: *const CUgraphEdgeData, numDependencies: usize, flags: u32) -> CUresult
 }
 
-/// `cuStreamUpdateCaptureDependencies_v2_ptsz`.
-pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2_ptsz(
+unsafe extern "C" fn plain_cuStreamUpdateCaptureDependencies_v2_ptsz(
     hStream: CUstream,
     dependencies: *mut CUgraphNode,
     dependencyData: *const CUgraphEdgeData,
     numDependencies: usize,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuStreamUpdateCaptureDependencies_v2_ptsz(
-                hStream,
-                dependencies,
-                dependencyData,
-                numDependencies,
-                flags,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuStreamUpdateCaptureDependencies_v2_ptsz(
@@ -2234,148 +1282,75 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWaitEvent(
-    hStream: CUstream,
-    hEvent: CUevent,
-    Flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUevent, u32);
-    let told = Told(hStream, hEvent, Flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWaitEvent(hStream, hEvent, Flags) };
-    activity::watch(295, (&raw const told).cast(), &call)
+watched! {
+    295, cuStreamWaitEvent, watched_cuStreamWaitEvent, plain_cuStreamWaitEvent,
+    (hStream: CUstream, hEvent: CUevent, Flags: u32) -> CUresult
 }
 
-/// `cuStreamWaitEvent`.
-pub unsafe extern "C" fn cuStreamWaitEvent(
+unsafe extern "C" fn plain_cuStreamWaitEvent(
     hStream: CUstream,
     hEvent: CUevent,
     Flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWaitEvent(hStream, hEvent, Flags) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::stream::cuStreamWaitEvent(hStream, hEvent, Flags, false) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWaitEvent_ptsz(
-    hStream: CUstream,
-    hEvent: CUevent,
-    Flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUevent, u32);
-    let told = Told(hStream, hEvent, Flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWaitEvent_ptsz(hStream, hEvent, Flags) };
-    activity::watch(436, (&raw const told).cast(), &call)
+watched! {
+    436, cuStreamWaitEvent_ptsz, watched_cuStreamWaitEvent_ptsz, plain_cuStreamWaitEvent_ptsz,
+    (hStream: CUstream, hEvent: CUevent, Flags: u32) -> CUresult
 }
 
-/// `cuStreamWaitEvent_ptsz`.
-pub unsafe extern "C" fn cuStreamWaitEvent_ptsz(
+unsafe extern "C" fn plain_cuStreamWaitEvent_ptsz(
     hStream: CUstream,
     hEvent: CUevent,
     Flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWaitEvent_ptsz(hStream, hEvent, Flags) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::stream::cuStreamWaitEvent(hStream, hEvent, Flags, true) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWaitValue32(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u32,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, u32, u32);
-    let told = Told(stream, addr, value, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWaitValue32(stream, addr, value, flags) };
-    activity::watch(458, (&raw const told).cast(), &call)
+watched! {
+    458, cuStreamWaitValue32, watched_cuStreamWaitValue32, plain_cuStreamWaitValue32,
+    (stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult
 }
 
-/// `cuStreamWaitValue32`.
-pub unsafe extern "C" fn cuStreamWaitValue32(
+unsafe extern "C" fn plain_cuStreamWaitValue32(
     stream: CUstream,
     addr: CUdeviceptr,
     value: u32,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWaitValue32(stream, addr, value, flags) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { super::stream::cuStreamWaitValue32_v2(stream, addr, value, flags) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWaitValue32_ptsz(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u32,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, u32, u32);
-    let told = Told(stream, addr, value, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWaitValue32_ptsz(stream, addr, value, flags) };
-    activity::watch(459, (&raw const told).cast(), &call)
+watched! {
+    459, cuStreamWaitValue32_ptsz, watched_cuStreamWaitValue32_ptsz, plain_cuStreamWaitValue32_ptsz,
+    (stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult
 }
 
-/// `cuStreamWaitValue32_ptsz`.
-pub unsafe extern "C" fn cuStreamWaitValue32_ptsz(
+unsafe extern "C" fn plain_cuStreamWaitValue32_ptsz(
     stream: CUstream,
     addr: CUdeviceptr,
     value: u32,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWaitValue32_ptsz(stream, addr, value, flags) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { super::stream::cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWaitValue32_v2(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u32,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, u32, u32);
-    let told = Told(stream, addr, value, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWaitValue32_v2(stream, addr, value, flags) };
-    activity::watch(659, (&raw const told).cast(), &call)
+watched! {
+    659, cuStreamWaitValue32_v2, watched_cuStreamWaitValue32_v2, plain_cuStreamWaitValue32_v2,
+    (stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult
 }
 
-/// `cuStreamWaitValue32_v2`.
-pub unsafe extern "C" fn cuStreamWaitValue32_v2(
+unsafe extern "C" fn plain_cuStreamWaitValue32_v2(
     stream: CUstream,
     addr: CUdeviceptr,
     value: u32,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWaitValue32_v2(stream, addr, value, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWaitValue32_v2(stream, addr, value, flags) };
     life::call(again, move || {
@@ -2389,32 +1364,17 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWaitValue32_v2_ptsz(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u32,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, u32, u32);
-    let told = Told(stream, addr, value, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags) };
-    activity::watch(660, (&raw const told).cast(), &call)
+watched! {
+    660, cuStreamWaitValue32_v2_ptsz, watched_cuStreamWaitValue32_v2_ptsz, plain_cuStreamWaitValue32_v2_ptsz,
+    (stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult
 }
 
-/// `cuStreamWaitValue32_v2_ptsz`.
-pub unsafe extern "C" fn cuStreamWaitValue32_v2_ptsz(
+unsafe extern "C" fn plain_cuStreamWaitValue32_v2_ptsz(
     stream: CUstream,
     addr: CUdeviceptr,
     value: u32,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags) };
     life::call(again, move || {
@@ -2428,92 +1388,47 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWaitValue64(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u64,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, u64, u32);
-    let told = Told(stream, addr, value, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWaitValue64(stream, addr, value, flags) };
-    activity::watch(473, (&raw const told).cast(), &call)
+watched! {
+    473, cuStreamWaitValue64, watched_cuStreamWaitValue64, plain_cuStreamWaitValue64,
+    (stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult
 }
 
-/// `cuStreamWaitValue64`.
-pub unsafe extern "C" fn cuStreamWaitValue64(
+unsafe extern "C" fn plain_cuStreamWaitValue64(
     stream: CUstream,
     addr: CUdeviceptr,
     value: u64,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWaitValue64(stream, addr, value, flags) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { super::stream::cuStreamWaitValue64_v2(stream, addr, value, flags) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWaitValue64_ptsz(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u64,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, u64, u32);
-    let told = Told(stream, addr, value, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWaitValue64_ptsz(stream, addr, value, flags) };
-    activity::watch(474, (&raw const told).cast(), &call)
+watched! {
+    474, cuStreamWaitValue64_ptsz, watched_cuStreamWaitValue64_ptsz, plain_cuStreamWaitValue64_ptsz,
+    (stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult
 }
 
-/// `cuStreamWaitValue64_ptsz`.
-pub unsafe extern "C" fn cuStreamWaitValue64_ptsz(
+unsafe extern "C" fn plain_cuStreamWaitValue64_ptsz(
     stream: CUstream,
     addr: CUdeviceptr,
     value: u64,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWaitValue64_ptsz(stream, addr, value, flags) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { super::stream::cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWaitValue64_v2(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u64,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, u64, u32);
-    let told = Told(stream, addr, value, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWaitValue64_v2(stream, addr, value, flags) };
-    activity::watch(661, (&raw const told).cast(), &call)
+watched! {
+    661, cuStreamWaitValue64_v2, watched_cuStreamWaitValue64_v2, plain_cuStreamWaitValue64_v2,
+    (stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult
 }
 
-/// `cuStreamWaitValue64_v2`.
-pub unsafe extern "C" fn cuStreamWaitValue64_v2(
+unsafe extern "C" fn plain_cuStreamWaitValue64_v2(
     stream: CUstream,
     addr: CUdeviceptr,
     value: u64,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWaitValue64_v2(stream, addr, value, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWaitValue64_v2(stream, addr, value, flags) };
     life::call(again, move || {
@@ -2527,32 +1442,17 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWaitValue64_v2_ptsz(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u64,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, u64, u32);
-    let told = Told(stream, addr, value, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags) };
-    activity::watch(662, (&raw const told).cast(), &call)
+watched! {
+    662, cuStreamWaitValue64_v2_ptsz, watched_cuStreamWaitValue64_v2_ptsz, plain_cuStreamWaitValue64_v2_ptsz,
+    (stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult
 }
 
-/// `cuStreamWaitValue64_v2_ptsz`.
-pub unsafe extern "C" fn cuStreamWaitValue64_v2_ptsz(
+unsafe extern "C" fn plain_cuStreamWaitValue64_v2_ptsz(
     stream: CUstream,
     addr: CUdeviceptr,
     value: u64,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags) };
     life::call(again, move || {
@@ -2566,32 +1466,17 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWriteValue32(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u32,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, u32, u32);
-    let told = Told(stream, addr, value, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWriteValue32(stream, addr, value, flags) };
-    activity::watch(460, (&raw const told).cast(), &call)
+watched! {
+    460, cuStreamWriteValue32, watched_cuStreamWriteValue32, plain_cuStreamWriteValue32,
+    (stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult
 }
 
-/// `cuStreamWriteValue32`.
-pub unsafe extern "C" fn cuStreamWriteValue32(
+unsafe extern "C" fn plain_cuStreamWriteValue32(
     stream: CUstream,
     addr: CUdeviceptr,
     value: u32,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWriteValue32(stream, addr, value, flags) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamWriteValue32_v2(
@@ -2603,32 +1488,17 @@ pub unsafe extern "C" fn cuStreamWriteValue32(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWriteValue32_ptsz(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u32,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, u32, u32);
-    let told = Told(stream, addr, value, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWriteValue32_ptsz(stream, addr, value, flags) };
-    activity::watch(461, (&raw const told).cast(), &call)
+watched! {
+    461, cuStreamWriteValue32_ptsz, watched_cuStreamWriteValue32_ptsz, plain_cuStreamWriteValue32_ptsz,
+    (stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult
 }
 
-/// `cuStreamWriteValue32_ptsz`.
-pub unsafe extern "C" fn cuStreamWriteValue32_ptsz(
+unsafe extern "C" fn plain_cuStreamWriteValue32_ptsz(
     stream: CUstream,
     addr: CUdeviceptr,
     value: u32,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWriteValue32_ptsz(stream, addr, value, flags) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamWriteValue32_v2_ptsz(
@@ -2640,32 +1510,17 @@ pub unsafe extern "C" fn cuStreamWriteValue32_ptsz(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWriteValue32_v2(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u32,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, u32, u32);
-    let told = Told(stream, addr, value, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWriteValue32_v2(stream, addr, value, flags) };
-    activity::watch(663, (&raw const told).cast(), &call)
+watched! {
+    663, cuStreamWriteValue32_v2, watched_cuStreamWriteValue32_v2, plain_cuStreamWriteValue32_v2,
+    (stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult
 }
 
-/// `cuStreamWriteValue32_v2`.
-pub unsafe extern "C" fn cuStreamWriteValue32_v2(
+unsafe extern "C" fn plain_cuStreamWriteValue32_v2(
     stream: CUstream,
     addr: CUdeviceptr,
     value: u32,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWriteValue32_v2(stream, addr, value, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWriteValue32_v2(stream, addr, value, flags) };
     life::call(again, move || {
@@ -2681,32 +1536,17 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWriteValue32_v2_ptsz(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u32,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, u32, u32);
-    let told = Told(stream, addr, value, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWriteValue32_v2_ptsz(stream, addr, value, flags) };
-    activity::watch(664, (&raw const told).cast(), &call)
+watched! {
+    664, cuStreamWriteValue32_v2_ptsz, watched_cuStreamWriteValue32_v2_ptsz, plain_cuStreamWriteValue32_v2_ptsz,
+    (stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult
 }
 
-/// `cuStreamWriteValue32_v2_ptsz`.
-pub unsafe extern "C" fn cuStreamWriteValue32_v2_ptsz(
+unsafe extern "C" fn plain_cuStreamWriteValue32_v2_ptsz(
     stream: CUstream,
     addr: CUdeviceptr,
     value: u32,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWriteValue32_v2_ptsz(stream, addr, value, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWriteValue32_v2_ptsz(stream, addr, value, flags) };
     life::call(again, move || {
@@ -2722,32 +1562,17 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWriteValue64(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u64,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, u64, u32);
-    let told = Told(stream, addr, value, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWriteValue64(stream, addr, value, flags) };
-    activity::watch(475, (&raw const told).cast(), &call)
+watched! {
+    475, cuStreamWriteValue64, watched_cuStreamWriteValue64, plain_cuStreamWriteValue64,
+    (stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult
 }
 
-/// `cuStreamWriteValue64`.
-pub unsafe extern "C" fn cuStreamWriteValue64(
+unsafe extern "C" fn plain_cuStreamWriteValue64(
     stream: CUstream,
     addr: CUdeviceptr,
     value: u64,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWriteValue64(stream, addr, value, flags) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamWriteValue64_v2(
@@ -2759,32 +1584,17 @@ pub unsafe extern "C" fn cuStreamWriteValue64(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWriteValue64_ptsz(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u64,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, u64, u32);
-    let told = Told(stream, addr, value, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWriteValue64_ptsz(stream, addr, value, flags) };
-    activity::watch(476, (&raw const told).cast(), &call)
+watched! {
+    476, cuStreamWriteValue64_ptsz, watched_cuStreamWriteValue64_ptsz, plain_cuStreamWriteValue64_ptsz,
+    (stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult
 }
 
-/// `cuStreamWriteValue64_ptsz`.
-pub unsafe extern "C" fn cuStreamWriteValue64_ptsz(
+unsafe extern "C" fn plain_cuStreamWriteValue64_ptsz(
     stream: CUstream,
     addr: CUdeviceptr,
     value: u64,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWriteValue64_ptsz(stream, addr, value, flags) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe {
         super::stream::cuStreamWriteValue64_v2_ptsz(
@@ -2796,32 +1606,17 @@ pub unsafe extern "C" fn cuStreamWriteValue64_ptsz(
     }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWriteValue64_v2(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u64,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, u64, u32);
-    let told = Told(stream, addr, value, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWriteValue64_v2(stream, addr, value, flags) };
-    activity::watch(665, (&raw const told).cast(), &call)
+watched! {
+    665, cuStreamWriteValue64_v2, watched_cuStreamWriteValue64_v2, plain_cuStreamWriteValue64_v2,
+    (stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult
 }
 
-/// `cuStreamWriteValue64_v2`.
-pub unsafe extern "C" fn cuStreamWriteValue64_v2(
+unsafe extern "C" fn plain_cuStreamWriteValue64_v2(
     stream: CUstream,
     addr: CUdeviceptr,
     value: u64,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWriteValue64_v2(stream, addr, value, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWriteValue64_v2(stream, addr, value, flags) };
     life::call(again, move || {
@@ -2837,32 +1632,17 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuStreamWriteValue64_v2_ptsz(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u64,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUstream, CUdeviceptr, u64, u32);
-    let told = Told(stream, addr, value, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuStreamWriteValue64_v2_ptsz(stream, addr, value, flags) };
-    activity::watch(666, (&raw const told).cast(), &call)
+watched! {
+    666, cuStreamWriteValue64_v2_ptsz, watched_cuStreamWriteValue64_v2_ptsz, plain_cuStreamWriteValue64_v2_ptsz,
+    (stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult
 }
 
-/// `cuStreamWriteValue64_v2_ptsz`.
-pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
+unsafe extern "C" fn plain_cuStreamWriteValue64_v2_ptsz(
     stream: CUstream,
     addr: CUdeviceptr,
     value: u64,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuStreamWriteValue64_v2_ptsz(stream, addr, value, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuStreamWriteValue64_v2_ptsz(stream, addr, value, flags) };
     life::call(again, move || {
@@ -2878,26 +1658,14 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuThreadExchangeStreamCaptureMode(
-    mode: *mut CUstreamCaptureMode,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUstreamCaptureMode);
-    let told = Told(mode);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuThreadExchangeStreamCaptureMode(mode) };
-    activity::watch(541, (&raw const told).cast(), &call)
+watched! {
+    541, cuThreadExchangeStreamCaptureMode, watched_cuThreadExchangeStreamCaptureMode, plain_cuThreadExchangeStreamCaptureMode,
+    (mode: *mut CUstreamCaptureMode) -> CUresult
 }
 
-/// `cuThreadExchangeStreamCaptureMode`.
-pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(
+unsafe extern "C" fn plain_cuThreadExchangeStreamCaptureMode(
     mode: *mut CUstreamCaptureMode,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuThreadExchangeStreamCaptureMode(mode) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuThreadExchangeStreamCaptureMode(mode) };
     life::call(again, move || {

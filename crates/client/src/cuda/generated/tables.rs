@@ -8,28 +8,15 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-#[cold]
-unsafe extern "C" fn watched_cuGetExportTable(
-    ppExportTable: *mut *const c_void,
-    pExportTableId: *const CUuuid,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut *const c_void, *const CUuuid);
-    let told = Told(ppExportTable, pExportTableId);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGetExportTable(ppExportTable, pExportTableId) };
-    activity::watch(135, (&raw const told).cast(), &call)
+watched! {
+    135, cuGetExportTable, watched_cuGetExportTable, plain_cuGetExportTable,
+    (ppExportTable: *mut *const c_void, pExportTableId: *const CUuuid) -> CUresult
 }
 
-/// `cuGetExportTable`.
-pub unsafe extern "C" fn cuGetExportTable(
+unsafe extern "C" fn plain_cuGetExportTable(
     ppExportTable: *mut *const c_void,
     pExportTableId: *const CUuuid,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGetExportTable(ppExportTable, pExportTableId) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::tables::cuGetExportTable(ppExportTable, pExportTableId) }
 }

@@ -8,84 +8,13 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-#[cold]
-unsafe extern "C" fn watched_cuTensorMapEncodeIm2col(
-    tensorMap: *mut CUtensorMap,
-    tensorDataType: CUtensorMapDataType,
-    tensorRank: u32,
-    globalAddress: *mut c_void,
-    globalDim: *const u64,
-    globalStrides: *const u64,
-    pixelBoxLowerCorner: *const i32,
-    pixelBoxUpperCorner: *const i32,
-    channelsPerPixel: u32,
-    pixelsPerColumn: u32,
-    elementStrides: *const u32,
-    interleave: CUtensorMapInterleave,
-    swizzle: CUtensorMapSwizzle,
-    l2Promotion: CUtensorMapL2promotion,
-    oobFill: CUtensorMapFloatOOBfill,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUtensorMap,
-        CUtensorMapDataType,
-        u32,
-        *mut c_void,
-        *const u64,
-        *const u64,
-        *const i32,
-        *const i32,
-        u32,
-        u32,
-        *const u32,
-        CUtensorMapInterleave,
-        CUtensorMapSwizzle,
-        CUtensorMapL2promotion,
-        CUtensorMapFloatOOBfill,
-    );
-    let told = Told(
-        tensorMap,
-        tensorDataType,
-        tensorRank,
-        globalAddress,
-        globalDim,
-        globalStrides,
-        pixelBoxLowerCorner,
-        pixelBoxUpperCorner,
-        channelsPerPixel,
-        pixelsPerColumn,
-        elementStrides,
-        interleave,
-        swizzle,
-        l2Promotion,
-        oobFill,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuTensorMapEncodeIm2col(
-            tensorMap,
-            tensorDataType,
-            tensorRank,
-            globalAddress,
-            globalDim,
-            globalStrides,
-            pixelBoxLowerCorner,
-            pixelBoxUpperCorner,
-            channelsPerPixel,
-            pixelsPerColumn,
-            elementStrides,
-            interleave,
-            swizzle,
-            l2Promotion,
-            oobFill,
-        )
-    };
-    activity::watch(698, (&raw const told).cast(), &call)
+watched! {
+    698, cuTensorMapEncodeIm2col, watched_cuTensorMapEncodeIm2col, plain_cuTensorMapEncodeIm2col,
+    (tensorMap: *mut CUtensorMap, tensorDataType: CUtensorMapDataType, tensorRank: u32, globalAddress: *mut c_void, globalDim: *const u64, globalStrides: *const u64, pixelBoxLowerCorner: *const i32, pixelBoxUpperCorner: *const i32, channelsPerPixel: u32, pixelsPerColumn: u32, elementStrides: *const u32, interleave: CUtensorMapInterleave, swizzle: CUtensorMapSwizzle, l2Promotion: CUtensorMapL2promotion, oobFill: CUtensorMapFloatOOBfill) -> CUresult
 }
 
-/// `cuTensorMapEncodeIm2col`.
-pub unsafe extern "C" fn cuTensorMapEncodeIm2col(
+#[inline(always)]
+unsafe extern "C" fn plain_cuTensorMapEncodeIm2col(
     tensorMap: *mut CUtensorMap,
     tensorDataType: CUtensorMapDataType,
     tensorRank: u32,
@@ -102,28 +31,6 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2col(
     l2Promotion: CUtensorMapL2promotion,
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuTensorMapEncodeIm2col(
-                tensorMap,
-                tensorDataType,
-                tensorRank,
-                globalAddress,
-                globalDim,
-                globalStrides,
-                pixelBoxLowerCorner,
-                pixelBoxUpperCorner,
-                channelsPerPixel,
-                pixelsPerColumn,
-                elementStrides,
-                interleave,
-                swizzle,
-                l2Promotion,
-                oobFill,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuTensorMapEncodeIm2col(
@@ -184,88 +91,13 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2col(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTensorMapEncodeIm2colWide(
-    tensorMap: *mut CUtensorMap,
-    tensorDataType: CUtensorMapDataType,
-    tensorRank: u32,
-    globalAddress: *mut c_void,
-    globalDim: *const u64,
-    globalStrides: *const u64,
-    pixelBoxLowerCornerWidth: i32,
-    pixelBoxUpperCornerWidth: i32,
-    channelsPerPixel: u32,
-    pixelsPerColumn: u32,
-    elementStrides: *const u32,
-    interleave: CUtensorMapInterleave,
-    mode: CUtensorMapIm2ColWideMode,
-    swizzle: CUtensorMapSwizzle,
-    l2Promotion: CUtensorMapL2promotion,
-    oobFill: CUtensorMapFloatOOBfill,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUtensorMap,
-        CUtensorMapDataType,
-        u32,
-        *mut c_void,
-        *const u64,
-        *const u64,
-        i32,
-        i32,
-        u32,
-        u32,
-        *const u32,
-        CUtensorMapInterleave,
-        CUtensorMapIm2ColWideMode,
-        CUtensorMapSwizzle,
-        CUtensorMapL2promotion,
-        CUtensorMapFloatOOBfill,
-    );
-    let told = Told(
-        tensorMap,
-        tensorDataType,
-        tensorRank,
-        globalAddress,
-        globalDim,
-        globalStrides,
-        pixelBoxLowerCornerWidth,
-        pixelBoxUpperCornerWidth,
-        channelsPerPixel,
-        pixelsPerColumn,
-        elementStrides,
-        interleave,
-        mode,
-        swizzle,
-        l2Promotion,
-        oobFill,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuTensorMapEncodeIm2colWide(
-            tensorMap,
-            tensorDataType,
-            tensorRank,
-            globalAddress,
-            globalDim,
-            globalStrides,
-            pixelBoxLowerCornerWidth,
-            pixelBoxUpperCornerWidth,
-            channelsPerPixel,
-            pixelsPerColumn,
-            elementStrides,
-            interleave,
-            mode,
-            swizzle,
-            l2Promotion,
-            oobFill,
-        )
-    };
-    activity::watch(781, (&raw const told).cast(), &call)
+watched! {
+    781, cuTensorMapEncodeIm2colWide, watched_cuTensorMapEncodeIm2colWide, plain_cuTensorMapEncodeIm2colWide,
+    (tensorMap: *mut CUtensorMap, tensorDataType: CUtensorMapDataType, tensorRank: u32, globalAddress: *mut c_void, globalDim: *const u64, globalStrides: *const u64, pixelBoxLowerCornerWidth: i32, pixelBoxUpperCornerWidth: i32, channelsPerPixel: u32, pixelsPerColumn: u32, elementStrides: *const u32, interleave: CUtensorMapInterleave, mode: CUtensorMapIm2ColWideMode, swizzle: CUtensorMapSwizzle, l2Promotion: CUtensorMapL2promotion, oobFill: CUtensorMapFloatOOBfill) -> CUresult
 }
 
-/// `cuTensorMapEncodeIm2colWide`.
-pub unsafe extern "C" fn cuTensorMapEncodeIm2colWide(
+#[inline(always)]
+unsafe extern "C" fn plain_cuTensorMapEncodeIm2colWide(
     tensorMap: *mut CUtensorMap,
     tensorDataType: CUtensorMapDataType,
     tensorRank: u32,
@@ -283,29 +115,6 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2colWide(
     l2Promotion: CUtensorMapL2promotion,
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuTensorMapEncodeIm2colWide(
-                tensorMap,
-                tensorDataType,
-                tensorRank,
-                globalAddress,
-                globalDim,
-                globalStrides,
-                pixelBoxLowerCornerWidth,
-                pixelBoxUpperCornerWidth,
-                channelsPerPixel,
-                pixelsPerColumn,
-                elementStrides,
-                interleave,
-                mode,
-                swizzle,
-                l2Promotion,
-                oobFill,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuTensorMapEncodeIm2colWide(
@@ -362,72 +171,13 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2colWide(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTensorMapEncodeTiled(
-    tensorMap: *mut CUtensorMap,
-    tensorDataType: CUtensorMapDataType,
-    tensorRank: u32,
-    globalAddress: *mut c_void,
-    globalDim: *const u64,
-    globalStrides: *const u64,
-    boxDim: *const u32,
-    elementStrides: *const u32,
-    interleave: CUtensorMapInterleave,
-    swizzle: CUtensorMapSwizzle,
-    l2Promotion: CUtensorMapL2promotion,
-    oobFill: CUtensorMapFloatOOBfill,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUtensorMap,
-        CUtensorMapDataType,
-        u32,
-        *mut c_void,
-        *const u64,
-        *const u64,
-        *const u32,
-        *const u32,
-        CUtensorMapInterleave,
-        CUtensorMapSwizzle,
-        CUtensorMapL2promotion,
-        CUtensorMapFloatOOBfill,
-    );
-    let told = Told(
-        tensorMap,
-        tensorDataType,
-        tensorRank,
-        globalAddress,
-        globalDim,
-        globalStrides,
-        boxDim,
-        elementStrides,
-        interleave,
-        swizzle,
-        l2Promotion,
-        oobFill,
-    );
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuTensorMapEncodeTiled(
-            tensorMap,
-            tensorDataType,
-            tensorRank,
-            globalAddress,
-            globalDim,
-            globalStrides,
-            boxDim,
-            elementStrides,
-            interleave,
-            swizzle,
-            l2Promotion,
-            oobFill,
-        )
-    };
-    activity::watch(697, (&raw const told).cast(), &call)
+watched! {
+    697, cuTensorMapEncodeTiled, watched_cuTensorMapEncodeTiled, plain_cuTensorMapEncodeTiled,
+    (tensorMap: *mut CUtensorMap, tensorDataType: CUtensorMapDataType, tensorRank: u32, globalAddress: *mut c_void, globalDim: *const u64, globalStrides: *const u64, boxDim: *const u32, elementStrides: *const u32, interleave: CUtensorMapInterleave, swizzle: CUtensorMapSwizzle, l2Promotion: CUtensorMapL2promotion, oobFill: CUtensorMapFloatOOBfill) -> CUresult
 }
 
-/// `cuTensorMapEncodeTiled`.
-pub unsafe extern "C" fn cuTensorMapEncodeTiled(
+#[inline(always)]
+unsafe extern "C" fn plain_cuTensorMapEncodeTiled(
     tensorMap: *mut CUtensorMap,
     tensorDataType: CUtensorMapDataType,
     tensorRank: u32,
@@ -441,25 +191,6 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
     l2Promotion: CUtensorMapL2promotion,
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuTensorMapEncodeTiled(
-                tensorMap,
-                tensorDataType,
-                tensorRank,
-                globalAddress,
-                globalDim,
-                globalStrides,
-                boxDim,
-                elementStrides,
-                interleave,
-                swizzle,
-                l2Promotion,
-                oobFill,
-            )
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuTensorMapEncodeTiled(
@@ -510,28 +241,15 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTensorMapReplaceAddress(
-    tensorMap: *mut CUtensorMap,
-    globalAddress: *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUtensorMap, *mut c_void);
-    let told = Told(tensorMap, globalAddress);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTensorMapReplaceAddress(tensorMap, globalAddress) };
-    activity::watch(699, (&raw const told).cast(), &call)
+watched! {
+    699, cuTensorMapReplaceAddress, watched_cuTensorMapReplaceAddress, plain_cuTensorMapReplaceAddress,
+    (tensorMap: *mut CUtensorMap, globalAddress: *mut c_void) -> CUresult
 }
 
-/// `cuTensorMapReplaceAddress`.
-pub unsafe extern "C" fn cuTensorMapReplaceAddress(
+unsafe extern "C" fn plain_cuTensorMapReplaceAddress(
     tensorMap: *mut CUtensorMap,
     globalAddress: *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTensorMapReplaceAddress(tensorMap, globalAddress) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTensorMapReplaceAddress(tensorMap, globalAddress) };
     life::call(again, move || {

@@ -10,28 +10,15 @@ use wire::Kind;
 
 use crate::cuda::entry::texture::*;
 
-#[cold]
-unsafe extern "C" fn watched_cuSurfObjectCreate(
-    pSurfObject: *mut CUsurfObject,
-    pResDesc: *const CUDA_RESOURCE_DESC,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUsurfObject, *const CUDA_RESOURCE_DESC);
-    let told = Told(pSurfObject, pResDesc);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuSurfObjectCreate(pSurfObject, pResDesc) };
-    activity::watch(343, (&raw const told).cast(), &call)
+watched! {
+    343, cuSurfObjectCreate, watched_cuSurfObjectCreate, plain_cuSurfObjectCreate,
+    (pSurfObject: *mut CUsurfObject, pResDesc: *const CUDA_RESOURCE_DESC) -> CUresult
 }
 
-/// `cuSurfObjectCreate`.
-pub unsafe extern "C" fn cuSurfObjectCreate(
+unsafe extern "C" fn plain_cuSurfObjectCreate(
     pSurfObject: *mut CUsurfObject,
     pResDesc: *const CUDA_RESOURCE_DESC,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuSurfObjectCreate(pSurfObject, pResDesc) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuSurfObjectCreate(pSurfObject, pResDesc) };
     life::call(again, move || {
@@ -49,22 +36,12 @@ pub unsafe extern "C" fn cuSurfObjectCreate(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult {
-    #[repr(C)]
-    struct Told(CUsurfObject);
-    let told = Told(surfObject);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuSurfObjectDestroy(surfObject) };
-    activity::watch(344, (&raw const told).cast(), &call)
+watched! {
+    344, cuSurfObjectDestroy, watched_cuSurfObjectDestroy, plain_cuSurfObjectDestroy,
+    (surfObject: CUsurfObject) -> CUresult
 }
 
-/// `cuSurfObjectDestroy`.
-pub unsafe extern "C" fn cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuSurfObjectDestroy(surfObject) };
-    }
+unsafe extern "C" fn plain_cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuSurfObjectDestroy(surfObject) };
     life::call(again, move || {
@@ -74,28 +51,15 @@ pub unsafe extern "C" fn cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresu
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuSurfObjectGetResourceDesc(
-    pResDesc: *mut CUDA_RESOURCE_DESC,
-    surfObject: CUsurfObject,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUDA_RESOURCE_DESC, CUsurfObject);
-    let told = Told(pResDesc, surfObject);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuSurfObjectGetResourceDesc(pResDesc, surfObject) };
-    activity::watch(345, (&raw const told).cast(), &call)
+watched! {
+    345, cuSurfObjectGetResourceDesc, watched_cuSurfObjectGetResourceDesc, plain_cuSurfObjectGetResourceDesc,
+    (pResDesc: *mut CUDA_RESOURCE_DESC, surfObject: CUsurfObject) -> CUresult
 }
 
-/// `cuSurfObjectGetResourceDesc`.
-pub unsafe extern "C" fn cuSurfObjectGetResourceDesc(
+unsafe extern "C" fn plain_cuSurfObjectGetResourceDesc(
     pResDesc: *mut CUDA_RESOURCE_DESC,
     surfObject: CUsurfObject,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuSurfObjectGetResourceDesc(pResDesc, surfObject) };
-    }
     life::guard(move || {
         let cx = life::enter_local()?;
         not_null(pResDesc)?;
@@ -107,25 +71,15 @@ pub unsafe extern "C" fn cuSurfObjectGetResourceDesc(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuSurfRefGetArray(
+watched! {
+    196, cuSurfRefGetArray, watched_cuSurfRefGetArray, plain_cuSurfRefGetArray,
+    (phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult
+}
+
+unsafe extern "C" fn plain_cuSurfRefGetArray(
     phArray: *mut CUarray,
     hSurfRef: CUsurfref,
 ) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUarray, CUsurfref);
-    let told = Told(phArray, hSurfRef);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuSurfRefGetArray(phArray, hSurfRef) };
-    activity::watch(196, (&raw const told).cast(), &call)
-}
-
-/// `cuSurfRefGetArray`.
-pub unsafe extern "C" fn cuSurfRefGetArray(phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuSurfRefGetArray(phArray, hSurfRef) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hSurfRef = cx.handle(Kind::SurfRef, hSurfRef as u64)?;
@@ -138,30 +92,16 @@ pub unsafe extern "C" fn cuSurfRefGetArray(phArray: *mut CUarray, hSurfRef: CUsu
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuSurfRefSetArray(
-    hSurfRef: CUsurfref,
-    hArray: CUarray,
-    Flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUsurfref, CUarray, u32);
-    let told = Told(hSurfRef, hArray, Flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuSurfRefSetArray(hSurfRef, hArray, Flags) };
-    activity::watch(194, (&raw const told).cast(), &call)
+watched! {
+    194, cuSurfRefSetArray, watched_cuSurfRefSetArray, plain_cuSurfRefSetArray,
+    (hSurfRef: CUsurfref, hArray: CUarray, Flags: u32) -> CUresult
 }
 
-/// `cuSurfRefSetArray`.
-pub unsafe extern "C" fn cuSurfRefSetArray(
+unsafe extern "C" fn plain_cuSurfRefSetArray(
     hSurfRef: CUsurfref,
     hArray: CUarray,
     Flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuSurfRefSetArray(hSurfRef, hArray, Flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuSurfRefSetArray(hSurfRef, hArray, Flags) };
     life::call(again, move || {
@@ -178,37 +118,17 @@ pub unsafe extern "C" fn cuSurfRefSetArray(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexObjectCreate(
-    pTexObject: *mut CUtexObject,
-    pResDesc: *const CUDA_RESOURCE_DESC,
-    pTexDesc: *const CUDA_TEXTURE_DESC,
-    pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUtexObject,
-        *const CUDA_RESOURCE_DESC,
-        *const CUDA_TEXTURE_DESC,
-        *const CUDA_RESOURCE_VIEW_DESC,
-    );
-    let told = Told(pTexObject, pResDesc, pTexDesc, pResViewDesc);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc) };
-    activity::watch(339, (&raw const told).cast(), &call)
+watched! {
+    339, cuTexObjectCreate, watched_cuTexObjectCreate, plain_cuTexObjectCreate,
+    (pTexObject: *mut CUtexObject, pResDesc: *const CUDA_RESOURCE_DESC, pTexDesc: *const CUDA_TEXTURE_DESC, pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC) -> CUresult
 }
 
-/// `cuTexObjectCreate`.
-pub unsafe extern "C" fn cuTexObjectCreate(
+unsafe extern "C" fn plain_cuTexObjectCreate(
     pTexObject: *mut CUtexObject,
     pResDesc: *const CUDA_RESOURCE_DESC,
     pTexDesc: *const CUDA_TEXTURE_DESC,
     pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc) };
     life::call(again, move || {
@@ -230,22 +150,12 @@ pub unsafe extern "C" fn cuTexObjectCreate(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexObjectDestroy(texObject: CUtexObject) -> CUresult {
-    #[repr(C)]
-    struct Told(CUtexObject);
-    let told = Told(texObject);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexObjectDestroy(texObject) };
-    activity::watch(340, (&raw const told).cast(), &call)
+watched! {
+    340, cuTexObjectDestroy, watched_cuTexObjectDestroy, plain_cuTexObjectDestroy,
+    (texObject: CUtexObject) -> CUresult
 }
 
-/// `cuTexObjectDestroy`.
-pub unsafe extern "C" fn cuTexObjectDestroy(texObject: CUtexObject) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexObjectDestroy(texObject) };
-    }
+unsafe extern "C" fn plain_cuTexObjectDestroy(texObject: CUtexObject) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexObjectDestroy(texObject) };
     life::call(again, move || {
@@ -256,28 +166,15 @@ pub unsafe extern "C" fn cuTexObjectDestroy(texObject: CUtexObject) -> CUresult 
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexObjectGetResourceDesc(
-    pResDesc: *mut CUDA_RESOURCE_DESC,
-    texObject: CUtexObject,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUDA_RESOURCE_DESC, CUtexObject);
-    let told = Told(pResDesc, texObject);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexObjectGetResourceDesc(pResDesc, texObject) };
-    activity::watch(341, (&raw const told).cast(), &call)
+watched! {
+    341, cuTexObjectGetResourceDesc, watched_cuTexObjectGetResourceDesc, plain_cuTexObjectGetResourceDesc,
+    (pResDesc: *mut CUDA_RESOURCE_DESC, texObject: CUtexObject) -> CUresult
 }
 
-/// `cuTexObjectGetResourceDesc`.
-pub unsafe extern "C" fn cuTexObjectGetResourceDesc(
+unsafe extern "C" fn plain_cuTexObjectGetResourceDesc(
     pResDesc: *mut CUDA_RESOURCE_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexObjectGetResourceDesc(pResDesc, texObject) };
-    }
     life::guard(move || {
         let cx = life::enter_local()?;
         not_null(pResDesc)?;
@@ -289,28 +186,15 @@ pub unsafe extern "C" fn cuTexObjectGetResourceDesc(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexObjectGetResourceViewDesc(
-    pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC,
-    texObject: CUtexObject,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUDA_RESOURCE_VIEW_DESC, CUtexObject);
-    let told = Told(pResViewDesc, texObject);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexObjectGetResourceViewDesc(pResViewDesc, texObject) };
-    activity::watch(361, (&raw const told).cast(), &call)
+watched! {
+    361, cuTexObjectGetResourceViewDesc, watched_cuTexObjectGetResourceViewDesc, plain_cuTexObjectGetResourceViewDesc,
+    (pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC, texObject: CUtexObject) -> CUresult
 }
 
-/// `cuTexObjectGetResourceViewDesc`.
-pub unsafe extern "C" fn cuTexObjectGetResourceViewDesc(
+unsafe extern "C" fn plain_cuTexObjectGetResourceViewDesc(
     pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexObjectGetResourceViewDesc(pResViewDesc, texObject) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexObjectGetResourceViewDesc(pResViewDesc, texObject) };
     life::call(again, move || {
@@ -327,28 +211,15 @@ pub unsafe extern "C" fn cuTexObjectGetResourceViewDesc(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexObjectGetTextureDesc(
-    pTexDesc: *mut CUDA_TEXTURE_DESC,
-    texObject: CUtexObject,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUDA_TEXTURE_DESC, CUtexObject);
-    let told = Told(pTexDesc, texObject);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexObjectGetTextureDesc(pTexDesc, texObject) };
-    activity::watch(342, (&raw const told).cast(), &call)
+watched! {
+    342, cuTexObjectGetTextureDesc, watched_cuTexObjectGetTextureDesc, plain_cuTexObjectGetTextureDesc,
+    (pTexDesc: *mut CUDA_TEXTURE_DESC, texObject: CUtexObject) -> CUresult
 }
 
-/// `cuTexObjectGetTextureDesc`.
-pub unsafe extern "C" fn cuTexObjectGetTextureDesc(
+unsafe extern "C" fn plain_cuTexObjectGetTextureDesc(
     pTexDesc: *mut CUDA_TEXTURE_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexObjectGetTextureDesc(pTexDesc, texObject) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexObjectGetTextureDesc(pTexDesc, texObject) };
     life::call(again, move || {
@@ -365,22 +236,12 @@ pub unsafe extern "C" fn cuTexObjectGetTextureDesc(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUtexref);
-    let told = Told(pTexRef);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefCreate(pTexRef) };
-    activity::watch(92, (&raw const told).cast(), &call)
+watched! {
+    92, cuTexRefCreate, watched_cuTexRefCreate, plain_cuTexRefCreate,
+    (pTexRef: *mut CUtexref) -> CUresult
 }
 
-/// `cuTexRefCreate`.
-pub unsafe extern "C" fn cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefCreate(pTexRef) };
-    }
+unsafe extern "C" fn plain_cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefCreate(pTexRef) };
     life::call(again, move || {
@@ -400,22 +261,12 @@ pub unsafe extern "C" fn cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefDestroy(hTexRef: CUtexref) -> CUresult {
-    #[repr(C)]
-    struct Told(CUtexref);
-    let told = Told(hTexRef);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefDestroy(hTexRef) };
-    activity::watch(93, (&raw const told).cast(), &call)
+watched! {
+    93, cuTexRefDestroy, watched_cuTexRefDestroy, plain_cuTexRefDestroy,
+    (hTexRef: CUtexref) -> CUresult
 }
 
-/// `cuTexRefDestroy`.
-pub unsafe extern "C" fn cuTexRefDestroy(hTexRef: CUtexref) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefDestroy(hTexRef) };
-    }
+unsafe extern "C" fn plain_cuTexRefDestroy(hTexRef: CUtexref) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefDestroy(hTexRef) };
     life::call(again, move || {
@@ -441,30 +292,16 @@ pub unsafe extern "C" fn cuTexRefGetAddress(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefGetAddressMode(
-    pam: *mut CUaddress_mode,
-    hTexRef: CUtexref,
-    dim: i32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUaddress_mode, CUtexref, i32);
-    let told = Told(pam, hTexRef, dim);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefGetAddressMode(pam, hTexRef, dim) };
-    activity::watch(106, (&raw const told).cast(), &call)
+watched! {
+    106, cuTexRefGetAddressMode, watched_cuTexRefGetAddressMode, plain_cuTexRefGetAddressMode,
+    (pam: *mut CUaddress_mode, hTexRef: CUtexref, dim: i32) -> CUresult
 }
 
-/// `cuTexRefGetAddressMode`.
-pub unsafe extern "C" fn cuTexRefGetAddressMode(
+unsafe extern "C" fn plain_cuTexRefGetAddressMode(
     pam: *mut CUaddress_mode,
     hTexRef: CUtexref,
     dim: i32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefGetAddressMode(pam, hTexRef, dim) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetAddressMode(pam, hTexRef, dim) };
     life::call(again, move || {
@@ -483,28 +320,15 @@ pub unsafe extern "C" fn cuTexRefGetAddressMode(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefGetAddress_v2(
-    pdptr: *mut CUdeviceptr,
-    hTexRef: CUtexref,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, CUtexref);
-    let told = Told(pdptr, hTexRef);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefGetAddress_v2(pdptr, hTexRef) };
-    activity::watch(257, (&raw const told).cast(), &call)
+watched! {
+    257, cuTexRefGetAddress_v2, watched_cuTexRefGetAddress_v2, plain_cuTexRefGetAddress_v2,
+    (pdptr: *mut CUdeviceptr, hTexRef: CUtexref) -> CUresult
 }
 
-/// `cuTexRefGetAddress_v2`.
-pub unsafe extern "C" fn cuTexRefGetAddress_v2(
+unsafe extern "C" fn plain_cuTexRefGetAddress_v2(
     pdptr: *mut CUdeviceptr,
     hTexRef: CUtexref,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefGetAddress_v2(pdptr, hTexRef) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetAddress_v2(pdptr, hTexRef) };
     life::call(again, move || {
@@ -522,25 +346,12 @@ pub unsafe extern "C" fn cuTexRefGetAddress_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefGetArray(
-    phArray: *mut CUarray,
-    hTexRef: CUtexref,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUarray, CUtexref);
-    let told = Told(phArray, hTexRef);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefGetArray(phArray, hTexRef) };
-    activity::watch(105, (&raw const told).cast(), &call)
+watched! {
+    105, cuTexRefGetArray, watched_cuTexRefGetArray, plain_cuTexRefGetArray,
+    (phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult
 }
 
-/// `cuTexRefGetArray`.
-pub unsafe extern "C" fn cuTexRefGetArray(phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefGetArray(phArray, hTexRef) };
-    }
+unsafe extern "C" fn plain_cuTexRefGetArray(phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult {
     life::guard(move || {
         let cx = life::enter()?;
         let hTexRef = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -553,28 +364,15 @@ pub unsafe extern "C" fn cuTexRefGetArray(phArray: *mut CUarray, hTexRef: CUtexr
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefGetBorderColor(
-    pBorderColor: *mut f32,
-    hTexRef: CUtexref,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut f32, CUtexref);
-    let told = Told(pBorderColor, hTexRef);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefGetBorderColor(pBorderColor, hTexRef) };
-    activity::watch(456, (&raw const told).cast(), &call)
+watched! {
+    456, cuTexRefGetBorderColor, watched_cuTexRefGetBorderColor, plain_cuTexRefGetBorderColor,
+    (pBorderColor: *mut f32, hTexRef: CUtexref) -> CUresult
 }
 
-/// `cuTexRefGetBorderColor`.
-pub unsafe extern "C" fn cuTexRefGetBorderColor(
+unsafe extern "C" fn plain_cuTexRefGetBorderColor(
     pBorderColor: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefGetBorderColor(pBorderColor, hTexRef) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetBorderColor(pBorderColor, hTexRef) };
     life::call(again, move || {
@@ -592,28 +390,15 @@ pub unsafe extern "C" fn cuTexRefGetBorderColor(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefGetFilterMode(
-    pfm: *mut CUfilter_mode,
-    hTexRef: CUtexref,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUfilter_mode, CUtexref);
-    let told = Told(pfm, hTexRef);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefGetFilterMode(pfm, hTexRef) };
-    activity::watch(107, (&raw const told).cast(), &call)
+watched! {
+    107, cuTexRefGetFilterMode, watched_cuTexRefGetFilterMode, plain_cuTexRefGetFilterMode,
+    (pfm: *mut CUfilter_mode, hTexRef: CUtexref) -> CUresult
 }
 
-/// `cuTexRefGetFilterMode`.
-pub unsafe extern "C" fn cuTexRefGetFilterMode(
+unsafe extern "C" fn plain_cuTexRefGetFilterMode(
     pfm: *mut CUfilter_mode,
     hTexRef: CUtexref,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefGetFilterMode(pfm, hTexRef) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetFilterMode(pfm, hTexRef) };
     life::call(again, move || {
@@ -631,22 +416,12 @@ pub unsafe extern "C" fn cuTexRefGetFilterMode(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefGetFlags(pFlags: *mut u32, hTexRef: CUtexref) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut u32, CUtexref);
-    let told = Told(pFlags, hTexRef);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefGetFlags(pFlags, hTexRef) };
-    activity::watch(109, (&raw const told).cast(), &call)
+watched! {
+    109, cuTexRefGetFlags, watched_cuTexRefGetFlags, plain_cuTexRefGetFlags,
+    (pFlags: *mut u32, hTexRef: CUtexref) -> CUresult
 }
 
-/// `cuTexRefGetFlags`.
-pub unsafe extern "C" fn cuTexRefGetFlags(pFlags: *mut u32, hTexRef: CUtexref) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefGetFlags(pFlags, hTexRef) };
-    }
+unsafe extern "C" fn plain_cuTexRefGetFlags(pFlags: *mut u32, hTexRef: CUtexref) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetFlags(pFlags, hTexRef) };
     life::call(again, move || {
@@ -664,30 +439,16 @@ pub unsafe extern "C" fn cuTexRefGetFlags(pFlags: *mut u32, hTexRef: CUtexref) -
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefGetFormat(
-    pFormat: *mut CUarray_format,
-    pNumChannels: *mut i32,
-    hTexRef: CUtexref,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUarray_format, *mut i32, CUtexref);
-    let told = Told(pFormat, pNumChannels, hTexRef);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefGetFormat(pFormat, pNumChannels, hTexRef) };
-    activity::watch(108, (&raw const told).cast(), &call)
+watched! {
+    108, cuTexRefGetFormat, watched_cuTexRefGetFormat, plain_cuTexRefGetFormat,
+    (pFormat: *mut CUarray_format, pNumChannels: *mut i32, hTexRef: CUtexref) -> CUresult
 }
 
-/// `cuTexRefGetFormat`.
-pub unsafe extern "C" fn cuTexRefGetFormat(
+unsafe extern "C" fn plain_cuTexRefGetFormat(
     pFormat: *mut CUarray_format,
     pNumChannels: *mut i32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefGetFormat(pFormat, pNumChannels, hTexRef) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetFormat(pFormat, pNumChannels, hTexRef) };
     life::call(again, move || {
@@ -708,28 +469,15 @@ pub unsafe extern "C" fn cuTexRefGetFormat(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefGetMaxAnisotropy(
-    pmaxAniso: *mut i32,
-    hTexRef: CUtexref,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut i32, CUtexref);
-    let told = Told(pmaxAniso, hTexRef);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef) };
-    activity::watch(359, (&raw const told).cast(), &call)
+watched! {
+    359, cuTexRefGetMaxAnisotropy, watched_cuTexRefGetMaxAnisotropy, plain_cuTexRefGetMaxAnisotropy,
+    (pmaxAniso: *mut i32, hTexRef: CUtexref) -> CUresult
 }
 
-/// `cuTexRefGetMaxAnisotropy`.
-pub unsafe extern "C" fn cuTexRefGetMaxAnisotropy(
+unsafe extern "C" fn plain_cuTexRefGetMaxAnisotropy(
     pmaxAniso: *mut i32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef) };
     life::call(again, move || {
@@ -747,28 +495,15 @@ pub unsafe extern "C" fn cuTexRefGetMaxAnisotropy(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefGetMipmapFilterMode(
-    pfm: *mut CUfilter_mode,
-    hTexRef: CUtexref,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUfilter_mode, CUtexref);
-    let told = Told(pfm, hTexRef);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefGetMipmapFilterMode(pfm, hTexRef) };
-    activity::watch(356, (&raw const told).cast(), &call)
+watched! {
+    356, cuTexRefGetMipmapFilterMode, watched_cuTexRefGetMipmapFilterMode, plain_cuTexRefGetMipmapFilterMode,
+    (pfm: *mut CUfilter_mode, hTexRef: CUtexref) -> CUresult
 }
 
-/// `cuTexRefGetMipmapFilterMode`.
-pub unsafe extern "C" fn cuTexRefGetMipmapFilterMode(
+unsafe extern "C" fn plain_cuTexRefGetMipmapFilterMode(
     pfm: *mut CUfilter_mode,
     hTexRef: CUtexref,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefGetMipmapFilterMode(pfm, hTexRef) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetMipmapFilterMode(pfm, hTexRef) };
     life::call(again, move || {
@@ -786,28 +521,15 @@ pub unsafe extern "C" fn cuTexRefGetMipmapFilterMode(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefGetMipmapLevelBias(
-    pbias: *mut f32,
-    hTexRef: CUtexref,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut f32, CUtexref);
-    let told = Told(pbias, hTexRef);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefGetMipmapLevelBias(pbias, hTexRef) };
-    activity::watch(357, (&raw const told).cast(), &call)
+watched! {
+    357, cuTexRefGetMipmapLevelBias, watched_cuTexRefGetMipmapLevelBias, plain_cuTexRefGetMipmapLevelBias,
+    (pbias: *mut f32, hTexRef: CUtexref) -> CUresult
 }
 
-/// `cuTexRefGetMipmapLevelBias`.
-pub unsafe extern "C" fn cuTexRefGetMipmapLevelBias(
+unsafe extern "C" fn plain_cuTexRefGetMipmapLevelBias(
     pbias: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefGetMipmapLevelBias(pbias, hTexRef) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefGetMipmapLevelBias(pbias, hTexRef) };
     life::call(again, move || {
@@ -825,34 +547,16 @@ pub unsafe extern "C" fn cuTexRefGetMipmapLevelBias(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefGetMipmapLevelClamp(
-    pminMipmapLevelClamp: *mut f32,
-    pmaxMipmapLevelClamp: *mut f32,
-    hTexRef: CUtexref,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut f32, *mut f32, CUtexref);
-    let told = Told(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuTexRefGetMipmapLevelClamp(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef)
-    };
-    activity::watch(358, (&raw const told).cast(), &call)
+watched! {
+    358, cuTexRefGetMipmapLevelClamp, watched_cuTexRefGetMipmapLevelClamp, plain_cuTexRefGetMipmapLevelClamp,
+    (pminMipmapLevelClamp: *mut f32, pmaxMipmapLevelClamp: *mut f32, hTexRef: CUtexref) -> CUresult
 }
 
-/// `cuTexRefGetMipmapLevelClamp`.
-pub unsafe extern "C" fn cuTexRefGetMipmapLevelClamp(
+unsafe extern "C" fn plain_cuTexRefGetMipmapLevelClamp(
     pminMipmapLevelClamp: *mut f32,
     pmaxMipmapLevelClamp: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuTexRefGetMipmapLevelClamp(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuTexRefGetMipmapLevelClamp(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef)
@@ -875,28 +579,15 @@ pub unsafe extern "C" fn cuTexRefGetMipmapLevelClamp(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefGetMipmappedArray(
-    phMipmappedArray: *mut CUmipmappedArray,
-    hTexRef: CUtexref,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmipmappedArray, CUtexref);
-    let told = Told(phMipmappedArray, hTexRef);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef) };
-    activity::watch(355, (&raw const told).cast(), &call)
+watched! {
+    355, cuTexRefGetMipmappedArray, watched_cuTexRefGetMipmappedArray, plain_cuTexRefGetMipmappedArray,
+    (phMipmappedArray: *mut CUmipmappedArray, hTexRef: CUtexref) -> CUresult
 }
 
-/// `cuTexRefGetMipmappedArray`.
-pub unsafe extern "C" fn cuTexRefGetMipmappedArray(
+unsafe extern "C" fn plain_cuTexRefGetMipmappedArray(
     phMipmappedArray: *mut CUmipmappedArray,
     hTexRef: CUtexref,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef) };
-    }
     life::guard(move || {
         let cx = life::enter()?;
         let hTexRef = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -935,62 +626,32 @@ pub unsafe extern "C" fn cuTexRefSetAddress2D(
     )
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefSetAddress2D_v2(
-    hTexRef: CUtexref,
-    desc: *const CUDA_ARRAY_DESCRIPTOR,
-    dptr: CUdeviceptr,
-    Pitch: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUtexref, *const CUDA_ARRAY_DESCRIPTOR, CUdeviceptr, usize);
-    let told = Told(hTexRef, desc, dptr, Pitch);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefSetAddress2D_v2(hTexRef, desc, dptr, Pitch) };
-    activity::watch(256, (&raw const told).cast(), &call)
+watched! {
+    256, cuTexRefSetAddress2D_v2, watched_cuTexRefSetAddress2D_v2, plain_cuTexRefSetAddress2D_v2,
+    (hTexRef: CUtexref, desc: *const CUDA_ARRAY_DESCRIPTOR, dptr: CUdeviceptr, Pitch: usize) -> CUresult
 }
 
-/// `cuTexRefSetAddress2D_v2`.
-pub unsafe extern "C" fn cuTexRefSetAddress2D_v2(
+unsafe extern "C" fn plain_cuTexRefSetAddress2D_v2(
     hTexRef: CUtexref,
     desc: *const CUDA_ARRAY_DESCRIPTOR,
     dptr: CUdeviceptr,
     Pitch: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefSetAddress2D_v2(hTexRef, desc, dptr, Pitch) };
-    }
     // SAFETY: the arguments are the program's.
     unsafe { super::texture::cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch) }
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefSetAddress2D_v3(
-    hTexRef: CUtexref,
-    desc: *const CUDA_ARRAY_DESCRIPTOR,
-    dptr: CUdeviceptr,
-    Pitch: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUtexref, *const CUDA_ARRAY_DESCRIPTOR, CUdeviceptr, usize);
-    let told = Told(hTexRef, desc, dptr, Pitch);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch) };
-    activity::watch(327, (&raw const told).cast(), &call)
+watched! {
+    327, cuTexRefSetAddress2D_v3, watched_cuTexRefSetAddress2D_v3, plain_cuTexRefSetAddress2D_v3,
+    (hTexRef: CUtexref, desc: *const CUDA_ARRAY_DESCRIPTOR, dptr: CUdeviceptr, Pitch: usize) -> CUresult
 }
 
-/// `cuTexRefSetAddress2D_v3`.
-pub unsafe extern "C" fn cuTexRefSetAddress2D_v3(
+unsafe extern "C" fn plain_cuTexRefSetAddress2D_v3(
     hTexRef: CUtexref,
     desc: *const CUDA_ARRAY_DESCRIPTOR,
     dptr: CUdeviceptr,
     Pitch: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch) };
     life::call(again, move || {
@@ -1010,30 +671,16 @@ pub unsafe extern "C" fn cuTexRefSetAddress2D_v3(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefSetAddressMode(
-    hTexRef: CUtexref,
-    dim: i32,
-    am: CUaddress_mode,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUtexref, i32, CUaddress_mode);
-    let told = Told(hTexRef, dim, am);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefSetAddressMode(hTexRef, dim, am) };
-    activity::watch(100, (&raw const told).cast(), &call)
+watched! {
+    100, cuTexRefSetAddressMode, watched_cuTexRefSetAddressMode, plain_cuTexRefSetAddressMode,
+    (hTexRef: CUtexref, dim: i32, am: CUaddress_mode) -> CUresult
 }
 
-/// `cuTexRefSetAddressMode`.
-pub unsafe extern "C" fn cuTexRefSetAddressMode(
+unsafe extern "C" fn plain_cuTexRefSetAddressMode(
     hTexRef: CUtexref,
     dim: i32,
     am: CUaddress_mode,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefSetAddressMode(hTexRef, dim, am) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetAddressMode(hTexRef, dim, am) };
     life::call(again, move || {
@@ -1049,32 +696,17 @@ pub unsafe extern "C" fn cuTexRefSetAddressMode(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefSetAddress_v2(
-    ByteOffset: *mut usize,
-    hTexRef: CUtexref,
-    dptr: CUdeviceptr,
-    bytes: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut usize, CUtexref, CUdeviceptr, usize);
-    let told = Told(ByteOffset, hTexRef, dptr, bytes);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes) };
-    activity::watch(255, (&raw const told).cast(), &call)
+watched! {
+    255, cuTexRefSetAddress_v2, watched_cuTexRefSetAddress_v2, plain_cuTexRefSetAddress_v2,
+    (ByteOffset: *mut usize, hTexRef: CUtexref, dptr: CUdeviceptr, bytes: usize) -> CUresult
 }
 
-/// `cuTexRefSetAddress_v2`.
-pub unsafe extern "C" fn cuTexRefSetAddress_v2(
+unsafe extern "C" fn plain_cuTexRefSetAddress_v2(
     ByteOffset: *mut usize,
     hTexRef: CUtexref,
     dptr: CUdeviceptr,
     bytes: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes) };
     life::call(again, move || {
@@ -1096,30 +728,16 @@ pub unsafe extern "C" fn cuTexRefSetAddress_v2(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefSetArray(
-    hTexRef: CUtexref,
-    hArray: CUarray,
-    Flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUtexref, CUarray, u32);
-    let told = Told(hTexRef, hArray, Flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefSetArray(hTexRef, hArray, Flags) };
-    activity::watch(94, (&raw const told).cast(), &call)
+watched! {
+    94, cuTexRefSetArray, watched_cuTexRefSetArray, plain_cuTexRefSetArray,
+    (hTexRef: CUtexref, hArray: CUarray, Flags: u32) -> CUresult
 }
 
-/// `cuTexRefSetArray`.
-pub unsafe extern "C" fn cuTexRefSetArray(
+unsafe extern "C" fn plain_cuTexRefSetArray(
     hTexRef: CUtexref,
     hArray: CUarray,
     Flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefSetArray(hTexRef, hArray, Flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetArray(hTexRef, hArray, Flags) };
     life::call(again, move || {
@@ -1136,28 +754,15 @@ pub unsafe extern "C" fn cuTexRefSetArray(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefSetBorderColor(
-    hTexRef: CUtexref,
-    pBorderColor: *mut f32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUtexref, *mut f32);
-    let told = Told(hTexRef, pBorderColor);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefSetBorderColor(hTexRef, pBorderColor) };
-    activity::watch(455, (&raw const told).cast(), &call)
+watched! {
+    455, cuTexRefSetBorderColor, watched_cuTexRefSetBorderColor, plain_cuTexRefSetBorderColor,
+    (hTexRef: CUtexref, pBorderColor: *mut f32) -> CUresult
 }
 
-/// `cuTexRefSetBorderColor`.
-pub unsafe extern "C" fn cuTexRefSetBorderColor(
+unsafe extern "C" fn plain_cuTexRefSetBorderColor(
     hTexRef: CUtexref,
     pBorderColor: *mut f32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefSetBorderColor(hTexRef, pBorderColor) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetBorderColor(hTexRef, pBorderColor) };
     life::call(again, move || {
@@ -1174,25 +779,12 @@ pub unsafe extern "C" fn cuTexRefSetBorderColor(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefSetFilterMode(
-    hTexRef: CUtexref,
-    fm: CUfilter_mode,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUtexref, CUfilter_mode);
-    let told = Told(hTexRef, fm);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefSetFilterMode(hTexRef, fm) };
-    activity::watch(101, (&raw const told).cast(), &call)
+watched! {
+    101, cuTexRefSetFilterMode, watched_cuTexRefSetFilterMode, plain_cuTexRefSetFilterMode,
+    (hTexRef: CUtexref, fm: CUfilter_mode) -> CUresult
 }
 
-/// `cuTexRefSetFilterMode`.
-pub unsafe extern "C" fn cuTexRefSetFilterMode(hTexRef: CUtexref, fm: CUfilter_mode) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefSetFilterMode(hTexRef, fm) };
-    }
+unsafe extern "C" fn plain_cuTexRefSetFilterMode(hTexRef: CUtexref, fm: CUfilter_mode) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetFilterMode(hTexRef, fm) };
     life::call(again, move || {
@@ -1207,22 +799,12 @@ pub unsafe extern "C" fn cuTexRefSetFilterMode(hTexRef: CUtexref, fm: CUfilter_m
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefSetFlags(hTexRef: CUtexref, Flags: u32) -> CUresult {
-    #[repr(C)]
-    struct Told(CUtexref, u32);
-    let told = Told(hTexRef, Flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefSetFlags(hTexRef, Flags) };
-    activity::watch(102, (&raw const told).cast(), &call)
+watched! {
+    102, cuTexRefSetFlags, watched_cuTexRefSetFlags, plain_cuTexRefSetFlags,
+    (hTexRef: CUtexref, Flags: u32) -> CUresult
 }
 
-/// `cuTexRefSetFlags`.
-pub unsafe extern "C" fn cuTexRefSetFlags(hTexRef: CUtexref, Flags: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefSetFlags(hTexRef, Flags) };
-    }
+unsafe extern "C" fn plain_cuTexRefSetFlags(hTexRef: CUtexref, Flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetFlags(hTexRef, Flags) };
     life::call(again, move || {
@@ -1237,30 +819,16 @@ pub unsafe extern "C" fn cuTexRefSetFlags(hTexRef: CUtexref, Flags: u32) -> CUre
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefSetFormat(
-    hTexRef: CUtexref,
-    fmt: CUarray_format,
-    NumPackedComponents: i32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUtexref, CUarray_format, i32);
-    let told = Told(hTexRef, fmt, NumPackedComponents);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents) };
-    activity::watch(99, (&raw const told).cast(), &call)
+watched! {
+    99, cuTexRefSetFormat, watched_cuTexRefSetFormat, plain_cuTexRefSetFormat,
+    (hTexRef: CUtexref, fmt: CUarray_format, NumPackedComponents: i32) -> CUresult
 }
 
-/// `cuTexRefSetFormat`.
-pub unsafe extern "C" fn cuTexRefSetFormat(
+unsafe extern "C" fn plain_cuTexRefSetFormat(
     hTexRef: CUtexref,
     fmt: CUarray_format,
     NumPackedComponents: i32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents) };
     life::call(again, move || {
@@ -1276,25 +844,12 @@ pub unsafe extern "C" fn cuTexRefSetFormat(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefSetMaxAnisotropy(
-    hTexRef: CUtexref,
-    maxAniso: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUtexref, u32);
-    let told = Told(hTexRef, maxAniso);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefSetMaxAnisotropy(hTexRef, maxAniso) };
-    activity::watch(354, (&raw const told).cast(), &call)
+watched! {
+    354, cuTexRefSetMaxAnisotropy, watched_cuTexRefSetMaxAnisotropy, plain_cuTexRefSetMaxAnisotropy,
+    (hTexRef: CUtexref, maxAniso: u32) -> CUresult
 }
 
-/// `cuTexRefSetMaxAnisotropy`.
-pub unsafe extern "C" fn cuTexRefSetMaxAnisotropy(hTexRef: CUtexref, maxAniso: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefSetMaxAnisotropy(hTexRef, maxAniso) };
-    }
+unsafe extern "C" fn plain_cuTexRefSetMaxAnisotropy(hTexRef: CUtexref, maxAniso: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetMaxAnisotropy(hTexRef, maxAniso) };
     life::call(again, move || {
@@ -1309,28 +864,15 @@ pub unsafe extern "C" fn cuTexRefSetMaxAnisotropy(hTexRef: CUtexref, maxAniso: u
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefSetMipmapFilterMode(
-    hTexRef: CUtexref,
-    fm: CUfilter_mode,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUtexref, CUfilter_mode);
-    let told = Told(hTexRef, fm);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefSetMipmapFilterMode(hTexRef, fm) };
-    activity::watch(351, (&raw const told).cast(), &call)
+watched! {
+    351, cuTexRefSetMipmapFilterMode, watched_cuTexRefSetMipmapFilterMode, plain_cuTexRefSetMipmapFilterMode,
+    (hTexRef: CUtexref, fm: CUfilter_mode) -> CUresult
 }
 
-/// `cuTexRefSetMipmapFilterMode`.
-pub unsafe extern "C" fn cuTexRefSetMipmapFilterMode(
+unsafe extern "C" fn plain_cuTexRefSetMipmapFilterMode(
     hTexRef: CUtexref,
     fm: CUfilter_mode,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefSetMipmapFilterMode(hTexRef, fm) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetMipmapFilterMode(hTexRef, fm) };
     life::call(again, move || {
@@ -1345,22 +887,12 @@ pub unsafe extern "C" fn cuTexRefSetMipmapFilterMode(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefSetMipmapLevelBias(hTexRef: CUtexref, bias: f32) -> CUresult {
-    #[repr(C)]
-    struct Told(CUtexref, f32);
-    let told = Told(hTexRef, bias);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefSetMipmapLevelBias(hTexRef, bias) };
-    activity::watch(352, (&raw const told).cast(), &call)
+watched! {
+    352, cuTexRefSetMipmapLevelBias, watched_cuTexRefSetMipmapLevelBias, plain_cuTexRefSetMipmapLevelBias,
+    (hTexRef: CUtexref, bias: f32) -> CUresult
 }
 
-/// `cuTexRefSetMipmapLevelBias`.
-pub unsafe extern "C" fn cuTexRefSetMipmapLevelBias(hTexRef: CUtexref, bias: f32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefSetMipmapLevelBias(hTexRef, bias) };
-    }
+unsafe extern "C" fn plain_cuTexRefSetMipmapLevelBias(hTexRef: CUtexref, bias: f32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetMipmapLevelBias(hTexRef, bias) };
     life::call(again, move || {
@@ -1375,34 +907,16 @@ pub unsafe extern "C" fn cuTexRefSetMipmapLevelBias(hTexRef: CUtexref, bias: f32
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefSetMipmapLevelClamp(
-    hTexRef: CUtexref,
-    minMipmapLevelClamp: f32,
-    maxMipmapLevelClamp: f32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUtexref, f32, f32);
-    let told = Told(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe {
-        cuTexRefSetMipmapLevelClamp(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp)
-    };
-    activity::watch(353, (&raw const told).cast(), &call)
+watched! {
+    353, cuTexRefSetMipmapLevelClamp, watched_cuTexRefSetMipmapLevelClamp, plain_cuTexRefSetMipmapLevelClamp,
+    (hTexRef: CUtexref, minMipmapLevelClamp: f32, maxMipmapLevelClamp: f32) -> CUresult
 }
 
-/// `cuTexRefSetMipmapLevelClamp`.
-pub unsafe extern "C" fn cuTexRefSetMipmapLevelClamp(
+unsafe extern "C" fn plain_cuTexRefSetMipmapLevelClamp(
     hTexRef: CUtexref,
     minMipmapLevelClamp: f32,
     maxMipmapLevelClamp: f32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuTexRefSetMipmapLevelClamp(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe {
         cuTexRefSetMipmapLevelClamp(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp)
@@ -1420,30 +934,16 @@ pub unsafe extern "C" fn cuTexRefSetMipmapLevelClamp(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuTexRefSetMipmappedArray(
-    hTexRef: CUtexref,
-    hMipmappedArray: CUmipmappedArray,
-    Flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUtexref, CUmipmappedArray, u32);
-    let told = Told(hTexRef, hMipmappedArray, Flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags) };
-    activity::watch(350, (&raw const told).cast(), &call)
+watched! {
+    350, cuTexRefSetMipmappedArray, watched_cuTexRefSetMipmappedArray, plain_cuTexRefSetMipmappedArray,
+    (hTexRef: CUtexref, hMipmappedArray: CUmipmappedArray, Flags: u32) -> CUresult
 }
 
-/// `cuTexRefSetMipmappedArray`.
-pub unsafe extern "C" fn cuTexRefSetMipmappedArray(
+unsafe extern "C" fn plain_cuTexRefSetMipmappedArray(
     hTexRef: CUtexref,
     hMipmappedArray: CUmipmappedArray,
     Flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags) };
     life::call(again, move || {

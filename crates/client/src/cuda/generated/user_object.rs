@@ -8,30 +8,16 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphReleaseUserObject(
-    graph: CUgraph,
-    object: CUuserObject,
-    count: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraph, CUuserObject, u32);
-    let told = Told(graph, object, count);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphReleaseUserObject(graph, object, count) };
-    activity::watch(637, (&raw const told).cast(), &call)
+watched! {
+    637, cuGraphReleaseUserObject, watched_cuGraphReleaseUserObject, plain_cuGraphReleaseUserObject,
+    (graph: CUgraph, object: CUuserObject, count: u32) -> CUresult
 }
 
-/// `cuGraphReleaseUserObject`.
-pub unsafe extern "C" fn cuGraphReleaseUserObject(
+unsafe extern "C" fn plain_cuGraphReleaseUserObject(
     graph: CUgraph,
     object: CUuserObject,
     count: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphReleaseUserObject(graph, object, count) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphReleaseUserObject(graph, object, count) };
     life::call(again, move || {
@@ -48,32 +34,17 @@ pub unsafe extern "C" fn cuGraphReleaseUserObject(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuGraphRetainUserObject(
-    graph: CUgraph,
-    object: CUuserObject,
-    count: u32,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUgraph, CUuserObject, u32, u32);
-    let told = Told(graph, object, count, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuGraphRetainUserObject(graph, object, count, flags) };
-    activity::watch(636, (&raw const told).cast(), &call)
+watched! {
+    636, cuGraphRetainUserObject, watched_cuGraphRetainUserObject, plain_cuGraphRetainUserObject,
+    (graph: CUgraph, object: CUuserObject, count: u32, flags: u32) -> CUresult
 }
 
-/// `cuGraphRetainUserObject`.
-pub unsafe extern "C" fn cuGraphRetainUserObject(
+unsafe extern "C" fn plain_cuGraphRetainUserObject(
     graph: CUgraph,
     object: CUuserObject,
     count: u32,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuGraphRetainUserObject(graph, object, count, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuGraphRetainUserObject(graph, object, count, flags) };
     life::call(again, move || {
@@ -91,36 +62,18 @@ pub unsafe extern "C" fn cuGraphRetainUserObject(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuUserObjectCreate(
-    object_out: *mut CUuserObject,
-    ptr: *mut c_void,
-    destroy: CUhostFn,
-    initialRefcount: u32,
-    flags: u32,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUuserObject, *mut c_void, CUhostFn, u32, u32);
-    let told = Told(object_out, ptr, destroy, initialRefcount, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags) };
-    activity::watch(633, (&raw const told).cast(), &call)
+watched! {
+    633, cuUserObjectCreate, watched_cuUserObjectCreate, plain_cuUserObjectCreate,
+    (object_out: *mut CUuserObject, ptr: *mut c_void, destroy: CUhostFn, initialRefcount: u32, flags: u32) -> CUresult
 }
 
-/// `cuUserObjectCreate`.
-pub unsafe extern "C" fn cuUserObjectCreate(
+unsafe extern "C" fn plain_cuUserObjectCreate(
     object_out: *mut CUuserObject,
     ptr: *mut c_void,
     destroy: CUhostFn,
     initialRefcount: u32,
     flags: u32,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags) };
@@ -145,22 +98,12 @@ pub unsafe extern "C" fn cuUserObjectCreate(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuUserObjectRelease(object: CUuserObject, count: u32) -> CUresult {
-    #[repr(C)]
-    struct Told(CUuserObject, u32);
-    let told = Told(object, count);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuUserObjectRelease(object, count) };
-    activity::watch(635, (&raw const told).cast(), &call)
+watched! {
+    635, cuUserObjectRelease, watched_cuUserObjectRelease, plain_cuUserObjectRelease,
+    (object: CUuserObject, count: u32) -> CUresult
 }
 
-/// `cuUserObjectRelease`.
-pub unsafe extern "C" fn cuUserObjectRelease(object: CUuserObject, count: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuUserObjectRelease(object, count) };
-    }
+unsafe extern "C" fn plain_cuUserObjectRelease(object: CUuserObject, count: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuUserObjectRelease(object, count) };
     life::call(again, move || {
@@ -175,22 +118,12 @@ pub unsafe extern "C" fn cuUserObjectRelease(object: CUuserObject, count: u32) -
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuUserObjectRetain(object: CUuserObject, count: u32) -> CUresult {
-    #[repr(C)]
-    struct Told(CUuserObject, u32);
-    let told = Told(object, count);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuUserObjectRetain(object, count) };
-    activity::watch(634, (&raw const told).cast(), &call)
+watched! {
+    634, cuUserObjectRetain, watched_cuUserObjectRetain, plain_cuUserObjectRetain,
+    (object: CUuserObject, count: u32) -> CUresult
 }
 
-/// `cuUserObjectRetain`.
-pub unsafe extern "C" fn cuUserObjectRetain(object: CUuserObject, count: u32) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuUserObjectRetain(object, count) };
-    }
+unsafe extern "C" fn plain_cuUserObjectRetain(object: CUuserObject, count: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuUserObjectRetain(object, count) };
     life::call(again, move || {

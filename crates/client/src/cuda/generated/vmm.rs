@@ -8,22 +8,12 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-#[cold]
-unsafe extern "C" fn watched_cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize);
-    let told = Told(ptr, size);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemAddressFree(ptr, size) };
-    activity::watch(548, (&raw const told).cast(), &call)
+watched! {
+    548, cuMemAddressFree, watched_cuMemAddressFree, plain_cuMemAddressFree,
+    (ptr: CUdeviceptr, size: usize) -> CUresult
 }
 
-/// `cuMemAddressFree`.
-pub unsafe extern "C" fn cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemAddressFree(ptr, size) };
-    }
+unsafe extern "C" fn plain_cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemAddressFree(ptr, size) };
     life::call(again, move || {
@@ -34,34 +24,18 @@ pub unsafe extern "C" fn cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUre
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemAddressReserve(
-    ptr: *mut CUdeviceptr,
-    size: usize,
-    alignment: usize,
-    addr: CUdeviceptr,
-    flags: u64,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUdeviceptr, usize, usize, CUdeviceptr, u64);
-    let told = Told(ptr, size, alignment, addr, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemAddressReserve(ptr, size, alignment, addr, flags) };
-    activity::watch(547, (&raw const told).cast(), &call)
+watched! {
+    547, cuMemAddressReserve, watched_cuMemAddressReserve, plain_cuMemAddressReserve,
+    (ptr: *mut CUdeviceptr, size: usize, alignment: usize, addr: CUdeviceptr, flags: u64) -> CUresult
 }
 
-/// `cuMemAddressReserve`.
-pub unsafe extern "C" fn cuMemAddressReserve(
+unsafe extern "C" fn plain_cuMemAddressReserve(
     ptr: *mut CUdeviceptr,
     size: usize,
     alignment: usize,
     addr: CUdeviceptr,
     flags: u64,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemAddressReserve(ptr, size, alignment, addr, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemAddressReserve(ptr, size, alignment, addr, flags) };
     life::call(again, move || {
@@ -78,37 +52,17 @@ pub unsafe extern "C" fn cuMemAddressReserve(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemCreate(
-    handle: *mut CUmemGenericAllocationHandle,
-    size: usize,
-    prop: *const CUmemAllocationProp,
-    flags: u64,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUmemGenericAllocationHandle,
-        usize,
-        *const CUmemAllocationProp,
-        u64,
-    );
-    let told = Told(handle, size, prop, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemCreate(handle, size, prop, flags) };
-    activity::watch(549, (&raw const told).cast(), &call)
+watched! {
+    549, cuMemCreate, watched_cuMemCreate, plain_cuMemCreate,
+    (handle: *mut CUmemGenericAllocationHandle, size: usize, prop: *const CUmemAllocationProp, flags: u64) -> CUresult
 }
 
-/// `cuMemCreate`.
-pub unsafe extern "C" fn cuMemCreate(
+unsafe extern "C" fn plain_cuMemCreate(
     handle: *mut CUmemGenericAllocationHandle,
     size: usize,
     prop: *const CUmemAllocationProp,
     flags: u64,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemCreate(handle, size, prop, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemCreate(handle, size, prop, flags) };
     life::call(again, move || {
@@ -128,40 +82,17 @@ pub unsafe extern "C" fn cuMemCreate(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemExportToShareableHandle(
-    shareableHandle: *mut c_void,
-    handle: CUmemGenericAllocationHandle,
-    handleType: CUmemAllocationHandleType,
-    flags: u64,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut c_void,
-        CUmemGenericAllocationHandle,
-        CUmemAllocationHandleType,
-        u64,
-    );
-    let told = Told(shareableHandle, handle, handleType, flags);
-    // SAFETY: the arguments are the program's.
-    let call =
-        || unsafe { cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags) };
-    activity::watch(554, (&raw const told).cast(), &call)
+watched! {
+    554, cuMemExportToShareableHandle, watched_cuMemExportToShareableHandle, plain_cuMemExportToShareableHandle,
+    (shareableHandle: *mut c_void, handle: CUmemGenericAllocationHandle, handleType: CUmemAllocationHandleType, flags: u64) -> CUresult
 }
 
-/// `cuMemExportToShareableHandle`.
-pub unsafe extern "C" fn cuMemExportToShareableHandle(
+unsafe extern "C" fn plain_cuMemExportToShareableHandle(
     shareableHandle: *mut c_void,
     handle: CUmemGenericAllocationHandle,
     handleType: CUmemAllocationHandleType,
     flags: u64,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe {
-            watched_cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags)
-        };
-    }
     // SAFETY: the arguments are the program's.
     let again =
         move || unsafe { cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags) };
@@ -181,30 +112,16 @@ pub unsafe extern "C" fn cuMemExportToShareableHandle(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemGetAccess(
-    flags: *mut u64,
-    location: *const CUmemLocation,
-    ptr: CUdeviceptr,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut u64, *const CUmemLocation, CUdeviceptr);
-    let told = Told(flags, location, ptr);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemGetAccess(flags, location, ptr) };
-    activity::watch(558, (&raw const told).cast(), &call)
+watched! {
+    558, cuMemGetAccess, watched_cuMemGetAccess, plain_cuMemGetAccess,
+    (flags: *mut u64, location: *const CUmemLocation, ptr: CUdeviceptr) -> CUresult
 }
 
-/// `cuMemGetAccess`.
-pub unsafe extern "C" fn cuMemGetAccess(
+unsafe extern "C" fn plain_cuMemGetAccess(
     flags: *mut u64,
     location: *const CUmemLocation,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemGetAccess(flags, location, ptr) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemGetAccess(flags, location, ptr) };
     life::call(again, move || {
@@ -218,34 +135,16 @@ pub unsafe extern "C" fn cuMemGetAccess(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemGetAllocationGranularity(
-    granularity: *mut usize,
-    prop: *const CUmemAllocationProp,
-    option: CUmemAllocationGranularity_flags,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut usize,
-        *const CUmemAllocationProp,
-        CUmemAllocationGranularity_flags,
-    );
-    let told = Told(granularity, prop, option);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemGetAllocationGranularity(granularity, prop, option) };
-    activity::watch(556, (&raw const told).cast(), &call)
+watched! {
+    556, cuMemGetAllocationGranularity, watched_cuMemGetAllocationGranularity, plain_cuMemGetAllocationGranularity,
+    (granularity: *mut usize, prop: *const CUmemAllocationProp, option: CUmemAllocationGranularity_flags) -> CUresult
 }
 
-/// `cuMemGetAllocationGranularity`.
-pub unsafe extern "C" fn cuMemGetAllocationGranularity(
+unsafe extern "C" fn plain_cuMemGetAllocationGranularity(
     granularity: *mut usize,
     prop: *const CUmemAllocationProp,
     option: CUmemAllocationGranularity_flags,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemGetAllocationGranularity(granularity, prop, option) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemGetAllocationGranularity(granularity, prop, option) };
     life::call(again, move || {
@@ -263,28 +162,15 @@ pub unsafe extern "C" fn cuMemGetAllocationGranularity(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemGetAllocationPropertiesFromHandle(
-    prop: *mut CUmemAllocationProp,
-    handle: CUmemGenericAllocationHandle,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmemAllocationProp, CUmemGenericAllocationHandle);
-    let told = Told(prop, handle);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemGetAllocationPropertiesFromHandle(prop, handle) };
-    activity::watch(557, (&raw const told).cast(), &call)
+watched! {
+    557, cuMemGetAllocationPropertiesFromHandle, watched_cuMemGetAllocationPropertiesFromHandle, plain_cuMemGetAllocationPropertiesFromHandle,
+    (prop: *mut CUmemAllocationProp, handle: CUmemGenericAllocationHandle) -> CUresult
 }
 
-/// `cuMemGetAllocationPropertiesFromHandle`.
-pub unsafe extern "C" fn cuMemGetAllocationPropertiesFromHandle(
+unsafe extern "C" fn plain_cuMemGetAllocationPropertiesFromHandle(
     prop: *mut CUmemAllocationProp,
     handle: CUmemGenericAllocationHandle,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemGetAllocationPropertiesFromHandle(prop, handle) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemGetAllocationPropertiesFromHandle(prop, handle) };
     life::call(again, move || {
@@ -300,34 +186,16 @@ pub unsafe extern "C" fn cuMemGetAllocationPropertiesFromHandle(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemImportFromShareableHandle(
-    handle: *mut CUmemGenericAllocationHandle,
-    osHandle: *mut c_void,
-    shHandleType: CUmemAllocationHandleType,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(
-        *mut CUmemGenericAllocationHandle,
-        *mut c_void,
-        CUmemAllocationHandleType,
-    );
-    let told = Told(handle, osHandle, shHandleType);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemImportFromShareableHandle(handle, osHandle, shHandleType) };
-    activity::watch(555, (&raw const told).cast(), &call)
+watched! {
+    555, cuMemImportFromShareableHandle, watched_cuMemImportFromShareableHandle, plain_cuMemImportFromShareableHandle,
+    (handle: *mut CUmemGenericAllocationHandle, osHandle: *mut c_void, shHandleType: CUmemAllocationHandleType) -> CUresult
 }
 
-/// `cuMemImportFromShareableHandle`.
-pub unsafe extern "C" fn cuMemImportFromShareableHandle(
+unsafe extern "C" fn plain_cuMemImportFromShareableHandle(
     handle: *mut CUmemGenericAllocationHandle,
     osHandle: *mut c_void,
     shHandleType: CUmemAllocationHandleType,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemImportFromShareableHandle(handle, osHandle, shHandleType) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemImportFromShareableHandle(handle, osHandle, shHandleType) };
     life::call(again, move || {
@@ -346,34 +214,18 @@ pub unsafe extern "C" fn cuMemImportFromShareableHandle(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemMap(
-    ptr: CUdeviceptr,
-    size: usize,
-    offset: usize,
-    handle: CUmemGenericAllocationHandle,
-    flags: u64,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, usize, CUmemGenericAllocationHandle, u64);
-    let told = Told(ptr, size, offset, handle, flags);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemMap(ptr, size, offset, handle, flags) };
-    activity::watch(551, (&raw const told).cast(), &call)
+watched! {
+    551, cuMemMap, watched_cuMemMap, plain_cuMemMap,
+    (ptr: CUdeviceptr, size: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: u64) -> CUresult
 }
 
-/// `cuMemMap`.
-pub unsafe extern "C" fn cuMemMap(
+unsafe extern "C" fn plain_cuMemMap(
     ptr: CUdeviceptr,
     size: usize,
     offset: usize,
     handle: CUmemGenericAllocationHandle,
     flags: u64,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemMap(ptr, size, offset, handle, flags) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemMap(ptr, size, offset, handle, flags) };
     life::call(again, move || {
@@ -403,22 +255,12 @@ pub unsafe extern "C" fn cuMemMapArrayAsync_ptsz(
     life::unsupported("cuMemMapArrayAsync", "sparse arrays are not forwarded")
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
-    #[repr(C)]
-    struct Told(CUmemGenericAllocationHandle);
-    let told = Told(handle);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemRelease(handle) };
-    activity::watch(550, (&raw const told).cast(), &call)
+watched! {
+    550, cuMemRelease, watched_cuMemRelease, plain_cuMemRelease,
+    (handle: CUmemGenericAllocationHandle) -> CUresult
 }
 
-/// `cuMemRelease`.
-pub unsafe extern "C" fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemRelease(handle) };
-    }
+unsafe extern "C" fn plain_cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemRelease(handle) };
     life::call(again, move || {
@@ -429,28 +271,15 @@ pub unsafe extern "C" fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> C
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemRetainAllocationHandle(
-    handle: *mut CUmemGenericAllocationHandle,
-    addr: *mut c_void,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(*mut CUmemGenericAllocationHandle, *mut c_void);
-    let told = Told(handle, addr);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemRetainAllocationHandle(handle, addr) };
-    activity::watch(565, (&raw const told).cast(), &call)
+watched! {
+    565, cuMemRetainAllocationHandle, watched_cuMemRetainAllocationHandle, plain_cuMemRetainAllocationHandle,
+    (handle: *mut CUmemGenericAllocationHandle, addr: *mut c_void) -> CUresult
 }
 
-/// `cuMemRetainAllocationHandle`.
-pub unsafe extern "C" fn cuMemRetainAllocationHandle(
+unsafe extern "C" fn plain_cuMemRetainAllocationHandle(
     handle: *mut CUmemGenericAllocationHandle,
     addr: *mut c_void,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemRetainAllocationHandle(handle, addr) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemRetainAllocationHandle(handle, addr) };
     life::call(again, move || {
@@ -464,32 +293,17 @@ pub unsafe extern "C" fn cuMemRetainAllocationHandle(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemSetAccess(
-    ptr: CUdeviceptr,
-    size: usize,
-    desc: *const CUmemAccessDesc,
-    count: usize,
-) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize, *const CUmemAccessDesc, usize);
-    let told = Told(ptr, size, desc, count);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemSetAccess(ptr, size, desc, count) };
-    activity::watch(553, (&raw const told).cast(), &call)
+watched! {
+    553, cuMemSetAccess, watched_cuMemSetAccess, plain_cuMemSetAccess,
+    (ptr: CUdeviceptr, size: usize, desc: *const CUmemAccessDesc, count: usize) -> CUresult
 }
 
-/// `cuMemSetAccess`.
-pub unsafe extern "C" fn cuMemSetAccess(
+unsafe extern "C" fn plain_cuMemSetAccess(
     ptr: CUdeviceptr,
     size: usize,
     desc: *const CUmemAccessDesc,
     count: usize,
 ) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemSetAccess(ptr, size, desc, count) };
-    }
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemSetAccess(ptr, size, desc, count) };
     life::call(again, move || {
@@ -500,22 +314,12 @@ pub unsafe extern "C" fn cuMemSetAccess(
     })
 }
 
-#[cold]
-unsafe extern "C" fn watched_cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult {
-    #[repr(C)]
-    struct Told(CUdeviceptr, usize);
-    let told = Told(ptr, size);
-    // SAFETY: the arguments are the program's.
-    let call = || unsafe { cuMemUnmap(ptr, size) };
-    activity::watch(552, (&raw const told).cast(), &call)
+watched! {
+    552, cuMemUnmap, watched_cuMemUnmap, plain_cuMemUnmap,
+    (ptr: CUdeviceptr, size: usize) -> CUresult
 }
 
-/// `cuMemUnmap`.
-pub unsafe extern "C" fn cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult {
-    if activity::is_watched() {
-        // SAFETY: the arguments are the program's.
-        return unsafe { watched_cuMemUnmap(ptr, size) };
-    }
+unsafe extern "C" fn plain_cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
     let again = move || unsafe { cuMemUnmap(ptr, size) };
     life::call(again, move || {

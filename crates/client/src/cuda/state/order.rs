@@ -5,6 +5,7 @@
 //! which of its functions have yet to run, which streams capture.
 
 use super::prelude::*;
+use crate::landing::Landing;
 use busbar_wire::generated::cuda::op;
 use std::sync::atomic::{AtomicUsize, fence};
 use std::thread::ThreadId;
@@ -54,17 +55,15 @@ fn key(scope: u32, stream: u32) -> u64 {
 }
 
 /// Where bytes are to arrive.
-#[derive(Debug)]
 struct Place {
-    from: u64,
-    to: u64,
+    landing: Arc<Landing>,
     /// The worker has an image of this memory, which has them.
     in_image: bool,
 }
 
 impl Place {
     fn meets(&self, p: u64, len: usize) -> bool {
-        self.from < p.saturating_add(len as u64) && p < self.to
+        self.landing.meets(p as usize, len)
     }
 }
 
@@ -87,6 +86,11 @@ pub struct Order {
     arriving: AtomicUsize,
     /// Where they go, by number.
     places: Mutex<BTreeMap<u64, Place>>,
+    /// How many of them are put aside when they come, for kernels see the memory by now.
+    aside: AtomicUsize,
+    /// How many of those have come, and are not in their places.
+    coming: Mutex<usize>,
+    brought: Condvar,
     /// Functions that are queued and have not returned.
     due: AtomicUsize,
     /// Graphs hold functions, too: how often those run is not known here.
@@ -168,13 +172,11 @@ impl Order {
             .compare_exchange(id, 0, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Bytes will arrive somewhere in `len` bytes at `from`, until [`Order::arrived`] is told. With
-    /// `in_image` those are all of these bytes, and the worker's image of the program's memory has
-    /// them.
-    pub fn arrives(&self, from: u64, len: usize, in_image: bool) -> u64 {
+    /// Bytes will arrive somewhere in a place, until [`Order::arrived`] is told. With `in_image`
+    /// those are all of its bytes, and the worker's image of the program's memory has them.
+    pub fn arrives(&self, landing: Arc<Landing>, in_image: bool) -> u64 {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let to = from.saturating_add(len as u64);
-        let place = Place { from, to, in_image };
+        let place = Place { landing, in_image };
         lock(&self.places).insert(number, place);
         self.arriving.fetch_add(1, Ordering::AcqRel);
         number
@@ -182,8 +184,51 @@ impl Order {
 
     /// They have arrived, or never will.
     pub fn arrived(&self, number: u64) {
-        lock(&self.places).remove(&number);
+        let mut places = lock(&self.places);
+        if places.remove(&number).is_some_and(|p| p.landing.is_aside()) {
+            self.aside.fetch_sub(1, Ordering::AcqRel);
+        }
+        drop(places);
         self.arriving.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// What is still to arrive in `len` bytes at `p` is put aside when it comes, from now on. False
+    /// while some of it is being received in its place.
+    pub fn put_aside(&self, p: u64, len: usize) -> bool {
+        let mut all = true;
+        for place in lock(&self.places).values().filter(|a| a.meets(p, len)) {
+            match place.landing.put_aside() {
+                Some(new) => _ = self.aside.fetch_add(usize::from(new), Ordering::AcqRel),
+                None => all = false,
+            }
+        }
+        all
+    }
+
+    /// Whether anything that is to arrive is put aside then.
+    #[inline]
+    pub fn has_aside(&self) -> bool {
+        self.aside.load(Ordering::Acquire) > 0
+    }
+
+    /// Something that was put aside has come. Until [`Order::brought`] is told, whoever hears that
+    /// work is over waits for that.
+    pub fn coming(&self) {
+        *lock(&self.coming) += 1;
+    }
+
+    /// It is in its place.
+    pub fn brought(&self) {
+        *lock(&self.coming) -= 1;
+        self.brought.notify_all();
+    }
+
+    /// Waits until all that was put aside and has come is in its place.
+    pub fn wait_until_brought(&self) {
+        let mut coming = lock(&self.coming);
+        while *coming > 0 {
+            coming = wait(&self.brought, coming);
+        }
     }
 
     /// Whether any copy has yet to write to `len` bytes of the program's memory at `p`, or to read
@@ -191,7 +236,7 @@ impl Order {
     pub fn has_copies(&self, p: u64, len: u64) -> bool {
         let end = p.saturating_add(len);
         let reaches = |(from, to): &(u64, u64)| *from < end && p < *to;
-        let meets = |a: &Place| reaches(&(a.from, a.to));
+        let meets = |a: &Place| reaches(&a.landing.span());
         self.arriving.load(Ordering::Acquire) > 0 && lock(&self.places).values().any(meets)
             || lock(&self.reads).keys().any(reaches)
     }
@@ -215,7 +260,7 @@ impl Order {
         }
         let places = lock(&self.places);
         let met = places.values().filter(|a| a.meets(p, len));
-        met.map(|a| a.in_image.then_some((a.from, a.to))).collect()
+        met.map(|a| a.in_image.then(|| a.landing.span())).collect()
     }
 
     /// A function of the program is about to be queued.
@@ -417,11 +462,12 @@ mod tests {
     fn memory_may_be_written_by_copies_that_reach_it_and_by_any_function() {
         let o = Order::default();
         assert!(!o.may_still_write(0, usize::MAX) && !o.has_copies(0, u64::MAX));
-        let n = o.arrives(0x1000, 0x100, false);
+        let place = |p: usize| Arc::new(Landing::new(p, 0x100));
+        let n = o.arrives(place(0x1000), false);
         assert!(o.may_still_write(0x10ff, 1) && o.may_still_write(0xfff, 2));
         assert!(!o.may_still_write(0x1100, 9) && !o.may_still_write(0xff0, 16));
         assert!(o.has_copies(0x10ff, 9) && !o.has_copies(0x1100, 9));
-        let graphs = o.arrives(0x2000, 0x100, true);
+        let graphs = o.arrives(place(0x2000), true);
         assert_eq!(o.in_images(0x2080, 1), Some(vec![(0x2000, 0x2100)]));
         assert_eq!(o.in_images(0x10ff, 0x2000), None, "a copy of no graph");
         assert_eq!(o.in_images(0x1100, 0xf00), Some(vec![]));
@@ -435,6 +481,36 @@ mod tests {
         assert!(!o.may_still_write(0x9000, 1));
         o.functions_in_graphs();
         assert!(o.may_still_write(0x9000, 1), "a graph may run at any time");
+    }
+
+    #[test]
+    fn what_is_put_aside_counts_until_it_has_arrived() {
+        let o = Order::default();
+        let landing = Arc::new(Landing::new(0x1000, 0x100));
+        let n = o.arrives(landing.clone(), false);
+        assert!(
+            o.put_aside(0x1100, 8) && !o.has_aside(),
+            "it lies elsewhere"
+        );
+        landing.place(0, 1);
+        assert!(!o.put_aside(0x10ff, 1) && !o.has_aside(), "it is arriving");
+        landing.received();
+        assert!(o.put_aside(0x10ff, 1) && o.has_aside());
+        assert!(o.put_aside(0x1000, 1), "again");
+        o.arrived(n);
+        assert!(!o.has_aside());
+        let (one, two) = (Arc::new(o), std::sync::mpsc::channel());
+        one.coming();
+        let waits = {
+            let (one, said) = (one.clone(), two.0);
+            std::thread::spawn(move || {
+                one.wait_until_brought();
+                said.send(()).unwrap();
+            })
+        };
+        assert!(two.1.recv_timeout(Duration::from_millis(20)).is_err());
+        one.brought();
+        waits.join().unwrap();
     }
 
     #[test]

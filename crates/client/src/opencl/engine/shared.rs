@@ -5,7 +5,7 @@ use super::command::{Links, Out, marker};
 use super::prelude::*;
 use super::transfer::{self, fetch};
 use crate::opencl::call::{Memory, Numbered};
-use crate::ring::{self, Ring, Way};
+use crate::ring::{self, Part, Ring, Way};
 use busbar_transport::shared::Segment;
 
 /// Memory that the worker has, too.
@@ -235,10 +235,11 @@ pub unsafe fn get(
     } else {
         let (hub, queue, then) = (q.server.hub.clone(), q.id, Arc::new(then));
         let kept = then.clone();
-        let arrived = move |_, _, done: Result<()>| {
+        let arrived = move |part: Result<Part>| {
             let _ = &kept;
-            if let Err(e) = done {
-                hub.failed(wire::op::COPY_SHARED, queue, e);
+            match part {
+                Ok(part) => part.put(),
+                Err(e) => hub.failed(wire::op::COPY_SHARED, queue, e),
             }
         };
         // SAFETY: passed on to the caller.

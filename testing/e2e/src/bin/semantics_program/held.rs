@@ -326,3 +326,136 @@ fn large(api: &Api, place: &Place, [a, b]: [u64; 2]) {
         println!("sees {}", sum(host, LARGE));
     }
 }
+
+/// How a case copies the first half of some memory, and what it leaves there, if it comes there.
+type Way = (&'static str, fn(&Api, &Place, u64, u64) -> i32, bool);
+
+const WAYS: [Way; 7] = [
+    (
+        "a few bytes out",
+        |api, p, half, s| api.call("cuMemcpyDtoHAsync_v2", &[half, p.device, 64, s]),
+        true,
+    ),
+    (
+        "much out",
+        |api, p, half, s| api.call("cuMemcpyDtoHAsync_v2", &[half, p.device, MANY, s]),
+        true,
+    ),
+    (
+        "rows out",
+        |api, p, half, s| {
+            let mut all = rows((2, p.device), (1, half));
+            api.call("cuMemcpy2DAsync_v2", &[at(&mut all), s])
+        },
+        true,
+    ),
+    (
+        "an array out",
+        |api, p, half, s| {
+            let mut all = rows((3, p.array), (1, half));
+            api.call("cuMemcpy2DAsync_v2", &[at(&mut all), s])
+        },
+        true,
+    ),
+    (
+        "much in",
+        |api, p, half, s| api.call("cuMemcpyHtoDAsync_v2", &[p.device, half, MANY, s]),
+        false,
+    ),
+    (
+        "rows in",
+        |api, p, half, s| {
+            let mut all = rows((1, half), (2, p.device));
+            api.call("cuMemcpy2DAsync_v2", &[at(&mut all), s])
+        },
+        false,
+    ),
+    (
+        "out and in",
+        |api, p, half, s| {
+            let out = api.call("cuMemcpyDtoHAsync_v2", &[half, p.device, MANY, s]);
+            out + api.call("cuMemcpyHtoDAsync_v2", &[p.device, half, MANY, s])
+        },
+        true,
+    ),
+];
+
+/// Kernels use memory for the first time while a stream that stands still has a copy of some of it
+/// before it: they do not wait for that, and what is behind the copy finds its bytes.
+pub fn in_the_way(api: &Api) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let [a, b, early, late] = [(); 4].map(|()| api.made("cuStreamCreate", &[1]));
+    let mut shape = [ROW, ROWS, 1 | 1 << 32];
+    let place = Place {
+        device: api.made("cuMemAlloc_v2", &[MANY]),
+        array: api.made("cuArrayCreate_v2", &[at(&mut shape)]),
+        from: api.made("cuMemHostAlloc", &[MANY, 0]),
+        to: 0,
+        fill: api.kernel("fill"),
+    };
+    let copy = api.kernel("copy");
+    let found = [(); 3].map(|()| api.made("cuMemAlloc_v2", &[MANY]));
+    for (what, way, comes) in WAYS {
+        for registered in [false, true] {
+            println!("{what}, registered: {registered}");
+            bytes(place.from, MANY).fill(5);
+            let mut all = rows((1, place.from), (3, place.array));
+            api.tell("cuMemcpy2D_v2", &[at(&mut all)]);
+            api.tell("cuMemcpyHtoD_v2", &[place.device, place.from, MANY]);
+            let half = if registered {
+                // Not from the beginning of a page, nor to the end of one.
+                let own = vec![0u8; 3 * MANY as usize].leak().as_ptr() as u64 + 400;
+                api.tell("cuMemHostRegister_v2", &[own, 2 * MANY + 999 * 4, 0]);
+                own
+            } else {
+                api.made("cuMemHostAlloc", &[2 * MANY, 0])
+            };
+            bytes(half, 2 * MANY).fill(1);
+            let hold = Hold::of(api, a);
+            println!("copied: {}", way(api, &place, half, a));
+            let event = api.made("cuEventCreate", &[2]);
+            api.tell("cuEventRecord", &[event, a]);
+            api.tell("cuStreamWaitEvent", &[early, event, 0]);
+
+            println!(
+                "launch: {}",
+                api.launch(place.fill, b, &[half + MANY, 7, 1000])
+            );
+            api.tell("cuStreamSynchronize", &[b]);
+            println!("sees {}", sum(half + MANY, 4000));
+            api.tell("cuStreamWaitEvent", &[late, event, 0]);
+            for (stream, to) in [a, early, late].into_iter().zip(found) {
+                println!("behind it: {}", api.launch(copy, stream, &[to, half, MANY]));
+            }
+            println!("while it stood still: {}", hold.let_go());
+            for (stream, to) in [a, early, late].into_iter().zip(found) {
+                api.tell("cuStreamSynchronize", &[stream]);
+                let mut back = vec![0u8; MANY as usize];
+                api.call("cuMemcpyDtoH_v2", &[at(&mut back[0]), to, MANY]);
+                println!("found {}", sum(at(&mut back[0]), MANY));
+            }
+            println!("in memory {} {}", sum(half, MANY), sum(half + MANY, 4000));
+            println!(
+                "came: {}",
+                bytes(half, 64)
+                    .iter()
+                    .all(|v| *v == if comes { 5 } else { 1 })
+            );
+            api.tell("cuMemcpyDtoH_v2", &[place.from, place.device, MANY]);
+            println!("on the device {}", sum(place.from, MANY));
+            // Now that kernels see it.
+            let hold = Hold::of(api, a);
+            println!("again: {}", way(api, &place, half, a));
+            println!("while it stood still: {}", hold.let_go());
+            api.tell("cuStreamSynchronize", &[a]);
+            println!("in memory {} {}", sum(half, MANY), sum(half + MANY, 4000));
+            api.tell("cuMemcpyDtoH_v2", &[place.from, place.device, MANY]);
+            println!("on the device {}", sum(place.from, MANY));
+            api.tell("cuEventDestroy_v2", &[event]);
+            match registered {
+                true => api.tell("cuMemHostUnregister", &[half]),
+                false => api.tell("cuMemFreeHost", &[half]),
+            };
+        }
+    }
+}
