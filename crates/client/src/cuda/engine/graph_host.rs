@@ -6,7 +6,7 @@
 //! before any later wait for that stream is over.
 
 use super::prelude::*;
-use crate::cuda::call::Arriving;
+use crate::cuda::call::{Arriving, fault};
 use crate::cuda::engine::{addresses, stream, transfer};
 use crate::cuda::state::graphs::Lists;
 use crate::cuda::state::rows::{CHUNK, DEVICE, End, HOST, HostBox, Rows, UNIFIED, shape};
@@ -130,22 +130,38 @@ fn is_seen(cx: Cx, b: &HostBox) -> bool {
     cx.state().shadows.device_side(p, n).is_some()
 }
 
-/// Sends what a launch on `stream` will read.
+/// Sends what a launch on `stream` will read: page-locked memory as it is when the stream has come so
+/// far, other memory as it is now, whatever is queued that may write it.
 ///
 /// # Safety
-/// The program's memory is readable, as the API asks.
+/// The program's memory is readable, as the API asks; page-locked memory stays as it is until the
+/// launch is over.
 pub unsafe fn before_launch(cx: Cx, l: &Lists, stream: u32) -> Result<()> {
+    let mut later = Vec::new();
     for id in &l.sources {
         let Some(b) = cx.state().graphs.mirrored(*id).filter(|b| !is_seen(cx, b)) else {
             continue;
         };
         let (p, n) = b.span();
-        let newer = match cx.state().order.in_images(p, n) {
+        let order = &cx.state().order;
+        let newer = match order.in_images(p, n) {
             Some(newer) => newer,
-            None => {
-                // What is queued before the launch writes what this is to read.
+            None if !cx.state().ranges.is_pinned(p, n) => {
+                order.newer_in_images(p, n).unwrap_or_default()
+            }
+            None if cx.idle(stream) => {
                 cx.synchronize(stream)?;
                 Vec::new()
+            }
+            None => {
+                // SAFETY: passed on to the caller.
+                unsafe {
+                    transfer::pieces(&b, &[], |at, piece| {
+                        addresses::in_copy(cx, at as u64, piece)
+                    })?
+                };
+                later.push(Source::of(cx, *id, b));
+                continue;
             }
         };
         let queue = |offset: usize, piece: &[u8]| {
@@ -162,19 +178,72 @@ pub unsafe fn before_launch(cx: Cx, l: &Lists, stream: u32) -> Result<()> {
         // SAFETY: passed on to the caller.
         unsafe { transfer::pieces(&b, &newer, queue)? };
     }
-    Ok(())
+    if later.is_empty() {
+        return Ok(());
+    }
+    let of = cx.in_context(stream::context_of(cx, stream)?);
+    of.light_gate(stream, move |go_on| {
+        later.iter().for_each(Source::send);
+        drop(go_on);
+    })
 }
 
-/// Asks for what a launch on `stream` writes.
+/// Page-locked memory that a launch is to read once its stream has come so far. Until then it is not
+/// freed.
+struct Source {
+    cx: Cx,
+    mirror: u32,
+    from: HostBox,
+}
+
+impl Source {
+    fn of(cx: Cx, mirror: u32, from: HostBox) -> Self {
+        cx.state().order.read_due(from.span());
+        Self { cx, mirror, from }
+    }
+
+    /// Sends what is there, but for what an image has that is newer.
+    fn send(&self) {
+        // Kernels may have come to see it meanwhile: then it is where they find it.
+        if is_seen(self.cx, &self.from) {
+            return;
+        }
+        let (p, n) = self.from.span();
+        let newer = self.cx.state().order.newer_in_images(p, n);
+        let session = &self.cx.client.session;
+        let write = |offset, piece: &[u8]| {
+            let sent = session.mirror_in(self.mirror, offset as u64, piece);
+            sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
+        };
+        let newer = newer.unwrap_or_default();
+        // It may be closed to the program by now.
+        // SAFETY: page-locked memory, which stays until it is freed; that waits for this.
+        let _ = fault::in_function(|| unsafe { transfer::pieces(&self.from, &newer, write) });
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.cx.state().order.read_done(self.from.span());
+    }
+}
+
+/// Asks for what a launch on `stream` writes. What is not page-locked is there when this returns, as
+/// drivers have it.
 ///
 /// # Safety
 /// The program's memory stays writable until it has waited for the stream, as the API asks.
 pub unsafe fn after_launch(cx: Cx, exec: u32, l: &Lists, stream: u32) -> Result<()> {
+    let mut at_once = Vec::new();
     for id in &l.destinations {
         let b = cx.state().graphs.destination(*id);
         let Some(b) = b.filter(|b| !is_seen(cx, b)) else {
             continue;
         };
+        let (p, n) = b.span();
+        if !cx.state().ranges.is_pinned(p, n) {
+            at_once.push((p, n as u64));
+        }
         let m = msg::MirrorOut {
             exec,
             mirror: *id,
@@ -194,6 +263,9 @@ pub unsafe fn after_launch(cx: Cx, exec: u32, l: &Lists, stream: u32) -> Result<
         let put = move || unsafe { transfer::scatter(&b, &packed) };
         // SAFETY: the closure keeps the bytes.
         unsafe { cx.later_by(&m, (p, len), arriving, put)? };
+    }
+    for (p, n) in at_once {
+        transfer::wait_for_copies(cx, p, n);
     }
     Ok(())
 }

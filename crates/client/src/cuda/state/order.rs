@@ -255,9 +255,14 @@ impl Order {
     /// What of `len` bytes at `p` is newer in the worker's image than here. None where something
     /// else may still write them.
     pub fn in_images(&self, p: u64, len: usize) -> Option<Vec<(u64, u64)>> {
-        if self.functions_may_run() {
-            return None;
+        match self.functions_may_run() {
+            true => None,
+            false => self.newer_in_images(p, len),
         }
+    }
+
+    /// The same, whatever functions may write. None where a copy may that no image has.
+    pub fn newer_in_images(&self, p: u64, len: usize) -> Option<Vec<(u64, u64)>> {
         let places = lock(&self.places);
         let met = places.values().filter(|a| a.meets(p, len));
         met.map(|a| a.in_image.then(|| a.landing.span())).collect()

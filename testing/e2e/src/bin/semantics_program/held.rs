@@ -112,6 +112,8 @@ struct Place {
     /// Page-locked.
     from: u64,
     to: u64,
+    /// The program's own, registered: twice as much.
+    own: u64,
     fill: u64,
 }
 
@@ -146,7 +148,7 @@ fn sum(p: u64, n: u64) -> u64 {
     bytes(p, n).iter().map(|b| u64::from(*b)).sum()
 }
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 10] = [
     (
         "a short copy in",
         |api, p, s| {
@@ -212,7 +214,43 @@ const CASES: [Case; 8] = [
         },
         |p| sum(p.to, MANY),
     ),
+    (
+        "a graph that copies in and out",
+        |api, p, s| {
+            graph(api, s, || {
+                vec![
+                    api.call("cuMemcpyHtoDAsync_v2", &[p.device, p.from, MANY, s]),
+                    api.call("cuMemcpyDtoHAsync_v2", &[p.to, p.device, MANY, s]),
+                ]
+            })
+        },
+        |p| sum(p.to, MANY),
+    ),
+    (
+        "a graph that copies registered memory",
+        |api, p, s| {
+            graph(api, s, || {
+                vec![
+                    api.call("cuMemcpyHtoDAsync_v2", &[p.device, p.own, MANY, s]),
+                    api.call("cuMemcpyDtoHAsync_v2", &[p.own + MANY, p.device, MANY, s]),
+                ]
+            })
+        },
+        |p| sum(p.own + MANY, MANY),
+    ),
 ];
+
+/// Launches a graph of what is captured, and gives what all of that said.
+fn graph(api: &Api, stream: u64, put: impl FnOnce() -> Vec<i32>) -> Vec<i32> {
+    let (mut graph, mut exec) = (0u64, 0u64);
+    let mut said = vec![api.call("cuStreamBeginCapture_v2", &[stream, 2])];
+    said.extend(put());
+    said.push(api.call("cuStreamEndCapture", &[stream, at(&mut graph)]));
+    said.push(api.call("cuGraphInstantiateWithFlags", &[at(&mut exec), graph, 0]));
+    said.push(api.call("cuGraphLaunch", &[exec, stream]));
+    said.push(api.call("cuGraphExecDestroy", &[exec]));
+    said
+}
 
 /// Each case on another stream than the one that stands still, and behind it.
 pub fn held(api: &Api) {
@@ -225,11 +263,13 @@ pub fn held(api: &Api) {
         array: api.made("cuArrayCreate_v2", &[at(&mut shape)]),
         from: api.made("cuMemHostAlloc", &[MANY, 2]),
         to: api.made("cuMemHostAlloc", &[MANY, 2]),
+        own: vec![3u8; 2 * MANY as usize + 8].leak().as_ptr() as u64,
         fill: api.kernel("fill"),
     };
     for (i, b) in bytes(place.from, MANY).iter_mut().enumerate() {
         *b = (i % 251) as u8;
     }
+    api.tell("cuMemHostRegister_v2", &[place.own, 2 * MANY, 0]);
     for (what, run, see) in CASES {
         let hold = Hold::of(api, a);
         let done = run(api, &place, b);
@@ -391,6 +431,7 @@ pub fn in_the_way(api: &Api) {
         array: api.made("cuArrayCreate_v2", &[at(&mut shape)]),
         from: api.made("cuMemHostAlloc", &[MANY, 0]),
         to: 0,
+        own: 0,
         fill: api.kernel("fill"),
     };
     let copy = api.kernel("copy");
