@@ -173,7 +173,8 @@ fn hide(cx: Cx, r: &Range) -> Option<(Spare, bool)> {
     }?;
     // What the worker has told of it is not for who has it next.
     shadows.areas().arrive(&Host);
-    Some((Spare::of(r, left.context, left.start), left.over))
+    let left_over = cx.state().spares.left(r, left.context, left.start);
+    Some((left_over, left.over))
 }
 
 /// Waits until no work uses what the worker has of hidden memory.
@@ -196,7 +197,7 @@ pub fn put_by(cx: Cx, r: &Range) -> Option<Vec<Spare>> {
     if !over {
         let_work_end(cx, &left);
     }
-    let (from, whole) = left.stand_in();
+    let (from, whole) = left.stand_in;
     // A session that is over has no worker that would tell.
     let _ = cx.client.session.memory_close(from, whole);
     let gone = cx.state().spares.keep(left);
@@ -210,14 +211,14 @@ fn withdraw(cx: Cx, s: &Spare) {
     if !cx.state().shadows.is_over() {
         let_work_end(cx, s);
     }
-    let (from, whole) = s.stand_in();
+    let (from, whole) = s.stand_in;
     shared::leave(cx.in_context(s.context), from, whole);
     leave_window(cx, s);
 }
 
 /// Where kernels found such memory, if not at its own address, other memory may be seen.
 pub fn leave_window(cx: Cx, s: &Spare) {
-    let (from, whole) = s.stand_in();
+    let (from, whole) = s.stand_in;
     if s.start != s.base {
         place::leave_window(&cx.state().spaces, from, whole);
     }

@@ -25,27 +25,38 @@ pub struct Spare {
     pub context: u32,
     /// Where kernels find it.
     pub start: u64,
+    /// Address and length of what the worker has in the place of its pages, and of those around it
+    /// if they stood for more before.
+    pub stand_in: (u64, u64),
 }
 
 impl Spare {
     /// What is left of a range.
-    pub fn of(r: &Range, context: u32, start: u64) -> Self {
+    fn of(r: &Range, context: u32, start: u64) -> Self {
         let Range {
             base, size, sort, ..
         } = *r;
+        let page = start & !(PAGE - 1);
         Self {
             base,
             size,
             sort,
             context,
             start,
+            stand_in: (page, pages(start - page + size)),
         }
     }
 
-    /// Address and length of the whole pages that it lies in.
-    pub fn pages(&self) -> (u64, u64) {
-        let page = self.base & !(PAGE - 1);
-        (page, pages(self.base - page + self.size))
+    /// Address and length of the whole pages of the program's that something stands for.
+    fn pages(&self) -> (u64, u64) {
+        let (from, len) = self.stand_in;
+        (self.base - (self.start - from), len)
+    }
+
+    /// Whether something stands for all pages of another piece.
+    fn covers(&self, other: &Self) -> bool {
+        let ((page, len), (from, n)) = (self.pages(), other.pages());
+        page <= from && from + n <= page + len
     }
 
     /// Whether kernels find it at its address in the program, and its pages reach into a range.
@@ -53,34 +64,45 @@ impl Spare {
         let (page, len) = self.pages();
         self.start == self.base && page < to && from < page + len
     }
-
-    /// Address and length of what the worker has in their place.
-    pub fn stand_in(&self) -> (u64, u64) {
-        (self.start & !(PAGE - 1), self.pages().1)
-    }
 }
 
-/// What is kept, the oldest first.
+/// What is kept.
 #[derive(Debug, Default)]
-pub struct Spares(Mutex<VecDeque<Spare>>);
+pub struct Spares {
+    /// The oldest first.
+    kept: Mutex<VecDeque<Spare>>,
+    /// What stands for more pages than those of the range that has it now, and its context.
+    wide: Mutex<Vec<(u32, (u64, u64))>>,
+}
 
 impl Spares {
+    /// What is left of a range that kernels found at `start`.
+    pub fn left(&self, r: &Range, context: u32, start: u64) -> Spare {
+        let mut s = Spare::of(r, context, start);
+        let mut wide = lock(&self.wide);
+        let here = |(_, (from, len)): &(u32, (u64, u64))| *from <= start && start < from + len;
+        if let Some(i) = wide.iter().position(here) {
+            s.stand_in = wide.swap_remove(i).1;
+        }
+        s
+    }
+
     /// Keeps a piece. What is too much then is the caller's to free.
     pub fn keep(&self, s: Spare) -> Vec<Spare> {
-        let mut all = lock(&self.0);
+        let mut all = lock(&self.kept);
         all.push_back(s);
         let too_many = all.len().saturating_sub(MOST);
         all.drain(..too_many).collect()
     }
 
     fn take_last(&self, fits: impl Fn(&Spare) -> bool) -> Option<Spare> {
-        let mut all = lock(&self.0);
+        let mut all = lock(&self.kept);
         let i = all.iter().rposition(fits)?;
         all.remove(i)
     }
 
     fn take_all(&self, which: impl Fn(&Spare) -> bool) -> Vec<Spare> {
-        let mut all = lock(&self.0);
+        let mut all = lock(&self.kept);
         let gone = all.iter().copied().filter(|s| which(s)).collect();
         all.retain(|s| !which(s));
         gone
@@ -91,18 +113,24 @@ impl Spares {
         self.take_last(|s| (s.sort, s.size, s.context) == (Sort::Host, size, context))
     }
 
-    /// Takes what stood for the pages of a range, when some of them was registered before: where
-    /// kernels find the range there.
+    /// Takes what stood for the pages of a range, and maybe for more, when some of them was
+    /// registered before: where kernels find the range there. To have it go would be to wait for
+    /// all work.
     pub fn take_same(&self, r: &Range, context: u32) -> Option<u64> {
         let new = Spare::of(r, context, r.base);
-        let wanted = (new.sort, new.pages(), context);
-        let old = self.take_last(|s| (s.sort, s.pages(), s.context) == wanted)?;
-        Some(old.stand_in().0 + (r.base & (PAGE - 1)))
+        let known = |s: &Spare| (s.sort, s.context) == (new.sort, context);
+        let same = |s: &Spare| known(s) && s.pages() == new.pages();
+        let wider = |s: &Spare| known(s) && s.sort == Sort::Registered && s.covers(&new);
+        let old = self.take_last(same).or_else(|| self.take_last(wider))?;
+        if old.pages() != new.pages() {
+            lock(&self.wide).push((context, old.stand_in));
+        }
+        Some(old.stand_in.0 + (r.base - old.pages().0))
     }
 
     /// Whether some piece stands at an address of the program's.
     pub fn stand_at(&self, p: u64) -> bool {
-        lock(&self.0).iter().any(|s| s.stands_in(p, p + 1))
+        lock(&self.kept).iter().any(|s| s.stands_in(p, p + 1))
     }
 
     /// Takes what stands where other memory of the program's is about to be seen.
@@ -112,6 +140,7 @@ impl Spares {
 
     /// Takes all that is registered in a context.
     pub fn take_context(&self, context: u32) -> Vec<Spare> {
+        lock(&self.wide).retain(|(c, _)| *c != context);
         self.take_all(|s| s.context == context)
     }
 }
@@ -120,14 +149,20 @@ impl Spares {
 mod tests {
     use super::*;
 
-    fn spare(base: u64, size: u64, context: u32) -> Spare {
-        Spare {
+    fn range(base: u64, size: u64, sort: Sort) -> Range {
+        Range {
             base,
             size,
-            sort: Sort::Host,
-            context,
-            start: base,
+            sort,
+            context: 7,
+            device: 0,
+            flags: 0,
+            serial: 1,
         }
+    }
+
+    fn spare(base: u64, size: u64, context: u32) -> Spare {
+        Spare::of(&range(base, size, Sort::Host), context, base)
     }
 
     #[test]
@@ -155,11 +190,7 @@ mod tests {
     #[test]
     fn what_stood_for_registered_memory_is_for_the_same_pages_alone() {
         let spares = Spares::default();
-        let own = |base, start| Spare {
-            sort: Sort::Registered,
-            start,
-            ..spare(base, 4, 7)
-        };
+        let own = |base, start| Spare::of(&range(base, 4, Sort::Registered), 7, start);
         let (here, window) = (own(0x5100, 0x5100), own(0x5200, 0x9_0200));
         assert!(spares.keep(here).is_empty() && spares.keep(window).is_empty());
         assert_eq!(
@@ -167,15 +198,7 @@ mod tests {
             None,
             "nobody allocates the program's own"
         );
-        let range = |base, size| Range {
-            base,
-            size,
-            sort: Sort::Registered,
-            context: 7,
-            device: 0,
-            flags: 0,
-            serial: 1,
-        };
+        let range = |base, size| range(base, size, Sort::Registered);
         assert_eq!(spares.take_same(&range(0x5ffe, 4), 7), None, "two pages");
         assert_eq!(spares.take_same(&range(0x6100, 4), 7), None, "another page");
         assert_eq!(spares.take_same(&range(0x5200, 4), 8), None);
@@ -185,5 +208,32 @@ mod tests {
         // What has a window is in nobody's way.
         assert_eq!(spares.take_between(0x5000, 0x6000), [here]);
         assert_eq!(spares.take_context(7), [window]);
+    }
+
+    #[test]
+    fn what_stood_for_more_pages_stands_for_some_of_them_and_goes_whole() {
+        let spares = Spares::default();
+        let range = |base, size| range(base, size, Sort::Registered);
+        let wide = Spare::of(&range(0x5100, 0x3000), 7, 0x5100);
+        assert_eq!(wide.stand_in, (0x5000, 0x4000));
+        spares.keep(wide);
+        assert_eq!(
+            spares.take_same(&range(0x4ff0, 0x20), 7),
+            None,
+            "a page before"
+        );
+        assert_eq!(spares.take_same(&range(0x6010, 8), 7), Some(0x6010));
+        let left = spares.left(&range(0x6010, 8), 7, 0x6010);
+        assert_eq!(
+            (left.stand_in, left.pages()),
+            (wide.stand_in, (0x5000, 0x4000))
+        );
+        spares.keep(left);
+        assert!(spares.stand_at(0x8fff) && !spares.stand_at(0x9000));
+        // The next that has all pages of it is as the first.
+        assert_eq!(spares.take_same(&range(0x5008, 0x3100), 7), Some(0x5008));
+        let left = spares.left(&range(0x5008, 0x3100), 7, 0x5008);
+        assert_eq!(left.stand_in, wide.stand_in);
+        assert!(lock(&spares.wide).is_empty());
     }
 }

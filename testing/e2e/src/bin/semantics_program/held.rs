@@ -287,6 +287,7 @@ pub fn held(api: &Api) {
         println!("sees {}", see(&place));
     }
     first_uses(api, &place, [a, b]);
+    fewer_pages(api, &place, [a, b]);
     large(api, &place, [a, b]);
 }
 
@@ -310,6 +311,32 @@ fn first_uses(api: &Api, place: &Place, [a, b]: [u64; 2]) {
         println!("{what}: sees {}", sum(p, 4 * n));
         println!("meanwhile the other stood still: {}", hold.let_go());
         api.tell("cuStreamSynchronize", &[a]);
+    }
+}
+
+/// Memory is registered where more was registered, and seen, before.
+fn fewer_pages(api: &Api, place: &Place, [a, b]: [u64; 2]) {
+    let own = vec![0u32; 8192].leak().as_ptr() as u64 + 100;
+    for (more, less, at_byte) in [(12000u64, 5000u64, 0u64), (16000, 4000, 8192)] {
+        api.tell("cuMemHostRegister_v2", &[own, more, 2]);
+        println!("launch: {}", api.launch(place.fill, b, &[own, 7, more / 4]));
+        api.tell("cuStreamSynchronize", &[b]);
+        api.tell("cuMemHostUnregister", &[own]);
+        let hold = Hold::of(api, a);
+        let p = own + at_byte;
+        api.tell("cuMemHostRegister_v2", &[p, less, 2]);
+        println!("launch: {}", api.launch(place.fill, b, &[p, 9, less / 4]));
+        api.tell("cuStreamSynchronize", &[b]);
+        println!("sees {} of {}", sum(p, less), sum(own, more));
+        println!("meanwhile the other stood still: {}", hold.let_go());
+        api.tell("cuStreamSynchronize", &[a]);
+        api.tell("cuMemHostUnregister", &[p]);
+        // And more again.
+        api.tell("cuMemHostRegister_v2", &[own, more, 2]);
+        println!("launch: {}", api.launch(place.fill, b, &[own, 5, more / 4]));
+        api.tell("cuStreamSynchronize", &[b]);
+        println!("sees {}", sum(own, more));
+        api.tell("cuMemHostUnregister", &[own]);
     }
 }
 
