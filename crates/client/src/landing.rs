@@ -46,8 +46,9 @@ impl Landing {
         )
     }
 
-    /// What comes from now on is put aside. `None` while bytes are being received in the place: they
-    /// will soon be there, and until then the place must stay open. Else whether it was not before.
+    /// What comes from now on is put aside. `None` while bytes are being received in the place:
+    /// they will soon be there, and until then the place must stay open. Else whether it was not
+    /// before.
     pub fn put_aside(&self) -> Option<bool> {
         let mut now = lock(&self.now);
         (!now.receiving).then(|| !std::mem::replace(&mut now.aside, true))
@@ -83,8 +84,8 @@ impl Landing {
         lock(&self.now).receiving = false;
     }
 
-    /// Puts bytes in their place by `put`, unless what comes is put aside: then the caller has `put`
-    /// again, for another thread.
+    /// Puts bytes in their place by `put`, unless what comes is put aside: then the caller has
+    /// `put` again, for another thread.
     pub fn land<F: FnOnce()>(&self, put: F) -> Option<F> {
         let now = lock(&self.now);
         if now.aside {

@@ -1,5 +1,5 @@
-// What a graph's copies find in the program's memory, and leave there: when a source is read, when a
-// destination is there, and what a launch waits for, by kind of memory.
+// What a graph's copies find in the program's memory, and leave there: when a source is read, when
+// a destination is there, and what a launch waits for, by kind of memory.
 #include "check.h"
 #include <atomic>
 #include <cstdlib>

@@ -32,6 +32,8 @@ pub fn load(path: Option<&str>) -> Result<&'static Driver, String> {
     static LOADED: std::sync::OnceLock<Result<Driver, String>> = std::sync::OnceLock::new();
     LOADED
         .get_or_init(|| {
+            // What it maps must not be where programs have their memory.
+            super::vacant::keep();
             let name = path.unwrap_or("libcuda.so.1");
             // SAFETY: loading the driver runs its initializers, as any CUDA program does.
             let lib = unsafe { libloading::Library::new(name) }

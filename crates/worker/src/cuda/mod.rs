@@ -58,6 +58,7 @@ mod texture;
 mod times;
 mod turns;
 mod user_object;
+mod vacant;
 mod vmm;
 
 use crate::printed::Printed;

@@ -1,12 +1,12 @@
 //! Copies that go on by themselves and end in the program's memory.
 //!
 //! Bytes are received where they belong, unless kernels have come to see that memory since the copy
-//! was queued. Then they are put aside, and brought to their place as a function of the program's in
-//! stream order would: blocks that the device has are let in to, and what has changed goes back at
-//! once. What is queued from then on until they are there may be behind such a copy, which nobody
-//! here knows: so its stream comes to a gate first. When it has come to that and the copy is done,
-//! the bytes have come before the gate is heard of, and are brought first. When the copy is not done,
-//! nothing behind the gate depends on it, and the gate opens all the same.
+//! was queued. Then they are put aside, and brought to their place as a function of the program's
+//! in stream order would: blocks that the device has are let in to, and what has changed goes back
+//! at once. What is queued from then on until they are there may be behind such a copy, which
+//! nobody here knows: so its stream comes to a gate first. When it has come to that and the copy is
+//! done, the bytes have come before the gate is heard of, and are brought first. When the copy is
+//! not done, nothing behind the gate depends on it, and the gate opens all the same.
 
 use super::cx::Cx;
 use super::fault;

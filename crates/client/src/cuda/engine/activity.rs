@@ -466,8 +466,8 @@ pub fn resource(what: Resource, context: u64, stream: u64) {
     ACTIVITY.call_back(Of::Resource, what as u32, (&raw const data).cast());
 }
 
-/// Makes a call of the driver's while somebody watches. Those that such a call makes itself are none
-/// of the program's.
+/// Makes a call of the driver's while somebody watches. Those that such a call makes itself are
+/// none of the program's.
 pub fn watch(number: u32, told: *const c_void, call: &dyn Fn() -> CUresult) -> CUresult {
     if marks::inside().driver {
         return call();

@@ -198,7 +198,8 @@ pub unsafe fn copy_box(
 }
 
 /// A copy between a device and page-locked memory that the worker has, too, for it is shared or
-/// kernels see it: it is made there, in the order of its stream with all else that uses this memory.
+/// kernels see it: it is made there, in the order of its stream with all else that uses this
+/// memory.
 fn in_place(cx: Cx, r: &Rows) -> Option<Rows> {
     let mut there = *r;
     let (host, b, other) = match (r.src.memory, r.dst.memory) {

@@ -130,8 +130,8 @@ fn is_seen(cx: Cx, b: &HostBox) -> bool {
     cx.state().shadows.device_side(p, n).is_some()
 }
 
-/// Sends what a launch on `stream` will read: page-locked memory as it is when the stream has come so
-/// far, other memory as it is now, whatever is queued that may write it.
+/// Sends what a launch on `stream` will read: page-locked memory as it is when the stream has come
+/// so far, other memory as it is now, whatever is queued that may write it.
 ///
 /// # Safety
 /// The program's memory is readable, as the API asks; page-locked memory stays as it is until the
@@ -188,8 +188,8 @@ pub unsafe fn before_launch(cx: Cx, l: &Lists, stream: u32) -> Result<()> {
     })
 }
 
-/// Page-locked memory that a launch is to read once its stream has come so far. Until then it is not
-/// freed.
+/// Page-locked memory that a launch is to read once its stream has come so far. Until then it is
+/// not freed.
 struct Source {
     cx: Cx,
     mirror: u32,
@@ -228,8 +228,8 @@ impl Drop for Source {
     }
 }
 
-/// Asks for what a launch on `stream` writes. What is not page-locked is there when this returns, as
-/// drivers have it.
+/// Asks for what a launch on `stream` writes. What is not page-locked is there when this returns,
+/// as drivers have it.
 ///
 /// # Safety
 /// The program's memory stays writable until it has waited for the stream, as the API asks.

@@ -5,6 +5,7 @@
 //! show the same bytes, as parts of the program's memory may overlap.
 
 use super::prelude::*;
+use crate::cuda::vacant;
 use busbar_transport::shared::Segment;
 use std::io;
 
@@ -50,7 +51,12 @@ impl Image {
         }
         let file = state.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let at = match at {
-            Some(at) => file.map_part(at, origin, len).map(|()| at)?,
+            Some(at) => {
+                vacant::open(at, len);
+                let mapped = file.map_part(at, origin, len);
+                mapped.inspect_err(|_| vacant::close(at, len))?;
+                at
+            }
             None => file.map_part_anywhere(origin, len)?,
         };
         state.shown.push((origin, end));
@@ -70,6 +76,7 @@ impl Image {
         state.shown.swap_remove(i);
         // SAFETY: passed on to the caller.
         unsafe { Segment::unmap(v.at, v.len) };
+        vacant::close(v.at, v.len);
         let mut left = vec![whole];
         for (from, to) in &state.shown {
             let around = |(a, b): (u64, u64)| [(a, b.min(*from)), (a.max(*to), b)];
