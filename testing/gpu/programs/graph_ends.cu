@@ -80,12 +80,14 @@ void each(cudaStream_t s, size_t n, int kind) {
     tell("in behind what waited");
     // One that is not page-locked has the bytes when the launch returns.
     CHECK(cudaMemset(device, 5, n));
+    CHECK(cudaDeviceSynchronize());
     CHECK(cudaLaunchHostFunc(s, write_late, &w));
     CHECK(cudaGraphLaunch(out, s));
     if (kind != 0) CHECK(cudaStreamSynchronize(s));
     printf("%zu bytes, %s, out: %d %d\n", n, NAMES[kind], host[0], host[n - 1]);
     CHECK(cudaStreamSynchronize(s));
     CHECK(cudaMemset(device, 6, n));
+    CHECK(cudaDeviceSynchronize());
     CHECK(cudaGraphLaunch(both, s));
     tell("out and in");
     for (auto e : {in, out, both}) CHECK(cudaGraphExecDestroy(e));
