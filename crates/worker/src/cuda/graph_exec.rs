@@ -2,6 +2,7 @@
 
 use super::done::Then;
 use super::driver::is_capturing;
+use super::graph_host::attach;
 use super::graph_node::{build, host};
 use super::graph_walk::{edges, ends, inside, kind, nodes};
 use super::prelude::*;
@@ -144,6 +145,52 @@ fn tell_hosts(
     Ok(own_hosts)
 }
 
+/// Gives host nodes of graphs inside a graph a call of their own where another node has the same: a
+/// graph may be inside others, or inside one several times, and what is around each is not the same.
+fn set_apart(w: &mut Cuda, graph: CUgraph) -> Result {
+    if !HostNode::any() {
+        return Ok(());
+    }
+    let mut keep = Vec::new();
+    set_apart_within(w, graph, false, &mut HashSet::new(), &mut keep)?;
+    attach(w, graph, keep)
+}
+
+fn set_apart_within(
+    w: &Cuda,
+    graph: CUgraph,
+    inner: bool,
+    seen: &mut HashSet<usize>,
+    keep: &mut Vec<Box<dyn Any + Send>>,
+) -> Result {
+    for node in nodes(w, graph)? {
+        for g in inside(w, node).0 {
+            set_apart_within(w, g, true, seen, keep)?;
+        }
+        if kind(w, node) != CU_GRAPH_NODE_TYPE_HOST {
+            continue;
+        }
+        let Some(h) = host(w, node)? else {
+            continue;
+        };
+        // An executable graph's own nodes get calls of their own anyway.
+        let first = seen.insert(h.number) && !h.is_told();
+        if first || !inner {
+            continue;
+        }
+        let own = HostNode::new(h.promised.clone());
+        let p = CUDA_HOST_NODE_PARAMS {
+            r#fn: Some(host_node),
+            userData: own.data(),
+        };
+        // SAFETY: a live node; the outermost graph, and what is made of it, keep what it calls.
+        check(unsafe { w.cuGraphHostNodeSetParams(node, &p) })?;
+        seen.insert(own.number);
+        keep.push(Box::new(own));
+    }
+    Ok(())
+}
+
 /// Sets what is known of an executable graph from the graph that it was made from.
 fn learn(w: &mut Cuda, exec: u32, graph: CUgraph, fresh: Option<CUgraphExec>) -> Result<Ids> {
     if !w.graphs.mirrors.any() && !HostNode::any() {
@@ -264,6 +311,7 @@ pub fn graph_instantiate(
         if m.flags & UPLOAD != 0 {
             p.hUploadStream = w.stream(m.stream)? as CUstream;
         }
+        set_apart(w, graph)?;
         let memory = Nodes::of(w, graph)?;
         let charge = w.charge(Use::Graph, None, memory.bytes)?;
         reply.keeps = u32::from(m.flags & AUTO_FREE == 0 && memory.keep());
@@ -297,6 +345,7 @@ pub fn graph_exec_update(
     let rc = attempt(|| {
         let exec = w.handle(Kind::GraphExec, m.exec)? as CUgraphExec;
         let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
+        set_apart(w, graph)?;
         let mut info: CUgraphExecUpdateResultInfo = busbar_abi::zeroed();
         // SAFETY: live graphs and a pointer to a live structure.
         let rc = unsafe { w.cuGraphExecUpdate_v2(exec, graph, &mut info) };

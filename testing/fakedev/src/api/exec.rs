@@ -57,7 +57,12 @@ fn launch(exec: CUgraphExec, stream: CUstream, flavour: Flavour) -> Res {
     let (stream, context) = submit::resolve(stream, flavour)?;
     capture::refuse(&stream)?;
     entry::launch_cost();
-    submit::submit_to(&stream, &context, Work::All(exec.launch()?))
+    let (plan, waits) = exec.launch()?;
+    submit::submit_to(&stream, &context, Work::All(plan))?;
+    if waits {
+        stream.wait_done(stream.submitted());
+    }
+    Ok(())
 }
 
 api! {

@@ -7,11 +7,6 @@ use crate::state::work::{Copy, Fill, Plane, Work};
 use crate::state::{array, capture, memory};
 use std::sync::Arc;
 
-/// Host memory that the driver does not know: page-locked memory is in its map.
-fn pageable(address: u64) -> bool {
-    memory::find(address).is_none()
-}
-
 /// Checks a copy and hands it to its stream.
 ///
 /// As with the real driver, a copy from pageable host memory has read it when the call returns, and
@@ -31,8 +26,8 @@ pub fn copy(mut copy: Copy, stream: CUstream, flavour: Flavour, wait: bool) -> R
         capture::refuse(&stream)?;
     }
     let capturing = capture::is_member(&stream);
-    let to_pageable = !copy.dst.device && pageable(copy.dst.addr);
-    if !capturing && !wait && !copy.src.device && pageable(copy.src.addr) {
+    let to_pageable = copy.pageable(&copy.dst).is_some();
+    if !capturing && !wait && copy.pageable(&copy.src).is_some() {
         copy.stage();
     }
     submit::submit_to(&stream, &context, Work::Copy(Arc::new(copy)))?;

@@ -5,7 +5,7 @@ use super::graph::{self, Graph};
 use super::graph_memory::{self, Live};
 use super::handle::{self, Table};
 use super::user_object;
-use super::work::Work;
+use super::work::{Copy, Work};
 use crate::ffi::*;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -111,8 +111,9 @@ impl Exec {
         Ok((self.plan.lock().unwrap().clone(), context))
     }
 
-    /// What a launch runs: its memory is counted as there, and its events as recorded.
-    pub fn launch(&self) -> R<Arc<Plan>> {
+    /// What a launch runs: its memory is counted as there, and its events as recorded. And whether
+    /// the launch waits for it, as the real driver does for copies to pageable memory.
+    pub fn launch(&self) -> R<(Arc<Plan>, bool)> {
         self.uploaded.store(true, Ordering::Release);
         let mut plan = self.plan.lock().unwrap().clone();
         let disabled = self.disabled.lock().unwrap();
@@ -123,7 +124,9 @@ impl Exec {
         let free_first = self.flags & AUTO_FREE != 0;
         graph_memory::change(|live| allocate(&plan, free_first, live))?;
         arm(&plan);
-        Ok(plan)
+        let mut written = Vec::new();
+        stage(&mut plan, &mut written);
+        Ok((plan, !written.is_empty()))
     }
 
     /// Waits for a launch that may use streams beside its own, which end with this.
@@ -182,6 +185,33 @@ impl Exec {
         } else {
             Err(INVALID_VALUE)
         }
+    }
+}
+
+/// Takes the bytes of copies from pageable memory now, as the real driver does when a graph is
+/// launched, but for what a copy of the graph leaves there first.
+fn stage(plan: &mut Arc<Plan>, written: &mut Vec<(u64, u64)>) {
+    for i in 0..plan.len() {
+        if let Work::All(child) = &plan[i].1 {
+            let mut child = child.clone();
+            stage(&mut child, written);
+            Arc::make_mut(plan)[i].1 = Work::All(child);
+            continue;
+        }
+        let Work::Copy(copy) = &plan[i].1 else {
+            continue;
+        };
+        let met = |from: u64, to: u64| written.iter().any(|(a, b)| *a < to && from < *b);
+        let target = copy.pageable(&copy.dst);
+        if copy.staged.is_none()
+            && let Some((from, to)) = copy.pageable(&copy.src)
+            && !met(from, to)
+        {
+            let mut copy = Copy::clone(copy);
+            copy.stage();
+            Arc::make_mut(plan)[i].1 = Work::Copy(Arc::new(copy));
+        }
+        written.extend(target);
     }
 }
 

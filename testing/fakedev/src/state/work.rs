@@ -103,6 +103,7 @@ impl Plane {
 }
 
 /// A copy of `depth` slices of `height` rows of `width` bytes.
+#[derive(Clone)]
 pub struct Copy {
     /// Where to.
     pub dst: Plane,
@@ -208,6 +209,16 @@ impl Copy {
         let host = [&self.dst, &self.src].into_iter().filter(|p| !p.device);
         let whole = |p: &Plane| Some((p.addr, p.end(self.width, self.height, self.depth)?));
         host.filter_map(whole)
+    }
+
+    /// Address and end of what one of its ends is, if that is host memory which the driver does not
+    /// know: what is page-locked is in its map.
+    pub fn pageable(&self, end: &Plane) -> Option<(u64, u64)> {
+        if end.device || self.is_empty() || memory::find(end.addr).is_some() {
+            return None;
+        }
+        let n = end.end(self.width, self.height, self.depth)?;
+        Some((end.addr, end.addr + n as u64))
     }
 
     /// Takes the source's bytes now, packed.

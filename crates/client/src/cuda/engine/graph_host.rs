@@ -320,6 +320,11 @@ pub fn give(cx: Cx, ids: &[u32], beside: &[u32], fetched: &[Fetched]) {
         let Some(b) = cx.state().graphs.mirrored(*id).filter(|b| !is_seen(cx, b)) else {
             continue;
         };
+        let (p, n) = b.span();
+        if !cx.state().ranges.is_pinned(p, n) {
+            // It was read at the launch.
+            continue;
+        }
         let write = |offset, piece: &[u8]| {
             let sent = cx.client.session.mirror_in(*id, offset as u64, piece);
             sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)

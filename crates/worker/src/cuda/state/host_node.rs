@@ -18,6 +18,7 @@ pub struct HostNode {
     /// What runs.
     pub promised: Arc<Promised>,
     pub around: Mutex<Around>,
+    told: AtomicBool,
 }
 
 /// Host nodes by number: a process has one session.
@@ -30,6 +31,7 @@ impl HostNode {
             number: HOST_NODES.add(this.clone()),
             promised,
             around: Mutex::default(),
+            told: AtomicBool::new(false),
         })
     }
 
@@ -51,6 +53,12 @@ impl HostNode {
     /// Says which mirrors it may care for.
     pub fn set_around(&self, around: Around) {
         *lock(&self.around) = around;
+        self.told.store(true, Ordering::Release);
+    }
+
+    /// Whether that has been said.
+    pub fn is_told(&self) -> bool {
+        self.told.load(Ordering::Acquire)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::api::{Api, at};
 use std::ffi::c_void;
+use std::sync::Mutex;
 use std::time::Duration;
 
 const WORDS: usize = 6000;
@@ -301,6 +302,65 @@ fn with_children(p: &Place<'_>) {
     p.end((child, own));
 }
 
+/// What a function has seen.
+struct Seen {
+    at: u64,
+    words: Mutex<Vec<u32>>,
+}
+
+unsafe extern "C" fn see(data: *mut c_void) {
+    // SAFETY: the program below keeps it, and its memory, until the graph has run.
+    let (seen, word) = unsafe {
+        let seen = &*data.cast::<Seen>();
+        (seen, *(seen.at as *const u32))
+    };
+    seen.words.lock().expect("no panic").push(word);
+}
+
+/// A graph that is inside another twice, and inside a third: each time its function finds what was
+/// before it there.
+fn several_times_within(p: &Place<'_>) {
+    let seen = Seen {
+        at: p.host,
+        words: Mutex::default(),
+    };
+    let f: unsafe extern "C" fn(_) = see;
+    let data = std::ptr::from_ref(&seen) as u64;
+    let (child, own) = p.captured(|s| {
+        let args = [s, f as *const () as u64, data];
+        assert_eq!(p.api.call("cuLaunchHostFunc", &args), 0);
+        p.out(p.host, p.a, BYTES, s);
+    });
+    let twice = p.api.made("cuGraphCreate", &[0]);
+    let add = |graph, after: &mut u64, child| {
+        let n = u64::from(*after != 0);
+        p.api
+            .made("cuGraphAddChildGraphNode", &[graph, at(after), n, child])
+    };
+    let mut first = add(twice, &mut 0, child);
+    add(twice, &mut first, child);
+    let more = p.api.made("cuGraphCreate", &[0]);
+    let mut first = add(more, &mut 0, twice);
+    add(more, &mut first, child);
+    let [two, three] = [twice, more].map(|g| p.ready(g));
+    for round in 1..4u32 {
+        for exec in [two, three, own, two] {
+            p.words(p.host).fill(10 * round);
+            p.fill(p.a, u64::from(round));
+            p.run(exec);
+            p.show("several times within");
+        }
+        // What it has does not change.
+        let mut result = [0u64; 4];
+        p.api
+            .tell("cuGraphExecUpdate_v2", &[two, twice, at(&mut result)]);
+    }
+    println!("seen: {:?}", seen.words.lock().expect("no panic"));
+    for g in [(twice, two), (more, three), (child, own)] {
+        p.end(g);
+    }
+}
+
 fn context(api: &Api) -> u64 {
     api.made("cuCtxGetCurrent", &[])
 }
@@ -384,13 +444,14 @@ pub(super) fn host_graphs(api: &Api) {
             fill,
             copy,
         };
-        let all: [fn(&Place<'_>); 7] = [
+        let all: [fn(&Place<'_>); 8] = [
             out_and_in,
             with_functions,
             beside,
             of_rows,
             in_parts,
             with_children,
+            several_times_within,
             destroyed,
         ];
         all.iter().for_each(|f| f(&p));
