@@ -33,6 +33,9 @@ void keep(Program &p, cudaGraph_t graph, const Touch &t) {
 
 void launch_graph(Program &p, Graph &g) {
     Lane &lane = p.lane_if(false);
+    // A launch reads pageable memory at once, whatever its stream has to do before.
+    for (int id : g.reads)
+        if (p.pieces[id].kind == PAGEABLE) p.ready_host({id}, {});
     p.ready(p.order, lane, g.reads, g.writes);
     if (p.random.chance(20)) p.told(cudaGraphUpload(g.exec, lane.stream), "upload");
     p.told(cudaGraphLaunch(g.exec, lane.stream), "launch a graph");

@@ -147,7 +147,8 @@ pub unsafe fn before_launch(cx: Cx, l: &Lists, stream: u32) -> Result<()> {
         let newer = match order.in_images(p, n) {
             Some(newer) => newer,
             None if !cx.state().ranges.is_pinned(p, n) => {
-                order.newer_in_images(p, n).unwrap_or_default()
+                let newer = order.newer_in_images(p, n, u64::MAX);
+                newer.unwrap_or_default()
             }
             None if cx.idle(stream) => {
                 cx.synchronize(stream)?;
@@ -194,12 +195,20 @@ struct Source {
     cx: Cx,
     mirror: u32,
     from: HostBox,
+    /// What the launch itself is to bring has this number, or a greater one.
+    before: u64,
 }
 
 impl Source {
     fn of(cx: Cx, mirror: u32, from: HostBox) -> Self {
         cx.state().order.read_due(from.span());
-        Self { cx, mirror, from }
+        let before = cx.state().order.next_arrival();
+        Self {
+            cx,
+            mirror,
+            from,
+            before,
+        }
     }
 
     /// Sends what is there, but for what an image has that is newer.
@@ -209,7 +218,8 @@ impl Source {
             return;
         }
         let (p, n) = self.from.span();
-        let newer = self.cx.state().order.newer_in_images(p, n);
+        let order = &self.cx.state().order;
+        let newer = order.newer_in_images(p, n, self.before);
         let session = &self.cx.client.session;
         let write = |offset, piece: &[u8]| {
             let sent = session.mirror_in(self.mirror, offset as u64, piece);

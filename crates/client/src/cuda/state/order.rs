@@ -257,14 +257,21 @@ impl Order {
     pub fn in_images(&self, p: u64, len: usize) -> Option<Vec<(u64, u64)>> {
         match self.functions_may_run() {
             true => None,
-            false => self.newer_in_images(p, len),
+            false => self.newer_in_images(p, len, u64::MAX),
         }
     }
 
-    /// The same, whatever functions may write. None where a copy may that no image has.
-    pub fn newer_in_images(&self, p: u64, len: usize) -> Option<Vec<(u64, u64)>> {
+    /// The number that what is to arrive has next.
+    pub fn next_arrival(&self) -> u64 {
+        self.numbers.load(Ordering::Relaxed)
+    }
+
+    /// The same, whatever functions may write, of what was to arrive `before` a number. None where
+    /// a copy may write that no image has.
+    pub fn newer_in_images(&self, p: u64, len: usize, before: u64) -> Option<Vec<(u64, u64)>> {
         let places = lock(&self.places);
-        let met = places.values().filter(|a| a.meets(p, len));
+        let met = places.range(..before).map(|(_, a)| a);
+        let met = met.filter(|a| a.meets(p, len));
         met.map(|a| a.in_image.then(|| a.landing.span())).collect()
     }
 
@@ -476,6 +483,9 @@ mod tests {
         assert_eq!(o.in_images(0x2080, 1), Some(vec![(0x2000, 0x2100)]));
         assert_eq!(o.in_images(0x10ff, 0x2000), None, "a copy of no graph");
         assert_eq!(o.in_images(0x1100, 0xf00), Some(vec![]));
+        let later = o.newer_in_images(0x2080, 1, graphs);
+        assert_eq!(later, Some(vec![]), "it came to be known later");
+        assert_eq!(o.next_arrival(), graphs + 1);
         o.arrived(graphs);
         o.arrived(n);
         assert!(!o.may_still_write(0x1000, 1) && !o.has_copies(0, u64::MAX));

@@ -148,7 +148,7 @@ fn sum(p: u64, n: u64) -> u64 {
     bytes(p, n).iter().map(|b| u64::from(*b)).sum()
 }
 
-const CASES: [Case; 10] = [
+const CASES: [Case; 11] = [
     (
         "a short copy in",
         |api, p, s| {
@@ -237,6 +237,20 @@ const CASES: [Case; 10] = [
             })
         },
         |p| sum(p.own + MANY, MANY),
+    ),
+    (
+        "a graph that copies the same memory in and out",
+        |api, p, s| {
+            let all = bytes(p.own, MANY);
+            all.fill(all[0].wrapping_add(20));
+            graph(api, s, || {
+                vec![
+                    api.call("cuMemcpyHtoDAsync_v2", &[p.device, p.own, MANY, s]),
+                    api.call("cuMemcpyDtoHAsync_v2", &[p.own, p.device, MANY, s]),
+                ]
+            })
+        },
+        |p| sum(p.own, MANY),
     ),
 ];
 
