@@ -207,10 +207,13 @@ impl Calls {
 
     /// Bytes of a call's answer are where they belong.
     pub fn placed(&self, call: u32) {
-        self.at_place(call, |place| match place {
-            Place::Lent(..) => None::<()>,
-            Place::Landing(l) => Some(l.received()),
+        let landing = self.at_place(call, |place| match place {
+            Place::Lent(..) => None,
+            Place::Landing(l) => Some(l.clone()),
         });
+        if let Some(l) = landing {
+            l.received();
+        }
     }
 
     /// The answer to `call` is here. False when no such call is open.

@@ -146,7 +146,8 @@ fn tell_hosts(
 }
 
 /// Gives host nodes of graphs inside a graph a call of their own where another node has the same: a
-/// graph may be inside others, or inside one several times, and what is around each is not the same.
+/// graph may be inside others, or inside one several times, and what is around each is not the
+/// same.
 fn set_apart(w: &mut Cuda, graph: CUgraph) -> Result {
     if !HostNode::any() {
         return Ok(());
