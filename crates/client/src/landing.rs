@@ -71,11 +71,18 @@ impl Landing {
             return Some((self.start + offset) as *mut u8);
         }
         let same = |(at, piece): &(usize, Box<[u8]>)| *at == offset && piece.len() == len;
-        let known = now.pieces.iter().position(same);
-        let i = known.unwrap_or_else(|| {
-            now.pieces.push((offset, vec![0; len].into()));
-            now.pieces.len() - 1
-        });
+        let i = match now.pieces.iter().position(same) {
+            Some(i) => i,
+            None => {
+                // A server cannot fill the program's memory with pieces of one place.
+                let held: usize = now.pieces.iter().map(|(_, piece)| piece.len()).sum();
+                if len > self.len - held.min(self.len) {
+                    return None;
+                }
+                now.pieces.push((offset, vec![0; len].into()));
+                now.pieces.len() - 1
+            }
+        };
         Some(now.pieces[i].1.as_mut_ptr())
     }
 
@@ -135,6 +142,7 @@ mod tests {
         // The connection broke, and they come again.
         receive(4, &[5, 6]);
         receive(9, &[7]);
+        assert_eq!(l.place(1, 14), None, "more than there can be");
         assert_eq!(memory, [1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         // SAFETY: as above.
         unsafe { l.bring() };

@@ -239,7 +239,8 @@ impl Drop for Source {
 }
 
 /// Asks for what a launch on `stream` writes. What is not page-locked is there when this returns,
-/// as drivers have it.
+/// as drivers have it. They wait for the copy alone: where functions may be behind it, which may
+/// wait for the caller, nothing is waited for.
 ///
 /// # Safety
 /// The program's memory stays writable until it has waited for the stream, as the API asks.
@@ -251,7 +252,7 @@ pub unsafe fn after_launch(cx: Cx, exec: u32, l: &Lists, stream: u32) -> Result<
             continue;
         };
         let (p, n) = b.span();
-        if !cx.state().ranges.is_pinned(p, n) {
+        if !cx.state().ranges.is_pinned(p, n) && !cx.state().order.graphs_have_functions() {
             at_once.push((p, n as u64));
         }
         let m = msg::MirrorOut {

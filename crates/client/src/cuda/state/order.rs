@@ -249,7 +249,7 @@ impl Order {
     }
 
     fn functions_may_run(&self) -> bool {
-        self.due.load(Ordering::Acquire) > 0 || self.in_graphs.load(Ordering::Acquire)
+        self.due.load(Ordering::Acquire) > 0 || self.graphs_have_functions()
     }
 
     /// What of `len` bytes at `p` is newer in the worker's image than here. None where something
@@ -283,6 +283,11 @@ impl Order {
     /// It has run, or never will.
     pub fn function_ran(&self) {
         one_less(&self.due);
+    }
+
+    /// Whether any graph has had a node with a function.
+    pub fn graphs_have_functions(&self) -> bool {
+        self.in_graphs.load(Ordering::Acquire)
     }
 
     /// A graph gets a node with a function.
