@@ -79,15 +79,13 @@ impl Cx {
     /// Tells the worker of memory that is free, unless it stays for the next allocation.
     #[cold]
     pub(super) fn give_back(self, before: Outcome) -> Vec<Home> {
-        let gone = self.state().recycled.give_back(before);
-        let told = gone.into_iter().map(|(home, va)| {
+        let tell = |home: &Home, va| {
             let stream = home.stream;
             // Without a session there is nobody left to tell.
             let free = msg::PoolFree { va, stream };
             let _ = self.client.session.queue(home.scope, &free);
-            home
-        });
-        told.collect()
+        };
+        self.state().recycled.give_back(before, tell)
     }
 
     #[cold]

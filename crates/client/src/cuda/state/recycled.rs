@@ -100,19 +100,22 @@ impl Recycled {
         va
     }
 
-    /// Takes what the worker has to hear of before a call is made.
-    pub fn give_back(&self, before: Outcome) -> Vec<(Home, u64)> {
+    /// Takes what the worker has to hear of before a call is made, and has it told. Until all is
+    /// told, other threads take it for kept, and wait for that before they make such a call: one
+    /// may end a stream, in which nothing can be freed after that.
+    pub fn give_back(&self, before: Outcome, mut tell: impl FnMut(&Home, u64)) -> Vec<Home> {
         let kept = &mut *lock(&self.kept);
         let stays = |home: &Home| before == Outcome::OfWaiting && kept.hold.contains(&home.pool);
         let mut gone = Vec::new();
         kept.pieces.retain(|home, pieces| {
             let stay = stays(home);
             if !stay {
-                gone.extend(pieces.iter().map(|va| (*home, *va)));
+                gone.extend(pieces.iter().map(|_| *home));
+                pieces.iter().for_each(|va| tell(home, *va));
             }
             stay
         });
-        gone.iter().for_each(|(home, _)| kept.note(home, 1));
+        gone.iter().for_each(|home| kept.note(home, 1));
         self.any.store(kept.count > 0, Ordering::Release);
         gone
     }
@@ -143,6 +146,13 @@ impl Recycled {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn given_back(r: &Recycled, before: Outcome) -> Vec<(Home, u64)> {
+        let mut told = Vec::new();
+        let gone = r.give_back(before, |home, va| told.push((*home, va)));
+        assert_eq!(gone.len(), told.len());
+        told
+    }
 
     const DEFAULT: Pool = (0, 0);
     const OWN: Pool = (0, 7);
@@ -180,14 +190,42 @@ mod tests {
         let (a, b) = (home(3, DEFAULT, 64), home(3, OWN, 64));
         r.set_threshold(OWN, 1);
         assert!(r.keep(a, 0x100) && r.keep(b, 0x200));
-        assert_eq!(r.give_back(Outcome::OfWaiting), [(a, 0x100)]);
-        assert_eq!(r.give_back(Outcome::OfWaiting), []);
+        assert_eq!(given_back(&r, Outcome::OfWaiting), [(a, 0x100)]);
+        assert_eq!(given_back(&r, Outcome::OfWaiting), []);
         assert!(r.any());
-        assert_eq!(r.give_back(Outcome::OfMemory), [(b, 0x200)]);
+        assert_eq!(given_back(&r, Outcome::OfMemory), [(b, 0x200)]);
         assert!(!r.any());
         r.set_threshold(OWN, 0);
         assert!(r.keep(b, 0x200));
-        assert_eq!(r.give_back(Outcome::OfWaiting), [(b, 0x200)]);
+        assert_eq!(given_back(&r, Outcome::OfWaiting), [(b, 0x200)]);
+    }
+
+    #[test]
+    fn who_ends_a_stream_comes_behind_what_another_thread_is_telling_of() {
+        let (r, said) = (Recycled::default(), Mutex::new(Vec::new()));
+        let over = AtomicBool::new(false);
+        let tell = |h: &Home, _| {
+            std::thread::yield_now();
+            lock(&said).push((h.stream, true));
+        };
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                while !over.load(Ordering::Acquire) {
+                    r.give_back(Outcome::OfMemory, tell);
+                }
+            });
+            for stream in 0..2000 {
+                assert!(r.keep(home(stream, DEFAULT, 64), 0x100));
+                if r.any() {
+                    r.give_back(Outcome::OfMemory, tell);
+                }
+                lock(&said).push((stream, false));
+            }
+            over.store(true, Ordering::Release);
+        });
+        let said = lock(&said);
+        let place = |what| said.iter().position(|s| *s == what).expect("said");
+        assert!((0..2000).all(|stream| place((stream, true)) < place((stream, false))));
     }
 
     #[test]
@@ -200,7 +238,7 @@ mod tests {
         assert!(!r.keep(home(3, DEFAULT, MOST.1), 0x200), "too much");
         assert!(r.keep(home(3, DEFAULT, MOST.1 - 64), 0x200));
         assert!(!r.keep(home(3, DEFAULT, 1), 0x300));
-        assert_eq!(r.give_back(Outcome::OfMemory).len(), 2);
+        assert_eq!(given_back(&r, Outcome::OfMemory).len(), 2);
         for i in 0..MOST.0 as u64 {
             assert!(r.keep(home(3, DEFAULT, 1), i));
         }
