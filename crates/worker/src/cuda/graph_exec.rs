@@ -7,7 +7,7 @@ use super::graph_node::{build, host};
 use super::graph_walk::{edges, ends, inside, kind, nodes};
 use super::prelude::*;
 use super::state::execs::{Entry, Exec, Ids};
-use super::state::host_node::{Around, HostNode, host_node};
+use super::state::host_node::{Around, HostNode};
 use std::any::Any;
 
 /// Which graph a node belongs to: this one, or one inside it.
@@ -180,12 +180,8 @@ fn set_apart_within(
             continue;
         }
         let own = HostNode::new(h.promised.clone());
-        let p = CUDA_HOST_NODE_PARAMS {
-            r#fn: Some(host_node),
-            userData: own.data(),
-        };
         // SAFETY: a live node; the outermost graph, and what is made of it, keep what it calls.
-        check(unsafe { w.cuGraphHostNodeSetParams(node, &p) })?;
+        check(unsafe { w.cuGraphHostNodeSetParams(node, &own.params()) })?;
         seen.insert(own.number);
         keep.push(Box::new(own));
     }
@@ -213,12 +209,8 @@ fn learn(w: &mut Cuda, exec: u32, graph: CUgraph, fresh: Option<CUgraphExec>) ->
         inner.push(host.clone());
         let Some(raw) = fresh else { continue };
         let own = HostNode::new(host.promised.clone());
-        let p = CUDA_HOST_NODE_PARAMS {
-            r#fn: Some(host_node),
-            userData: own.data(),
-        };
         // SAFETY: live handles; the record of the executable graph keeps what the node calls.
-        if unsafe { w.cuGraphExecHostNodeSetParams(raw, node, &p) } == CUDA_SUCCESS {
+        if unsafe { w.cuGraphExecHostNodeSetParams(raw, node, &own.params()) } == CUDA_SUCCESS {
             hosts.push((node as u64, own, ids));
         }
     }

@@ -63,22 +63,21 @@ pub fn keep() {
     });
 }
 
-/// What of some addresses is kept.
-fn part(kept: &Kept, (at, len): (u64, u64)) -> Option<Range<u64>> {
+/// What of the region is in use, locked.
+type Used = MutexGuard<'static, Vec<Range<u64>>>;
+
+/// What of some addresses is kept, if any is.
+fn part(at: u64, len: u64) -> Option<(Used, Range<u64>)> {
+    let kept = KEPT.get()?.as_ref()?;
     let r = at.max(kept.whole.start)..at.saturating_add(len).min(kept.whole.end);
-    (r.start < r.end).then_some(r)
+    (!r.is_empty()).then(|| (lock(&kept.used), r))
 }
 
 /// The program's memory is about to be mapped at some addresses, if nothing else of it is there.
 pub fn open(at: u64, len: u64) {
-    let Some((kept, r)) = KEPT
-        .get()
-        .and_then(Option::as_ref)
-        .and_then(|k| Some((k, part(k, (at, len))?)))
-    else {
+    let Some((mut used, r)) = part(at, len) else {
         return;
     };
-    let mut used = lock(&kept.used);
     if used.iter().any(|u| u.start < r.end && r.start < u.end) {
         return;
     }
@@ -89,14 +88,9 @@ pub fn open(at: u64, len: u64) {
 
 /// It is there no longer.
 pub fn close(at: u64, len: u64) {
-    let Some((kept, r)) = KEPT
-        .get()
-        .and_then(Option::as_ref)
-        .and_then(|k| Some((k, part(k, (at, len))?)))
-    else {
+    let Some((mut used, r)) = part(at, len) else {
         return;
     };
-    let mut used = lock(&kept.used);
     if let Some(i) = used.iter().position(|u| *u == r) {
         used.swap_remove(i);
         take(&r);

@@ -18,7 +18,6 @@ use crate::prelude::*;
 use crate::ring::Part;
 use busbar_abi::cuda::*;
 use busbar_wire::codec::Request;
-use busbar_wire::generated::cuda::Kind;
 
 /// How often is looked whether what nobody tells of is over.
 const LOOK: Duration = Duration::from_micros(50);
@@ -147,6 +146,15 @@ impl Cx {
         status == CUDA_SUCCESS
     }
 
+    /// Waits for something that nobody tells of, unless the session is over.
+    pub fn look_until(self, over: impl Fn() -> bool) {
+        let session = &self.client.session;
+        while !over() && session.closed().is_none() {
+            session.flush();
+            std::thread::sleep(LOOK);
+        }
+    }
+
     /// Kernels are about to see `len` bytes at `p`: what is still to arrive there is put aside when
     /// it comes. What is being received there is waited for: it is on its way.
     pub fn put_arrivals_aside(self, p: u64, len: u64) -> Result<()> {
@@ -154,9 +162,7 @@ impl Cx {
         if order.has_copies(p, len) {
             jobs(self.client, Does::Reads)?;
         }
-        while !order.put_aside(p, len as usize) && self.client.session.closed().is_none() {
-            std::thread::sleep(LOOK);
-        }
+        self.look_until(|| order.put_aside(p, len as usize));
         Ok(())
     }
 
@@ -174,16 +180,10 @@ impl Cx {
         let state = self.state();
         if stream == ANY || state.captures.any() {
             // No gate stands there.
-            while state.order.has_aside() && self.client.session.closed().is_none() {
-                self.client.session.flush();
-                std::thread::sleep(LOOK);
-            }
+            self.look_until(|| !state.order.has_aside());
             return Ok(());
         }
-        let context = match stream {
-            0 => self.scope,
-            id => state.handles.context(Kind::Stream, id),
-        };
-        self.in_context(context).light_gate(stream, drop)
+        self.in_context(self.context_of(stream))
+            .light_gate(stream, drop)
     }
 }

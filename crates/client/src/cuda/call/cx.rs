@@ -186,6 +186,15 @@ impl Cx {
         self.state().contexts.device(self.scope).unwrap_or(0)
     }
 
+    /// The id of the context that a stream is in.
+    #[inline]
+    pub fn context_of(self, stream: u32) -> u32 {
+        match stream {
+            0 => self.scope,
+            id => self.state().handles.context(Kind::Stream, id),
+        }
+    }
+
     /// The current context and its device.
     pub fn home(self) -> Result<(u32, CUdevice), CUresult> {
         Ok((self.need_context()?, self.current_device()?))

@@ -298,10 +298,7 @@ pub unsafe fn queue(
     // In a stream of another context than the function's it may be refused. A kernel has none.
     let handles = &cx.state().handles;
     let here = {
-        let stream = match l.stream {
-            0 => cx.scope,
-            id => handles.context(Kind::Stream, id),
-        };
+        let stream = cx.context_of(l.stream);
         let function = handles.context(Kind::Function, l.function);
         stream == function || function == 0 && stream == cx.scope
     };

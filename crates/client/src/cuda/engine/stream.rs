@@ -59,7 +59,7 @@ fn own(cx: Cx) -> Result<u32> {
 pub fn context_of(cx: Cx, stream: u32) -> Result<u32> {
     match stream {
         0 => cx.need_context(),
-        id => Ok(cx.state().handles.context(Kind::Stream, id)),
+        id => Ok(cx.context_of(id)),
     }
 }
 

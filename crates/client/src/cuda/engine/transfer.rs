@@ -24,10 +24,7 @@ const FIRST: usize = 128 << 10;
 /// is on its way out, every copy to them has arrived, and every one from them is read.
 pub fn wait_for_copies(cx: Cx, p: u64, len: u64) {
     wait_until_sent(cx, p, len);
-    while cx.state().order.has_copies(p, len) && cx.client.session.closed().is_none() {
-        cx.client.session.flush();
-        std::thread::sleep(Duration::from_micros(50));
-    }
+    cx.look_until(|| !cx.state().order.has_copies(p, len));
 }
 
 /// Waits until nothing of `len` bytes of the program's own at `p` is on its way out.

@@ -130,7 +130,9 @@ impl Spares {
 
     /// Whether some piece stands at an address of the program's.
     pub fn stand_at(&self, p: u64) -> bool {
-        lock(&self.kept).iter().any(|s| s.stands_in(p, p + 1))
+        // What is wide in a window is at no address of the program's.
+        let wide = |(_, (from, len)): &(u32, (u64, u64))| *from <= p && p < from + len;
+        lock(&self.kept).iter().any(|s| s.stands_in(p, p + 1)) || lock(&self.wide).iter().any(wide)
     }
 
     /// Takes what stands where other memory of the program's is about to be seen.
@@ -223,6 +225,7 @@ mod tests {
             "a page before"
         );
         assert_eq!(spares.take_same(&range(0x6010, 8), 7), Some(0x6010));
+        assert!(spares.stand_at(0x8fff) && !spares.stand_at(0x9000));
         let left = spares.left(&range(0x6010, 8), 7, 0x6010);
         assert_eq!(
             (left.stand_in, left.pages()),

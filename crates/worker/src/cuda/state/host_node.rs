@@ -45,6 +45,14 @@ impl HostNode {
         named::data(self.number)
     }
 
+    /// What a node of the driver's is told, to have it.
+    pub fn params(&self) -> CUDA_HOST_NODE_PARAMS {
+        CUDA_HOST_NODE_PARAMS {
+            r#fn: Some(host_node),
+            userData: self.data(),
+        }
+    }
+
     /// The one that a node of the driver's has for data, unless it is gone.
     pub fn of(data: *mut c_void) -> Option<Arc<Self>> {
         HOST_NODES.get(data)?.upgrade()
