@@ -127,10 +127,24 @@ impl Segment {
             unsafe { Self::unmap(p, len) };
             return Err(ErrorKind::AlreadyExists.into());
         }
-        // Only a wish: fewer, larger pages where the system allows them.
-        // SAFETY: the mapping just made.
-        unsafe { libc::madvise(at as *mut libc::c_void, len as usize, libc::MADV_HUGEPAGE) };
+        Self::wish(at, len);
         Ok(())
+    }
+
+    /// Maps `len` bytes from `offset` on at `at`, in the place of what is mapped there.
+    ///
+    /// # Safety
+    /// Nobody uses what is there.
+    pub unsafe fn map_over(&self, at: u64, offset: u64, len: u64) -> io::Result<()> {
+        self.mapped(at, offset, len, libc::MAP_FIXED)?;
+        Self::wish(at, len);
+        Ok(())
+    }
+
+    /// Only a wish: fewer, larger pages where the system allows them.
+    fn wish(at: u64, len: u64) {
+        // SAFETY: a mapping just made.
+        unsafe { libc::madvise(at as *mut libc::c_void, len as usize, libc::MADV_HUGEPAGE) };
     }
 
     /// Maps its first `len` bytes anywhere, and says where.
@@ -147,7 +161,7 @@ impl Segment {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let (to, fd) = (at as *mut libc::c_void, self.fd.as_raw_fd());
         let offset = offset.try_into().map_err(|_| bad("no such part"))?;
-        // SAFETY: a new mapping that replaces nothing.
+        // SAFETY: a new mapping that replaces nothing, or what the caller has said may go.
         let p = unsafe { libc::mmap(to, len as usize, rights, libc::MAP_SHARED | how, fd, offset) };
         match p == libc::MAP_FAILED {
             true => Err(io::Error::last_os_error()),

@@ -309,6 +309,8 @@ inline void Program::put(Order &o, Lane &lane, const std::vector<int> &reads,
 inline void Program::allocate(Kind kind) {
     Block b{kind, nullptr, 4 * (200 + random.below(9000)), 0, true};
     if (random.chance(4)) b.bytes = 4 * (200000 + random.below(600000));
+    // What is advised of a page is of all that lie in it: two allocations of the driver's, too.
+    if (kind == MANAGED) b.bytes = (b.bytes + 4095) & ~4095ul;
     Lane &lane = lane_if(false);
     void *p = nullptr;
     cudaError_t rc = cudaSuccess;

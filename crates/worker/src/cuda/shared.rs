@@ -4,6 +4,7 @@
 
 use super::done::reply;
 use super::prelude::*;
+use super::state::segments::is_the_programs;
 
 /// Makes mapped memory known to the driver. The program was promised that the device has it at the
 /// same address.
@@ -24,6 +25,42 @@ fn register(d: &Driver, va: u64, size: u64) -> Result {
     Ok(())
 }
 
+/// Where something is at the program's address already, what stands for its memory lies elsewhere:
+/// as a rule that is its neighbour, which shares a page with it. A kernel that finds a pointer in
+/// memory goes by the program's address. So pages at which nothing is are shown there as well.
+fn patch(w: &mut Cuda, (from, to): (u64, u64)) {
+    for p in w.shared.twins.lacking(from, to) {
+        let context = w.handle(Kind::Context, p.context);
+        let (true, Ok(context)) = (is_the_programs(p.at, p.at + p.len), context) else {
+            continue;
+        };
+        // Where that cannot be, the pages are where a parameter says, alone.
+        let _ = w.within(context, |w| {
+            w.shared.twins.patch(p).ok()?;
+            let known = register(w.driver, p.at, p.len);
+            known.inspect_err(|_| w.shared.twins.unpatch(p.at)).ok()
+        });
+    }
+}
+
+/// Takes away what stands for a program's memory, or is that memory, which the driver knows in the
+/// current context. No work uses it.
+fn forget(w: &mut Cuda, va: u64) {
+    for at in w.shared.twins.patches(va) {
+        // SAFETY: memory that was registered.
+        unsafe { w.cuMemHostUnregister(at as *mut _) };
+        w.shared.twins.unpatch(at);
+    }
+    let pages = w.shared.twins.pages(va);
+    // SAFETY: memory that was registered. With its context the registration may be gone
+    // already.
+    unsafe { w.cuMemHostUnregister(va as *mut _) };
+    w.shared.unmap(va);
+    if let Some(pages) = pages {
+        patch(w, pages);
+    }
+}
+
 pub fn share_host(w: &mut Cuda, m: msg::ShareHost) -> Result {
     match m.number {
         0 => w.shared.map_twin((m.va, m.size), m.origin, w.record.aux)?,
@@ -31,6 +68,9 @@ pub fn share_host(w: &mut Cuda, m: msg::ShareHost) -> Result {
     }
     register(w.driver, m.va, m.size).inspect_err(|_| w.shared.unmap(m.va))?;
     w.shared.registered(m.va, w.record.aux);
+    if m.number == 0 && m.va != m.origin {
+        patch(w, (m.origin, m.origin.saturating_add(m.size)));
+    }
     Ok(())
 }
 
@@ -40,19 +80,14 @@ pub fn unshare_host(w: &mut Cuda, m: msg::UnshareHost) -> Result {
     }
     // Copies and kernels that use it are waited for; those of a lost context are over.
     let _ = super::memory::wait_for_streams(w);
-    // SAFETY: memory that was registered. With its context the registration may be gone
-    // already.
-    unsafe { w.cuMemHostUnregister(m.va as *mut _) };
-    w.shared.unmap(m.va);
+    forget(w, m.va);
     Ok(())
 }
 
 /// A context is about to go, and with it what stands for a program's memory there.
 pub fn leave_context(w: &mut Cuda, context: u32) {
     for va in w.shared.twins.of_context(context) {
-        // SAFETY: memory that was registered, in the current context.
-        unsafe { w.cuMemHostUnregister(va as *mut _) };
-        w.shared.unmap(va);
+        forget(w, va);
     }
     let lost = w.shared.lose(context);
     if !lost.is_empty() {

@@ -24,19 +24,33 @@ struct Kept {
 
 static KEPT: OnceLock<Option<Kept>> = OnceLock::new();
 
-/// Takes addresses, on which nothing is.
-fn take(r: &Range<u64>) -> bool {
+/// Maps addresses that nobody may touch, without memory: those on which nothing is, or, with
+/// `MAP_FIXED`, in the place of what is there.
+fn map(r: &Range<u64>, fixed: libc::c_int) -> bool {
     let (at, len) = (r.start as *mut libc::c_void, (r.end - r.start) as usize);
-    let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let how = how | libc::MAP_FIXED_NOREPLACE;
-    // SAFETY: a new mapping that replaces nothing and that nobody may touch.
+    let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
+    // SAFETY: a new mapping that replaces nothing, or what the caller says may go.
     let p = unsafe { libc::mmap(at, len, libc::PROT_NONE, how, -1, 0) };
     if p != libc::MAP_FAILED && p != at {
-        // A kernel that does not know the last flag.
+        // A kernel that does not know of mappings that replace nothing.
         // SAFETY: the mapping just made.
         unsafe { libc::munmap(p, len) };
     }
     p == at
+}
+
+/// Takes addresses, on which nothing is.
+fn take(r: &Range<u64>) -> bool {
+    map(r, libc::MAP_FIXED_NOREPLACE)
+}
+
+/// Gives addresses back.
+///
+/// # Safety
+/// What is there is the caller's, and nobody uses it.
+unsafe fn give(r: &Range<u64>) {
+    // SAFETY: passed on to the caller.
+    unsafe { libc::munmap(r.start as *mut _, (r.end - r.start) as usize) };
 }
 
 /// Where the first of this process's mappings from an address on begins.
@@ -63,37 +77,60 @@ pub fn keep() {
     });
 }
 
-/// What of the region is in use, locked.
-type Used = MutexGuard<'static, Vec<Range<u64>>>;
-
-/// What of some addresses is kept, if any is.
-fn part(at: u64, len: u64) -> Option<(Used, Range<u64>)> {
-    let kept = KEPT.get()?.as_ref()?;
-    let r = at.max(kept.whole.start)..at.saturating_add(len).min(kept.whole.end);
-    (!r.is_empty()).then(|| (lock(&kept.used), r))
+/// What of some addresses lies in the region, and what around it.
+fn parts(at: u64, len: u64) -> (Option<(&'static Kept, Range<u64>)>, Vec<Range<u64>>) {
+    let all = at..at.saturating_add(len);
+    let Some(kept) = KEPT.get().and_then(Option::as_ref) else {
+        return (None, vec![all]);
+    };
+    let Range { start, end } = kept.whole;
+    let inside = all.start.max(start)..all.end.min(end);
+    let around = [all.start..all.end.min(start), all.start.max(end)..all.end];
+    let around = around.into_iter().filter(|r| !r.is_empty()).collect();
+    ((!inside.is_empty()).then_some((kept, inside)), around)
 }
 
-/// The program's memory is about to be mapped at some addresses, if nothing else of it is there.
-pub fn open(at: u64, len: u64) {
-    let Some((mut used, r)) = part(at, len) else {
-        return;
-    };
-    if used.iter().any(|u| u.start < r.end && r.start < u.end) {
-        return;
+/// Takes addresses on which nothing is for the program's memory, which is to be mapped in the place
+/// of what keeps them. There is no moment at which somebody else could map something there: then
+/// that would be in the way, or be unmapped with what is taken for ours. Whether nothing was there.
+pub fn claim(at: u64, len: u64) -> bool {
+    let (inside, around) = parts(at, len);
+    let used = inside.as_ref().map(|(kept, r)| (lock(&kept.used), r));
+    if let Some((used, r)) = &used
+        && used.iter().any(|u| u.start < r.end && r.start < u.end)
+    {
+        return false;
     }
-    // SAFETY: nothing is there but what keeps it free.
-    unsafe { libc::munmap(r.start as *mut _, (r.end - r.start) as usize) };
-    used.push(r);
+    for (i, r) in around.iter().enumerate() {
+        if !take(r) {
+            // SAFETY: just taken.
+            around[..i].iter().for_each(|r| unsafe { give(r) });
+            return false;
+        }
+    }
+    if let Some((mut used, r)) = used {
+        used.push(r.clone());
+    }
+    true
 }
 
-/// It is there no longer.
-pub fn close(at: u64, len: u64) {
-    let Some((mut used, r)) = part(at, len) else {
+/// What is mapped at claimed addresses, or anywhere else, goes, and what was kept is kept again.
+///
+/// # Safety
+/// Nobody uses what is there any more.
+pub unsafe fn leave(at: u64, len: u64) {
+    let (inside, around) = parts(at, len);
+    // SAFETY: passed on to the caller.
+    around.iter().for_each(|r| unsafe { give(r) });
+    let Some((kept, r)) = inside else {
         return;
     };
-    if let Some(i) = used.iter().position(|u| *u == r) {
-        used.swap_remove(i);
-        take(&r);
+    let mut used = lock(&kept.used);
+    match used.iter().position(|u| *u == r) {
+        Some(i) if map(&r, libc::MAP_FIXED) => _ = used.swap_remove(i),
+        // What cannot be kept is nobody's to claim.
+        // SAFETY: passed on to the caller.
+        _ => unsafe { give(&r) },
     }
 }
 
@@ -110,23 +147,24 @@ mod tests {
         let (at, len) = (kept.whole.end - 64 * PAGE, 4 * PAGE);
         let here = at..at + len;
         assert!(!take(&here), "it is kept");
-        open(at, len);
-        assert!(take(&here), "now it is free");
-        // Another piece over it changes nothing, nor does its end.
-        open(at + PAGE, len);
-        close(at + PAGE, len);
-        assert!(!take(&here), "what is there stays");
-        // SAFETY: mapped above, and nobody's.
-        unsafe { libc::munmap(at as *mut _, len as usize) };
-        close(at, len);
+        assert!(claim(at, len) && !take(&here), "nobody else's");
+        assert!(!claim(at + PAGE, len) && !claim(at - PAGE, 2 * PAGE));
+        // SAFETY: claimed, and used by nobody.
+        unsafe { leave(at, len) };
         assert!(!take(&here), "kept again");
         // What reaches out of the region.
         let out = kept.whole.end - PAGE;
-        open(out, 3 * PAGE);
-        assert!(take(&(out..out + 3 * PAGE)));
-        // SAFETY: as above.
-        unsafe { libc::munmap(out as *mut _, 3 * PAGE as usize) };
-        close(out, 3 * PAGE);
-        assert!(!take(&(out..out + PAGE)));
+        let beyond = kept.whole.end..out + 3 * PAGE;
+        assert!(take(&beyond));
+        assert!(!claim(out, 3 * PAGE), "there is something");
+        // SAFETY: just taken.
+        unsafe { give(&beyond) };
+        assert!(claim(out, 3 * PAGE));
+        assert!(!take(&beyond));
+        // SAFETY: claimed, and used by nobody.
+        unsafe { leave(out, 3 * PAGE) };
+        assert!(take(&beyond) && !take(&(out..out + PAGE)));
+        // SAFETY: just taken.
+        unsafe { give(&beyond) };
     }
 }

@@ -257,11 +257,11 @@ impl Shadows {
     }
 
     /// Whether kernels would find something at an address of the program's: what it has a shadow of
-    /// lies in the same page, and they find that where the program has it.
+    /// lies in the same page.
     pub fn stand_at(&self, p: u64) -> bool {
         let (page, all) = (p & !(PAGE as u64 - 1), self.areas());
         let near = all.areas.range(..page + PAGE as u64).next_back();
-        near.is_some_and(|(start, a)| a.device_of(*start) == *start && start + a.size > page)
+        near.is_some_and(|(start, a)| start + a.size > page)
     }
 
     /// Shadows an area.

@@ -59,10 +59,11 @@ impl Spare {
         page <= from && from + n <= page + len
     }
 
-    /// Whether kernels find it at its address in the program, and its pages reach into a range.
+    /// Whether its pages reach into a range. Kernels find them there even where a parameter says
+    /// that they are elsewhere.
     fn stands_in(&self, from: u64, to: u64) -> bool {
         let (page, len) = self.pages();
-        self.start == self.base && page < to && from < page + len
+        page < to && from < page + len
     }
 }
 
@@ -71,8 +72,8 @@ impl Spare {
 pub struct Spares {
     /// The oldest first.
     kept: Mutex<VecDeque<Spare>>,
-    /// What stands for more pages than those of the range that has it now, and its context.
-    wide: Mutex<Vec<(u32, (u64, u64))>>,
+    /// What stands for more pages than those of the range that has it now: as it was kept.
+    wide: Mutex<Vec<Spare>>,
 }
 
 impl Spares {
@@ -80,9 +81,9 @@ impl Spares {
     pub fn left(&self, r: &Range, context: u32, start: u64) -> Spare {
         let mut s = Spare::of(r, context, start);
         let mut wide = lock(&self.wide);
-        let here = |(_, (from, len)): &(u32, (u64, u64))| *from <= start && start < from + len;
+        let here = |w: &Spare| w.stand_in.0 <= start && start < w.stand_in.0 + w.stand_in.1;
         if let Some(i) = wide.iter().position(here) {
-            s.stand_in = wide.swap_remove(i).1;
+            s.stand_in = wide.swap_remove(i).stand_in;
         }
         s
     }
@@ -123,16 +124,15 @@ impl Spares {
         let wider = |s: &Spare| known(s) && s.sort == Sort::Registered && s.covers(&new);
         let old = self.take_last(same).or_else(|| self.take_last(wider))?;
         if old.pages() != new.pages() {
-            lock(&self.wide).push((context, old.stand_in));
+            lock(&self.wide).push(old);
         }
         Some(old.stand_in.0 + (r.base - old.pages().0))
     }
 
     /// Whether some piece stands at an address of the program's.
     pub fn stand_at(&self, p: u64) -> bool {
-        // What is wide in a window is at no address of the program's.
-        let wide = |(_, (from, len)): &(u32, (u64, u64))| *from <= p && p < from + len;
-        lock(&self.kept).iter().any(|s| s.stands_in(p, p + 1)) || lock(&self.wide).iter().any(wide)
+        let here = |s: &Spare| s.stands_in(p, p + 1);
+        lock(&self.kept).iter().any(here) || lock(&self.wide).iter().any(here)
     }
 
     /// Takes what stands where other memory of the program's is about to be seen.
@@ -142,7 +142,7 @@ impl Spares {
 
     /// Takes all that is registered in a context.
     pub fn take_context(&self, context: u32) -> Vec<Spare> {
-        lock(&self.wide).retain(|(c, _)| *c != context);
+        lock(&self.wide).retain(|s| s.context != context);
         self.take_all(|s| s.context == context)
     }
 }
@@ -207,8 +207,9 @@ mod tests {
         assert_eq!(spares.take_same(&range(0x5300, 8), 7), Some(0x9_0300));
         spares.keep(window);
         assert_eq!(spares.take_between(0x6000, 0x8000), []);
-        // What has a window is in nobody's way.
-        assert_eq!(spares.take_between(0x5000, 0x6000), [here]);
+        // What has a window is in the way as well: its pages may show here, too.
+        assert_eq!(spares.take_between(0x5000, 0x6000), [here, window]);
+        spares.keep(window);
         assert_eq!(spares.take_context(7), [window]);
     }
 

@@ -52,9 +52,13 @@ impl Image {
         let file = state.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let at = match at {
             Some(at) => {
-                vacant::open(at, len);
-                let mapped = file.map_part(at, origin, len);
-                mapped.inspect_err(|_| vacant::close(at, len))?;
+                if !vacant::claim(at, len) {
+                    return Err(io::ErrorKind::AlreadyExists.into());
+                }
+                // SAFETY: claimed, so that nothing is there.
+                let mapped = unsafe { file.map_over(at, origin, len) };
+                // SAFETY: as above.
+                mapped.inspect_err(|_| unsafe { vacant::leave(at, len) })?;
                 at
             }
             None => file.map_part_anywhere(origin, len)?,
@@ -75,8 +79,7 @@ impl Image {
         };
         state.shown.swap_remove(i);
         // SAFETY: passed on to the caller.
-        unsafe { Segment::unmap(v.at, v.len) };
-        vacant::close(v.at, v.len);
+        unsafe { vacant::leave(v.at, v.len) };
         let mut left = vec![whole];
         for (from, to) in &state.shown {
             let around = |(a, b): (u64, u64)| [(a, b.min(*from)), (a.max(*to), b)];

@@ -41,6 +41,11 @@ pub struct Shared {
     pub most_bytes: u64,
 }
 
+/// Whether a program has its own memory at such addresses.
+pub fn is_the_programs(from: u64, to: u64) -> bool {
+    from >= LOWEST && from < to && to <= HIGHEST && !in_ranges(from) && !in_ranges(to - 1)
+}
+
 impl Shared {
     pub fn new(offers: Option<Offers>, twins: Twins, gate: Gate) -> Self {
         Self {
@@ -100,8 +105,7 @@ impl Shared {
         let end = va.checked_add(size).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let range = [contract::HOST, contract::WINDOW].map(contract::span);
         let ours = range.iter().any(|r| r.contains(&va) && end <= r.end);
-        // Or where the program has it, wherever it has its own memory.
-        let own = va >= LOWEST && end <= HIGHEST && !in_ranges(va) && !in_ranges(end - 1);
+        let own = is_the_programs(va, end);
         refuse_if(!whole, CUDA_ERROR_INVALID_VALUE)?;
         refuse_if(!(ours || own && va == origin), CUDA_ERROR_INVALID_VALUE)?;
         if self.bytes + size > self.most_bytes {

@@ -15,6 +15,7 @@ use busbar_wire::generated::cuda as msg;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::Heard;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +23,19 @@ struct Twin {
     view: View,
     /// The context in which the driver registered it; none of what the driver made and mapped.
     context: Option<u32>,
+}
+
+/// Pages that show at the program's own address what lies elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patch {
+    /// Where they are.
+    pub at: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Where the twin is that they are of.
+    pub of: u64,
+    /// The context in which the driver registered that.
+    pub context: u32,
 }
 
 /// A piece that is open to the program.
@@ -74,6 +88,7 @@ const MOST_AT_ONCE: usize = 16 * BULK_CHUNK;
 #[derive(Debug, Default)]
 struct State {
     all: BTreeMap<u64, Twin>,
+    patches: BTreeMap<u64, (Patch, View)>,
     open: BTreeMap<Place, Open>,
     /// What all of either weigh.
     mapped: u64,
@@ -106,6 +121,39 @@ impl State {
             let offset = at - va;
             offset < t.view.len && len <= t.view.len - offset
         })
+    }
+
+    /// What is lacking, between two of the program's addresses, of what lies elsewhere.
+    fn lacking(&self, from: u64, to: u64) -> Vec<Patch> {
+        let there = self.all.values().map(|t| t.view);
+        let there = there.chain(self.patches.values().map(|(_, v)| *v));
+        let mut there: Vec<_> = there
+            .filter(|v| v.at == v.origin)
+            .map(|v| v.at..v.at + v.len)
+            .collect();
+        let mut lacking = Vec::new();
+        for (of, twin) in self.all.iter().filter(|(at, t)| **at != t.view.origin) {
+            let Twin { view, context } = *twin;
+            let (from, to) = (from.max(view.origin), to.min(view.origin + view.len));
+            let (true, Some(context)) = (from < to, context) else {
+                continue;
+            };
+            let mut gaps = vec![from..to];
+            for r in &there {
+                let around =
+                    |g: Range<u64>| [g.start..g.end.min(r.start), g.start.max(r.end)..g.end];
+                gaps = gaps.into_iter().flat_map(around).collect();
+                gaps.retain(|g| g.start < g.end);
+            }
+            there.extend(gaps.iter().cloned());
+            lacking.extend(gaps.into_iter().map(|g| Patch {
+                at: g.start,
+                len: g.end - g.start,
+                of: *of,
+                context,
+            }));
+        }
+        lacking
     }
 
     fn load(&self, at: u64, len: usize) -> Vec<u8> {
@@ -194,6 +242,41 @@ impl Twins {
             unsafe { self.image.hide(view) };
         }
         Some(view.len)
+    }
+
+    /// The pages of the program's, from and to, that a twin stands for.
+    pub fn pages(&self, va: u64) -> Option<(u64, u64)> {
+        let s = lock(&self.state);
+        let view = s.all.get(&va).map(|t| t.view)?;
+        Some((view.origin, view.origin + view.len))
+    }
+
+    /// Which pages between two of the program's addresses are shown elsewhere alone.
+    pub fn lacking(&self, from: u64, to: u64) -> Vec<Patch> {
+        lock(&self.state).lacking(from, to)
+    }
+
+    /// Shows such pages at the program's own address as well, if nothing is there.
+    pub fn patch(&self, p: Patch) -> io::Result<()> {
+        let view = self.image.show(Some(p.at), p.at, p.len)?;
+        lock(&self.state).patches.insert(p.at, (p, view));
+        Ok(())
+    }
+
+    /// The addresses at which a twin's pages are shown as well.
+    pub fn patches(&self, of: u64) -> Vec<u64> {
+        let s = lock(&self.state);
+        let all = s.patches.values().filter(|(p, _)| p.of == of);
+        all.map(|(p, _)| p.at).collect()
+    }
+
+    /// Pages, of which the driver knows no longer, are not shown there any more.
+    pub fn unpatch(&self, at: u64) {
+        let patch = lock(&self.state).patches.remove(&at);
+        if let Some((_, view)) = patch {
+            // SAFETY: mapped by `patch`; no device uses them any more.
+            unsafe { self.image.hide(view) };
+        }
     }
 
     /// What was registered in a context.
@@ -390,6 +473,43 @@ mod tests {
         );
         assert_eq!((twins.size(VA), twins.unmap(VA)), (Some(8192), Some(8192)));
         assert!(!twins.write(VA, &[1]) && twins.unmap(VA).is_none());
+    }
+
+    #[test]
+    fn what_lies_elsewhere_is_lacking_where_nothing_else_shows_it() {
+        const P: u64 = 4096;
+        let twins = Twins::default();
+        // Where this process has nothing.
+        let own = VA + (1 << 30);
+        let at = |n: u64| own + n * P;
+        twins.map(at(0), 3 * P, at(0), 1).unwrap();
+        // Its neighbour shares a page with it, and another one a page with that.
+        twins.map(VA, 3 * P, at(2), 2).unwrap();
+        twins.map(VA + 8 * P, 2 * P, at(4), 3).unwrap();
+        let lacking = |from, to| {
+            let all = twins.lacking(at(from), at(to));
+            let pages = |p: &Patch| ((p.at - own) / P, p.len / P, p.of - VA, p.context);
+            all.iter().map(pages).collect::<Vec<_>>()
+        };
+        let (second, third) = ((3, 2, 0, 2), (5, 1, 8 * P, 3));
+        assert_eq!(lacking(0, 9), [second, third], "each page once");
+        assert_eq!(lacking(2, 4), [(3, 1, 0, 2)], "of what is asked for");
+        assert_eq!((lacking(0, 3), lacking(6, 9)), (vec![], vec![]));
+        for p in twins.lacking(own, at(9)) {
+            twins.patch(p).unwrap();
+        }
+        assert_eq!(lacking(0, 9), []);
+        assert!(twins.write(VA + P, &[5]));
+        // SAFETY: mapped by the patch.
+        unsafe { assert_eq!(AtomicU8::from_ptr(at(3) as _).load(Ordering::Acquire), 5) };
+        // Who stood there goes, and what its neighbours lack then is theirs.
+        twins.unmap(at(0)).unwrap();
+        assert_eq!(lacking(0, 9), [(2, 1, 0, 2)]);
+        assert_eq!(twins.patches(VA), [at(3)]);
+        twins.unpatch(at(3));
+        twins.unmap(VA).unwrap();
+        assert_eq!(lacking(0, 9), [(4, 1, 8 * P, 3)]);
+        assert_eq!(twins.pages(VA + 8 * P), Some((at(4), at(6))));
     }
 
     type Told = (u64, Vec<(u64, Vec<u8>)>);

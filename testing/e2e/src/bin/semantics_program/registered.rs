@@ -289,11 +289,58 @@ fn shared(api: &Api, n: u64) {
     }
 }
 
+/// Blocks that meet in the middle of pages: a kernel that finds an address in memory finds all
+/// words of each, whichever of them kernels saw first, and whichever is gone.
+fn side_by_side(api: &Api, len: u64) {
+    let [follow, mark] = ["follow", "mark"].map(|k| api.kernel(k));
+    let memory = pages(len * 3 / PAGE + 1, RW, PRIVATE, -1);
+    let [cell, back] = [(); 2].map(|()| api.made("cuMemAlloc_v2", &[64]));
+    let block = |i: u64| memory + PAGE / 2 + i * len;
+    let register = |i: u64| assert_eq!(api.call("cuMemHostRegister_v2", &[block(i), len, 2]), 0);
+    let unregister = |i: u64| api.tell("cuMemHostUnregister", &[block(i)]);
+    let expose = |i: u64| {
+        let mut there = 0u64;
+        let args = [at(&mut there), block(i), 0];
+        api.tell("cuMemHostGetDevicePointer_v2", &args);
+    };
+    let look = |i: u64| {
+        let offsets = [0, PAGE / 2 - 4, PAGE, len - PAGE / 2, len - 4];
+        let mut seen = vec![];
+        for (n, offset) in (0..).zip(offsets) {
+            let mut address = block(i) + offset;
+            words(address, 1)[0] = 100 * i as u32 + n;
+            api.tell("cuMemcpyHtoD_v2", &[cell, at(&mut address), 8]);
+            api.launch(follow, 0, &[back, cell, 4]);
+            api.launch(mark, 0, &[cell, 7]);
+            let mut found = 0u32;
+            api.tell("cuMemcpyDtoH_v2", &[at(&mut found), back, 4]);
+            seen.extend([found, words(address, 1)[0]]);
+        }
+        println!("block {i}: {seen:?}");
+    };
+    for [a, b, c] in [[0, 1, 2], [1, 0, 2], [0, 2, 1], [2, 1, 0]] {
+        [a, b, c].into_iter().for_each(register);
+        [a, b, c].into_iter().for_each(expose);
+        [a, b, c].into_iter().for_each(look);
+        unregister(a);
+        [b, c].into_iter().for_each(look);
+        register(a);
+        expose(a);
+        [a, b, c].into_iter().for_each(look);
+        unregister(c);
+        unregister(b);
+        look(a);
+        unregister(a);
+    }
+}
+
 pub fn registered(api: &Api) {
     api.made("cuCtxCreate_v2", &[0, 0]);
     requests(api);
     ends(api);
     neighbours(api);
+    side_by_side(api, 3 * PAGE);
+    side_by_side(api, 9 * PAGE);
     for n in [1, 40, 300] {
         shared(api, n);
     }
