@@ -256,6 +256,12 @@ fn threads_may_have_little_stack() {
 }
 
 #[test]
+fn files_meet_all_of_managed_memory_while_other_threads_work() {
+    let text = same_both_ways("files");
+    assert_eq!(text, "in part: [0, 0, 0, 0, 0, 0]\n");
+}
+
+#[test]
 fn memory_that_is_not_there_ends_the_session_and_not_in_a_loop() {
     let server = Server::start();
     for word in ["hole_in", "hole_out"] {

@@ -117,6 +117,7 @@ fn main() {
         "with_itself" => kernels::with_itself(&api),
         "event_ids" => held::event_ids(&api),
         "repeats" => threads::repeats(&api),
+        "files" => threads::files(&api),
         "copies_again" => threads::copies_again(&api),
         "hole_in" => threads::holes(&api, false),
         "hole_out" => threads::holes(&api, true),

@@ -67,7 +67,7 @@ fn is_fault(r: isize) -> bool {
 /// a name.
 macro_rules! gates {
     ($vis:vis $list:ident: $(
-        $name:ident($($a:ident: $t:ty),*) -> $r:ty, $next:ident => $does:expr;
+        $name:ident($($a:ident: $t:ty),* $(,)?) -> $r:ty, $next:ident => $does:expr;
     )*) => {
         $(
             unsafe extern "C" fn $name<const PLACE: usize>($($a: $t),*) -> $r {
@@ -126,94 +126,52 @@ before! { ACCESSES:
     sendto(fd: c_int, p: At, n: size_t, flags: c_int, to: At, len: socklen_t) -> ssize_t {
         meets(p, n, false)
     }
-    writev(fd: c_int, list: *const iovec, n: c_int) -> ssize_t {
-        meet_all(list, n.max(0) as usize, false)
-    }
-    pwritev(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t {
-        meet_all(list, n.max(0) as usize, false)
-    }
-    pwritev64(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t {
-        meet_all(list, n.max(0) as usize, false)
-    }
-    pwritev2(fd: c_int, list: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t {
-        meet_all(list, n.max(0) as usize, false)
-    }
-    pwritev64v2(fd: c_int, list: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t {
-        meet_all(list, n.max(0) as usize, false)
-    }
     sendmsg(fd: c_int, m: *const msghdr, flags: c_int) -> ssize_t { meet_message(m, false) }
     sendmmsg(fd: c_int, list: *mut mmsghdr, n: u32, flags: c_int) -> c_int {
         meet_messages(list, n, false)
     }
-    fwrite(p: At, size: size_t, n: size_t, f: To) -> size_t {
-        meets(p, size.saturating_mul(n), false)
-    }
-    fwrite_unlocked(p: At, size: size_t, n: size_t, f: To) -> size_t {
-        meets(p, size.saturating_mul(n), false)
-    }
     recv(fd: c_int, p: To, n: size_t, flags: c_int) -> ssize_t { meets(p, n, true) }
     recvfrom(fd: c_int, p: To, n: size_t, flags: c_int, from: To, len: To) -> ssize_t {
         meets(p, n, true)
-    }
-    readv(fd: c_int, list: *const iovec, n: c_int) -> ssize_t {
-        meet_all(list, n.max(0) as usize, true)
-    }
-    preadv(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t {
-        meet_all(list, n.max(0) as usize, true)
-    }
-    preadv64(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t {
-        meet_all(list, n.max(0) as usize, true)
-    }
-    preadv2(fd: c_int, list: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t {
-        meet_all(list, n.max(0) as usize, true)
-    }
-    preadv64v2(fd: c_int, list: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t {
-        meet_all(list, n.max(0) as usize, true)
     }
     getrandom(p: To, n: size_t, flags: u32) -> ssize_t { meets(p, n, true) }
     recvmsg(fd: c_int, m: *mut msghdr, flags: c_int) -> ssize_t { meet_message(m, true) }
     recvmmsg(fd: c_int, list: *mut mmsghdr, n: u32, flags: c_int, limit: To) -> c_int {
         meet_messages(list, n, true)
     }
-    fread(p: To, size: size_t, n: size_t, f: To) -> size_t {
-        meets(p, size.saturating_mul(n), true)
-    }
-    fread_unlocked(p: To, size: size_t, n: size_t, f: To) -> size_t {
-        meets(p, size.saturating_mul(n), true)
-    }
-    __read_chk(fd: c_int, p: To, n: size_t, room: size_t) -> ssize_t { meets(p, n, true) }
-    __pread_chk(fd: c_int, p: To, n: size_t, at: off_t, room: size_t) -> ssize_t {
-        meets(p, n, true)
-    }
-    __pread64_chk(fd: c_int, p: To, n: size_t, at: off_t, room: size_t) -> ssize_t {
-        meets(p, n, true)
-    }
     __recv_chk(fd: c_int, p: To, n: size_t, room: size_t, flags: c_int) -> ssize_t {
         meets(p, n, true)
     }
-    __fread_chk(p: To, room: size_t, size: size_t, n: size_t, f: To) -> size_t {
-        meets(p, size.saturating_mul(n), true)
-    }
 }
+
+/// So often is what goes to a file or comes from one tried before a page of it takes a detour.
+const FEW: usize = 4;
+const PAGE: usize = 4096;
 
 /// A call that may do only part of what it is asked for: `call` gets what is left, and how much is
 /// done. `met` opens memory first, and says whether kernels may use it. Where another thread's work
 /// closes it again in the middle, the system stops there, as it would stop at the end of a file; so
 /// the rest is tried unless `call` says that nothing more comes, or it `may_wait` for more than it
-/// would have.
+/// would have. Work may close it as often as it is opened: then some of it goes by a `detour`, if
+/// there is one.
 fn whole(
     n: usize,
     met: impl Fn(usize) -> bool,
     may_wait: impl Fn() -> bool,
     call: impl Fn(usize) -> ssize_t,
+    detour: impl Fn(usize) -> Option<ssize_t>,
 ) -> ssize_t {
     let (mut done, mut tries) = (0, 0);
     loop {
         let met = met(done);
-        let r = call(done);
+        let mut r = call(done);
         if met && is_fault(r) && tries < OFTEN {
             tries += 1;
-            continue;
+            let around = if tries < FEW { None } else { detour(done) };
+            match around {
+                Some(some) => r = some,
+                None => continue,
+            }
         }
         if r <= 0 {
             return if done > 0 { done as ssize_t } else { r };
@@ -225,20 +183,116 @@ fn whole(
     }
 }
 
+/// What is left of a page at `p` that the system finds closed, of `n` bytes that it may have, and
+/// memory of our own for as much: of files alone, where it is the same in how many pieces something
+/// goes.
+fn aside(fd: c_int, p: At, n: usize) -> Option<Vec<u8>> {
+    let n = n.min(PAGE - p as usize % PAGE);
+    (n > 0 && fault::is_watched(p as u64) && is_file(fd)).then(|| vec![0; n])
+}
+
 /// As [`whole`], from memory at `p`: whoever takes some of it takes the rest, or says that it must
 /// wait.
-fn write_whole(p: At, n: usize, call: impl Fn(At, usize, usize) -> ssize_t) -> ssize_t {
+fn write_whole(fd: c_int, p: At, n: usize, call: impl Fn(At, usize, usize) -> ssize_t) -> ssize_t {
     let rest = |done| p.wrapping_byte_add(done);
     let met = |done| meets(rest(done), n - done, false);
-    whole(n, met, || false, |done| call(rest(done), n - done, done))
+    let detour = |done| {
+        let mut some = aside(fd, rest(done), n - done)?;
+        // SAFETY: the program's memory, which this thread's own accesses open.
+        unsafe { some.as_mut_ptr().copy_from(rest(done).cast(), some.len()) };
+        Some(call(some.as_ptr().cast(), some.len(), done))
+    };
+    let straight = |done| call(rest(done), n - done, done);
+    whole(n, met, || false, straight, detour)
 }
 
 /// As [`whole`], to memory at `p`. What a pipe has no more of it may have later.
-fn read_whole(fd: c_int, p: To, n: usize, call: impl Fn(At, usize, usize) -> ssize_t) -> ssize_t {
-    let rest = |done| p.cast_const().wrapping_byte_add(done);
+fn read_whole(fd: c_int, p: To, n: usize, call: impl Fn(To, usize, usize) -> ssize_t) -> ssize_t {
+    let rest = |done| p.wrapping_byte_add(done);
     let met = |done| meets(rest(done), n - done, true);
-    let may_wait = || !is_file(fd);
-    whole(n, met, may_wait, |done| call(rest(done), n - done, done))
+    let detour = |done| {
+        let mut some = aside(fd, rest(done), n - done)?;
+        let r = call(some.as_mut_ptr().cast(), some.len(), done);
+        let got = some.len().min(r.max(0) as usize);
+        // SAFETY: as above.
+        unsafe { rest(done).cast::<u8>().copy_from(some.as_ptr(), got) };
+        Some(r)
+    };
+    let straight = |done| call(rest(done), n - done, done);
+    whole(n, met, || !is_file(fd), straight, detour)
+}
+
+/// What is left of some pieces when so much of them is done.
+fn rest_of(list: &[iovec], mut done: usize) -> Vec<iovec> {
+    let left = list.iter().filter_map(|v| {
+        let gone = v.iov_len.min(done);
+        done -= gone;
+        (gone < v.iov_len).then(|| iovec {
+            iov_base: v.iov_base.wrapping_byte_add(gone),
+            iov_len: v.iov_len - gone,
+        })
+    });
+    left.collect()
+}
+
+/// As [`whole`], of several pieces.
+///
+/// # Safety
+/// A list of `n` pieces.
+unsafe fn list_whole(
+    (fd, list, n): (c_int, *const iovec, c_int),
+    writes: bool,
+    call: impl Fn(*const iovec, c_int, usize) -> ssize_t,
+) -> ssize_t {
+    if !fault::is_active() || list.is_null() || n <= 0 {
+        return call(list, n, 0);
+    }
+    // SAFETY: passed on to the caller.
+    let list = unsafe { std::slice::from_raw_parts(list, n as usize) };
+    let all = list
+        .iter()
+        .map(|v| v.iov_len)
+        .fold(0, usize::saturating_add);
+    // Nothing is allocated unless it must be: a program may write from a signal handler.
+    let left = |done, f: &dyn Fn(&[iovec]) -> ssize_t| match done {
+        0 => f(list),
+        _ => f(&rest_of(list, done)),
+    };
+    // SAFETY: a list of that length.
+    let meet = |l: &[iovec]| unsafe { meet_all(l.as_ptr(), l.len(), writes) };
+    let met = |done| left(done, &|l| meet(l).into()) != 0;
+    let straight = |done| left(done, &|l| call(l.as_ptr(), l.len() as c_int, done));
+    let detour = |done| {
+        let first = *rest_of(list, done).first()?;
+        let one = |p: To, n| {
+            let v = iovec {
+                iov_base: p,
+                iov_len: n,
+            };
+            call(&raw const v, 1, done)
+        };
+        let mut some = aside(fd, first.iov_base, first.iov_len)?;
+        let (p, len) = (some.as_mut_ptr(), some.len());
+        // SAFETY: the program's memory, which this thread's own accesses open.
+        Some(unsafe {
+            if writes {
+                let r = one(p.cast(), len);
+                let got = len.min(r.max(0) as usize);
+                first.iov_base.cast::<u8>().copy_from(p, got);
+                r
+            } else {
+                p.copy_from(first.iov_base.cast(), len);
+                one(p.cast(), len)
+            }
+        })
+    };
+    whole(all, met, || writes && !is_file(fd), straight, detour)
+}
+
+/// Where the next piece of a file begins that was asked for from `at` on: those below zero mean
+/// that the file says where.
+fn behind(at: off_t, done: usize) -> off_t {
+    if at < 0 { at } else { at + done as off_t }
 }
 
 fn is_file(fd: c_int) -> bool {
@@ -249,42 +303,187 @@ fn is_file(fd: c_int) -> bool {
     }
 }
 
+/// So much of a stream of the C library's goes at once.
+const STREAM: usize = 64 << 10;
+
+unsafe extern "C" {
+    fn flockfile(f: To);
+    fn funlockfile(f: To);
+}
+
+/// `fread` and `fwrite`, where kernels may use the memory. The C library takes a closed page for an
+/// error of the stream's, so all of it goes through memory of our own. Gives the items that are
+/// whole; `call` moves some bytes between the stream, which is locked, and what it is given.
+///
+/// # Safety
+/// `n` items of `size` bytes at `p`, and a stream.
+unsafe fn stream_whole(
+    (p, size, n): (To, usize, usize),
+    f: To,
+    writes: bool,
+    call: impl Fn(To, usize) -> usize,
+) -> usize {
+    let (all, mut done) = (size.saturating_mul(n), 0);
+    let mut some = vec![0u8; all.min(STREAM)];
+    let own: *mut u8 = some.as_mut_ptr();
+    // SAFETY: passed on to the caller; the program's memory is opened by this thread's accesses.
+    unsafe {
+        flockfile(f);
+        while done < all {
+            let (rest, len) = (p.cast::<u8>().wrapping_add(done), STREAM.min(all - done));
+            if !writes {
+                own.copy_from(rest, len);
+            }
+            let moved = call(own.cast(), len);
+            if writes {
+                rest.copy_from(own, moved.min(len));
+            }
+            done += moved;
+            if moved < len {
+                break;
+            }
+        }
+        funlockfile(f);
+    }
+    done / size
+}
+
 mod files {
     use super::*;
 
     gates! { pub WHOLE:
         write(fd: c_int, p: At, n: size_t) -> ssize_t, next => {
-            write_whole(p, n, |p, n, _| next(fd, p, n))
-        };
-        pwrite(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t, next => {
-            write_whole(p, n, |p, n, done| next(fd, p, n, at + done as off_t))
-        };
-        pwrite64(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t, next => {
-            write_whole(p, n, |p, n, done| next(fd, p, n, at + done as off_t))
-        };
-        send(fd: c_int, p: At, n: size_t, flags: c_int) -> ssize_t, next => {
-            write_whole(p, n, |p, n, _| next(fd, p, n, flags))
-        };
-        read(fd: c_int, p: To, n: size_t) -> ssize_t, next => {
-            read_whole(fd, p, n, |p, n, _| next(fd, p.cast_mut(), n))
-        };
-        pread(fd: c_int, p: To, n: size_t, at: off_t) -> ssize_t, next => {
-            read_whole(fd, p, n, |p, n, done| next(fd, p.cast_mut(), n, at + done as off_t))
-        };
-        pread64(fd: c_int, p: To, n: size_t, at: off_t) -> ssize_t, next => {
-            read_whole(fd, p, n, |p, n, done| next(fd, p.cast_mut(), n, at + done as off_t))
+            write_whole(fd, p, n, |p, n, _| next(fd, p, n))
         };
         __write(fd: c_int, p: At, n: size_t) -> ssize_t, next => {
-            write_whole(p, n, |p, n, _| next(fd, p, n))
+            write_whole(fd, p, n, |p, n, _| next(fd, p, n))
         };
-        __read(fd: c_int, p: To, n: size_t) -> ssize_t, next => {
-            read_whole(fd, p, n, |p, n, _| next(fd, p.cast_mut(), n))
+        pwrite(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t, next => {
+            write_whole(fd, p, n, |p, n, done| next(fd, p, n, behind(at, done)))
         };
-        __send(fd: c_int, p: At, n: size_t, flags: c_int) -> ssize_t, next => {
-            write_whole(p, n, |p, n, _| next(fd, p, n, flags))
+        pwrite64(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t, next => {
+            write_whole(fd, p, n, |p, n, done| next(fd, p, n, behind(at, done)))
         };
         __pwrite64(fd: c_int, p: At, n: size_t, at: off_t) -> ssize_t, next => {
-            write_whole(p, n, |p, n, done| next(fd, p, n, at + done as off_t))
+            write_whole(fd, p, n, |p, n, done| next(fd, p, n, behind(at, done)))
+        };
+        send(fd: c_int, p: At, n: size_t, flags: c_int) -> ssize_t, next => {
+            write_whole(fd, p, n, |p, n, _| next(fd, p, n, flags))
+        };
+        __send(fd: c_int, p: At, n: size_t, flags: c_int) -> ssize_t, next => {
+            write_whole(fd, p, n, |p, n, _| next(fd, p, n, flags))
+        };
+        read(fd: c_int, p: To, n: size_t) -> ssize_t, next => {
+            read_whole(fd, p, n, |p, n, _| next(fd, p, n))
+        };
+        __read(fd: c_int, p: To, n: size_t) -> ssize_t, next => {
+            read_whole(fd, p, n, |p, n, _| next(fd, p, n))
+        };
+        pread(fd: c_int, p: To, n: size_t, at: off_t) -> ssize_t, next => {
+            read_whole(fd, p, n, |p, n, done| next(fd, p, n, behind(at, done)))
+        };
+        pread64(fd: c_int, p: To, n: size_t, at: off_t) -> ssize_t, next => {
+            read_whole(fd, p, n, |p, n, done| next(fd, p, n, behind(at, done)))
+        };
+        __read_chk(fd: c_int, p: To, n: size_t, room: size_t) -> ssize_t, next => {
+            read_whole(fd, p, n, |p, n, _| next(fd, p, n, room))
+        };
+        __pread_chk(fd: c_int, p: To, n: size_t, at: off_t, room: size_t) -> ssize_t, next => {
+            {
+                let put = |p, n, done| next(fd, p, n, behind(at, done), room);
+                read_whole(fd, p, n, put)
+            }
+        };
+        __pread64_chk(fd: c_int, p: To, n: size_t, at: off_t, room: size_t) -> ssize_t, next => {
+            {
+                let put = |p, n, done| next(fd, p, n, behind(at, done), room);
+                read_whole(fd, p, n, put)
+            }
+        };
+        writev(fd: c_int, list: *const iovec, n: c_int) -> ssize_t, next => {
+            list_whole((fd, list, n), false, |list, n, _| next(fd, list, n))
+        };
+        readv(fd: c_int, list: *const iovec, n: c_int) -> ssize_t, next => {
+            list_whole((fd, list, n), true, |list, n, _| next(fd, list, n))
+        };
+        pwritev(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t, next => {
+            list_whole((fd, list, n), false, |list, n, done| {
+                next(fd, list, n, behind(at, done))
+            })
+        };
+        pwritev64(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t, next => {
+            list_whole((fd, list, n), false, |list, n, done| {
+                next(fd, list, n, behind(at, done))
+            })
+        };
+        preadv(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t, next => {
+            list_whole((fd, list, n), true, |list, n, done| {
+                next(fd, list, n, behind(at, done))
+            })
+        };
+        preadv64(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t, next => {
+            list_whole((fd, list, n), true, |list, n, done| {
+                next(fd, list, n, behind(at, done))
+            })
+        };
+        pwritev2(
+            fd: c_int, list: *const iovec, n: c_int, at: off_t, flags: c_int
+        ) -> ssize_t, next => {
+            list_whole((fd, list, n), false, |list, n, done| {
+                next(fd, list, n, behind(at, done), flags)
+            })
+        };
+        pwritev64v2(
+            fd: c_int, list: *const iovec, n: c_int, at: off_t, flags: c_int
+        ) -> ssize_t, next => {
+            list_whole((fd, list, n), false, |list, n, done| {
+                next(fd, list, n, behind(at, done), flags)
+            })
+        };
+        preadv2(
+            fd: c_int, list: *const iovec, n: c_int, at: off_t, flags: c_int
+        ) -> ssize_t, next => {
+            list_whole((fd, list, n), true, |list, n, done| {
+                next(fd, list, n, behind(at, done), flags)
+            })
+        };
+        preadv64v2(
+            fd: c_int, list: *const iovec, n: c_int, at: off_t, flags: c_int
+        ) -> ssize_t, next => {
+            list_whole((fd, list, n), true, |list, n, done| {
+                next(fd, list, n, behind(at, done), flags)
+            })
+        };
+        fwrite(p: At, size: size_t, n: size_t, f: To) -> size_t, next => {
+            match meets(p, size.saturating_mul(n), false) {
+                true => stream_whole((p.cast_mut(), size, n), f, false, |p, n| next(p, 1, n, f)),
+                false => next(p, size, n, f),
+            }
+        };
+        fwrite_unlocked(p: At, size: size_t, n: size_t, f: To) -> size_t, next => {
+            match meets(p, size.saturating_mul(n), false) {
+                true => stream_whole((p.cast_mut(), size, n), f, false, |p, n| next(p, 1, n, f)),
+                false => next(p, size, n, f),
+            }
+        };
+        fread(p: To, size: size_t, n: size_t, f: To) -> size_t, next => {
+            match meets(p, size.saturating_mul(n), true) {
+                true => stream_whole((p, size, n), f, true, |p, n| next(p, 1, n, f)),
+                false => next(p, size, n, f),
+            }
+        };
+        fread_unlocked(p: To, size: size_t, n: size_t, f: To) -> size_t, next => {
+            match meets(p, size.saturating_mul(n), true) {
+                true => stream_whole((p, size, n), f, true, |p, n| next(p, 1, n, f)),
+                false => next(p, size, n, f),
+            }
+        };
+        __fread_chk(p: To, room: size_t, size: size_t, n: size_t, f: To) -> size_t, next => {
+            let all = size.saturating_mul(n);
+            match all <= room && meets(p, all, true) {
+                true => stream_whole((p, size, n), f, true, |p, n| next(p, n, 1, n, f)),
+                false => next(p, room, size, n, f),
+            }
         };
     }
 }
@@ -441,7 +640,7 @@ mod tests {
             }
             r
         };
-        let r = whole(10, |_| met, || may_wait, call);
+        let r = whole(10, |_| met, || may_wait, call, |_| None);
         (r, seen.into_inner())
     }
 
@@ -456,5 +655,72 @@ mod tests {
         assert_eq!(of_ten(&[FAULT], false, false), (-1, vec![0]));
         let always = vec![FAULT; OFTEN + 1];
         assert_eq!(of_ten(&always, true, false).0, -1);
+    }
+
+    /// What a call says that meets closed memory.
+    fn closed() -> ssize_t {
+        // SAFETY: this thread's own.
+        unsafe { *libc::__errno_location() = libc::EFAULT };
+        -1
+    }
+
+    #[test]
+    fn what_other_work_closes_again_and_again_is_moved_all_the_same() {
+        let tries = Cell::new(0);
+        // The system has the first page, and then finds the next one closed each time.
+        let call = |done| {
+            tries.set(tries.get() + 1);
+            if done == 0 { 256 } else { closed() }
+        };
+        let of = |met, may_wait, detour: fn(usize) -> Option<ssize_t>| {
+            tries.set(0);
+            let r = whole(1000, |_| met, || may_wait, call, detour);
+            (r, tries.get())
+        };
+        assert_eq!(
+            of(true, false, |done| Some(1000 - done as ssize_t)),
+            (1000, 1 + FEW)
+        );
+        assert_eq!(
+            of(true, false, |done| Some(100.min(1000 - done as ssize_t))).0,
+            1000,
+            "a page, and the next"
+        );
+        assert_eq!(
+            of(true, false, |done| Some(if done < 500 { 244 } else { 0 })).0,
+            500
+        );
+        assert_eq!(of(true, false, |_| None), (256, 2 + OFTEN), "no way around");
+        assert_eq!(
+            of(true, true, |_| Some(744)),
+            (256, 1),
+            "more may come later"
+        );
+        assert_eq!(
+            of(false, false, |_| Some(744)),
+            (256, 1),
+            "nobody closes it"
+        );
+        let wrong = whole(8, |_| true, || false, |_| closed(), |_| None);
+        assert!(is_fault(wrong), "nothing was moved");
+    }
+
+    #[test]
+    fn what_is_left_of_a_list_begins_in_the_midst_of_a_piece() {
+        let v = [(0x1000, 100), (0x2000, 0), (0x3000, 50)].map(|(p, iov_len)| iovec {
+            iov_base: p as To,
+            iov_len,
+        });
+        let rest = |done| {
+            let rest = rest_of(&v, done);
+            rest.iter()
+                .map(|v| (v.iov_base as usize, v.iov_len))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(rest(0), [(0x1000, 100), (0x3000, 50)]);
+        assert_eq!(rest(30), [(0x101e, 70), (0x3000, 50)]);
+        assert_eq!(rest(100), [(0x3000, 50)]);
+        assert_eq!(rest(149), [(0x3031, 1)]);
+        assert_eq!(rest(150), []);
     }
 }

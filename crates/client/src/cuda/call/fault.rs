@@ -95,6 +95,11 @@ pub fn open(p: u64, len: u64, writes: bool) -> bool {
     any
 }
 
+/// Whether a page may be closed.
+pub fn is_watched(p: u64) -> bool {
+    FAULTS.watched.has(p)
+}
+
 /// Writes what a byte has. Adding nothing to it would be made a mere look by the compiler.
 fn rewrite(byte: &AtomicU8) {
     let mut has = byte.load(Ordering::Relaxed);
@@ -493,12 +498,13 @@ impl Asked {
     }
 
     /// Does what the fault needs. What has to wait for the device goes to a thread of its own: a
-    /// function that the device itself waits for may fault meanwhile.
-    fn serve(self) {
+    /// function that the device itself waits for may fault meanwhile. Once it has `waited` it is
+    /// let in beside what other threads have queued since, of which there may be more each time.
+    fn serve(self, waited: bool) {
         // SAFETY: not answered yet.
         let (p, write, now) = unsafe {
             let r = &*self.0;
-            (r.address, r.write, r.in_function)
+            (r.address, r.write, r.in_function || waited)
         };
         let owners = lock(&FAULTS.owners).clone();
         for (_, owner) in owners {
@@ -510,7 +516,7 @@ impl Asked {
                     let run = move || {
                         let asked = asked;
                         match owner.wait(&owed, mark) {
-                            Ok(()) => asked.serve(),
+                            Ok(()) => asked.serve(true),
                             Err(e) => {
                                 crate::log!(
                                     Error,
@@ -539,7 +545,7 @@ fn serve(pipe: &OwnedFd) {
         // SAFETY: room for one address; writes of that size arrive whole.
         let n = unsafe { libc::read(pipe.as_raw_fd(), (&raw mut p).cast(), 8) };
         match n {
-            8 => Asked(p).serve(),
+            8 => Asked(p).serve(false),
             _ if n < 0
                 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
             _ => return,

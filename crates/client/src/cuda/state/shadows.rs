@@ -745,7 +745,7 @@ impl Areas {
 
     /// An access to `p` that the protection forbids. `write` says what it was, where the processor
     /// tells. With `now`, nothing is waited for: a function that runs in stream order must not wait
-    /// for itself.
+    /// for itself, and who has waited does not wait for what came later.
     pub fn fault(
         &mut self,
         pages: &impl Pages,

@@ -148,6 +148,76 @@ pub fn copies_again(api: &Api) {
     println!("wrong: {wrong:?}");
 }
 
+unsafe extern "C" fn nap(_: *mut std::ffi::c_void) {
+    std::thread::sleep(std::time::Duration::from_micros(200));
+}
+
+/// A file is read and written at once, into managed memory and out of it, while other threads have
+/// work done.
+pub fn files(api: &Api) {
+    const LEN: usize = 3000;
+    let ctx = api.made("cuCtxCreate_v2", &[0, 0]);
+    let fill = api.kernel("fill");
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let disturb = |held: bool| {
+        assert_eq!(api.call("cuCtxSetCurrent", &[ctx]), 0);
+        let stream = api.made("cuStreamCreate", &[1]);
+        let [m, d] = ["cuMemAllocManaged", "cuMemAlloc_v2"].map(|f| api.made(f, &[8192, 1]));
+        for i in 0u64.. {
+            if over.load(std::sync::atomic::Ordering::Relaxed) {
+                break;
+            }
+            if held {
+                let f = nap as *const () as u64;
+                assert_eq!(api.call("cuLaunchHostFunc", &[stream, f, 0]), 0);
+            }
+            assert_eq!(api.launch(fill, stream, &[m, i, 100]), 0);
+            assert_eq!(api.launch(fill, stream, &[d, i, 100]), 0);
+            if i % 8 == 0 {
+                assert_eq!(api.call("cuStreamSynchronize", &[stream]), 0);
+            }
+        }
+    };
+    let mut wrong = [0; 6];
+    std::thread::scope(|s| {
+        let _others = [false, true].map(|held| {
+            let disturb = &disturb;
+            s.spawn(move || disturb(held))
+        });
+        // SAFETY: a name that lives, and a file of our own.
+        let file = unsafe { libc::memfd_create(c"words".as_ptr(), 0) };
+        let stream = api.made("cuStreamCreate", &[1]);
+        // From the end of a page to another one's beginning.
+        let m = api.made("cuMemAllocManaged", &[3 * 4096, 1]) + 3900;
+        for round in 1..40u64 {
+            assert_eq!(api.launch(fill, stream, &[m, round, LEN as u64 / 4]), 0);
+            assert_eq!(api.call("cuStreamSynchronize", &[stream]), 0);
+            let p = m as *mut libc::c_void;
+            let v = [0, 1].map(|i| libc::iovec {
+                iov_base: p.wrapping_byte_add(i * 500),
+                iov_len: [500, LEN - 500][i],
+            });
+            // SAFETY: memory of that length, which no work uses now.
+            let done = unsafe {
+                [
+                    libc::pwrite(file, p, LEN, 0),
+                    libc::pread(file, p, LEN + 4, 0),
+                    libc::pwritev(file, v.as_ptr(), 2, 0),
+                    libc::preadv(file, v.as_ptr(), 2, 0),
+                    libc::lseek(file, 0, libc::SEEK_SET) as isize + libc::write(file, p, LEN),
+                    libc::lseek(file, 0, libc::SEEK_SET) as isize
+                        + libc::readv(file, v.as_ptr(), 2),
+                ]
+            };
+            for (w, n) in wrong.iter_mut().zip(done) {
+                *w += usize::from(n != LEN as isize);
+            }
+        }
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    println!("in part: {wrong:?}");
+}
+
 /// All kinds of calls from threads with as little stack as programs give them.
 pub fn small_stacks(api: &Api) {
     let ctx = api.made("cuCtxCreate_v2", &[0, 0]);
