@@ -156,9 +156,10 @@ void step_ask(Program &p) {
     p.say("%s is of type %d on %d, for the device %d, for the host %d", NAMES[piece.kind], a.type,
           a.device, a.devicePointer == at, a.hostPointer == at);
     unsigned flags = 0;
-    // What a driver tells of registered memory is not the same from run to run, and of a little
-    // memory it tells how that was allocated of which it is a part.
-    if (piece.kind == PINNED && p.blocks[piece.block].bytes >= 400000) {
+    // What a driver tells of registered memory is not the same from run to run, nor where threads
+    // allocate at once, and of a little memory it tells how that was allocated of which it is a
+    // part.
+    if (p.alone && piece.kind == PINNED && p.blocks[piece.block].bytes >= 400000) {
         p.told(cudaHostGetFlags(&flags, at), "flags");
         p.say("flags %x", flags);
     }
@@ -188,11 +189,14 @@ void step_advise(Program &p) {
         Lane &lane = p.lane_if(false);
         p.told(cudaMemPrefetchAsync(piece.p, bytes, place, 0, lane.stream), "prefetch %zu", bytes);
     }
+    // Of a page alone: of several, of which the first is the last of what was advised, the driver
+    // says what is true of that one.
+    auto page = (void *)((uintptr_t)piece.p & ~4095ul);
     int mostly = 0, preferred = 0;
-    p.told(cudaMemRangeGetAttribute(&mostly, 4, cudaMemRangeAttributeReadMostly, piece.p, bytes),
+    p.told(cudaMemRangeGetAttribute(&mostly, 4, cudaMemRangeAttributeReadMostly, page, 4096),
            "ask of it");
-    p.told(cudaMemRangeGetAttribute(&preferred, 4, cudaMemRangeAttributePreferredLocation, piece.p,
-                                    bytes),
+    p.told(cudaMemRangeGetAttribute(&preferred, 4, cudaMemRangeAttributePreferredLocation, page,
+                                    4096),
            "ask where");
     p.say("mostly read %d, preferred at %d", mostly, preferred);
 }
