@@ -77,8 +77,11 @@ pub fn keep() {
     });
 }
 
+/// The region, and what of it some addresses are.
+type Inside = (&'static Kept, Range<u64>);
+
 /// What of some addresses lies in the region, and what around it.
-fn parts(at: u64, len: u64) -> (Option<(&'static Kept, Range<u64>)>, Vec<Range<u64>>) {
+fn parts(at: u64, len: u64) -> (Option<Inside>, Vec<Range<u64>>) {
     let all = at..at.saturating_add(len);
     let Some(kept) = KEPT.get().and_then(Option::as_ref) else {
         return (None, vec![all]);

@@ -138,7 +138,7 @@ impl State {
             let (true, Some(context)) = (from < to, context) else {
                 continue;
             };
-            let mut gaps = vec![from..to];
+            let mut gaps: Vec<_> = std::iter::once(from..to).collect();
             for r in &there {
                 let around =
                     |g: Range<u64>| [g.start..g.end.min(r.start), g.start.max(r.end)..g.end];
