@@ -116,7 +116,7 @@ void step_build(Program &p) {
         int host = p.piece_if(on_host, among);
         if (out < 0 || a < 0) continue;
         int seen = p.piece_if(on_host, among, host);
-        unsigned what = p.random.below(6);
+        unsigned what = p.random.below(8);
         if (what == 2 && (host < 0 || seen < 0)) what = 0;
         if (what == 2) out = host, a = seen;
         Touch t{{a}, {out}};
@@ -168,6 +168,26 @@ void step_build(Program &p) {
             p.told(cudaGraphAddChildGraphNode(&node, graph, after.data(), after.size(), child),
                    "add the child");
             p.told(cudaGraphDestroy(child), "destroy the child");
+            break;
+        }
+        case 5: {
+            // Memory of the graph's own: filled, used, and given back.
+            cudaMemAllocNodeParams own{};
+            own.poolProps.allocType = cudaMemAllocationTypePinned;
+            own.poolProps.location = {cudaMemLocationTypeDevice, 0};
+            own.bytesize = 4ul * a1.n;
+            cudaGraphNode_t made, filled, used;
+            if (p.told(cudaGraphAddMemAllocNode(&made, graph, after.data(), after.size(), &own),
+                       "add memory"))
+                break;
+            p.told(cudaGraphAddMemcpyNode1D(&filled, graph, &made, 1, own.dptr, a1.p, 4ul * a1.n,
+                                            cudaMemcpyDefault),
+                   "add a copy to it");
+            m.a = m.b = (unsigned *)own.dptr;
+            void *arguments[] = {&m.out, &m.a, &m.b, &m.n, &m.na, &m.nb, &m.seed};
+            cudaKernelNodeParams k{(void *)mix, dim3(2), dim3(128), 0, arguments, nullptr};
+            p.told(cudaGraphAddKernelNode(&used, graph, &filled, 1, &k), "add a kernel on it");
+            p.told(cudaGraphAddMemFreeNode(&node, graph, &used, 1, own.dptr), "add its end");
             break;
         }
         default: {

@@ -82,6 +82,19 @@ __global__ void mix_shared(Mix m) {
 constexpr unsigned SYMBOL_WORDS = 3000;
 __device__ unsigned symbol_words[SYMBOL_WORDS];
 __constant__ unsigned constant_words[64];
+__global__ void mix_texture(unsigned *out, unsigned n, cudaTextureObject_t from, unsigned width,
+                            unsigned height) {
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+        unsigned x = i % width, y = i / width % height;
+        out[i] = stir(out[i] + tex2D<unsigned>(from, (float)x, (float)y));
+    }
+}
+__global__ void mix_surface(cudaSurfaceObject_t to, unsigned width, unsigned height,
+                            const unsigned *a, unsigned na, unsigned seed) {
+    unsigned all = width * height;
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < all; i += gridDim.x * blockDim.x)
+        surf2Dwrite(stir(a[i % na] + seed), to, (int)(i % width) * 4, (int)(i / width));
+}
 __global__ void mix_constant(unsigned *out, unsigned n) {
     for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
         out[i] = stir(out[i] + constant_words[i % 64]);
@@ -89,9 +102,9 @@ __global__ void mix_constant(unsigned *out, unsigned n) {
 
 // ------------------------------------------------------------------------------ the program
 
-enum Kind { DEVICE, ASYNC, MANAGED, PINNED, PAGEABLE, REGISTERED, VIRTUAL, SYMBOL, KINDS };
-static const char *const NAMES[] = {"device",   "async",      "managed", "pinned",
-                                    "pageable", "registered", "virtual", "symbol"};
+enum Kind { DEVICE, ASYNC, MANAGED, PINNED, PAGEABLE, REGISTERED, VIRTUAL, SYMBOL, ARRAY };
+static const char *const NAMES[] = {"device",     "async",   "managed", "pinned", "pageable",
+                                    "registered", "virtual", "symbol",  "array"};
 
 /// A range of words that nothing else overlaps; those of one block lie in one allocation.
 struct Piece {
@@ -119,6 +132,15 @@ struct Lane {
     bool blocking, legacy, alive;
 };
 
+/// An array of words, and the piece by which what uses it is ordered, which has no address.
+struct Image {
+    cudaArray_t array;
+    cudaTextureObject_t texture;
+    cudaSurfaceObject_t surface;
+    unsigned width, height;
+    int piece;
+};
+
 struct Graph {
     cudaGraph_t graph;
     cudaGraphExec_t exec;
@@ -143,6 +165,8 @@ struct Program {
     std::vector<Block> blocks;
     std::vector<Lane> lanes;
     std::vector<Graph> graphs;
+    std::vector<Image> images;
+    cudaMemPool_t pool = nullptr;
     std::vector<cudaEvent_t> events;
     std::deque<Chore> chores;
     std::deque<Long> longs;
@@ -171,6 +195,7 @@ struct Program {
     }
     cudaEvent_t event() { return events[random.below((uint32_t)events.size())]; }
     void allocate(Kind kind);
+    void make_image();
     void drop_graphs_of(int block);
     void release(int block);
     unsigned sum(const unsigned *p, unsigned n) {
@@ -317,7 +342,10 @@ inline void Program::allocate(Kind kind) {
     switch (kind) {
     case DEVICE: rc = told(cudaMalloc(&p, b.bytes), "malloc %zu", b.bytes); break;
     case ASYNC:
-        rc = told(cudaMallocAsync(&p, b.bytes, lane.stream), "malloc async %zu", b.bytes);
+        rc = random.chance(30)
+                 ? told(cudaMallocFromPoolAsync(&p, b.bytes, pool, lane.stream),
+                        "malloc from a pool %zu", b.bytes)
+                 : told(cudaMallocAsync(&p, b.bytes, lane.stream), "malloc async %zu", b.bytes);
         break;
     case MANAGED: rc = told(cudaMallocManaged(&p, b.bytes), "malloc managed %zu", b.bytes); break;
     case PINNED:
@@ -376,6 +404,28 @@ inline void Program::allocate(Kind kind) {
         if (kind == ASYNC) put(order, lane, {}, {id});
         from += n;
     }
+}
+
+/// An array that kernels read by a texture and write by a surface, with zeros in it.
+inline void Program::make_image() {
+    Image i{nullptr, 0, 0, 1 + random.below(60), 1 + random.below(30), (int)pieces.size()};
+    auto words = cudaCreateChannelDesc<unsigned>();
+    if (told(cudaMallocArray(&i.array, &words, i.width, i.height, cudaArraySurfaceLoadStore),
+             "an array of %u by %u", i.width, i.height))
+        return;
+    cudaResourceDesc what{};
+    what.resType = cudaResourceTypeArray;
+    what.res.array.array = i.array;
+    cudaTextureDesc how{};
+    how.addressMode[0] = how.addressMode[1] = cudaAddressModeClamp;
+    told(cudaCreateTextureObject(&i.texture, &what, &how, nullptr), "its texture");
+    told(cudaCreateSurfaceObject(&i.surface, &what), "its surface");
+    std::vector<unsigned> zeros(i.width * i.height);
+    told(cudaMemcpy2DToArray(i.array, 0, 0, zeros.data(), 4ul * i.width, 4ul * i.width, i.height,
+                             cudaMemcpyHostToDevice),
+         "fill it");
+    pieces.push_back({ARRAY, nullptr, i.width * i.height, -1});
+    images.push_back(i);
 }
 
 inline void Program::drop_graphs_of(int block) {
@@ -461,7 +511,12 @@ inline Program::Program(uint64_t seed, bool alone, std::string &out)
             &e, random.of({cudaEventDefault, cudaEventDisableTiming, cudaEventBlockingSync})));
         events.push_back(e);
     }
+    cudaMemPoolProps props{};
+    props.allocType = cudaMemAllocationTypePinned;
+    props.location = {cudaMemLocationTypeDevice, 0};
+    told(cudaMemPoolCreate(&pool, &props), "a pool");
     for (Kind kind : {DEVICE, ASYNC, MANAGED, PINNED, PAGEABLE, VIRTUAL}) allocate(kind);
+    make_image();
     if (!alone) return;
     allocate(SYMBOL);
     static const unsigned none[64] = {};
@@ -472,9 +527,25 @@ inline void Program::end() {
     begin_step(-1);
     std::vector<int> all = live;
     for (int i : all) show(i);
-    while (!graphs.empty()) drop_graphs_of(pieces[graphs[0].writes[0]].block);
+    for (Graph &g : graphs) {
+        told(cudaGraphExecDestroy(g.exec), "destroy an executable");
+        told(cudaGraphDestroy(g.graph), "destroy a graph");
+    }
+    graphs.clear();
     for (size_t i = 0; i < blocks.size(); i++)
         if (blocks[i].alive) release((int)i);
+    for (Image &i : images) {
+        std::vector<unsigned> has(i.width * i.height);
+        wait_for_all();
+        told(cudaMemcpy2DFromArray(has.data(), 4ul * i.width, i.array, 0, 0, 4ul * i.width,
+                                   i.height, cudaMemcpyDeviceToHost),
+             "copy an array");
+        say("it has %08x", sum(has.data(), (unsigned)has.size()));
+        told(cudaDestroyTextureObject(i.texture), "destroy a texture");
+        told(cudaDestroySurfaceObject(i.surface), "destroy a surface");
+        told(cudaFreeArray(i.array), "free an array");
+    }
+    told(cudaMemPoolDestroy(pool), "destroy the pool");
     for (cudaEvent_t e : events) told(cudaEventDestroy(e), "destroy an event");
     for (Lane &l : lanes)
         if (l.alive && !l.legacy) told(cudaStreamDestroy(l.stream), "destroy a stream");

@@ -201,6 +201,62 @@ void step_advise(Program &p) {
     p.say("mostly read %d, preferred at %d", mostly, preferred);
 }
 
+/// What a program asks of functions, pools, events and arrays.
+void step_learn(Program &p) {
+    switch (p.random.below(5)) {
+    case 0: {
+        cudaFuncAttributes a{};
+        int blocks = 0;
+        p.told(cudaFuncGetAttributes(&a, (void *)mix_shared), "attributes of a function");
+        p.told(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mix, 128, 0), "blocks");
+        p.say("%d registers, %zu constant, %d threads, %d blocks", a.numRegs, a.constSizeBytes,
+              a.maxThreadsPerBlock, blocks);
+        break;
+    }
+    case 1: {
+        uint64_t most = p.random.below(1 << 30);
+        int reuse = -1;
+        p.told(cudaMemPoolSetAttribute(p.pool, cudaMemPoolAttrReleaseThreshold, &most), "keep");
+        p.told(cudaMemPoolGetAttribute(p.pool, cudaMemPoolAttrReleaseThreshold, &most), "kept");
+        p.told(cudaMemPoolGetAttribute(p.pool, cudaMemPoolReuseAllowOpportunistic, &reuse),
+               "reuse");
+        p.told(cudaMemPoolTrimTo(p.pool, 0), "trim");
+        p.say("keeps %llu, reuse %d", (unsigned long long)most, reuse);
+        break;
+    }
+    case 2: {
+        cudaEvent_t from, to;
+        Lane &lane = p.lane_if(false);
+        float ms = -1;
+        p.told(cudaEventCreate(&from), "an event");
+        p.told(cudaEventCreate(&to), "another");
+        p.told(cudaEventRecord(from, lane.stream), "record");
+        work(p, p.order, lane, p.live, nullptr, false);
+        p.told(cudaEventRecordWithFlags(to, lane.stream, cudaEventRecordDefault), "record");
+        p.told(cudaEventSynchronize(to), "wait for it");
+        p.told(cudaEventElapsedTime(&ms, from, to), "time");
+        p.say("it took time: %d", ms >= 0 && ms < 60000);
+        p.told(cudaEventDestroy(from), "destroy it");
+        p.told(cudaEventDestroy(to), "destroy the other");
+        break;
+    }
+    case 3: {
+        Image &i = p.random.one(p.images);
+        cudaChannelFormatDesc d{};
+        cudaExtent size{};
+        unsigned flags = 0;
+        cudaResourceDesc what{};
+        p.told(cudaArrayGetInfo(&d, &size, &flags, i.array), "ask an array");
+        p.told(cudaGetTextureObjectResourceDesc(&what, i.texture), "ask a texture");
+        p.say("%zu by %zu of %d bits, flags %u, of an array %d", size.width, size.height, d.x,
+              flags, what.resType == cudaResourceTypeArray && what.res.array.array == i.array);
+        break;
+    }
+    default:
+        if (p.images.size() < 4) p.make_image();
+    }
+}
+
 void step_stream(Program &p) {
     if (!p.alone) return;
     Lane &lane = p.lanes[2 + p.random.below((uint32_t)p.lanes.size() - 2)];

@@ -12,6 +12,7 @@ bool steady(const Piece &q) { return q.device() && q.kind != MANAGED && q.kind !
 bool apart(const Piece &piece) { return !piece.host(); }
 
 void CUDART_CB run_chore(void *chore) { ((Chore *)chore)->run(); }
+void CUDART_CB run_callback(cudaStream_t, cudaError_t, void *chore) { ((Chore *)chore)->run(); }
 
 /// What one piece of work touches, found before it is put.
 struct Touch {
@@ -153,13 +154,61 @@ void set(Program &p, Lane &lane, const Piece &to) {
     }
 }
 
+/// An array's words go somewhere, or come from there: by a copy, a texture, or a surface.
+void use_image(Program &p, Lane &lane, const Image &i, const Piece &piece, bool writes, bool copies) {
+    size_t row = 4ul * i.width;
+    unsigned rows = std::min(i.height, piece.n / i.width);
+    unsigned seed = p.random.below(1 << 20);
+    if (copies && writes)
+        p.told(cudaMemcpy2DToArrayAsync(i.array, 0, 0, piece.p, row, row, rows, cudaMemcpyDefault,
+                                        lane.stream),
+               "copy %u rows of %s to an array", rows, NAMES[piece.kind]);
+    else if (copies)
+        p.told(cudaMemcpy2DFromArrayAsync(piece.p, row, i.array, 0, 0, row, rows,
+                                          cudaMemcpyDefault, lane.stream),
+               "copy %u rows of an array to %s", rows, NAMES[piece.kind]);
+    else if (writes) {
+        mix_surface<<<2, 128, 0, lane.stream>>>(i.surface, i.width, i.height, piece.p, piece.n,
+                                                seed);
+        p.told(cudaPeekAtLastError(), "launch with a surface and %s", NAMES[piece.kind]);
+    } else {
+        mix_texture<<<3, 96, 0, lane.stream>>>(piece.p, piece.n, i.texture, i.width, i.height);
+        p.told(cudaPeekAtLastError(), "launch with a texture and %s", NAMES[piece.kind]);
+    }
+}
+
+/// Several copies at once, or one between two devices that are the same.
+void copy_otherwise(Program &p, Lane &lane, const Piece &to, const Piece &from, bool captures) {
+    size_t bytes = 4ul * (1 + p.random.below(std::min(to.n, from.n)));
+    bool apart_ = apart(to) && apart(from);
+    if (apart_ && p.random.chance(50)) {
+        p.told(cudaMemcpyPeerAsync(to.p, 0, from.p, 0, bytes, lane.stream),
+               "copy %zu bytes to the same device", bytes);
+        return;
+    }
+    if (captures || lane.legacy) {
+        p.told(cudaMemcpyAsync(to.p, from.p, bytes, cudaMemcpyDefault, lane.stream),
+               "copy %zu bytes from %s to %s", bytes, NAMES[from.kind], NAMES[to.kind]);
+        return;
+    }
+    size_t half = bytes / 2, sizes[] = {half, bytes - half}, which = 0;
+    void *to_all[] = {to.p, (char *)to.p + half};
+    const void *from_all[] = {from.p, (const char *)from.p + half};
+    cudaMemcpyAttributes how{};
+    how.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+    size_t first = half ? 0 : 1;
+    p.told(cudaMemcpyBatchAsync(to_all + first, from_all + first, sizes + first, 2 - first, &how,
+                                &which, 1, lane.stream),
+           "copy %zu bytes in two from %s to %s", bytes, NAMES[from.kind], NAMES[to.kind]);
+}
+
 /// Work put into a stream; `among` is what it may touch. Adds what it touches to `all`.
 void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch *all,
           bool captures) {
     Random &r = p.random;
     Touch t;
     auto begin = [&] { p.ready(o, lane, t.reads, t.writes); };
-    switch (r.below(10)) {
+    switch (r.below(14)) {
     default: {
         int out = p.piece_if(on_device, among), a = p.piece_if(on_device, among, out);
         int b = p.piece_if(on_device, among, out);
@@ -179,8 +228,12 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
         Piece &o1 = p.pieces[out], &a1 = p.pieces[a];
         Mix m{o1.p, a1.p, a1.p, std::min(o1.n, 3000u), a1.n, a1.n, r.below(1 << 20)};
         p.chores.push_back({m});
-        p.told(cudaLaunchHostFunc(lane.stream, run_chore, &p.chores.back()),
-               "a host function on %s and %s", NAMES[o1.kind], NAMES[a1.kind]);
+        if (!captures && r.chance(30))
+            p.told(cudaStreamAddCallback(lane.stream, run_callback, &p.chores.back(), 0),
+                   "a callback on %s and %s", NAMES[o1.kind], NAMES[a1.kind]);
+        else
+            p.told(cudaLaunchHostFunc(lane.stream, run_chore, &p.chores.back()),
+                   "a host function on %s and %s", NAMES[o1.kind], NAMES[a1.kind]);
         break;
     }
     case 1: {
@@ -204,6 +257,31 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
         if (!captures && p.pieces[from].kind == PAGEABLE) p.ready_host({from}, {});
         begin();
         copy(p, lane, p.pieces[to], p.pieces[from]);
+        break;
+    }
+    case 6:
+    case 7: {
+        if (p.images.empty()) return;
+        const Image i = r.one(p.images);
+        bool writes = r.chance(50), copies = r.chance(50);
+        auto fits = !copies ? on_device : p.may_wait ? any : quick;
+        int id = p.piece_if(fits, among);
+        if (id < 0 || p.pieces[id].n < i.width) return;
+        if (writes) t = {{id}, {i.piece}};
+        else t = {{i.piece}, {id}};
+        if (!captures && copies && p.pieces[id].kind == PAGEABLE) p.ready_host({id}, {});
+        begin();
+        use_image(p, lane, i, p.pieces[id], writes, copies);
+        break;
+    }
+    case 8: {
+        auto fits = p.may_wait ? any : apart;
+        int to = p.piece_if(fits, among), from = p.piece_if(fits, among, to);
+        if (to < 0 || from < 0) return;
+        t = {{from}, {to}};
+        if (!captures && p.pieces[from].kind == PAGEABLE) p.ready_host({from}, {});
+        begin();
+        copy_otherwise(p, lane, p.pieces[to], p.pieces[from], captures);
         break;
     }
     case 5: {

@@ -21,6 +21,15 @@ impl Cuda {
         }
     }
 
+    /// Whether an address is of what a node of a graph that is there allocates: the driver keeps it
+    /// for that, launched or not.
+    fn is_a_graphs(&self, va: u64) -> bool {
+        let before = self.graphs.allocated.range(..=va).next_back();
+        before.is_some_and(|(at, (size, node))| {
+            va - at < *size && self.handles.get(Kind::GraphNode, *node).is_ok()
+        })
+    }
+
     /// Puts the machine's own ordinal where the program's was.
     pub fn locate(&self, at: &mut CUmemLocation) -> Result {
         if at.r#type == CU_MEM_LOCATION_TYPE_DEVICE {
@@ -96,7 +105,7 @@ impl End {
                 w.address(first)?;
                 // What the driver does not know it takes for memory of this process's.
                 let unified = self.kind == CU_MEMORYTYPE_UNIFIED;
-                let known = |va| kind_of(w.driver, va).is_some();
+                let known = |va| kind_of(w.driver, va).is_some() || w.is_a_graphs(va);
                 let good = !unified || known(self.device) && known(first);
                 good.then_some(()).ok_or(CUDA_ERROR_INVALID_VALUE)
             }

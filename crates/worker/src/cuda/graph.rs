@@ -65,8 +65,10 @@ fn add(w: &mut Cuda, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>)> {
     match b.p.r#type {
         CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
             let a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(&b.p.u);
-            w.given.memory(a.dptr, a.bytesize as u64);
+            let size = a.bytesize as u64;
+            w.given.memory(a.dptr, size);
             w.graphs.allocate = true;
+            w.graphs.allocated.insert(a.dptr, (size, m.node));
             Ok((a.dptr, vec![]))
         }
         CU_GRAPH_NODE_TYPE_CONDITIONAL => {

@@ -322,7 +322,9 @@ api! {
 
     fn [cuPointerGetAttribute] (data: *mut c_void, which: i32, address: CUdeviceptr) {
         device::initialized()?;
-        let range = memory::find(address).ok_or(INVALID_VALUE)?;
+        // A driver knows of a graph's memory while that is allocated.
+        let there = |r: &Arc<Range>| r.kind != Kind::Graph || r.open.load(Ordering::Acquire);
+        let range = memory::find(address).filter(there).ok_or(INVALID_VALUE)?;
         store(data, &attribute(Some(&range), address, which)?)
     }
 

@@ -16,6 +16,9 @@ pub struct Graphs {
     pub mirrors: Mirrors,
     /// Some graph has had a node that allocates.
     pub allocate: bool,
+    /// What nodes allocate: length and node, by address. The driver says nothing of it before the
+    /// first launch.
+    pub allocated: BTreeMap<u64, (u64, u32)>,
     /// The graphs in a conditional node: the driver does not say them again.
     pub bodies: HashMap<u64, Vec<u64>>,
 }

@@ -108,6 +108,33 @@ pub fn graph_memory(api: &Api) {
         api.tell("cuMemFree_v2", &[q]);
         api.tell("cuMemFree_v2", &[q]);
     }
+    println!("-- copied to before it is there");
+    // Whatever the kind of either end is.
+    const UNIFIED: u64 = 4;
+    let (copies, r) = graph(api, 35);
+    let device = api.made("cuMemAlloc_v2", &[64]);
+    api.tell("cuMemsetD32_v2", &[device, 36, 16]);
+    // The stream does not wait for the default one.
+    api.tell("cuCtxSynchronize", &[]);
+    let mut rows = [0u64; 25];
+    (rows[4], rows[6], rows[15], rows[17]) = (UNIFIED, device, UNIFIED, r + 64);
+    (rows[22], rows[23], rows[24]) = (64, 1, 1);
+    let (mut last, mut copy, mut count) = ([0u64; 2], 0u64, 2u64);
+    api.tell("cuGraphGetNodes", &[copies, at(&mut last), at(&mut count)]);
+    let context = api.made("cuCtxGetCurrent", &[]);
+    let args = [
+        at(&mut copy),
+        copies,
+        at(&mut last),
+        2,
+        at(&mut rows),
+        context,
+    ];
+    api.tell("cuGraphAddMemcpyNode", &args);
+    let w = executable(api, copies, FREE_ON_LAUNCH);
+    launch(w);
+    read(api, r + 60);
+    free(r);
     println!("-- captured");
     let (mut a, mut b) = (0u64, 0u64);
     api.tell("cuStreamBeginCapture_v2", &[s, 2]);
