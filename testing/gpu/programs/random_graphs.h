@@ -266,7 +266,11 @@ void step_clone(Program &p) {
     } else {
         cudaGraphNode_t nodes[2];
         p.told(cudaGraphCreate(&made, 0), "create a graph");
-        p.told(cudaGraphAddChildGraphNode(&nodes[0], made, nullptr, 0, g.graph), "add it");
+        // One that allocates is inside no other.
+        if (p.told(cudaGraphAddChildGraphNode(&nodes[0], made, nullptr, 0, g.graph), "add it")) {
+            p.told(cudaGraphDestroy(made), "destroy a graph");
+            return;
+        }
         p.told(cudaGraphAddChildGraphNode(&nodes[1], made, nodes, 1, g.graph), "add it again");
     }
     keep(p, made, t);
