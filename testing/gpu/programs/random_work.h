@@ -155,7 +155,8 @@ void set(Program &p, Lane &lane, const Piece &to) {
 }
 
 /// An array's words go somewhere, or come from there: by a copy, a texture, or a surface.
-void use_image(Program &p, Lane &lane, const Image &i, const Piece &piece, bool writes, bool copies) {
+void use_image(Program &p, Lane &lane, const Image &i, const Piece &piece, bool writes,
+               bool copies) {
     size_t row = 4ul * i.width;
     unsigned rows = std::min(i.height, piece.n / i.width);
     unsigned seed = p.random.below(1 << 20);
