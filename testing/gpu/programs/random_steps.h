@@ -257,6 +257,47 @@ void step_learn(Program &p) {
     }
 }
 
+/// A context beside the program's: work in one is behind work in the other, and it goes again.
+void step_context(Program &p) {
+    int id = p.piece_if(on_device, p.live);
+    if (!p.alone || id < 0) return;
+    Piece &piece = p.pieces[id];
+    CUcontext before = nullptr, other = nullptr, now = nullptr;
+    CUdeviceptr memory = 0;
+    CUstream stream = nullptr;
+    CUevent event = nullptr;
+    unsigned value = p.random.below(1 << 20), n = 1 + p.random.below(piece.n);
+    p.ready_host({}, {id});
+    p.told(cuCtxGetCurrent(&before), "which is current");
+    if (p.told(cuCtxCreate(&other, nullptr, 0, 0), "another context")) return;
+    p.told(cuMemAlloc(&memory, 4ul * piece.n), "allocate there");
+    p.told(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "a stream there");
+    p.told(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "an event there");
+    p.told(cuMemsetD32Async(memory, value, piece.n, stream), "set there");
+    bool there = p.random.chance(50);
+    if (there) p.told(cuMemcpyAsync((CUdeviceptr)piece.p, memory, 4ul * n, stream), "copy there");
+    p.told(cuEventRecord(event, stream), "record there");
+    p.told(cuCtxPopCurrent(&now), "back");
+    p.say("from it %d", now == other);
+    Lane &lane = p.lane_if(false);
+    p.ready(p.order, lane, {}, {id});
+    p.told(cuStreamWaitEvent(lane.stream, event, 0), "wait for the other");
+    if (!there)
+        p.told(cuMemcpyAsync((CUdeviceptr)piece.p, memory, 4ul * n, lane.stream), "copy here");
+    p.put(p.order, lane, {}, {id});
+    p.told(cudaStreamSynchronize(lane.stream), "wait here");
+    p.order.host_waits(p.order.recorded(lane.id));
+    p.told(cuCtxPushCurrent(other), "there again");
+    if (p.random.chance(50)) {
+        p.told(cuEventDestroy(event), "the event goes");
+        p.told(cuStreamDestroy(stream), "the stream goes");
+        p.told(cuMemFree(memory), "the memory goes");
+    }
+    p.told(cuCtxDestroy(other), "all of it goes");
+    p.told(cuCtxGetCurrent(&now), "which is current");
+    p.say("the one before %d", now == before);
+}
+
 void step_stream(Program &p) {
     if (!p.alone) return;
     Lane &lane = p.lanes[2 + p.random.below((uint32_t)p.lanes.size() - 2)];
