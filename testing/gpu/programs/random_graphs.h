@@ -221,7 +221,7 @@ void step_change(Program &p) {
         if (type == cudaGraphNodeTypeKernel) {
             cudaKernelNodeParams k{};
             if (p.told(cudaGraphKernelNodeGetParams(node, &k), "parameters")) continue;
-            if (k.func != (void *)mix) continue;
+            if (k.func != (void *)mix || !k.kernelParams) continue;
             p.say("%u blocks of %u with %08x", k.gridDim.x, k.blockDim.x,
                   *(unsigned *)k.kernelParams[6]);
             unsigned seed = p.random.below(1000);

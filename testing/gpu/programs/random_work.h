@@ -275,6 +275,23 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
         use_image(p, lane, i, p.pieces[id], writes, copies);
         break;
     }
+    case 9: {
+        // Memory that is there for a while: a graph's own, where this is captured.
+        int out = p.piece_if(on_device, among), a = p.piece_if(apart, among, out);
+        if (out < 0 || a < 0 || (!captures && !p.may_wait)) return;
+        t = {{a}, {out}};
+        begin();
+        Piece &o1 = p.pieces[out], &a1 = p.pieces[a];
+        unsigned *own = nullptr;
+        if (p.told(cudaMallocAsync((void **)&own, 4ul * a1.n, lane.stream), "malloc for a while"))
+            break;
+        p.told(cudaMemcpyAsync(own, a1.p, 4ul * a1.n, cudaMemcpyDefault, lane.stream),
+               "copy %s there", NAMES[a1.kind]);
+        mix<<<2, 64, 0, lane.stream>>>(o1.p, own, own, o1.n, a1.n, a1.n, r.below(1 << 20));
+        p.told(cudaPeekAtLastError(), "use it for %s", NAMES[o1.kind]);
+        p.told(cudaFreeAsync(own, lane.stream), "free it");
+        break;
+    }
     case 8: {
         auto fits = p.may_wait ? any : apart;
         int to = p.piece_if(fits, among), from = p.piece_if(fits, among, to);

@@ -115,6 +115,20 @@ impl End {
     }
 }
 
+/// Of what is allocated while a graph is captured the driver tells nothing yet: an end there is
+/// named as a device's, as which the driver looks at it.
+pub fn name_allocated(w: &Cuda, c: &mut CUDA_MEMCPY3D) {
+    let untold = |kind, va| {
+        kind == CU_MEMORYTYPE_UNIFIED && w.given.has(va) && kind_of(w.driver, va).is_none()
+    };
+    if untold(c.srcMemoryType, c.srcDevice) {
+        c.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    }
+    if untold(c.dstMemoryType, c.dstDevice) {
+        c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    }
+}
+
 /// Checks that the source of a copy is on a device.
 pub fn check_source(w: &Cuda, c: &CUDA_MEMCPY3D) -> Result {
     End {

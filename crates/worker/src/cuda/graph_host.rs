@@ -10,7 +10,7 @@
 //! the references of graphs, clones and children, and an executable graph's record here holds its
 //! own.
 
-use super::address::{check_destination, check_source};
+use super::address::{check_destination, check_source, name_allocated};
 use super::done::Then;
 use super::driver::capture;
 use super::prelude::*;
@@ -99,6 +99,7 @@ pub fn capture_copy(w: &mut Cuda, m: msg::CaptureCopy<'_>) -> Result<msg::Captur
         c.dstArray = w.handle(Kind::Array, m.arrays[1])? as CUarray;
     }
     let keep = mirror(w, &mut c, m.mirrors)?;
+    name_allocated(w, &mut c);
     if m.mirrors[0] == 0 {
         check_source(w, &c)?;
     }

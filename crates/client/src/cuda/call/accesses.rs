@@ -389,16 +389,12 @@ mod files {
             read_whole(fd, p, n, |p, n, _| next(fd, p, n, room))
         };
         __pread_chk(fd: c_int, p: To, n: size_t, at: off_t, room: size_t) -> ssize_t, next => {
-            {
-                let put = |p, n, done| next(fd, p, n, behind(at, done), room);
-                read_whole(fd, p, n, put)
-            }
+            let some = |p, n, done| next(fd, p, n, behind(at, done), room);
+            read_whole(fd, p, n, some)
         };
         __pread64_chk(fd: c_int, p: To, n: size_t, at: off_t, room: size_t) -> ssize_t, next => {
-            {
-                let put = |p, n, done| next(fd, p, n, behind(at, done), room);
-                read_whole(fd, p, n, put)
-            }
+            let some = |p, n, done| next(fd, p, n, behind(at, done), room);
+            read_whole(fd, p, n, some)
         };
         writev(fd: c_int, list: *const iovec, n: c_int) -> ssize_t, next => {
             list_whole((fd, list, n), false, |list, n, _| next(fd, list, n))

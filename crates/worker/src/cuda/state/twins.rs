@@ -125,20 +125,28 @@ impl State {
 
     /// What is lacking, between two of the program's addresses, of what lies elsewhere.
     fn lacking(&self, from: u64, to: u64) -> Vec<Patch> {
+        let lies_there = |v: &View| v.origin < to && from < v.origin + v.len;
+        let mut elsewhere = self
+            .all
+            .iter()
+            .filter(|(at, t)| **at != t.view.origin && lies_there(&t.view))
+            .peekable();
+        if elsewhere.peek().is_none() {
+            return vec![];
+        }
         let there = self.all.values().map(|t| t.view);
         let there = there.chain(self.patches.values().map(|(_, v)| *v));
         let mut there: Vec<_> = there
-            .filter(|v| v.at == v.origin)
+            .filter(|v| v.at == v.origin && lies_there(v))
             .map(|v| v.at..v.at + v.len)
             .collect();
         let mut lacking = Vec::new();
-        for (of, twin) in self.all.iter().filter(|(at, t)| **at != t.view.origin) {
-            let Twin { view, context } = *twin;
-            let (from, to) = (from.max(view.origin), to.min(view.origin + view.len));
-            let (true, Some(context)) = (from < to, context) else {
+        for (of, Twin { view, context }) in elsewhere {
+            let Some(context) = *context else {
                 continue;
             };
-            let mut gaps: Vec<_> = std::iter::once(from..to).collect();
+            let asked = from.max(view.origin)..to.min(view.origin + view.len);
+            let mut gaps: Vec<_> = std::iter::once(asked).collect();
             for r in &there {
                 let around =
                     |g: Range<u64>| [g.start..g.end.min(r.start), g.start.max(r.end)..g.end];

@@ -142,6 +142,12 @@ pub fn graph_memory(api: &Api) {
         api.tell("cuMemAllocAsync", &[at(p), 4096, s]);
         api.tell("cuMemsetD32Async", &[*p, value, 16, s]);
     }
+    // Whatever the kind of either end is, and of rows, too.
+    api.tell("cuMemcpyAsync", &[b + 4, device, 4, s]);
+    rows = [0u64; 25];
+    (rows[4], rows[6], rows[15], rows[17]) = (UNIFIED, a, UNIFIED, device);
+    (rows[9], rows[20], rows[22], rows[23], rows[24]) = (8, 8, 4, 2, 1);
+    api.tell("cuMemcpy3DAsync_v2", &[at(&mut rows), s]);
     api.tell("cuMemFreeAsync", &[a, s]);
     let (mut captured, mut nodes) = (0u64, 0u64);
     api.tell("cuStreamEndCapture", &[s, at(&mut captured)]);
