@@ -7,6 +7,7 @@
 
 use super::driver::{kind_of, of_device};
 use super::prelude::*;
+use super::state::execs::Allocator;
 use super::state::mapped::in_ranges;
 
 impl Cuda {
@@ -21,12 +22,16 @@ impl Cuda {
         }
     }
 
-    /// Whether an address is of what a node of a graph that is there allocates: the driver keeps it
-    /// for that, launched or not.
-    fn is_a_graphs(&self, va: u64) -> bool {
+    /// Whether an address is of what a node of a graph that is there allocates, or a capture that
+    /// goes on: the driver keeps it for that, launched or not.
+    fn is_a_graphs(&self, va: u64, capture: Option<u64>) -> bool {
         let before = self.graphs.allocated.range(..=va).next_back();
-        before.is_some_and(|(at, (size, node))| {
-            va - at < *size && self.handles.get(Kind::GraphNode, *node).is_ok()
+        before.is_some_and(|(at, (size, by))| {
+            let goes_on = match by {
+                Allocator::Node(node) => self.handles.get(Kind::GraphNode, *node).is_ok(),
+                Allocator::Capture(number) => Some(*number) == capture,
+            };
+            goes_on && va - at < *size
         })
     }
 
@@ -88,7 +93,7 @@ struct End {
 }
 
 impl End {
-    fn check(&self, w: &Cuda) -> Result {
+    fn check(&self, w: &Cuda, capture: Option<u64>) -> Result {
         match self.kind {
             CU_MEMORYTYPE_ARRAY if !self.array.is_null() => Ok(()),
             CU_MEMORYTYPE_DEVICE | CU_MEMORYTYPE_UNIFIED => {
@@ -105,7 +110,7 @@ impl End {
                 w.address(first)?;
                 // What the driver does not know it takes for memory of this process's.
                 let unified = self.kind == CU_MEMORYTYPE_UNIFIED;
-                let known = |va| kind_of(w.driver, va).is_some() || w.is_a_graphs(va);
+                let known = |va| kind_of(w.driver, va).is_some() || w.is_a_graphs(va, capture);
                 let good = !unified || known(self.device) && known(first);
                 good.then_some(()).ok_or(CUDA_ERROR_INVALID_VALUE)
             }
@@ -115,22 +120,13 @@ impl End {
     }
 }
 
-/// Of what is allocated while a graph is captured the driver tells nothing yet: an end there is
-/// named as a device's, as which the driver looks at it.
-pub fn name_allocated(w: &Cuda, c: &mut CUDA_MEMCPY3D) {
-    let untold = |kind, va| {
-        kind == CU_MEMORYTYPE_UNIFIED && w.given.has(va) && kind_of(w.driver, va).is_none()
-    };
-    if untold(c.srcMemoryType, c.srcDevice) {
-        c.srcMemoryType = CU_MEMORYTYPE_DEVICE;
-    }
-    if untold(c.dstMemoryType, c.dstDevice) {
-        c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    }
-}
-
 /// Checks that the source of a copy is on a device.
 pub fn check_source(w: &Cuda, c: &CUDA_MEMCPY3D) -> Result {
+    check_captured_source(w, c, None)
+}
+
+/// The same in a capture, which has a number.
+pub fn check_captured_source(w: &Cuda, c: &CUDA_MEMCPY3D, capture: Option<u64>) -> Result {
     End {
         kind: c.srcMemoryType,
         device: c.srcDevice,
@@ -139,11 +135,16 @@ pub fn check_source(w: &Cuda, c: &CUDA_MEMCPY3D) -> Result {
         pitch: c.srcPitch,
         height: c.srcHeight,
     }
-    .check(w)
+    .check(w, capture)
 }
 
 /// Checks that the destination of a copy is on a device.
 pub fn check_destination(w: &Cuda, c: &CUDA_MEMCPY3D) -> Result {
+    check_captured_destination(w, c, None)
+}
+
+/// The same in a capture, which has a number.
+pub fn check_captured_destination(w: &Cuda, c: &CUDA_MEMCPY3D, capture: Option<u64>) -> Result {
     End {
         kind: c.dstMemoryType,
         device: c.dstDevice,
@@ -152,5 +153,5 @@ pub fn check_destination(w: &Cuda, c: &CUDA_MEMCPY3D) -> Result {
         pitch: c.dstPitch,
         height: c.dstHeight,
     }
-    .check(w)
+    .check(w, capture)
 }

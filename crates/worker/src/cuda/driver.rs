@@ -128,13 +128,13 @@ fn capture_status(d: &Driver, stream: CUstream) -> Result<CUstreamCaptureStatus>
     Ok(status)
 }
 
-/// Whether a stream captures, and into which graph.
-pub fn capture(d: &Driver, stream: CUstream) -> Result<(CUstreamCaptureStatus, CUgraph)> {
+/// Whether a stream captures, into which graph, and the capture's number, which no other ever has.
+pub fn capture(d: &Driver, stream: CUstream) -> Result<(CUstreamCaptureStatus, CUgraph, u64)> {
     let (mut status, mut id, mut graph) = (CU_STREAM_CAPTURE_STATUS_NONE, 0, std::ptr::null_mut());
     let (s, i, g, null) = (&mut status, &mut id, &mut graph, std::ptr::null_mut());
     // SAFETY: a live stream and pointers to live values.
     check(unsafe { d.cuStreamGetCaptureInfo_v2(stream, s, i, g, null, null.cast()) })?;
-    Ok((status, graph))
+    Ok((status, graph, id))
 }
 
 /// A list that the driver gives in two steps: first how long it is. `ask` is told of an array with

@@ -5,6 +5,7 @@ use super::graph_host::attach;
 use super::graph_node::{build, tell};
 use super::graph_walk::{annotated, edges, inside, nodes};
 use super::prelude::*;
+use super::state::execs::Allocator;
 use busbar_wire::limits::MAX_BYTES;
 use std::ffi::CString;
 use std::fs::File;
@@ -68,7 +69,8 @@ fn add(w: &mut Cuda, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>)> {
             let size = a.bytesize as u64;
             w.given.memory(a.dptr, size);
             w.graphs.allocate = true;
-            w.graphs.allocated.insert(a.dptr, (size, m.node));
+            let by = Allocator::Node(m.node);
+            w.graphs.allocated.insert(a.dptr, (size, by));
             Ok((a.dptr, vec![]))
         }
         CU_GRAPH_NODE_TYPE_CONDITIONAL => {

@@ -10,7 +10,7 @@
 //! the references of graphs, clones and children, and an executable graph's record here holds its
 //! own.
 
-use super::address::{check_destination, check_source, name_allocated};
+use super::address::{check_captured_destination, check_captured_source};
 use super::done::Then;
 use super::driver::capture;
 use super::prelude::*;
@@ -87,9 +87,9 @@ pub fn attach(w: &mut Cuda, graph: CUgraph, keep: Vec<Box<dyn Any + Send>>) -> R
 pub fn capture_copy(w: &mut Cuda, m: msg::CaptureCopy<'_>) -> Result<msg::CaptureCopyReply, Fail> {
     let mut c: CUDA_MEMCPY3D = plain(m.shape)?;
     let stream = w.stream(m.stream)? as CUstream;
-    let graph = match capture(w.driver, stream)? {
-        (CU_STREAM_CAPTURE_STATUS_NONE, _) => return Ok(msg::CaptureCopyReply { captured: 0 }),
-        (CU_STREAM_CAPTURE_STATUS_ACTIVE, graph) => graph,
+    let (graph, number) = match capture(w.driver, stream)? {
+        (CU_STREAM_CAPTURE_STATUS_NONE, ..) => return Ok(msg::CaptureCopyReply { captured: 0 }),
+        (CU_STREAM_CAPTURE_STATUS_ACTIVE, graph, number) => (graph, Some(number)),
         _ => return Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.into()),
     };
     if m.arrays[0] != 0 {
@@ -99,12 +99,11 @@ pub fn capture_copy(w: &mut Cuda, m: msg::CaptureCopy<'_>) -> Result<msg::Captur
         c.dstArray = w.handle(Kind::Array, m.arrays[1])? as CUarray;
     }
     let keep = mirror(w, &mut c, m.mirrors)?;
-    name_allocated(w, &mut c);
     if m.mirrors[0] == 0 {
-        check_source(w, &c)?;
+        check_captured_source(w, &c, number)?;
     }
     if m.mirrors[1] == 0 {
-        check_destination(w, &c)?;
+        check_captured_destination(w, &c, number)?;
     }
     attach(w, graph, keep)?;
     // SAFETY: the mirrors live as long as the graph; the driver checks the rest.

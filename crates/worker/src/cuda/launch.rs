@@ -155,7 +155,7 @@ pub fn host_function(w: &mut Cuda, m: msg::HostFunction) -> Result {
     let promised = w.promises.take(m.token, m.kind != MAYBE_CAPTURED);
     let stream = w.stream(m.stream)? as CUstream;
     if m.kind != STREAM_CALLBACK
-        && let (CU_STREAM_CAPTURE_STATUS_ACTIVE, graph) = capture(w.driver, stream)?
+        && let (CU_STREAM_CAPTURE_STATUS_ACTIVE, graph, _) = capture(w.driver, stream)?
     {
         return match m.kind {
             MAYBE_CAPTURED => into_graph(w, (stream, graph), promised),

@@ -1,7 +1,8 @@
 //! Stream-ordered memory.
 
-use super::driver::is_capturing;
+use super::driver::{capture, is_capturing};
 use super::prelude::*;
+use super::state::execs::Allocator;
 use super::state::exports::{Memory, fetch};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -62,7 +63,11 @@ pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply
         }
     })?;
     w.given.memory(va, m.size);
-    if !captured {
+    if captured {
+        let (_, _, number) = capture(w.driver, stream)?;
+        let by = Allocator::Capture(number);
+        w.graphs.allocated.insert(va, (m.size, by));
+    } else {
         w.pooled.insert(va, (w.record.aux, charge));
         if let Ok(pool) = counted {
             w.count_pool(pool);

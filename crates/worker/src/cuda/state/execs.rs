@@ -16,11 +16,20 @@ pub struct Graphs {
     pub mirrors: Mirrors,
     /// Some graph has had a node that allocates.
     pub allocate: bool,
-    /// What nodes allocate: length and node, by address. The driver says nothing of it before the
+    /// What graphs allocate, and its length, by address. The driver says nothing of it before the
     /// first launch.
-    pub allocated: BTreeMap<u64, (u64, u32)>,
+    pub allocated: BTreeMap<u64, (u64, Allocator)>,
     /// The graphs in a conditional node: the driver does not say them again.
     pub bodies: HashMap<u64, Vec<u64>>,
+}
+
+/// What allocates memory of a graph.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Allocator {
+    /// A node, which has this id.
+    Node(u32),
+    /// A capture, which has this number, as no other ever has.
+    Capture(u64),
 }
 
 /// A copy node with a mirror.
