@@ -299,7 +299,6 @@ void step_context(Program &p) {
 }
 
 void step_stream(Program &p) {
-    if (!p.alone) return;
     Lane &lane = p.lanes[2 + p.random.below((uint32_t)p.lanes.size() - 2)];
     int priority = 0;
     unsigned flags = 0;
@@ -310,7 +309,7 @@ void step_stream(Program &p) {
         p.told(cudaStreamDestroy(lane.stream), "destroy a stream");
         lane.alive = false;
         cudaStream_t s;
-        bool blocking = p.random.chance(40);
+        bool blocking = p.random.chance(40) && p.alone;
         p.told(cudaStreamCreateWithFlags(&s, blocking ? cudaStreamDefault : cudaStreamNonBlocking),
                "a new stream");
         int id = p.order.add_lane();
