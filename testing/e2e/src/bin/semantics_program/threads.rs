@@ -152,12 +152,12 @@ unsafe extern "C" fn nap(_: *mut std::ffi::c_void) {
     std::thread::sleep(std::time::Duration::from_micros(200));
 }
 
-/// A file is read and written at once, into managed memory and out of it, while other threads have
-/// work done.
+/// A file is read and written at once, into memory that kernels use and out of it, while other
+/// threads have work done.
 pub fn files(api: &Api) {
     const LEN: usize = 3000;
     let ctx = api.made("cuCtxCreate_v2", &[0, 0]);
-    let fill = api.kernel("fill");
+    let [fill, copy] = ["fill", "copy"].map(|k| api.kernel(k));
     let over = std::sync::atomic::AtomicBool::new(false);
     let disturb = |held: bool| {
         assert_eq!(api.call("cuCtxSetCurrent", &[ctx]), 0);
@@ -178,7 +178,7 @@ pub fn files(api: &Api) {
             }
         }
     };
-    let mut wrong = [0; 6];
+    let (mut wrong, mut stale) = ([0; 6], [0; 3]);
     std::thread::scope(|s| {
         let _others = [false, true].map(|held| {
             let disturb = &disturb;
@@ -188,8 +188,13 @@ pub fn files(api: &Api) {
         let file = unsafe { libc::memfd_create(c"words".as_ptr(), 0) };
         let stream = api.made("cuStreamCreate", &[1]);
         // From the end of a page to another one's beginning.
-        let m = api.made("cuMemAllocManaged", &[3 * 4096, 1]) + 3900;
-        for round in 1..40u64 {
+        let memory = [
+            api.made("cuMemAllocManaged", &[3 * 4096, 1]),
+            api.made("cuMemHostAlloc", &[200 << 10, 2]),
+        ];
+        let device = api.made("cuMemAlloc_v2", &[LEN as u64]);
+        for round in 1..60u64 {
+            let m = memory[round as usize % 2] + 3900;
             assert_eq!(api.launch(fill, stream, &[m, round, LEN as u64 / 4]), 0);
             assert_eq!(api.call("cuStreamSynchronize", &[stream]), 0);
             let p = m as *mut libc::c_void;
@@ -212,10 +217,30 @@ pub fn files(api: &Api) {
             for (w, n) in wrong.iter_mut().zip(done) {
                 *w += usize::from(n != LEN as isize);
             }
+            // What kernels wrote is in the file, what the file has is in the memory, and kernels
+            // see that.
+            let has = |words: &[u32], value: u64| words.iter().all(|w| u64::from(*w) == value);
+            let mut own = [0u32; LEN / 4];
+            let all = size_of_val(&own);
+            // SAFETY: memory of this function's, and as above.
+            unsafe {
+                libc::pread(file, own.as_mut_ptr().cast(), all, 0);
+                stale[0] += usize::from(!has(&own, round));
+                own.fill(1000 + round as u32);
+                libc::pwrite(file, own.as_ptr().cast(), all, 0);
+                libc::pread(file, p, LEN, 0);
+                let seen = std::slice::from_raw_parts(m as *const u32, own.len());
+                stale[1] += usize::from(!has(seen, 1000 + round));
+            }
+            assert_eq!(api.launch(copy, stream, &[device, m, LEN as u64]), 0);
+            assert_eq!(api.call("cuStreamSynchronize", &[stream]), 0);
+            let args = [own.as_mut_ptr() as u64, device, LEN as u64];
+            assert_eq!(api.call("cuMemcpyDtoH_v2", &args), 0);
+            stale[2] += usize::from(!has(&own, 1000 + round));
         }
         over.store(true, std::sync::atomic::Ordering::Relaxed);
     });
-    println!("in part: {wrong:?}");
+    println!("in part: {wrong:?}, stale: {stale:?}");
 }
 
 /// All kinds of calls from threads with as little stack as programs give them.
