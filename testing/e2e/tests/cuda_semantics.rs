@@ -522,6 +522,25 @@ fn what_is_left_in_structures_is_no_address() {
         "{seen}"
     );
     assert_eq!(log("all").len(), 3);
+    // Whoever meets an illegal address hears that there was such a word, and what to do.
+    let said = |pointers: &str| {
+        let mut c = remote(&server, Path::new(PROGRAM));
+        c.arg("tables_fault").env("BUSBAR_SHM", "0");
+        c.env("BUSBAR_LOG", "lost").env("BUSBAR_POINTERS", pointers);
+        let out = finished(&mut c);
+        assert!(
+            out.stdout.ends_with(b"cuStreamSynchronize: 700\n"),
+            "{out:?}"
+        );
+        String::from_utf8_lossy(&out.stderr).into_owned()
+    };
+    let line = said("");
+    assert!(
+        line.contains("\"many\" has it in parameter 3 at byte 0"),
+        "{line}"
+    );
+    assert!(line.contains("run with BUSBAR_POINTERS=all"), "{line}");
+    assert!(!said("all").contains("BUSBAR_POINTERS"));
 }
 
 #[test]

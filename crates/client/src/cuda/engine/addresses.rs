@@ -61,6 +61,7 @@ pub fn translate(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<()> {
                     if new {
                         let why = "not taken for an address (BUSBAR_POINTERS=all does)";
                         crate::log!(Info, "page-locked memory: {}; {why}", place());
+                        cx.state().passed_over.get_or_init(place);
                     }
                     continue;
                 }

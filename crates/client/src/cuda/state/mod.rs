@@ -160,6 +160,9 @@ pub struct State {
     pub error_texts: Mutex<BTreeMap<CUresult, &'static (CString, CString)>>,
     /// `BUSBAR_POINTERS=all`: every word that could be an address counts as one.
     pub all_pointers: bool,
+    /// Where the first word stood that could be one and did not count: a kernel that takes it for
+    /// one meets an illegal address.
+    pub passed_over: OnceLock<String>,
     /// Whether modules are said to be loaded whole.
     pub eager: bool,
 }

@@ -502,8 +502,8 @@ pub fn at_once(api: &Api) {
 
 /// Kernels get structures whose places hold addresses of page-locked memory: those of a long one,
 /// and of another that has had none before, are what was on the stack, and the memory stays the
-/// program's alone.
-pub fn tables(api: &Api) {
+/// program's alone. In the end a kernel may meet an illegal address.
+pub fn tables(api: &Api, faults: bool) {
     api.made("cuCtxCreate_v2", &[0, 0]);
     let stream = api.made("cuStreamCreate", &[1]);
     let (n, d) = (1u64 << 20, api.made("cuMemAlloc_v2", &[4096]));
@@ -534,6 +534,10 @@ pub fn tables(api: &Api) {
         api.tell("cuMemcpyDtoH_v2", &[at(&mut back), d, 128]);
         println!("{} {} {}", back[63], back[64], bytes[4096]);
         api.tell("cuMemFreeHost", &[host]);
+    }
+    if faults {
+        api.launch(api.kernel("fill"), stream, &[8, 0, 1]);
+        api.tell("cuStreamSynchronize", &[stream]);
     }
 }
 
