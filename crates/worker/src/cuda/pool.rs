@@ -64,9 +64,10 @@ pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply
     })?;
     w.given.memory(va, m.size);
     if captured {
-        let (_, _, number) = capture(w.driver, stream)?;
-        let by = Allocator::Capture(number);
-        w.graphs.allocated.insert(va, (m.size, by));
+        if let Ok((_, _, number)) = capture(w.driver, stream) {
+            let by = Allocator::Capture(number);
+            w.graphs.allocated.insert(va, (m.size, by));
+        }
     } else {
         w.pooled.insert(va, (w.record.aux, charge));
         if let Ok(pool) = counted {
