@@ -289,6 +289,24 @@ unsafe fn list_whole(
     whole(all, met, || writes && !is_file(fd), straight, detour)
 }
 
+/// As [`list_whole`], at a place of the file's.
+///
+/// # Safety
+/// As for [`list_whole`].
+unsafe fn list_at(
+    whole: (c_int, *const iovec, c_int),
+    at: off_t,
+    writes: bool,
+    call: impl Fn(*const iovec, c_int, off_t) -> ssize_t,
+) -> ssize_t {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        list_whole(whole, writes, |list, n, done| {
+            call(list, n, behind(at, done))
+        })
+    }
+}
+
 /// Where the next piece of a file begins that was asked for from `at` on: those below zero mean
 /// that the file says where.
 fn behind(at: off_t, done: usize) -> off_t {
@@ -311,9 +329,9 @@ unsafe extern "C" {
     fn funlockfile(f: To);
 }
 
-/// `fread` and `fwrite`, where kernels may use the memory. The C library takes a closed page for an
-/// error of the stream's, so all of it goes through memory of our own. Gives the items that are
-/// whole; `call` moves some bytes between the stream, which is locked, and what it is given.
+/// `fread` and `fwrite`. The C library takes a closed page for an error of the stream's, so where
+/// kernels may use the memory, all of it goes through memory of our own. Gives the items that are
+/// whole; `call` moves items of a size between the stream, which is locked, and what it is given.
 ///
 /// # Safety
 /// `n` items of `size` bytes at `p`, and a stream.
@@ -321,9 +339,12 @@ unsafe fn stream_whole(
     (p, size, n): (To, usize, usize),
     f: To,
     writes: bool,
-    call: impl Fn(To, usize) -> usize,
+    call: impl Fn(To, usize, usize) -> usize,
 ) -> usize {
     let (all, mut done) = (size.saturating_mul(n), 0);
+    if !meets(p, all, writes) {
+        return call(p, size, n);
+    }
     let mut some = vec![0u8; all.min(STREAM)];
     let own: *mut u8 = some.as_mut_ptr();
     // SAFETY: passed on to the caller; the program's memory is opened by this thread's accesses.
@@ -334,7 +355,7 @@ unsafe fn stream_whole(
             if !writes {
                 own.copy_from(rest, len);
             }
-            let moved = call(own.cast(), len);
+            let moved = call(own.cast(), 1, len);
             if writes {
                 rest.copy_from(own, moved.min(len));
             }
@@ -403,82 +424,57 @@ mod files {
             list_whole((fd, list, n), true, |list, n, _| next(fd, list, n))
         };
         pwritev(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t, next => {
-            list_whole((fd, list, n), false, |list, n, done| {
-                next(fd, list, n, behind(at, done))
-            })
+            list_at((fd, list, n), at, false, |list, n, at| next(fd, list, n, at))
         };
         pwritev64(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t, next => {
-            list_whole((fd, list, n), false, |list, n, done| {
-                next(fd, list, n, behind(at, done))
-            })
+            list_at((fd, list, n), at, false, |list, n, at| next(fd, list, n, at))
         };
         preadv(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t, next => {
-            list_whole((fd, list, n), true, |list, n, done| {
-                next(fd, list, n, behind(at, done))
-            })
+            list_at((fd, list, n), at, true, |list, n, at| next(fd, list, n, at))
         };
         preadv64(fd: c_int, list: *const iovec, n: c_int, at: off_t) -> ssize_t, next => {
-            list_whole((fd, list, n), true, |list, n, done| {
-                next(fd, list, n, behind(at, done))
-            })
+            list_at((fd, list, n), at, true, |list, n, at| next(fd, list, n, at))
         };
         pwritev2(
             fd: c_int, list: *const iovec, n: c_int, at: off_t, flags: c_int
         ) -> ssize_t, next => {
-            list_whole((fd, list, n), false, |list, n, done| {
-                next(fd, list, n, behind(at, done), flags)
-            })
+            list_at((fd, list, n), at, false, |list, n, at| next(fd, list, n, at, flags))
         };
         pwritev64v2(
             fd: c_int, list: *const iovec, n: c_int, at: off_t, flags: c_int
         ) -> ssize_t, next => {
-            list_whole((fd, list, n), false, |list, n, done| {
-                next(fd, list, n, behind(at, done), flags)
-            })
+            list_at((fd, list, n), at, false, |list, n, at| next(fd, list, n, at, flags))
         };
         preadv2(
             fd: c_int, list: *const iovec, n: c_int, at: off_t, flags: c_int
         ) -> ssize_t, next => {
-            list_whole((fd, list, n), true, |list, n, done| {
-                next(fd, list, n, behind(at, done), flags)
-            })
+            list_at((fd, list, n), at, true, |list, n, at| next(fd, list, n, at, flags))
         };
         preadv64v2(
             fd: c_int, list: *const iovec, n: c_int, at: off_t, flags: c_int
         ) -> ssize_t, next => {
-            list_whole((fd, list, n), true, |list, n, done| {
-                next(fd, list, n, behind(at, done), flags)
-            })
+            list_at((fd, list, n), at, true, |list, n, at| next(fd, list, n, at, flags))
         };
         fwrite(p: At, size: size_t, n: size_t, f: To) -> size_t, next => {
-            match meets(p, size.saturating_mul(n), false) {
-                true => stream_whole((p.cast_mut(), size, n), f, false, |p, n| next(p, 1, n, f)),
-                false => next(p, size, n, f),
-            }
+            let call = |p: To, size, n| next(p, size, n, f);
+            stream_whole((p.cast_mut(), size, n), f, false, call)
         };
         fwrite_unlocked(p: At, size: size_t, n: size_t, f: To) -> size_t, next => {
-            match meets(p, size.saturating_mul(n), false) {
-                true => stream_whole((p.cast_mut(), size, n), f, false, |p, n| next(p, 1, n, f)),
-                false => next(p, size, n, f),
-            }
+            let call = |p: To, size, n| next(p, size, n, f);
+            stream_whole((p.cast_mut(), size, n), f, false, call)
         };
         fread(p: To, size: size_t, n: size_t, f: To) -> size_t, next => {
-            match meets(p, size.saturating_mul(n), true) {
-                true => stream_whole((p, size, n), f, true, |p, n| next(p, 1, n, f)),
-                false => next(p, size, n, f),
-            }
+            stream_whole((p, size, n), f, true, |p, size, n| next(p, size, n, f))
         };
         fread_unlocked(p: To, size: size_t, n: size_t, f: To) -> size_t, next => {
-            match meets(p, size.saturating_mul(n), true) {
-                true => stream_whole((p, size, n), f, true, |p, n| next(p, 1, n, f)),
-                false => next(p, size, n, f),
-            }
+            stream_whole((p, size, n), f, true, |p, size, n| next(p, size, n, f))
         };
         __fread_chk(p: To, room: size_t, size: size_t, n: size_t, f: To) -> size_t, next => {
-            let all = size.saturating_mul(n);
-            match all <= room && meets(p, all, true) {
-                true => stream_whole((p, size, n), f, true, |p, n| next(p, n, 1, n, f)),
-                false => next(p, room, size, n, f),
+            let call = |p, size, n| next(p, room, size, n, f);
+            match size.saturating_mul(n) <= room {
+                true => stream_whole((p, size, n), f, true, call),
+                // The C library ends the program.
+                false => call(p, size, n),
             }
         };
     }
