@@ -68,7 +68,6 @@ fn add(w: &mut Cuda, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>)> {
             let a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(&b.p.u);
             let size = a.bytesize as u64;
             w.given.memory(a.dptr, size);
-            w.graphs.allocate = true;
             let by = Allocator::Node(m.node);
             w.graphs.allocated.insert(a.dptr, (size, by));
             Ok((a.dptr, vec![]))

@@ -245,7 +245,7 @@ struct Nodes {
 impl Nodes {
     fn of(w: &Cuda, graph: CUgraph) -> Result<Self> {
         let mut found = Self::default();
-        if w.graphs.allocate {
+        if !w.graphs.allocated.is_empty() {
             found.add(w, graph)?;
         }
         Ok(found)

@@ -1,6 +1,6 @@
 //! Stream-ordered memory.
 
-use super::driver::{capture, is_capturing};
+use super::driver::capture;
 use super::prelude::*;
 use super::state::execs::Allocator;
 use super::state::exports::{Memory, fetch};
@@ -51,10 +51,13 @@ pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply
     };
     let counted = pool.map_or_else(|| current(w), Ok);
     // What a capture allocates is its graph's.
-    let captured = !w.captures.is_empty() && is_capturing(w.driver, stream);
-    w.graphs.allocate |= captured;
+    let captured = match w.captures.is_empty() {
+        true => None,
+        false => capture(w.driver, stream).ok(),
+    };
+    let captured = captured.filter(|(status, ..)| *status != CU_STREAM_CAPTURE_STATUS_NONE);
     let on = counted.map_or(None, |pool| w.pool_is_on(pool));
-    let charge = w.charge(Use::Pool, on, if captured { 0 } else { m.size })?;
+    let charge = w.charge(Use::Pool, on, if captured.is_some() { 0 } else { m.size })?;
     // SAFETY: a live stream, a live pool if there is one, and a pointer to a live address.
     check(unsafe {
         match pool {
@@ -63,15 +66,16 @@ pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply
         }
     })?;
     w.given.memory(va, m.size);
-    if captured {
-        if let Ok((_, _, number)) = capture(w.driver, stream) {
+    match captured {
+        Some((_, _, number)) => {
             let by = Allocator::Capture(number);
             w.graphs.allocated.insert(va, (m.size, by));
         }
-    } else {
-        w.pooled.insert(va, (w.record.aux, charge));
-        if let Ok(pool) = counted {
-            w.count_pool(pool);
+        None => {
+            w.pooled.insert(va, (w.record.aux, charge));
+            if let Ok(pool) = counted {
+                w.count_pool(pool);
+            }
         }
     }
     Ok(msg::PoolAllocReply { va })

@@ -14,8 +14,6 @@ pub struct Graphs {
     /// Executable graphs that have anything to do with the program's memory or functions, by id.
     pub execs: HashMap<u32, Exec>,
     pub mirrors: Mirrors,
-    /// Some graph has had a node that allocates.
-    pub allocate: bool,
     /// What graphs allocate, and its length, by address. The driver says nothing of it before the
     /// first launch.
     pub allocated: BTreeMap<u64, (u64, Allocator)>,
