@@ -82,8 +82,7 @@ for first, many, steps, threads in (
     (34001, 6, 100, 2),
     (32019, 8, 60, 3),
 ):
-    # Their kernels find addresses deep in long parameters, of memory that copies use, too.
-    command = "env BUSBAR_POINTERS=all {bin}/random_calls-static"
+    command = "{bin}/random_calls-static"
     numbers = f"{first} {many} {steps} {threads}"
     PROGRAMS.append((f"random-{first}", f"{command} {numbers}", 150))
 for extra in ("managed_numba_cupy", "ipc_torch"):

@@ -5,7 +5,7 @@ use busbar_channel::switches::Switch;
 use std::ffi::OsString;
 
 /// All that there are; docs/reference.md explains them.
-const KNOWN: [&str; 52] = [
+const KNOWN: [&str; 51] = [
     "BUSBAR_CONFIG",
     "BUSBAR_CONNECT_TIMEOUT",
     "BUSBAR_CUPTI",
@@ -29,7 +29,6 @@ const KNOWN: [&str; 52] = [
     "BUSBAR_NCCL",
     "BUSBAR_PARTS",
     "BUSBAR_PLAINTEXT",
-    "BUSBAR_POINTERS",
     "BUSBAR_POLL",
     "BUSBAR_PRIORITY",
     "BUSBAR_PROGRESS",

@@ -81,9 +81,6 @@ pub struct Config {
     /// `BUSBAR_RDMA`: `auto`, `on` or `off`; `BUSBAR_RDMA_DEVICE`: the port to use, and how;
     /// `BUSBAR_RDMA_PLAINTEXT`: 1 for not encrypting what goes over it, if the server says so, too.
     pub rdma: Settings,
-    /// `BUSBAR_POINTERS`: whether every word of a kernel's parameters that could be an address of
-    /// page-locked memory counts as one.
-    pub all_pointers: bool,
     /// `CUDA_MODULE_LOADING`: whether modules are loaded whole, as the driver says of itself.
     pub eager: bool,
 }
@@ -182,7 +179,6 @@ impl Config {
                 _ => Sharing::Direct,
             },
             sides_at_once: var("BUSBAR_SIDE").parse().unwrap_or(0),
-            all_pointers: var("BUSBAR_POINTERS") == "all",
             eager: var("CUDA_MODULE_LOADING").eq_ignore_ascii_case("eager"),
         }
     }

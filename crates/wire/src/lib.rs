@@ -26,6 +26,7 @@ pub mod pieces;
 pub mod promise;
 pub mod record;
 pub mod session;
+pub mod sums;
 
 pub use codec::{Reader, WireError, Writer};
 

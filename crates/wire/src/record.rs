@@ -213,7 +213,9 @@ pub const OP_CALLBACK_BYTES: u16 = 0xff04;
 /// comes later. Payload: u64 address, bytes.
 pub const OP_MEMORY_IN: u16 = 0xff05;
 /// Reserved op: a call for bytes of the device's memory, in the context that the scope names, which
-/// come as chunks. Executed as `OP_MEMORY_IN` is. Payload: u64 address, u64 length.
+/// come as chunks. Executed as `OP_MEMORY_IN` is. Payload: u64 address, u64 length, and the
+/// [`sums`](crate::sums) of what the client has, unless it wants all: then blocks whose sums are
+/// the same do not come. The answer: u64 bytes that came.
 pub const OP_MEMORY_OUT: u16 = 0xff06;
 /// Reserved op: bytes for one of the API's places for the program's memory, by its number. Executed
 /// as `OP_MEMORY_IN` is. Payload: u32 number, u64 offset, bytes.

@@ -443,7 +443,6 @@ fn connect(config: &Config, share: Share, (number, parts): (usize, u32)) -> Resu
         ..config.clone()
     };
     let state: &'static State = Box::leak(Box::new(State {
-        all_pointers: config.all_pointers,
         eager: config.eager,
         ..State::of(share)
     }));
@@ -558,13 +557,6 @@ impl Handler for Events {
         let lost = r.u8().unwrap_or(0) != 0;
         let what = if op == 0 { "work" } else { name_of(op) };
         crate::log!(Warn, "{what} failed at the server with error {status}");
-        if status == CUDA_ERROR_ILLEGAL_ADDRESS
-            && let Some(place) = self.state.passed_over.get()
-        {
-            let why = "was not taken for an address of page-locked memory";
-            let how = "if that is what the kernel looked for, run with BUSBAR_POINTERS=all";
-            crate::log!(Lost, "an illegal address: a word {why}: {place}; {how}");
-        }
         if lost {
             self.state.contexts.lose(context, status);
         } else if !self.state.captures.spoils(status) {

@@ -7,6 +7,7 @@ use busbar_wire::record::{
     self, Heard, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_OUT,
     OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT,
 };
+use busbar_wire::sums::sums;
 
 /// Writes which piece of the device's memory is wanted.
 fn piece(src: u64, len: usize) -> impl FnOnce(&mut Vec<u8>) {
@@ -55,10 +56,23 @@ impl Session {
         })
     }
 
-    /// Has bytes of the device's memory, ahead of what is queued.
-    pub fn memory_out(&self, scope: u32, src: u64, to: &mut [u8]) -> Result<Answer, Closed> {
+    /// Has bytes of the device's memory, ahead of what is queued. Where `to` is an older state of
+    /// them, only blocks that have changed come. The answer says how many bytes did; an older
+    /// worker's says nothing, and all came.
+    pub fn memory_out(
+        &self,
+        scope: u32,
+        src: u64,
+        to: &mut [u8],
+        older: bool,
+    ) -> Result<Answer, Closed> {
+        let known = if older { sums(to) } else { Vec::new() };
         let place = (to.as_mut_ptr(), to.len());
-        self.ask(OP_MEMORY_OUT, scope, Some(place), piece(src, to.len()))
+        let fields = |out: &mut Vec<u8>| {
+            piece(src, to.len())(out);
+            out.extend_from_slice(&known);
+        };
+        self.ask(OP_MEMORY_OUT, scope, Some(place), fields)
     }
 
     /// Has the worker tell of changes of the device's memory from now on, which the program has at

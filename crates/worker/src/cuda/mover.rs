@@ -24,9 +24,10 @@ use busbar_wire::codec::Message as _;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::promise::Word;
 use busbar_wire::record::{
-    Header, Heard, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_WATCH,
-    OP_MIRROR_IN, OP_MIRROR_OUT,
+    Header, Heard, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_OUT,
+    OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT,
 };
+use busbar_wire::sums;
 
 /// A stream to copy on, and its context.
 #[derive(Clone, Copy)]
@@ -102,6 +103,8 @@ struct Piece {
     offset: u64,
     len: usize,
     room: Room,
+    /// The sums of what the client has of it, if it wants only what differs.
+    known: Vec<u8>,
 }
 
 /// A record whose copies are under way.
@@ -110,6 +113,8 @@ struct Begun {
     context: u64,
     rc: CUresult,
     pieces: Vec<Piece>,
+    /// Bytes that went to the client.
+    told: usize,
 }
 
 /// Pieces that are copied before they are sent.
@@ -146,6 +151,16 @@ fn address(payload: &[u8]) -> Result<(u64, &[u8])> {
         .split_first_chunk()
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
     Ok((u64::from_le_bytes(*at), rest))
+}
+
+/// Sums are of all that is asked for, or there are none.
+fn refuse_sums(known: &[u8], len: u64) -> Result {
+    let right = known.is_empty() || known.len() as u64 == sums::len_of(len);
+    if right {
+        Ok(())
+    } else {
+        Err(CUDA_ERROR_INVALID_VALUE)
+    }
 }
 
 /// Tells the client what devices have changed, ahead of what it is told next; whether there is
@@ -302,16 +317,34 @@ impl Mover {
         Ok(room)
     }
 
-    fn send(&self, p: Piece) {
+    /// Sends a piece, or what differs of it; how many bytes that is.
+    fn send(&self, p: Piece) -> usize {
         match p.room {
-            Room::Bytes(b) => self.outbox.chunk(p.call, p.offset, &b[..p.len]),
-            Room::Slab(slab) => {
+            Room::Bytes(b) => self.tell(p.call, p.offset, &b[..p.len], &p.known),
+            Room::Slab(slab) if p.known.is_empty() => {
                 let at = slab.ptr();
                 // SAFETY: the slab holds the bytes, which nobody writes until it is dropped.
                 unsafe { self.outbox.put_owned(p.call, p.offset, (at, p.len), slab) };
                 self.outbox.flush();
+                p.len
+            }
+            Room::Slab(slab) => {
+                // SAFETY: as above.
+                let bytes = unsafe { std::slice::from_raw_parts(slab.ptr(), p.len) };
+                self.tell(p.call, p.offset, bytes, &p.known)
             }
         }
+    }
+
+    /// Sends blocks whose sums are others than those `known`; how many bytes they have.
+    fn tell(&self, call: u32, offset: u64, bytes: &[u8], known: &[u8]) -> usize {
+        let differing = sums::differing(bytes, known);
+        let sent = differing.map(|r| {
+            let n = r.len();
+            self.outbox.chunk(call, offset + r.start as u64, &bytes[r]);
+            n
+        });
+        sent.sum()
     }
 
     /// Waits for the copies that are under way: the first error.
@@ -334,10 +367,14 @@ impl Mover {
 
     fn read(&mut self, places: &Contexts, b: &mut Begun, lane: Lane, payload: &[u8]) -> Result {
         let (src, rest) = address(payload)?;
-        let (len, _) = address(rest)?;
+        let (len, known) = address(rest)?;
+        refuse_sums(known, len)?;
         self.may(src, len)?;
         for offset in (0..len).step_by(BULK_CHUNK) {
             let len = (len - offset).min(BULK_CHUNK as u64) as usize;
+            let known = known.iter().skip(sums::len_of(offset) as usize);
+            let known = known.take(sums::len_of(len as u64) as usize).copied();
+            let known = known.collect();
             let room = self.copy_out(lane.stream, src + offset, len)?;
             let call = b.header.call;
             b.pieces.push(Piece {
@@ -345,11 +382,12 @@ impl Mover {
                 offset,
                 len,
                 room,
+                known,
             });
             if b.pieces.len() == AT_ONCE {
                 check(self.wait(places))?;
                 self.used.insert(lane.context, lane.stream);
-                b.pieces.drain(..).for_each(|p| self.send(p));
+                b.told += b.pieces.drain(..).map(|p| self.send(p)).sum::<usize>();
             }
         }
         Ok(())
@@ -377,7 +415,10 @@ impl Mover {
                 self.twins.close(at, len);
                 return Ok(true);
             }
-            _ => self.twins.read(at, len),
+            _ => {
+                refuse_sums(rest, len)?;
+                self.twins.read(at, len)
+            }
         };
         let Some(bytes) = bytes else {
             return Ok(false);
@@ -386,9 +427,11 @@ impl Mover {
         if call == 0 {
             return Ok(true);
         }
-        for (i, piece) in bytes.chunks(BULK_CHUNK).enumerate() {
-            self.outbox.chunk(call, (i * BULK_CHUNK) as u64, piece);
-        }
+        let known = match b.header.op {
+            OP_MEMORY_OUT => rest,
+            _ => &[],
+        };
+        b.told = self.tell(call, 0, &bytes, known);
         Ok(true)
     }
 
@@ -422,6 +465,7 @@ impl Urgent for Mover {
             context: 0,
             rc: CUDA_SUCCESS,
             pieces: Vec::new(),
+            told: 0,
         };
         let places = self.places.clone();
         b.rc = attempt(|| {
@@ -454,15 +498,19 @@ impl Urgent for Mover {
             false => self.wait(&places.lock()),
         };
         let waited = first(before, waited);
-        for b in std::mem::take(&mut self.begun) {
+        for mut b in std::mem::take(&mut self.begun) {
             let rc = first(b.rc, waited);
             let h = b.header;
             let known = rc != CUDA_SUCCESS && self.blame.failed(rc, h.op, b.context);
             if h.call != 0 {
                 if rc == CUDA_SUCCESS {
-                    b.pieces.into_iter().for_each(|p| self.send(p));
+                    b.told += b.pieces.drain(..).map(|p| self.send(p)).sum::<usize>();
                 }
-                self.outbox.reply(h.call, rc, |_| {});
+                self.outbox.reply(h.call, rc, |w| {
+                    if h.op == OP_MEMORY_OUT {
+                        w.u64(b.told as u64);
+                    }
+                });
             } else if rc != CUDA_SUCCESS && !known {
                 self.outbox.error(rc, |w| {
                     w.u16(h.op);

@@ -130,7 +130,7 @@ fn main() {
         "processes" => kernels::processes(&api),
         "kernels" => kernels::contexts(&api),
         "kernels_of_devices" => kernels::devices(&api),
-        "tables" | "tables_fault" => copies::tables(&api, word == "tables_fault"),
+        "tables" => copies::tables(&api),
         "first" => copies::first(&api),
         "graph_memory" => graph_memory::graph_memory(&api),
         "host_graphs" => host_graphs::host_graphs(&api),

@@ -50,6 +50,12 @@ impl Pages for Host {
         }
     }
 
+    fn peek(&self, at: u64, to: &mut [u8]) -> bool {
+        // The kernel reads closed pages, or says that it cannot.
+        let memory = std::fs::File::open("/proc/self/mem");
+        memory.is_ok_and(|m| m.read_exact_at(to, at).is_ok())
+    }
+
     fn fill(&self, at: u64, bytes: &[u8]) -> Result<()> {
         // The kernel writes to closed pages, or says that it cannot.
         let memory = std::fs::OpenOptions::new()
@@ -103,10 +109,13 @@ impl Far for Cx {
             .or_else(|_| self.lost())
     }
 
-    fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<()> {
+    fn read(&self, context: u32, src: u64, to: &mut [u8], older: bool) -> Result<u64> {
         // Not `Cx::call`: an error that the program has not heard of yet stays its own to hear.
-        match self.client.session.memory_out(context, src, to) {
-            Ok(a) if a.status == CUDA_SUCCESS => Ok(()),
+        match self.client.session.memory_out(context, src, to, older) {
+            Ok(a) if a.status == CUDA_SUCCESS => {
+                let came = a.body.first_chunk().map(|n| u64::from_le_bytes(*n));
+                Ok(came.unwrap_or(to.len() as u64))
+            }
             Ok(a) => Err(a.status),
             Err(_) => Err(CUDA_ERROR_DEVICE_UNAVAILABLE),
         }

@@ -6,37 +6,39 @@
 //!
 //! What a parameter's words mean nobody says. Those of a structure that a program leaves out hold
 //! what was on the stack before, which may well be the address of the batch that was copied just
-//! now. To take that for an address makes the batch travel twice more at every step; to miss an
-//! address is an error of the kernel. So words of short parameters are believed. Of longer
-//! structures a place is believed where one of the kernel's first launches had such an address: a
-//! program that means it does so from the start, and what is left on the stack varies. Tables with
-//! hundreds of places, most of them unused, as PyTorch's optimizers have them, have no such places.
-//! In any structure the address of memory is believed that never was an end of a copy: copies
-//! are what leaves addresses on the stack. So is one of memory that was asked for as mapped, and
-//! one where a kernel would find something that is not what the program has now.
+//! now. To miss an address is an error of the kernel, so every word is believed. But where the word
+//! may be a mistake, what it costs is to end: [`Evidence`] says how sure it is.
+//!
+//! Words of short parameters are meant. Of longer structures a place is where one of the kernel's
+//! first launches had such an address: a program that means it does so from the start, and what is
+//! left on the stack varies. Tables with hundreds of places, most of them unused, as PyTorch's
+//! optimizers have them, have no such places. In any structure the address of memory is meant that
+//! never was an end of a copy: copies are what leaves addresses on the stack. So is one of memory
+//! that was asked for as mapped.
 
 use super::prelude::*;
 use crate::cuda::engine::{pool, shadow};
+use crate::cuda::state::area::Evidence;
 use crate::cuda::state::functions::Function;
 use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::rows::Rows;
 use crate::cuda::state::shadows::{MOST_SCANNED, words};
 use crate::cuda::state::space::{GRANULE, RESERVED, span};
 
-/// Bytes of the longest parameter whose words are believed at once: some pointers and sizes.
+/// Bytes of the longest parameter whose words are all meant: some pointers and sizes.
 const SHORT: u32 = 96;
 
-/// Bytes of the longest one whose words are believed at all.
+/// Bytes of the longest one that has places of addresses.
 const LONG: u32 = 1024;
 
-/// Finds the addresses of page-locked memory in a launch's packed parameters, shows that memory to
-/// kernels, and puts the device's addresses in their places.
-pub fn translate(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<()> {
+/// Finds the addresses of page-locked memory in a launch's packed parameters, or in those of a
+/// node, which `lasts`; shows that memory to kernels, and puts the device's addresses in their
+/// places.
+pub fn translate(cx: Cx, f: &Function, packed: &mut [u8], lasts: bool) -> Result<()> {
     if !cx.state().shadows.is_host_memory_known() {
         return Ok(());
     }
     let early = f.packed > SHORT && f.places.early();
-    let all = cx.state().all_pointers;
     let suspects = cx.state().shadows.suspects();
     for (i, (offset, size)) in f.params.iter().enumerate() {
         let (from, to) = (*offset as usize, offset.saturating_add(*size) as usize);
@@ -52,45 +54,38 @@ pub fn translate(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<()> {
             let Some(r) = cx.state().ranges.find_page_locked(word) else {
                 continue;
             };
+            let meant = *size <= SHORT
+                || f.places.means(from + 8 * n, early && *size <= LONG)
+                || cx.state().ranges.may_be_for_kernels(&r);
+            let evidence = match (meant, lasts) {
+                (true, _) => Evidence::Sure,
+                (false, true) => Evidence::Lasting,
+                (false, false) => Evidence::Passing,
+            };
             let place = || format!("{:?} has it in parameter {i} at byte {}", f.name, 8 * n);
-            if *size > SHORT {
-                let early = early && *size <= LONG;
-                let (believed, new) = f.places.believes(from + 8 * n, early || all);
-                let meant = cx.state().ranges.may_be_for_kernels(&r);
-                if !believed && !meant && !is_mapped_there(cx, word) {
-                    if new {
-                        let why = "not taken for an address (BUSBAR_POINTERS=all does)";
-                        crate::log!(Info, "page-locked memory: {}; {why}", place());
-                        cx.state().passed_over.get_or_init(place);
-                    }
-                    continue;
+            match shadow::expose(cx, &r, word, evidence, place) {
+                Ok(there) if there != word => *bytes = there.to_le_bytes(),
+                Ok(_) => {}
+                // The launch may well do without.
+                Err(e) if !meant => {
+                    crate::log!(Warn, "page-locked memory: error {e}, and {}", place());
                 }
-            }
-            let there = shadow::expose(cx, &r, word, place)?;
-            if there != word {
-                *bytes = there.to_le_bytes();
+                Err(e) => return Err(e),
             }
         }
     }
     Ok(())
 }
 
-/// Whether a kernel that has this address would find memory there: what stands for the pages that
-/// the word is in, for kernels saw them before or see what lies beside. Of what is there nobody
-/// knows how old it is; where nothing is, the kernel fails.
-fn is_mapped_there(cx: Cx, word: u64) -> bool {
-    cx.state().spares.stand_at(word) || cx.state().shadows.stand_at(word)
-}
-
 /// Shows memory to kernels whose address is a word that reaches the device; says whether they did
 /// not see it before.
 fn show(cx: Cx, word: u64, place: &str) -> Result<bool> {
     let state = cx.state();
-    let known = state.shadows.device_side(word, 1).is_some();
+    let known = state.shadows.named(word, Evidence::Sure).is_some();
     let Some(r) = state.ranges.find_page_locked(word).filter(|_| !known) else {
         return Ok(false);
     };
-    shadow::expose(cx, &r, word, || place.into())?;
+    shadow::expose(cx, &r, word, Evidence::Sure, || place.into())?;
     state.shadows.reaches_running_work(word);
     Ok(true)
 }
@@ -148,7 +143,7 @@ pub fn work(cx: Cx, stream: u32) -> Result<()> {
 /// what has its address.
 pub fn on_device(cx: Cx, p: u64, has_it: &str) -> Result<u64> {
     match cx.state().ranges.find_page_locked(p) {
-        Some(r) => shadow::expose(cx, &r, p, || format!("{has_it} has it")),
+        Some(r) => shadow::expose(cx, &r, p, Evidence::Sure, || format!("{has_it} has it")),
         None => Ok(p),
     }
 }

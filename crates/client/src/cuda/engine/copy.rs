@@ -8,8 +8,8 @@
 use super::prelude::*;
 use crate::cuda::call::{Arriving, Host};
 use crate::cuda::engine::{
-    across, activity, addresses, callback, copy_across, graph_host, ring, settled, shared, stream,
-    transfer,
+    across, activity, addresses, callback, copy_across, graph_host, ring, settled, shadow, shared,
+    stream, transfer,
 };
 use crate::cuda::state::rows::{DEVICE, End, HOST, Rows, UNIFIED};
 use crate::marks;
@@ -27,7 +27,7 @@ fn on_device(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<()> 
 /// Where the device finds what a program calls the host's memory, if it does: that may be its own.
 fn for_device(cx: Cx, p: u64, len: usize) -> Option<u64> {
     let state = cx.state();
-    let shadowed = state.shadows.device_side(p, len);
+    let shadowed = shadow::end_of_copy(cx, p, len);
     shadowed.or_else(|| state.is_devices(p).then_some(p))
 }
 

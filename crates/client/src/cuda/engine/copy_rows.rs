@@ -5,7 +5,7 @@
 use super::prelude::*;
 use crate::cuda::call::Arriving;
 use crate::cuda::engine::{
-    across, addresses, callback, copy_across, ends, graph_host, settled, stream, transfer,
+    across, addresses, callback, copy_across, ends, graph_host, settled, shadow, stream, transfer,
 };
 use crate::cuda::state::rows::{ARRAY, CHUNK, DEVICE, End, HOST, Rows, UNIFIED, shape};
 use busbar_channel::Bulk;
@@ -217,7 +217,7 @@ fn in_place(cx: Cx, r: &Rows) -> Option<Rows> {
     if cx.state().is_shared(p, len) {
         cx.client.session.note_shared(b.len());
     } else {
-        cx.state().shadows.device_side(p, len)?;
+        shadow::end_of_copy(cx, p, len)?;
     }
     (host.memory, host.device, host.host) = (DEVICE, host.host, 0);
     Some(there)

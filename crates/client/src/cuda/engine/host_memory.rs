@@ -3,7 +3,7 @@
 use super::prelude::*;
 use crate::cuda::call::unmap_host;
 use crate::cuda::engine::{place, shadow, shared, transfer};
-use crate::cuda::state::area::SMALL;
+use crate::cuda::state::area::{Evidence, SMALL};
 use crate::cuda::state::ranges::{Range, Sort, Spaces, pages};
 use crate::cuda::state::spares::Spare;
 
@@ -31,7 +31,7 @@ fn again(cx: Cx, s: Spare, of: (u32, CUdevice), flags: u32) -> Result<u64> {
     let state = cx.state();
     state.ranges.add(s.base, s.size, Sort::Host, of, flags);
     let r = state.ranges.find(s.base).ok_or(CUDA_ERROR_UNKNOWN)?;
-    shadow::show(cx.in_context(s.context), &r, s.start)
+    shadow::show(cx.in_context(s.context), &r, s.start, Evidence::Sure)
         .inspect_err(|_| _ = state.ranges.take(s.base, Range::is_allocated))?;
     tell(cx, (s.base, s.size), Sort::Host, flags);
     transfer::forget(cx, s.base);

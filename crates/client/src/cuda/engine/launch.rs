@@ -268,7 +268,7 @@ pub unsafe fn for_node(
     let mut out = Vec::new();
     // SAFETY: passed on to the caller.
     unsafe { pack(f, &params(f, kernel_params, extra)?, &mut out) };
-    addresses::translate(cx, f, &mut out)?;
+    addresses::translate(cx, f, &mut out, true)?;
     Ok(out)
 }
 
@@ -287,7 +287,7 @@ pub unsafe fn queue(
     let params = if cx.state().shadows.concerns_launches() {
         // SAFETY: passed on to the caller.
         unsafe { pack(f, &params, &mut known) };
-        addresses::translate(cx, f, &mut known)?;
+        addresses::translate(cx, f, &mut known, cx.state().captures.any())?;
         addresses::work(cx, l.stream)?;
         Params::Packed(&known)
     } else {

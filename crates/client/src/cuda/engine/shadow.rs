@@ -6,7 +6,7 @@
 use super::prelude::*;
 use crate::cuda::call::{Host, watch};
 use crate::cuda::engine::{place, shared, transfer};
-use crate::cuda::state::area::{Area, SMALL};
+use crate::cuda::state::area::{Area, Evidence, SMALL};
 use crate::cuda::state::ranges::{Range, Sort, pages};
 use crate::cuda::state::spares::Spare;
 
@@ -65,13 +65,20 @@ pub fn take_created(cx: Cx, at: u64, len: u64) {
     shadows.forget_registered(&Host, &cx, at, wait);
 }
 
-/// Makes a kernel see page-locked memory: gives its address on the device. The log hears `why`.
-pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result<u64> {
+/// Makes a kernel see page-locked memory that there is evidence for: gives its address on the
+/// device. The log hears `why`.
+pub fn expose(
+    cx: Cx,
+    r: &Range,
+    p: u64,
+    evidence: Evidence,
+    why: impl FnOnce() -> String,
+) -> Result<u64> {
     if cx.state().spaces.is_shared(p) {
         return Ok(p);
     }
     let shadows = &cx.state().shadows;
-    if let Some(known) = shadows.device_side(p, 1) {
+    if let Some(known) = shadows.named(p, evidence) {
         return Ok(known);
     }
     if r.is_created() {
@@ -101,7 +108,7 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
     cx.handle_faults()?;
     let _one = shadows.exposing();
     // Another thread may have been first: what is valid where must not be forgotten.
-    if let Some(known) = shadows.device_side(p, 1) {
+    if let Some(known) = shadows.named(p, evidence) {
         return Ok(known);
     }
     let home = match r.context {
@@ -112,10 +119,41 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
         Some(start) => start,
         None => stand_in(home, r)?,
     };
-    show(home, r, start)?;
+    show(home, r, start, evidence)?;
     // Another thread may have queued a copy meanwhile.
     cx.put_arrivals_aside(r.base, r.size)?;
     Ok(start + (p - r.base))
+}
+
+/// Where the device has the host's end of a copy, if kernels see that memory. What launches named
+/// by mistake is seen no longer.
+pub fn end_of_copy(cx: Cx, p: u64, len: usize) -> Option<u64> {
+    let shadows = &cx.state().shadows;
+    if !shadows.active() {
+        return None;
+    }
+    if let Some(base) = shadows.copied(p, cx.state().captures.any()) {
+        give_up(cx, base);
+    }
+    shadows.device_side(p, len)
+}
+
+#[cold]
+fn give_up(cx: Cx, base: u64) {
+    let shadows = &cx.state().shadows;
+    let Some(r) = cx.state().ranges.find_page_locked(base) else {
+        return;
+    };
+    // Who names it at this moment waits here, and has it shown again.
+    let _one = shadows.exposing();
+    if let Some(left) = shadows.give_up(&Host, &cx, base) {
+        crate::log!(
+            Info,
+            "kernels see the page-locked memory at {base:#x} no longer: copies alone use it"
+        );
+        let left = cx.state().spares.left(&r, left.context, left.start);
+        withdraw(cx, &left);
+    }
 }
 
 /// Has the worker map what stands for page-locked memory; where kernels find that.
@@ -135,7 +173,7 @@ fn stand_in(home: Cx, r: &Range) -> Result<u64> {
 
 /// Shadows page-locked memory, which the worker has at `start`, registered in the context that
 /// `home` is in.
-pub fn show(home: Cx, r: &Range, start: u64) -> Result<()> {
+pub fn show(home: Cx, r: &Range, start: u64, evidence: Evidence) -> Result<()> {
     let shadows = &home.state().shadows;
     // Flags and counters by which the program talks to running kernels are small. Of what others
     // see too, by another mapping, in its file or in another process, nobody sees the accesses.
@@ -151,6 +189,7 @@ pub fn show(home: Cx, r: &Range, start: u64) -> Result<()> {
         true => libc::PROT_READ,
         false => libc::PROT_READ | libc::PROT_WRITE,
     });
+    area.claim.begins(evidence);
     let watched = area.is_watched();
     shadows.insert(&Host, area)?;
     if watched {

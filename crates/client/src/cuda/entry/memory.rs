@@ -2,6 +2,7 @@
 
 use super::prelude::*;
 use crate::cuda::engine::{host_memory, memory, place, pool, shadow, transfer};
+use crate::cuda::state::area::Evidence;
 use crate::cuda::state::ranges::{ORDERED, Range, Sort};
 use crate::cuda::state::space;
 
@@ -240,7 +241,8 @@ pub unsafe fn cuMemHostGetDevicePointer_v2(
         .ranges
         .find_page_locked(p as u64)
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    let there = shadow::expose(cx, &r, p as u64, || "its address was asked for".into())?;
+    let why = || "its address was asked for".into();
+    let there = shadow::expose(cx, &r, p as u64, Evidence::Sure, why)?;
     // SAFETY: checked for null above; the program's pointer.
     unsafe { put(out, there as CUdeviceptr) }
 }

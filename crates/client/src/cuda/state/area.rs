@@ -1,7 +1,10 @@
 //! One piece of shadowed memory: its blocks, who holds their valid bytes, and their protection.
 
+mod claim;
 mod images;
 
+use self::claim::Claim;
+pub use self::claim::Evidence;
 use self::images::Images;
 use super::ranges::Sort;
 use busbar_abi::cuda::*;
@@ -17,6 +20,9 @@ const BLOCK: u64 = 64 << 10;
 /// The most blocks that a sequence of faults moves at once, and the same after a prefetch.
 const AHEAD: usize = 32;
 const AHEAD_EAGER: usize = 512;
+
+/// How many fetches bring all after one that compared for nothing.
+const PLAIN: u32 = 15;
 
 /// Who holds a block's valid bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,6 +224,8 @@ pub struct Area {
     pub born: u64,
     /// What the program waits for where it touches this.
     pub attach: Attach,
+    /// What says that kernels have its address.
+    pub claim: Claim,
     /// The program is about to read a lot of it.
     pub eager: bool,
     rights: i32,
@@ -230,6 +238,8 @@ pub struct Area {
     /// Pages that are not protected, though those around them are.
     opened: Vec<u64>,
     images: Images,
+    /// How many fetches are to bring all, whether it has changed or not.
+    plain: u32,
 }
 
 /// Work on a stream that the caller does not know.
@@ -265,6 +275,8 @@ pub trait Pages {
     fn protect(&self, at: u64, len: u64, rights: i32) -> Result<()>;
     /// Bytes that may be read.
     fn bytes(&self, at: u64, len: usize) -> &[u8];
+    /// Reads pages that may be closed to everybody; false where the system does not do that.
+    fn peek(&self, at: u64, to: &mut [u8]) -> bool;
     /// Writes what the device has changed, each word of it at once, and leaves the rest of the word
     /// to whoever writes there at the same time.
     fn merge(&self, change: &Change);
@@ -293,6 +305,7 @@ impl Area {
             context,
             born: 0,
             attach: Attach::Global,
+            claim: Claim::sure(),
             eager: false,
             rights: libc::PROT_READ | libc::PROT_WRITE,
             blocks: vec![State::Both; n],
@@ -303,6 +316,7 @@ impl Area {
             edges: Vec::new(),
             opened: Vec::new(),
             images: Images::default(),
+            plain: 0,
         }
     }
 
@@ -630,6 +644,21 @@ impl Area {
             }
             // Another thread's fault was first.
             _ => Ok(()),
+        }
+    }
+
+    /// Whether a fetch is to say what the program has, so that what has not changed does not come.
+    /// What devices write all over is not worth that.
+    pub fn compares(&mut self) -> bool {
+        let compares = self.plain == 0;
+        self.plain = self.plain.saturating_sub(1);
+        compares
+    }
+
+    /// So many bytes came of a piece of which the program had an older state.
+    pub fn compared(&mut self, came: u64, len: u64) {
+        if came > len / 2 {
+            self.plain = PLAIN;
         }
     }
 

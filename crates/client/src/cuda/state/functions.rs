@@ -210,15 +210,16 @@ impl Function {
     }
 }
 
-/// Launches of a kernel after which no place is believed that has not been before.
+/// Launches of a kernel after which no place is taken for one of addresses that has not been
+/// before.
 const FIRST: u32 = 4;
 
 /// What has been seen of a kernel's long parameters.
 #[derive(Debug, Default)]
 pub struct Places {
     launches: AtomicU32,
-    /// Offsets in the packed parameters, and whether addresses there are believed.
-    known: Mutex<BTreeSet<(usize, bool)>>,
+    /// Offsets in the packed parameters where addresses are meant.
+    known: Mutex<BTreeSet<usize>>,
 }
 
 impl Places {
@@ -228,14 +229,10 @@ impl Places {
             && self.launches.fetch_add(1, Ordering::Relaxed) < FIRST
     }
 
-    /// Whether the address at an offset is believed, as those of `early` launches are; and whether
-    /// that was not known before.
-    pub fn believes(&self, at: usize, early: bool) -> (bool, bool) {
+    /// Whether the address at an offset is meant, as those of `early` launches are.
+    pub fn means(&self, at: usize, early: bool) -> bool {
         let mut known = lock(&self.known);
-        if known.contains(&(at, true)) {
-            return (true, false);
-        }
-        (early, known.insert((at, early)))
+        early && known.insert(at) || known.contains(&at)
     }
 }
 
@@ -305,13 +302,11 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_believed_from_the_start_or_never() {
+    fn a_place_has_addresses_from_the_start_or_never() {
         let p = Places::default();
         let launches: Vec<bool> = (0..6).map(|_| p.early()).collect();
         assert_eq!(launches, [true, true, true, true, false, false]);
-        assert_eq!(p.believes(96, true), (true, true));
-        assert_eq!(p.believes(96, false), (true, false));
-        assert_eq!(p.believes(104, false), (false, true));
-        assert_eq!(p.believes(104, false), (false, false));
+        assert!(p.means(96, true) && p.means(96, false));
+        assert!(!p.means(104, false) && !p.means(104, false));
     }
 }

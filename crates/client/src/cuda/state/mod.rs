@@ -158,11 +158,6 @@ pub struct State {
     pub sharing: Sharing,
     /// What the server's driver calls errors that this client does not know, and their texts.
     pub error_texts: Mutex<BTreeMap<CUresult, &'static (CString, CString)>>,
-    /// `BUSBAR_POINTERS=all`: every word that could be an address counts as one.
-    pub all_pointers: bool,
-    /// Where the first word stood that could be one and did not count: a kernel that takes it for
-    /// one meets an illegal address.
-    pub passed_over: OnceLock<String>,
     /// Whether modules are said to be loaded whole.
     pub eager: bool,
 }

@@ -11,6 +11,7 @@
 //! Lock order: the list of areas here comes before the session's own locks, and nothing that holds
 //! it touches memory that may fault, or waits for what the worker has queued.
 
+mod doubt;
 mod far;
 mod suspects;
 pub use far::Far;
@@ -256,14 +257,6 @@ impl Shadows {
         ((p - a.start).saturating_add(len as u64) <= a.size).then(|| a.device_of(p))
     }
 
-    /// Whether kernels would find something at an address of the program's: what it has a shadow of
-    /// lies in the same page.
-    pub fn stand_at(&self, p: u64) -> bool {
-        let (page, all) = (p & !(PAGE as u64 - 1), self.areas());
-        let near = all.areas.range(..page + PAGE as u64).next_back();
-        near.is_some_and(|(start, a)| start + a.size > page)
-    }
-
     /// Shadows an area.
     pub fn insert(&self, pages: &impl Pages, a: Area) -> Result<()> {
         let mut all = self.areas();
@@ -437,12 +430,7 @@ impl Shadows {
             let owed = all.owed(a.born);
             let home = owed.is_empty();
             if home {
-                while let Some((first, n)) = all.areas.get(&base).and_then(Area::first_on_device) {
-                    if all.fetch(pages, far, base, first, n).is_err() {
-                        break;
-                    }
-                }
-                all.hear(pages, far);
+                let _ = all.bring_home(pages, far, base);
             } else {
                 let mark = all.count;
                 drop(all);
@@ -628,10 +616,29 @@ impl Areas {
         for (offset, len) in a.pieces(first, n) {
             let at = a.host + offset;
             self.bounce.resize(len as usize, 0);
-            far.read(a.context, a.device_of(at), &mut self.bounce)?;
-            pages.fill(at, &self.bounce)?;
+            let older = a.compares() && pages.peek(at, &mut self.bounce);
+            let came = far.read(a.context, a.device_of(at), &mut self.bounce, older)?;
+            if older {
+                a.compared(came, len);
+            }
+            if came > 0 {
+                pages.fill(at, &self.bounce)?;
+            }
         }
         a.arrived(pages, first, n)
+    }
+
+    /// All of an area comes to the program.
+    fn bring_home(&mut self, pages: &impl Pages, far: &impl Far, base: u64) -> Result<()> {
+        let mut done = Ok(());
+        while let Some((first, n)) = self.areas.get(&base).and_then(Area::first_on_device) {
+            done = self.fetch(pages, far, base, first, n);
+            if done.is_err() {
+                break;
+            }
+        }
+        self.hear(pages, far);
+        done
     }
 
     /// Sends what the program has changed where nothing is protected, while work is under way.
@@ -774,13 +781,17 @@ impl Areas {
         let n = a.ahead(block);
         let (all, area) = (self.owed(0), self.areas.get(&start));
         let owed = area.map_or_else(Vec::new, |a| a.waits_for(&all));
+        // Whose memory was named by mistake would not wait.
+        let in_doubt = area.is_some_and(|a| a.claim.is_in_doubt());
         if !owed.is_empty() && !now {
             // The work may be waiting for the program, and the program for what the work writes.
             if self.open_page(pages, far, start, p).is_some() {
                 return Outcome::Retry;
             }
-            let mark = self.count;
-            return Outcome::Wait { owed, mark };
+            if !in_doubt {
+                let mark = self.count;
+                return Outcome::Wait { owed, mark };
+            }
         }
         let fetched = self.fetch(pages, far, start, block, n);
         let Some(a) = self.areas.get_mut(&start).filter(|_| fetched.is_ok()) else {

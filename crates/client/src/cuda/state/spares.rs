@@ -129,12 +129,6 @@ impl Spares {
         Some(old.stand_in.0 + (r.base - old.pages().0))
     }
 
-    /// Whether some piece stands at an address of the program's.
-    pub fn stand_at(&self, p: u64) -> bool {
-        let here = |s: &Spare| s.stands_in(p, p + 1);
-        lock(&self.kept).iter().any(here) || lock(&self.wide).iter().any(here)
-    }
-
     /// Takes what stands where other memory of the program's is about to be seen.
     pub fn take_between(&self, from: u64, to: u64) -> Vec<Spare> {
         self.take_all(|s| s.stands_in(from, to))
@@ -226,14 +220,12 @@ mod tests {
             "a page before"
         );
         assert_eq!(spares.take_same(&range(0x6010, 8), 7), Some(0x6010));
-        assert!(spares.stand_at(0x8fff) && !spares.stand_at(0x9000));
         let left = spares.left(&range(0x6010, 8), 7, 0x6010);
         assert_eq!(
             (left.stand_in, left.pages()),
             (wide.stand_in, (0x5000, 0x4000))
         );
         spares.keep(left);
-        assert!(spares.stand_at(0x8fff) && !spares.stand_at(0x9000));
         // The next that has all pages of it is as the first.
         assert_eq!(spares.take_same(&range(0x5008, 0x3100), 7), Some(0x5008));
         let left = spares.left(&range(0x5008, 0x3100), 7, 0x5008);

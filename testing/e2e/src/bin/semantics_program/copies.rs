@@ -501,9 +501,9 @@ pub fn at_once(api: &Api) {
 }
 
 /// Kernels get structures whose places hold addresses of page-locked memory: those of a long one,
-/// and of another that has had none before, are what was on the stack, and the memory stays the
-/// program's alone. In the end a kernel may meet an illegal address.
-pub fn tables(api: &Api, faults: bool) {
+/// and of another that has had none before, may be what was on the stack. Copies use the memory on
+/// and on, and a launch has its address once more.
+pub fn tables(api: &Api) {
     api.made("cuCtxCreate_v2", &[0, 0]);
     let stream = api.made("cuStreamCreate", &[1]);
     let (n, d) = (1u64 << 20, api.made("cuMemAlloc_v2", &[4096]));
@@ -516,9 +516,9 @@ pub fn tables(api: &Api, faults: bool) {
         // The address of what is copied is left on the stack.
         api.tell("cuMemcpyHtoDAsync_v2", &[d + 64, host, 64, stream]);
         api.tell("cuStreamSynchronize", &[stream]);
-        for round in 0..=before {
+        let launch = |first: u64| {
             let (value, words) = (9u32, 16u64);
-            let table = [if round == before { host } else { d }; 256];
+            let table = [first; 256];
             let list = [
                 std::ptr::from_ref(&d) as u64,
                 std::ptr::from_ref(&value) as u64,
@@ -527,17 +527,31 @@ pub fn tables(api: &Api, faults: bool) {
             ];
             let args = [f, 1, 1, 1, 1, 1, 1, 0, stream, list.as_ptr() as u64, 0];
             api.tell("cuLaunchKernel", &args);
-        }
+        };
+        (0..before).for_each(|_| launch(d));
+        launch(host);
         api.tell("cuMemcpyHtoDAsync_v2", &[d + 64, host, 64, stream]);
         api.tell("cuStreamSynchronize", &[stream]);
         let mut back = [0u8; 128];
         api.tell("cuMemcpyDtoH_v2", &[at(&mut back), d, 128]);
         println!("{} {} {}", back[63], back[64], bytes[4096]);
-        api.tell("cuMemFreeHost", &[host]);
-    }
-    if faults {
-        api.launch(api.kernel("fill"), stream, &[8, 0, 1]);
+        let mut came = Vec::new();
+        for round in 0..9u8 {
+            bytes[..4096].fill(round);
+            api.tell("cuMemcpyHtoDAsync_v2", &[d, host, 4096, stream]);
+            api.tell(
+                "cuMemcpyDtoHAsync_v2",
+                &[host + (512 << 10), d, 4096, stream],
+            );
+            api.tell("cuStreamSynchronize", &[stream]);
+            came.push(bytes[(512 << 10) + 4095]);
+        }
+        launch(host);
+        api.tell("cuMemcpyHtoDAsync_v2", &[d, host, 4096, stream]);
         api.tell("cuStreamSynchronize", &[stream]);
+        api.tell("cuMemcpyDtoH_v2", &[at(&mut back), d, 128]);
+        println!("{came:?} {} {}", back[1], back[127]);
+        api.tell("cuMemFreeHost", &[host]);
     }
 }
 

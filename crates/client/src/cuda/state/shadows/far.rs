@@ -10,8 +10,9 @@ pub trait Far {
     fn push(&self, context: u32, dst: u64, bytes: &[u8]) -> Result<()>;
     /// What is queued from now on finds what was pushed.
     fn fence(&self) -> Result<()>;
-    /// Reads device memory, ahead of the queue.
-    fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<()>;
+    /// Reads device memory, ahead of the queue. Where `to` has an older state of it, only blocks
+    /// that have changed come. Says how many bytes came.
+    fn read(&self, context: u32, src: u64, to: &mut [u8], older: bool) -> Result<u64>;
     /// What of words that are sent may be an address of page-locked memory.
     fn suspects(&self) -> Suspects;
     /// Has the worker tell what devices change of `len` bytes at `src` from now on; `to` gets those

@@ -1,5 +1,6 @@
 //! Rules of shadowed memory, on memory of tests and a device that notes what it is asked.
 
+use super::super::area::Evidence;
 use super::super::area::tests::ram::Ram;
 use super::*;
 use std::cell::RefCell;
@@ -27,11 +28,12 @@ impl Far for Wire {
         self.0.borrow_mut().push("fence".into());
         Ok(())
     }
-    fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<()> {
+    fn read(&self, context: u32, src: u64, to: &mut [u8], older: bool) -> Result<u64> {
+        let same = older && to.iter().all(|b| *b == 9);
         to.fill(9);
         let said = format!("read {context} {src:#x} {}", to.len());
         self.0.borrow_mut().push(said);
-        Ok(())
+        Ok(if same { 0 } else { to.len() as u64 })
     }
     fn suspects(&self) -> Suspects {
         Suspects {
@@ -319,6 +321,104 @@ fn what_the_program_writes_goes_ahead_of_work_and_comes_back_after_it() {
     // Written, so that it is pushed again.
     s.areas().work(&ram, &wire, (3, 1), true).unwrap();
     assert_eq!(said(&wire).len(), 2);
+}
+
+/// Page-locked memory that a launch seems to have the address of.
+fn in_doubt(e: Evidence) -> (Ram, Wire, Shadows) {
+    let (ram, wire, s) = (
+        Ram::new(AT, LEN as usize),
+        Wire::default(),
+        Shadows::default(),
+    );
+    let mut a = Area::new(Sort::Host, AT, LEN, AT, 3);
+    a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
+    a.claim.begins(e);
+    s.insert(&ram, a).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    said(&wire);
+    (ram, wire, s)
+}
+
+#[test]
+fn what_was_named_by_mistake_is_given_up_once_copies_alone_use_it() {
+    let (ram, wire, s) = in_doubt(Evidence::Passing);
+    ram.write(AT, &[9; LEN as usize]);
+    let copied = |n| (0..n).find_map(|_| s.copied(AT + 70, false));
+    assert_eq!(copied(4), None);
+    assert_eq!(
+        s.named(AT + 1, Evidence::Passing),
+        Some(AT + 1),
+        "it is named again"
+    );
+    assert_eq!(copied(4), None);
+    assert_eq!(copied(1), None, "work is under way");
+    s.areas().over(3, Some(1), u64::MAX);
+    assert_eq!(copied(1), Some(AT));
+    // A launch that names it at this moment comes first.
+    s.named(AT, Evidence::Passing);
+    assert_eq!(s.give_up(&ram, &wire, AT), None);
+    assert_eq!(copied(5), Some(AT));
+    let left = s.give_up(&ram, &wire, AT).unwrap();
+    assert!(left.start == AT && left.over && !s.active());
+    let rights = ram.rights.borrow().last().copied();
+    assert_eq!(rights, Some((AT, LEN, libc::PROT_READ | libc::PROT_WRITE)));
+}
+
+#[test]
+fn what_is_meant_or_lies_in_a_graph_is_never_given_up() {
+    for (first, then, in_graph) in [
+        (Evidence::Sure, Evidence::Passing, false),
+        (Evidence::Passing, Evidence::Sure, false),
+        (Evidence::Lasting, Evidence::Passing, false),
+        (Evidence::Passing, Evidence::Passing, true),
+    ] {
+        let (_, _, s) = in_doubt(first);
+        s.named(AT, then);
+        s.copied(AT, in_graph);
+        s.areas().over(3, None, u64::MAX);
+        assert!((0..20).all(|_| s.copied(AT, false).is_none()));
+    }
+}
+
+#[test]
+fn nobody_waits_for_work_because_memory_was_named_by_mistake() {
+    let (ram, wire, s) = in_doubt(Evidence::Passing);
+    let fault = |p| s.areas().fault(&ram, &wire, p, Some(true), false);
+    // Some pages are open from the first access on: a program may talk to a kernel by them.
+    for page in 0..16 {
+        assert_eq!(fault(AT + page * 4096), Outcome::Retry);
+        assert_eq!(said(&wire).len(), 1);
+    }
+    assert_eq!(fault(AT + 16 * 4096), Outcome::Retry);
+    let read = format!("read 3 {:#x} 65536", AT + (64 << 10));
+    assert_eq!(said(&wire), [read]);
+    // What it writes there is all that is sent.
+    ram.write(AT + (64 << 10) + 3, &[5, 6]);
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    let push = format!("push 3 {:#x} 2 5", AT + (64 << 10) + 3);
+    assert_eq!(said(&wire), [push, "fence".into()]);
+}
+
+#[test]
+fn what_has_changed_all_over_is_not_compared_for_a_while() {
+    let (ram, wire, s) = in_doubt(Evidence::Sure);
+    let compares = || s.areas().at(AT).unwrap().compares();
+    s.areas().over(3, None, u64::MAX);
+    // It reads nines, and has zeros.
+    assert_eq!(
+        s.areas().fault(&ram, &wire, AT, Some(false), false),
+        Outcome::Retry
+    );
+    assert_eq!((0..16).filter(|_| compares()).count(), 1);
+    let (ram, wire, s) = in_doubt(Evidence::Sure);
+    ram.write(AT, &[9; LEN as usize]);
+    let compares = || s.areas().at(AT).unwrap().compares();
+    s.areas().over(3, None, u64::MAX);
+    assert_eq!(
+        s.areas().fault(&ram, &wire, AT, Some(false), false),
+        Outcome::Retry
+    );
+    assert_eq!((0..16).filter(|_| compares()).count(), 16);
 }
 
 #[test]

@@ -46,6 +46,10 @@ impl Pages for Ram {
         let copy = self.bytes[from..from + len].iter().map(|b| b.get());
         Box::leak(copy.collect::<Box<[u8]>>())
     }
+    fn peek(&self, at: u64, to: &mut [u8]) -> bool {
+        to.copy_from_slice(self.bytes(at, to.len()));
+        true
+    }
     fn merge(&self, change: &Change) {
         self.write(change.at, &change.new);
     }
