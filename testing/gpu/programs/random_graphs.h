@@ -15,7 +15,7 @@ std::vector<int> some_pieces(Program &p) {
 }
 
 /// Instantiates what was made, says of what it consists, and keeps it.
-void keep(Program &p, cudaGraph_t graph, const Touch &t) {
+void keep(Program &p, cudaGraph_t graph, const Touch &t, int device) {
     size_t nodes = 0, edges = 0;
     cudaGraphExec_t exec = nullptr;
     p.told(cudaGraphGetNodes(graph, nullptr, &nodes), "nodes");
@@ -28,11 +28,11 @@ void keep(Program &p, cudaGraph_t graph, const Touch &t) {
         p.told(cudaGraphDestroy(graph), "destroy a graph");
         return;
     }
-    p.graphs.push_back({graph, exec, t.reads, t.writes});
+    p.graphs.push_back({graph, exec, t.reads, t.writes, device});
 }
 
 void launch_graph(Program &p, Graph &g) {
-    Lane &lane = p.lane_if(false);
+    Lane &lane = p.lane_if(false, g.device);
     // A launch reads pageable memory at once, whatever its stream has to do before.
     for (int id : g.reads)
         if (p.pieces[id].kind == PAGEABLE) p.ready_host({id}, {});
@@ -58,7 +58,8 @@ void step_capture(Program &p) {
     std::vector<Lane *> lanes{first};
     std::vector<int> ids;
     for (Lane &l : p.lanes) {
-        if (&l != first && l.alive && !l.legacy && lanes.size() < 3 && p.random.chance(40))
+        bool can = l.alive && !l.legacy && l.device == first->device;
+        if (&l != first && can && lanes.size() < 3 && p.random.chance(40))
             lanes.push_back(&l);
     }
     // While it lasts, numbers of lanes are those of its own order.
@@ -72,7 +73,7 @@ void step_capture(Program &p) {
             others.push_back({&l, l.id}), l.id = -1;
     Touch all;
     cudaGraph_t graph = nullptr;
-    cudaEvent_t e = p.event();
+    cudaEvent_t e = p.event(first->device);
     cudaError_t rc = p.told(cudaStreamBeginCapture(first->stream, mode), "begin to capture");
     if (rc == cudaSuccess) {
         p.told(cudaEventRecord(e, first->stream), "fork");
@@ -99,13 +100,15 @@ void step_capture(Program &p) {
     }
     for (size_t i = 0; i < lanes.size(); i++) lanes[i]->id = ids[i];
     for (auto &other : others) other.first->id = other.second;
-    if (rc == cudaSuccess && graph) keep(p, graph, all);
+    if (rc == cudaSuccess && graph) keep(p, graph, all, first->device);
 }
 
 /// A graph made node by node, each behind those with which it conflicts.
 void step_build(Program &p) {
     if (p.graphs.size() > 6) return;
     auto among = some_pieces(p);
+    int device = p.devices > 1 ? (int)p.random.below(p.devices) : 0;
+    p.use(device);
     cudaGraph_t graph = nullptr;
     p.told(cudaGraphCreate(&graph, 0), "create a graph");
     Order inner;
@@ -118,6 +121,8 @@ void step_build(Program &p) {
         int seen = p.piece_if(on_host, among, host);
         unsigned what = p.random.below(8);
         if (what == 2 && (host < 0 || seen < 0)) what = 0;
+        if (what == 1) out = p.own_piece_if(on_device, among, device);
+        if (out < 0) continue;
         if (what == 2) out = host, a = seen;
         Touch t{{a}, {out}};
         if (what == 1) t.reads.clear();
@@ -174,7 +179,7 @@ void step_build(Program &p) {
             // Memory of the graph's own: filled, used, and given back.
             cudaMemAllocNodeParams own{};
             own.poolProps.allocType = cudaMemAllocationTypePinned;
-            own.poolProps.location = {cudaMemLocationTypeDevice, 0};
+            own.poolProps.location = {cudaMemLocationTypeDevice, device};
             own.bytesize = 4ul * a1.n;
             cudaGraphNode_t made, filled, used;
             if (p.told(cudaGraphAddMemAllocNode(&made, graph, after.data(), after.size(), &own),
@@ -201,13 +206,14 @@ void step_build(Program &p) {
         all.reads.insert(all.reads.end(), t.reads.begin(), t.reads.end());
         all.writes.insert(all.writes.end(), t.writes.begin(), t.writes.end());
     }
-    keep(p, graph, all);
+    keep(p, graph, all, device);
 }
 
 /// Another number for a kernel or a set of an executable graph, or all that a changed graph has.
 void step_change(Program &p) {
     if (p.graphs.empty()) return;
     Graph &g = p.random.one(p.graphs);
+    p.use(g.device);
     size_t count = 0;
     p.told(cudaGraphGetNodes(g.graph, nullptr, &count), "nodes");
     std::vector<cudaGraphNode_t> nodes(count);
@@ -259,6 +265,8 @@ void step_change(Program &p) {
 void step_clone(Program &p) {
     if (p.graphs.empty() || p.graphs.size() > 6) return;
     Graph &g = p.random.one(p.graphs);
+    int device = g.device;
+    p.use(device);
     Touch t{g.reads, g.writes};
     cudaGraph_t made = nullptr;
     if (p.random.chance(50)) {
@@ -273,7 +281,7 @@ void step_clone(Program &p) {
         }
         p.told(cudaGraphAddChildGraphNode(&nodes[1], made, nodes, 1, g.graph), "add it again");
     }
-    keep(p, made, t);
+    keep(p, made, t, device);
 }
 
 /// A graph goes, perhaps while it runs.

@@ -112,6 +112,8 @@ struct Piece {
     unsigned *p;
     unsigned n;
     int block;
+    /// The device that it is on; -1 for none in particular.
+    int home;
     bool host() const {
         return kind == MANAGED || kind == PINNED || kind == PAGEABLE || kind == REGISTERED;
     }
@@ -124,12 +126,14 @@ struct Block {
     size_t bytes;
     CUmemGenericAllocationHandle handle;
     bool alive;
+    int device;
 };
 
 struct Lane {
     cudaStream_t stream;
     int id;
     bool blocking, legacy, alive;
+    int device;
 };
 
 /// An array of words, and the piece by which what uses it is ordered, which has no address.
@@ -145,6 +149,7 @@ struct Graph {
     cudaGraph_t graph;
     cudaGraphExec_t exec;
     std::vector<int> reads, writes;
+    int device;
 };
 
 /// What a host function does: reads a piece and changes another.
@@ -159,6 +164,7 @@ struct Program {
     Random random;
     Order order;
     bool alone, may_wait = true;
+    int devices;
     std::string &out;
     std::vector<Piece> pieces;
     std::vector<int> live;
@@ -167,12 +173,13 @@ struct Program {
     std::vector<Graph> graphs;
     std::vector<Image> images;
     cudaMemPool_t pool = nullptr;
-    std::vector<cudaEvent_t> events;
+    /// Those of each device.
+    std::vector<std::vector<cudaEvent_t>> events;
     std::deque<Chore> chores;
     std::deque<Long> longs;
     int file;
 
-    Program(uint64_t seed, bool alone, std::string &out);
+    Program(uint64_t seed, bool alone, int devices, std::string &out);
     void begin_step(int at) { step_ = at, say_ = 0; }
     /// One line; the threads of a program keep theirs until all are over.
     void say(const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -185,17 +192,29 @@ struct Program {
 
     int piece_if(bool (*fits)(const Piece &), const std::vector<int> &among, int not1 = -1,
                  int not2 = -1);
-    Lane &lane_if(bool captures);
+    /// The same, of what a device has that is asked to change it itself.
+    int own_piece_if(bool (*fits)(const Piece &), const std::vector<int> &among, int device);
+    Lane &lane_if(bool captures, int device = -1);
+    /// What is launched and allocated next is on that device.
+    void use(int device) {
+        if (devices > 1) told(cudaSetDevice(now_ = device), "use device %d", device);
+    }
     void ready(Order &o, Lane &lane, const std::vector<int> &reads, const std::vector<int> &writes);
     void ready_host(const std::vector<int> &reads, const std::vector<int> &writes);
     void put(Order &o, Lane &lane, const std::vector<int> &reads, const std::vector<int> &writes);
     void wait_for_all() {
-        told(cudaDeviceSynchronize(), "wait for all");
+        for (int d = devices; d-- > 0;) {
+            if (devices > 1) cudaSetDevice(d);
+            told(cudaDeviceSynchronize(), "wait for all");
+        }
+        if (devices > 1) cudaSetDevice(now_);
         order.host_waits_for_all();
     }
-    cudaEvent_t event() { return events[random.below((uint32_t)events.size())]; }
+    cudaEvent_t event(int device = 0) { return random.one(events[device]); }
     void allocate(Kind kind);
     void make_image();
+    void let_in(int device, int other);
+    void constants(const unsigned *words);
     void drop_graphs_of(int block);
     void release(int block);
     unsigned sum(const unsigned *p, unsigned n) {
@@ -205,7 +224,8 @@ struct Program {
     }
     /// Sums of all there is, once nothing runs.
     void check() {
-        cudaDeviceSynchronize();
+        for (int d = devices; d-- > 0;) cudaSetDevice(d), cudaDeviceSynchronize();
+        cudaSetDevice(now_);
         std::vector<unsigned> copy;
         for (int i : live) {
             Piece &piece = pieces[i];
@@ -219,7 +239,7 @@ struct Program {
     void end();
 
 private:
-    int step_ = 0, say_ = 0;
+    int step_ = 0, say_ = 0, now_ = 0;
 };
 
 // ------------------------------------------------------------------------------ what it does
@@ -250,20 +270,34 @@ inline cudaError_t Program::told(cudaError_t rc, const char *format, ...) {
 inline int Program::piece_if(bool (*fits)(const Piece &), const std::vector<int> &among, int not1,
                              int not2) {
     std::vector<int> some;
-    for (int i : among)
-        if (i != not1 && i != not2 && fits(pieces[i])) some.push_back(i);
+    for (int i : among) {
+        // Variables are the first device's.
+        bool here = now_ == 0 || pieces[i].kind != SYMBOL;
+        if (i != not1 && i != not2 && here && fits(pieces[i])) some.push_back(i);
+    }
     return some.empty() ? -1 : random.one(some);
 }
 
+inline int Program::own_piece_if(bool (*fits)(const Piece &), const std::vector<int> &among,
+                                 int device) {
+    std::vector<int> some;
+    for (int i : among)
+        if (pieces[i].home < 0 || pieces[i].home == device) some.push_back(i);
+    return piece_if(fits, some);
+}
+
 /// A stream; for capture, one that can.
-inline Lane &Program::lane_if(bool captures) {
+inline Lane &Program::lane_if(bool captures, int device) {
     std::vector<int> some;
     for (size_t i = 0; i < lanes.size(); i++) {
         Lane &l = lanes[i];
         bool holds = may_wait || (!l.blocking && !l.legacy);
-        if (l.alive && holds && !(captures && l.legacy)) some.push_back((int)i);
+        bool there = device < 0 || l.device == device;
+        if (l.alive && holds && there && !(captures && l.legacy)) some.push_back((int)i);
     }
-    return lanes[random.one(some)];
+    Lane &lane = lanes[random.one(some)];
+    use(lane.device);
+    return lane;
 }
 
 /// Orders what comes next in `lane` behind what it conflicts with, in one of the ways there are.
@@ -276,7 +310,7 @@ inline void Program::ready(Order &o, Lane &lane, const std::vector<int> &reads,
         });
         unsigned how = captured || !may_wait ? 0 : random.below(5);
         if (other == lanes.end()) how = 4;
-        cudaEvent_t e = event();
+        cudaEvent_t e = event(other == lanes.end() ? 0 : other->device);
         switch (how) {
         case 0:
         case 1:
@@ -303,7 +337,7 @@ inline void Program::ready_host(const std::vector<int> &reads, const std::vector
         auto other = std::find_if(lanes.begin(), lanes.end(),
                                   [&](Lane &l) { return l.id == id && l.alive; });
         unsigned how = other == lanes.end() ? 3 : random.below(4);
-        cudaEvent_t e = event();
+        cudaEvent_t e = event(other == lanes.end() ? 0 : other->device);
         switch (how) {
         case 0:
         case 1:
@@ -326,19 +360,22 @@ inline void Program::put(Order &o, Lane &lane, const std::vector<int> &reads,
                          const std::vector<int> &writes) {
     for (Lane &l : lanes) {
         bool orders = lane.legacy ? l.blocking : lane.blocking && l.legacy;
+        orders = orders && l.device == lane.device;
         if (&o == &order && l.alive && orders) o.behind(lane.id, l.id);
     }
     o.put(lane.id, reads, writes);
 }
 
 inline void Program::allocate(Kind kind) {
-    Block b{kind, nullptr, 4 * (200 + random.below(9000)), 0, true};
+    Block b{kind, nullptr, 4 * (200 + random.below(9000)), 0, true, -1};
     if (random.chance(4)) b.bytes = 4 * (200000 + random.below(600000));
     // What is advised of a page is of all that lie in it: two allocations of the driver's, too.
     if (kind == MANAGED) b.bytes = (b.bytes + 4095) & ~4095ul;
-    Lane &lane = lane_if(false);
+    Lane &lane = lane_if(false, kind == SYMBOL ? 0 : -1);
     void *p = nullptr;
     cudaError_t rc = cudaSuccess;
+    bool hosts = kind == MANAGED || kind == PINNED || kind == PAGEABLE;
+    if (!hosts) b.device = lane.device;
     switch (kind) {
     case DEVICE: rc = told(cudaMalloc(&p, b.bytes), "malloc %zu", b.bytes); break;
     case ASYNC:
@@ -359,14 +396,16 @@ inline void Program::allocate(Kind kind) {
     case VIRTUAL: {
         CUmemAllocationProp prop{};
         prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-        prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+        prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, lane.device};
         b.bytes = 2 << 20;
-        CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        std::vector<CUmemAccessDesc> access;
+        for (int d = 0; d < devices; d++)
+            access.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, d}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
         CUdeviceptr at = 0;
         told(cuMemCreate(&b.handle, b.bytes, &prop, 0), "create");
         told(cuMemAddressReserve(&at, b.bytes, 0, 0, 0), "reserve");
         told(cuMemMap(at, b.bytes, 0, b.handle, 0), "map");
-        told(cuMemSetAccess(at, b.bytes, &access, 1), "access");
+        told(cuMemSetAccess(at, b.bytes, access.data(), access.size()), "access");
         p = (void *)at;
         break;
     }
@@ -381,7 +420,7 @@ inline void Program::allocate(Kind kind) {
     int block = (int)blocks.size();
     blocks.push_back(b);
     // What is there first is of no meaning; then it is the same everywhere.
-    Piece all{kind, (unsigned *)p, (unsigned)(b.bytes / 4), block};
+    Piece all{kind, (unsigned *)p, (unsigned)(b.bytes / 4), block, b.device};
     unsigned fill = random.below(256);
     if (kind == PAGEABLE) memset(p, (int)fill, b.bytes);
     else if (kind == PINNED || (kind == MANAGED && random.chance(50)))
@@ -399,7 +438,7 @@ inline void Program::allocate(Kind kind) {
         unsigned n = i + 1 == count ? room : std::min(room, 4 + random.below(2 * all.n / count));
         if (kind == VIRTUAL) n = std::min(n, 20000u);
         int id = (int)pieces.size();
-        pieces.push_back({kind, all.p + from, n, block});
+        pieces.push_back({kind, all.p + from, n, block, b.device});
         live.push_back(id);
         if (kind == ASYNC) put(order, lane, {}, {id});
         from += n;
@@ -408,6 +447,7 @@ inline void Program::allocate(Kind kind) {
 
 /// An array that kernels read by a texture and write by a surface, with zeros in it.
 inline void Program::make_image() {
+    use(0);
     Image i{nullptr, 0, 0, 1 + random.below(60), 1 + random.below(30), (int)pieces.size()};
     auto words = cudaCreateChannelDesc<unsigned>();
     if (told(cudaMallocArray(&i.array, &words, i.width, i.height, cudaArraySurfaceLoadStore),
@@ -424,7 +464,7 @@ inline void Program::make_image() {
     told(cudaMemcpy2DToArray(i.array, 0, 0, zeros.data(), 4ul * i.width, 4ul * i.width, i.height,
                              cudaMemcpyHostToDevice),
          "fill it");
-    pieces.push_back({ARRAY, nullptr, i.width * i.height, -1});
+    pieces.push_back({ARRAY, nullptr, i.width * i.height, -1, 0});
     images.push_back(i);
 }
 
@@ -449,7 +489,7 @@ inline void Program::release(int block) {
         if (pieces[i].block == block) of.push_back(i);
     drop_graphs_of(block);
     if (b.kind == ASYNC) {
-        Lane &lane = lane_if(false);
+        Lane &lane = lane_if(false, b.device);
         ready(order, lane, {}, of);
         told(cudaFreeAsync(b.p, lane.stream), "free async");
         put(order, lane, {}, of);
@@ -494,33 +534,64 @@ inline void Program::show(int id) {
     say("%s had %08x", NAMES[piece.kind], sum(copy.data(), piece.n));
 }
 
-inline Program::Program(uint64_t seed, bool alone, std::string &out)
-    : random{seed}, alone(alone), out(out) {
+inline Program::Program(uint64_t seed, bool alone, int devices, std::string &out)
+    : random{seed}, alone(alone), devices(devices), out(out), events(devices) {
     file = memfd_create("words", 0);
-    if (alone) lanes.push_back({cudaStreamLegacy, order.add_lane(), false, true, true});
-    for (int i = 0; i < 4; i++) {
-        cudaStream_t s;
-        bool blocking = alone && i == 0;
-        CHECK(cudaStreamCreateWithPriority(
-            &s, blocking ? cudaStreamDefault : cudaStreamNonBlocking, -(int)random.below(3)));
-        lanes.push_back({s, order.add_lane(), blocking, false, true});
-    }
-    for (int i = 0; i < 12; i++) {
-        cudaEvent_t e;
-        CHECK(cudaEventCreateWithFlags(
-            &e, random.of({cudaEventDefault, cudaEventDisableTiming, cudaEventBlockingSync})));
-        events.push_back(e);
+    for (int d = devices; d-- > 0;) {
+        use(d);
+        for (int other = 0; other < devices; other++) let_in(d, other);
+        // With several devices its name is that of each one's.
+        if (alone && devices == 1)
+            lanes.push_back({cudaStreamLegacy, order.add_lane(), false, true, true, d});
+        for (int i = 0; i < 4; i++) {
+            cudaStream_t s;
+            bool blocking = alone && i == 0;
+            CHECK(cudaStreamCreateWithPriority(
+                &s, blocking ? cudaStreamDefault : cudaStreamNonBlocking, -(int)random.below(3)));
+            lanes.push_back({s, order.add_lane(), blocking, false, true, d});
+        }
+        for (int i = 0; i < 12; i++) {
+            cudaEvent_t e;
+            CHECK(cudaEventCreateWithFlags(
+                &e, random.of({cudaEventDefault, cudaEventDisableTiming, cudaEventBlockingSync})));
+            events[d].push_back(e);
+        }
     }
     cudaMemPoolProps props{};
     props.allocType = cudaMemAllocationTypePinned;
     props.location = {cudaMemLocationTypeDevice, 0};
     told(cudaMemPoolCreate(&pool, &props), "a pool");
+    for (int d = 1; d < devices; d++) {
+        cudaMemAccessDesc access{{cudaMemLocationTypeDevice, d}, cudaMemAccessFlagsProtReadWrite};
+        told(cudaMemPoolSetAccess(pool, &access, 1), "let device %d use it", d);
+    }
     for (Kind kind : {DEVICE, ASYNC, MANAGED, PINNED, PAGEABLE, VIRTUAL}) allocate(kind);
     make_image();
     if (!alone) return;
     allocate(SYMBOL);
     static const unsigned none[64] = {};
-    told(cudaMemcpyToSymbol(constant_words, none, sizeof none), "constants");
+    constants(none);
+}
+
+/// A device may use what another one has.
+inline void Program::let_in(int device, int other) {
+    if (device == other) return;
+    cudaError_t rc = cudaDeviceEnablePeerAccess(other, 0);
+    // Another thread may have been first.
+    cudaGetLastError();
+    say("let in: %d", rc == cudaSuccess || rc == cudaErrorPeerAccessAlreadyEnabled);
+    cudaMemPool_t its;
+    told(cudaDeviceGetDefaultMemPool(&its, other), "its pool");
+    cudaMemAccessDesc access{{cudaMemLocationTypeDevice, device}, cudaMemAccessFlagsProtReadWrite};
+    told(cudaMemPoolSetAccess(its, &access, 1), "and what is in that");
+}
+
+/// Each device has the same.
+inline void Program::constants(const unsigned *words) {
+    for (int d = 0; d < devices; d++) {
+        use(d);
+        told(cudaMemcpyToSymbol(constant_words, words, 256), "constants");
+    }
 }
 
 inline void Program::end() {
@@ -546,9 +617,10 @@ inline void Program::end() {
         told(cudaFreeArray(i.array), "free an array");
     }
     told(cudaMemPoolDestroy(pool), "destroy the pool");
-    for (cudaEvent_t e : events) told(cudaEventDestroy(e), "destroy an event");
+    for (auto &all : events)
+        for (cudaEvent_t e : all) told(cudaEventDestroy(e), "destroy an event");
     for (Lane &l : lanes)
         if (l.alive && !l.legacy) told(cudaStreamDestroy(l.stream), "destroy a stream");
-    told(cudaDeviceSynchronize(), "wait for all");
+    wait_for_all();
     close(file);
 }

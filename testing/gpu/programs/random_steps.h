@@ -72,7 +72,7 @@ void step_wait(Program &p) {
         p.told(cudaStreamQuery(lane.stream), "ask a stream that is over");
         return;
     default: {
-        cudaEvent_t e = p.event();
+        cudaEvent_t e = p.event(lane.device);
         p.told(cudaEventRecord(e, lane.stream), "record");
         auto clock = p.order.recorded(lane.id);
         if (p.random.chance(50)) work(p, p.order, lane, p.live, nullptr, false);
@@ -142,7 +142,7 @@ void step_copy_now(Program &p) {
     p.wait_for_all();
     p.order.host_wrote(to);
     if (p.alone && f.host() && f.n >= 64 && p.random.chance(20)) {
-        p.told(cudaMemcpyToSymbol(constant_words, f.p, 256), "constants");
+        p.constants(f.p);
         p.wait_for_all();
     }
 }
@@ -259,7 +259,8 @@ void step_learn(Program &p) {
 
 /// A context beside the program's: work in one is behind work in the other, and it goes again.
 void step_context(Program &p) {
-    int id = p.piece_if(on_device, p.live);
+    p.use(0);
+    int id = p.own_piece_if(on_device, p.live, 0);
     if (!p.alone || id < 0) return;
     Piece &piece = p.pieces[id];
     CUcontext before = nullptr, other = nullptr, now = nullptr;
@@ -279,7 +280,7 @@ void step_context(Program &p) {
     p.told(cuEventRecord(event, stream), "record there");
     p.told(cuCtxPopCurrent(&now), "back");
     p.say("from it %d", now == other);
-    Lane &lane = p.lane_if(false);
+    Lane &lane = p.lane_if(false, 0);
     p.ready(p.order, lane, {}, {id});
     p.told(cuStreamWaitEvent(lane.stream, event, 0), "wait for the other");
     if (!there)
@@ -298,11 +299,46 @@ void step_context(Program &p) {
     p.say("the one before %d", now == before);
 }
 
+/// Devices let each other in, and a box goes from one to the other.
+void step_peer(Program &p) {
+    if (p.devices < 2) return;
+    int from = (int)p.random.below(p.devices), to = (from + 1) % p.devices, can = -1, what = -1;
+    p.told(cudaDeviceCanAccessPeer(&can, from, to), "can it");
+    p.told(cudaDeviceGetP2PAttribute(&what, cudaDevP2PAttrAccessSupported, from, to), "may it");
+    p.say("%d %d", can, what);
+    if (p.alone && p.random.chance(40)) {
+        p.wait_for_all();
+        p.use(from);
+        p.told(cudaDeviceDisablePeerAccess(to), "keep it out");
+        p.told(cudaDeviceDisablePeerAccess(to), "keep it out again");
+        p.told(cudaDeviceEnablePeerAccess(to, 0), "let it in");
+        p.told(cudaDeviceEnablePeerAccess(to, 0), "let it in again");
+    }
+    int a = p.piece_if(apart, p.live), b = p.piece_if(apart, p.live, a);
+    if (a < 0 || b < 0) return;
+    Piece &t = p.pieces[a], &f = p.pieces[b];
+    Lane &lane = p.lane_if(false);
+    unsigned width = 1 + p.random.below(std::min({t.n, f.n, 40u}));
+    unsigned rows = std::min({t.n / width, f.n / width, 30u});
+    p.ready(p.order, lane, {b}, {a});
+    cudaMemcpy3DPeerParms c{};
+    c.srcPtr = make_cudaPitchedPtr(f.p, 4ul * width, 4ul * width, rows);
+    c.dstPtr = make_cudaPitchedPtr(t.p, 4ul * width, 4ul * width, rows);
+    c.srcDevice = f.home;
+    c.dstDevice = t.home;
+    c.extent = make_cudaExtent(4ul * width, rows, 1);
+    p.told(cudaMemcpy3DPeerAsync(&c, lane.stream), "copy %u rows of %u from device %d to %d", rows,
+           width, f.home, t.home);
+    p.put(p.order, lane, {b}, {a});
+}
+
 void step_stream(Program &p) {
     Lane &lane = p.lanes[2 + p.random.below((uint32_t)p.lanes.size() - 2)];
+    int device = lane.device;
+    p.use(device);
     int priority = 0;
     unsigned flags = 0;
-    if (lane.alive && p.lanes.size() < 12) {
+    if (lane.alive && !lane.legacy && p.lanes.size() < 12 * (unsigned)p.devices) {
         p.told(cudaStreamGetPriority(lane.stream, &priority), "priority");
         p.told(cudaStreamGetFlags(lane.stream, &flags), "flags");
         p.say("a stream of %d, %u goes, with what it has to do", priority, flags);
@@ -313,9 +349,9 @@ void step_stream(Program &p) {
         p.told(cudaStreamCreateWithFlags(&s, blocking ? cudaStreamDefault : cudaStreamNonBlocking),
                "a new stream");
         int id = p.order.add_lane();
-        p.lanes.push_back({s, id, blocking, false, true});
+        p.lanes.push_back({s, id, blocking, false, true, device});
     }
-    cudaEvent_t &e = p.random.one(p.events);
+    cudaEvent_t &e = p.random.one(p.events[device]);
     p.told(cudaEventDestroy(e), "destroy an event");
     p.told(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "a new event");
 }

@@ -183,8 +183,8 @@ void copy_otherwise(Program &p, Lane &lane, const Piece &to, const Piece &from, 
     size_t bytes = 4ul * (1 + p.random.below(std::min(to.n, from.n)));
     bool apart_ = apart(to) && apart(from);
     if (apart_ && p.random.chance(50)) {
-        p.told(cudaMemcpyPeerAsync(to.p, 0, from.p, 0, bytes, lane.stream),
-               "copy %zu bytes to the same device", bytes);
+        p.told(cudaMemcpyPeerAsync(to.p, to.home, from.p, from.home, bytes, lane.stream),
+               "copy %zu bytes from device %d to %d", bytes, from.home, to.home);
         return;
     }
     if (captures || lane.legacy) {
@@ -208,6 +208,7 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
           bool captures) {
     Random &r = p.random;
     Touch t;
+    p.use(lane.device);
     auto begin = [&] { p.ready(o, lane, t.reads, t.writes); };
     switch (r.below(14)) {
     default: {
@@ -239,7 +240,7 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
     }
     case 1: {
         // Memory of the host is set at once.
-        int to = p.piece_if(p.may_wait ? on_device : apart, among);
+        int to = p.own_piece_if(p.may_wait ? on_device : apart, among, lane.device);
         if (to < 0) return;
         t = {{}, {to}};
         begin();
@@ -262,7 +263,7 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
     }
     case 6:
     case 7: {
-        if (p.images.empty()) return;
+        if (p.images.empty() || lane.device != 0) return;
         const Image i = r.one(p.images);
         bool writes = r.chance(50), copies = r.chance(50);
         auto fits = !copies ? on_device : p.may_wait ? any : quick;
@@ -304,7 +305,7 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
     }
     case 5: {
         // A graph that has words of managed memory or of a pool cannot be launched.
-        int to = p.piece_if(captures ? steady : on_device, among);
+        int to = p.own_piece_if(captures ? steady : on_device, among, lane.device);
         if (to < 0) return;
         t = {{}, {to}};
         begin();

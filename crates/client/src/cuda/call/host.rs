@@ -4,7 +4,7 @@ use super::accesses;
 use super::cx::Cx;
 use super::fault;
 use crate::cuda::state::area::{ANY, Change, Pages};
-use crate::cuda::state::shadows::{Far, Suspects};
+use crate::cuda::state::shadows::{Far, Suspects, Touch};
 use busbar_abi::cuda::*;
 use busbar_wire::codec::Request as _;
 use busbar_wire::generated::cuda as msg;
@@ -156,13 +156,13 @@ impl Cx {
     }
 
     /// Device work is about to be queued on `stream`: what the program has written goes ahead of
-    /// it. The work may write, unless it only `reads`.
+    /// it.
     #[cold]
-    pub fn work(self, stream: u32, reads: bool) -> Result<()> {
+    pub fn work(self, stream: u32, touch: Touch<'_>) -> Result<()> {
         accesses::unblock();
         self.behind_arrivals(stream)?;
         let mut areas = self.state().shadows.areas();
-        areas.work(&Host, &self, (self.scope, stream), reads)
+        areas.work(&Host, &self, (self.scope, stream), touch)
     }
 
     /// Sends what the program has written, before any work asks for it.

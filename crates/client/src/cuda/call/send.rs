@@ -8,6 +8,7 @@ use crate::calls::Answer;
 use crate::cuda::state::area::ANY;
 use crate::cuda::state::order::{ALL_STREAMS, is_fill, is_work};
 use crate::cuda::state::recycled::Outcome;
+use crate::cuda::state::shadows::Touch;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_channel::gate::Gate;
@@ -91,8 +92,14 @@ impl Cx {
     /// result is waited for.
     #[inline]
     pub fn send<'a, R: Request<'a>>(self, r: &R) -> Result<(), CUresult> {
+        self.send_to(r, Touch::All)
+    }
+
+    /// As [`Cx::send`], where it is known what of memory that is in doubt the work may write.
+    #[inline]
+    pub fn send_to<'a, R: Request<'a>>(self, r: &R, touch: Touch<'_>) -> Result<(), CUresult> {
         if is_work(R::OP) && self.state().shadows.active() {
-            self.work(r.on_stream().unwrap_or(ANY), false)?;
+            self.work(r.on_stream().unwrap_or(ANY), touch)?;
         }
         if !r.queued()
             || r.on_stream()
@@ -121,12 +128,17 @@ impl Cx {
     /// As [`Cx::send`] where the driver has nothing to refuse, as far as is known here. Else the
     /// program hears at the call, as natively.
     #[inline]
-    pub fn send_if<'a, R: Request<'a>>(self, usual: bool, r: &R) -> Result<(), CUresult> {
+    pub fn send_if<'a, R: Request<'a>>(
+        self,
+        usual: bool,
+        r: &R,
+        touch: Touch<'_>,
+    ) -> Result<(), CUresult> {
         if usual {
-            return self.send(r);
+            return self.send_to(r, touch);
         }
         if is_work(R::OP) && self.state().shadows.active() {
-            self.work(r.on_stream().unwrap_or(ANY), false)?;
+            self.work(r.on_stream().unwrap_or(ANY), touch)?;
         }
         self.call(r).map(drop)
     }
@@ -159,7 +171,7 @@ impl Cx {
     /// Queues a call that ends in bulk bytes.
     pub fn send_bulk<'a, R: Request<'a>>(self, r: &R, bulk: Bulk<'_>) -> Result<(), CUresult> {
         if is_work(R::OP) && self.state().shadows.active() {
-            self.work(r.on_stream().unwrap_or(ANY), false)?;
+            self.work(r.on_stream().unwrap_or(ANY), Touch::All)?;
         }
         let _pass = self.pass(stops(R::OP));
         let sent = self.client.session.queue_bulk(self.scope, r, bulk);

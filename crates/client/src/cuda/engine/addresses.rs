@@ -33,10 +33,11 @@ const LONG: u32 = 1024;
 
 /// Finds the addresses of page-locked memory in a launch's packed parameters, or in those of a
 /// node, which `lasts`; shows that memory to kernels, and puts the device's addresses in their
-/// places.
-pub fn translate(cx: Cx, f: &Function, packed: &mut [u8], lasts: bool) -> Result<()> {
+/// places. Those that may be a mistake of this launch.
+pub fn translate(cx: Cx, f: &Function, packed: &mut [u8], lasts: bool) -> Result<Vec<u64>> {
+    let mut in_doubt = Vec::new();
     if !cx.state().shadows.is_host_memory_known() {
-        return Ok(());
+        return Ok(in_doubt);
     }
     let early = f.packed > SHORT && f.places.early();
     let suspects = cx.state().shadows.suspects();
@@ -62,6 +63,9 @@ pub fn translate(cx: Cx, f: &Function, packed: &mut [u8], lasts: bool) -> Result
                 (false, true) => Evidence::Lasting,
                 (false, false) => Evidence::Passing,
             };
+            if evidence == Evidence::Passing {
+                in_doubt.push(word);
+            }
             let place = || format!("{:?} has it in parameter {i} at byte {}", f.name, 8 * n);
             match shadow::expose(cx, &r, word, evidence, place) {
                 Ok(there) if there != word => *bytes = there.to_le_bytes(),
@@ -74,7 +78,7 @@ pub fn translate(cx: Cx, f: &Function, packed: &mut [u8], lasts: bool) -> Result
             }
         }
     }
-    Ok(())
+    Ok(in_doubt)
 }
 
 /// Shows memory to kernels whose address is a word that reaches the device; says whether they did
@@ -123,10 +127,10 @@ pub unsafe fn in_rows(cx: Cx, r: &Rows) -> Result<()> {
 
 /// Kernels are about to be queued on `stream`: what the program has written goes ahead of them, and
 /// what it has written of memory whose address is in there.
-pub fn work(cx: Cx, stream: u32) -> Result<()> {
+pub fn work(cx: Cx, stream: u32, touch: Touch<'_>) -> Result<()> {
     let shadows = &cx.state().shadows;
     while shadows.active() {
-        cx.work(stream, false)?;
+        cx.work(stream, touch)?;
         let found = shadows.areas().take_found();
         let mut new = false;
         for word in found {

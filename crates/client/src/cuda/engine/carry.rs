@@ -47,7 +47,7 @@ pub fn carry((d, s): (Cx, Cx), r: &Rows) -> Result<()> {
     for of in [&from, &to] {
         // What of the program's memory has pages on a device, too, is to be up to date there.
         if of.cx.state().shadows.active() {
-            of.cx.work(of.id, false)?;
+            of.cx.work(of.id, Touch::All)?;
         }
     }
     let links = d.client.all().first().map(|c| &c.links);

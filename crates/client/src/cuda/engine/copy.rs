@@ -172,7 +172,8 @@ unsafe fn queue_to_device(
     // SAFETY: passed on to the caller.
     addresses::in_copy(cx, dst, unsafe { std::slice::from_raw_parts(src, len) })?;
     if cx.state().shadows.active() {
-        cx.work(stream, shadowed.is_none())?;
+        let touch = shadowed.map_or(Touch::Nothing, |_| Touch::All);
+        cx.work(stream, touch)?;
     }
     // SAFETY: passed on to the caller.
     let there = |cx| unsafe { queue_to_device(cx, dst, src, len, 0, later)? };
@@ -293,7 +294,7 @@ unsafe fn bring_to_host(
     let src = cx.state().shadows.device_side(src, len).unwrap_or(src);
     cx.state().must_be_on_device(src, len)?;
     if cx.state().shadows.active() {
-        cx.work(stream, true)?;
+        cx.work(stream, Touch::Nothing)?;
     }
     // SAFETY: passed on to the caller.
     let there = |cx| unsafe { bring_to_host(cx, dst, src, len, 0, false).map(drop) };

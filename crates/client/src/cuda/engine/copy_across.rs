@@ -60,10 +60,11 @@ pub fn between(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<()
             h_stream: stream,
         });
     }
-    cx.send(&msg::CuMemcpyDtoDAsyncV2 {
+    let m = msg::CuMemcpyDtoDAsyncV2 {
         dst_device: dst,
         src_device: src,
         byte_count,
         h_stream: stream,
-    })
+    };
+    cx.send_to(&m, Touch::At(&[dst]))
 }

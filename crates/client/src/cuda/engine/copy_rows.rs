@@ -133,7 +133,7 @@ pub unsafe fn copy_box(
     ends::check(cx, &r.src, &r)?;
     ends::check(cx, &r.dst, &r)?;
     if cx.state().shadows.active() {
-        cx.work(stream, false)?;
+        cx.work(stream, Touch::All)?;
     }
     let either = |r: &Rows, kind| r.src.memory == kind || r.dst.memory == kind;
     let host = either(&r, HOST);

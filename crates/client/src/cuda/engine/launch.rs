@@ -287,8 +287,8 @@ pub unsafe fn queue(
     let params = if cx.state().shadows.concerns_launches() {
         // SAFETY: passed on to the caller.
         unsafe { pack(f, &params, &mut known) };
-        addresses::translate(cx, f, &mut known, cx.state().captures.any())?;
-        addresses::work(cx, l.stream)?;
+        let named = addresses::translate(cx, f, &mut known, cx.state().captures.any())?;
+        addresses::work(cx, l.stream, Touch::At(&named))?;
         Params::Packed(&known)
     } else {
         params

@@ -55,7 +55,7 @@ unsafe fn peer(
     };
     let there = |p| cx.state().must_be_on_device(p, byte_count).is_ok();
     let usual = m.dst_context != 0 && m.src_context != 0 && there(dst) && there(src);
-    cx.send_if(usual, &m)?;
+    cx.send_if(usual, &m, Touch::All)?;
     cx.has_begun(h_stream)
 }
 

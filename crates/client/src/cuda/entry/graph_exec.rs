@@ -180,10 +180,10 @@ pub fn cuGraphNodeSetEnabled(
 
 pub unsafe fn cuGraphLaunch(cx: Cx, h_graph: u32, h_stream: u32) -> Result<()> {
     let m = msg::CuGraphLaunch { h_graph, h_stream };
-    addresses::work(cx, h_stream)?;
+    addresses::work(cx, h_stream, Touch::All)?;
     let usual = !cx.state().graphs.may_refuse_launch();
     let Some(l) = cx.state().graphs.lists(h_graph) else {
-        cx.send_if(usual, &m)?;
+        cx.send_if(usual, &m, Touch::All)?;
         return cx.has_begun(h_stream);
     };
     if stream::captures(cx, h_stream)? {
@@ -193,7 +193,7 @@ pub unsafe fn cuGraphLaunch(cx: Cx, h_graph: u32, h_stream: u32) -> Result<()> {
     // SAFETY: the program's memory, as it named it in the graph.
     unsafe {
         graph_host::before_launch(cx, &l, h_stream)?;
-        cx.send_if(usual && !l.keeps, &m)?;
+        cx.send_if(usual && !l.keeps, &m, Touch::All)?;
         graph_host::after_launch(cx, h_graph, &l, h_stream)?;
     }
     cx.has_begun(h_stream)

@@ -104,7 +104,7 @@ unsafe extern "C" fn queue(p: Place, op: u16, fields: *const u8, len: usize) -> 
     life::guard(|| {
         let cx = at(life::enter()?, p)?;
         if cx.state().shadows.active() {
-            cx.work(ANY, false)?;
+            cx.work(ANY, Touch::All)?;
         }
         // SAFETY: the guest's bytes.
         let fields = unsafe { bytes(fields, len) };

@@ -54,7 +54,8 @@ macro_rules! line {
                     n: n as u64,
                     h_stream,
                 };
-                cx.send_if(usual, &fill)
+                // Memory that is filled is in no doubt.
+                cx.send_if(usual, &fill, Touch::At(&[]))
             };
             guard(|| fill(stream, per_thread, dst, checked, send))
         }
@@ -82,7 +83,8 @@ macro_rules! rows {
                     height: height as u64,
                     h_stream,
                 };
-                cx.send_if(usual, &fill)
+                // Memory that is filled is in no doubt.
+                cx.send_if(usual, &fill, Touch::At(&[]))
             };
             guard(|| fill(stream, per_thread, dst, checked, send))
         }

@@ -54,7 +54,12 @@ fn place(cx: Cx, stream: u32, p: u64, what: Use) -> Result<u64> {
 /// The memory of the program's that such words may be in.
 fn ahead(cx: Cx, stream: u32, what: Use) -> Result<()> {
     if cx.state().shadows.active() {
-        cx.work(stream, what == Use::Wait)?;
+        let touch = if what == Use::Wait {
+            Touch::Nothing
+        } else {
+            Touch::All
+        };
+        cx.work(stream, touch)?;
     }
     Ok(())
 }
@@ -73,7 +78,7 @@ macro_rules! words {
             let usual = is_usual(cx, addr, size_of::<$t>() as u64, $use, flags);
             let addr = place(cx, stream, addr, $use)?;
             ahead(cx, stream, $use)?;
-            cx.send_if(usual, &msg::$message { stream, addr, value, flags })
+            cx.send_if(usual, &msg::$message { stream, addr, value, flags }, Touch::All)
         }
     )*};
 }
@@ -144,5 +149,5 @@ pub unsafe fn batch(
         param_array: busbar_abi::slice_bytes(&ops),
         flags,
     };
-    cx.send_if(usual, &m)
+    cx.send_if(usual, &m, Touch::All)
 }

@@ -353,6 +353,11 @@ impl Area {
         p >= self.start && p - self.start < self.size
     }
 
+    /// Whether the program or a device has this area at an address.
+    pub fn is_at(&self, p: u64) -> bool {
+        self.covers(p) || p >= self.dev && p - self.dev < self.size
+    }
+
     /// Whether there are pages to protect.
     pub fn guarded(&self) -> bool {
         self.len > 0

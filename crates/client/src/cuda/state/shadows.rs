@@ -13,11 +13,15 @@
 
 mod doubt;
 mod far;
+mod faults;
 mod suspects;
+use doubt::Doubts;
+pub use doubt::Touch;
 pub use far::Far;
+pub use faults::Outcome;
 pub use suspects::{MOST_SCANNED, Suspects, words};
 
-use super::area::{Area, Attach, Change, Pages, longest_first};
+use super::area::{Area, Change, Pages, longest_first};
 use super::prelude::*;
 use super::ranges::Sort;
 use super::space;
@@ -113,6 +117,8 @@ pub struct Areas {
     pending: HashMap<(u32, u32), u64>,
     /// Work queued so far.
     count: u64,
+    /// Which work may write memory that is in doubt.
+    doubts: Doubts,
     /// Words that were sent and may be addresses of page-locked memory.
     found: Vec<u64>,
     /// Areas with edges that are watched.
@@ -144,22 +150,6 @@ pub struct Left {
     pub start: u64,
     /// All work that may have used it is over.
     pub over: bool,
-}
-
-/// What becomes of a fault.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The access may be tried again.
-    Retry,
-    /// This work must be waited for first; then [`Areas::fault`] is asked again.
-    Wait {
-        /// Contexts and streams.
-        owed: Vec<(u32, u32)>,
-        /// The mark that the waiting is up to.
-        mark: u64,
-    },
-    /// The memory is not ours, or its bytes cannot be had.
-    Refuse,
 }
 
 impl Shadows {
@@ -273,6 +263,7 @@ impl Shadows {
         }
         all.open += usize::from(a.is_watched());
         all.lively.insert(a.start);
+        all.doubts.begins(&a);
         all.areas.insert(a.start, a);
         self.glance.flags.fetch_or(ACTIVE, Ordering::AcqRel);
         Ok(())
@@ -283,6 +274,7 @@ impl Shadows {
         all.lively.remove(&start);
         all.open -= usize::from(a.is_watched());
         all.told -= a.told_bytes();
+        all.doubts.gone(start);
         if a.guarded() {
             pages.unwatch(a.host, a.len);
         }
@@ -456,7 +448,7 @@ impl Shadows {
                 a.open(pages);
             }
         }
-        all.pending.retain(|(scope, _), _| *scope != id);
+        all.over(id, None, u64::MAX);
     }
 }
 
@@ -495,22 +487,26 @@ impl Areas {
         std::mem::take(&mut self.found)
     }
 
-    /// Device work is about to be queued on `stream`: what the program has written goes ahead of
-    /// it. The work may write, unless it only `reads`.
+    /// Device work is about to be queued on a context's stream: what the program has written goes
+    /// ahead of it.
     pub fn work(
         &mut self,
         pages: &impl Pages,
         far: &impl Far,
-        (context, stream): (u32, u32),
-        reads: bool,
+        work: (u32, u32),
+        touch: Touch<'_>,
     ) -> Result<()> {
-        self.push(pages, far, !reads)?;
-        if !reads {
+        let writes = !matches!(touch, Touch::Nothing);
+        if writes {
+            self.count += 1;
+            self.doubts.work(&self.areas, touch, work, self.count);
+        }
+        self.push(pages, far, writes)?;
+        if writes {
             if self.open > 0 && self.pending.is_empty() {
                 self.woken.notify_one();
             }
-            self.count += 1;
-            self.pending.insert((context, stream), self.count);
+            self.pending.insert(work, self.count);
         }
         Ok(())
     }
@@ -539,10 +535,14 @@ impl Areas {
             Err(e) => done = done.and(Err(e)),
         }
         if writes {
+            let doubts = std::mem::take(&mut self.doubts);
             self.each_lively(|a| {
-                let left = a.leave_to_device(pages);
-                done = std::mem::replace(&mut done, Ok(())).and(left);
+                if !doubts.are_quiet(a) {
+                    let left = a.leave_to_device(pages);
+                    done = std::mem::replace(&mut done, Ok(())).and(left);
+                }
             });
+            self.doubts = doubts;
             let areas = &self.areas;
             let lively = |start: &u64| areas.get(start).is_some_and(Area::is_lively);
             self.lively.retain(lively);
@@ -717,93 +717,16 @@ impl Areas {
 
     /// Work up to the count `upto` is over, of a context or of one of its streams.
     pub fn over(&mut self, scope: u32, stream: Option<u32>, upto: u64) {
-        self.pending.retain(|(c, s), n| {
-            *c != scope || *n > upto || stream.is_some_and(|stream| stream != *s)
-        });
-    }
-
-    /// Opens the page of `p` to the program while work is under way, if there are not too many.
-    fn open_page(&mut self, pages: &impl Pages, far: &impl Far, start: u64, p: u64) -> Option<()> {
-        let a = self.areas.get_mut(&start)?;
-        let (page, had) = (a.page_to_open(p)?, a.is_watched());
-        if !had && self.open >= MOST_OPEN {
-            return None;
-        }
-        let (at, mut bytes) = (a.device_of(page), vec![0; PAGE]);
-        let heard = soon(self.told, PAGE, true);
-        let read = far.open(at, PAGE, (page, heard), Some(&mut bytes));
-        let opened = read.and_then(|()| a.open_page(pages, page, &bytes));
-        self.opened(start, page, PAGE, heard);
-        opened.ok()?;
-        self.open += usize::from(!had);
-        self.woken.notify_one();
-        Some(())
+        let over = |(c, s): (u32, u32), n| {
+            c == scope && n <= upto && stream.is_none_or(|stream| stream == s)
+        };
+        self.pending.retain(|work, n| !over(*work, *n));
+        self.doubts.over(over);
     }
 
     /// Whether part of some area is not protected.
     pub fn has_open(&self) -> bool {
         self.open > 0
-    }
-
-    /// Whether the program is let in to the memory at `p` while work goes on that may write there.
-    pub fn may_be_early(&mut self, p: u64) -> bool {
-        self.at(p).is_some_and(|a| a.attach != Attach::Global)
-    }
-
-    /// An access to `p` that the protection forbids. `write` says what it was, where the processor
-    /// tells. With `now`, nothing is waited for: a function that runs in stream order must not wait
-    /// for itself, and who has waited does not wait for what came later.
-    pub fn fault(
-        &mut self,
-        pages: &impl Pages,
-        far: &impl Far,
-        p: u64,
-        write: Option<bool>,
-        now: bool,
-    ) -> Outcome {
-        let retry = |r: Result<()>| match r {
-            Ok(()) => Outcome::Retry,
-            Err(e) => {
-                crate::log!(Error, "the memory at {p:#x} cannot be had: error {e}");
-                Outcome::Refuse
-            }
-        };
-        let Some(a) = self.at(p).filter(|a| a.guards(p)) else {
-            return Outcome::Refuse;
-        };
-        if a.reopen(pages, p) {
-            return Outcome::Retry;
-        }
-        let (start, block) = (a.start, a.block_of(p));
-        if !a.is_on_device(block) {
-            return retry(a.let_in(pages, block, write.unwrap_or(true)));
-        }
-        let n = a.ahead(block);
-        let (all, area) = (self.owed(0), self.areas.get(&start));
-        let owed = area.map_or_else(Vec::new, |a| a.waits_for(&all));
-        // Whose memory was named by mistake would not wait.
-        let in_doubt = area.is_some_and(|a| a.claim.is_in_doubt());
-        if !owed.is_empty() && !now {
-            // The work may be waiting for the program, and the program for what the work writes.
-            if self.open_page(pages, far, start, p).is_some() {
-                return Outcome::Retry;
-            }
-            if !in_doubt {
-                let mark = self.count;
-                return Outcome::Wait { owed, mark };
-            }
-        }
-        let fetched = self.fetch(pages, far, start, block, n);
-        let Some(a) = self.areas.get_mut(&start).filter(|_| fetched.is_ok()) else {
-            return retry(fetched);
-        };
-        if !all.is_empty() {
-            a.keep_images(pages, block, n);
-        }
-        match write {
-            Some(true) => retry(a.let_in(pages, block, true)),
-            _ => Outcome::Retry,
-        }
     }
 }
 

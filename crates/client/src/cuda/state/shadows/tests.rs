@@ -1,7 +1,7 @@
 //! Rules of shadowed memory, on memory of tests and a device that notes what it is asked.
 
-use super::super::area::Evidence;
 use super::super::area::tests::ram::Ram;
+use super::super::area::{Attach, Evidence};
 use super::*;
 use std::cell::RefCell;
 
@@ -73,7 +73,9 @@ fn what_is_not_protected_comes_unasked_until_no_work_is_left() {
         .unwrap();
     assert!(s.needs_to_hear() && s.begin_watch() && !s.begin_watch());
     for stream in [1, 2] {
-        s.areas().work(&ram, &wire, (3, stream), false).unwrap();
+        s.areas()
+            .work(&ram, &wire, (3, stream), Touch::All)
+            .unwrap();
     }
     let opened = format!("open {AT:#x} 8 {AT:#x} WithAnswers");
     let push = format!("push 3 {AT:#x} 8 0");
@@ -88,14 +90,14 @@ fn what_is_not_protected_comes_unasked_until_no_work_is_left() {
     }
     assert!(said(&wire).is_empty(), "nothing was asked");
     // It came from there, and is not news.
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     assert!(said(&wire).is_empty());
 }
 
 #[test]
 fn of_what_a_function_saw_while_work_ran_only_its_own_bytes_are_sent() {
     let (ram, wire, s) = managed();
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     let fault = |now| s.areas().fault(&ram, &wire, AT + 100, Some(true), now);
     assert!(matches!(fault(false), Outcome::Wait { .. }));
     assert_eq!(fault(true), Outcome::Retry);
@@ -112,7 +114,7 @@ fn of_what_a_function_saw_while_work_ran_only_its_own_bytes_are_sent() {
     s.areas().over(3, None, u64::MAX);
     assert_eq!(fault(false), Outcome::Retry);
     said(&wire);
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     assert_eq!(
         said(&wire),
         [format!("push 3 {AT:#x} 65536 9"), "fence".into()]
@@ -130,7 +132,7 @@ fn addresses_among_what_is_sent_are_found() {
         .unwrap();
     ram.write(AT + 4096, &[0x77]);
     ram.write(AT + LEN + 9, &[0x77]);
-    let work = || s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    let work = || s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     work();
     assert_eq!(s.areas().take_found(), [0x77], "at a multiple of its size");
     // Of the word only one byte is new.
@@ -150,7 +152,7 @@ fn words_that_stand_alone_go_behind_longer_pieces() {
         s.insert(&ram, Area::open_wide(Sort::Host, at, 64, at, 3))
             .unwrap();
     }
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     said(&wire);
     ram.write(AT, &[1; 4]);
     ram.write(AT + 4096, &[2; 32]);
@@ -170,7 +172,7 @@ fn a_page_that_the_program_touches_while_work_runs_is_opened_and_watched() {
     let mut a = Area::new(Sort::Host, AT, LEN, AT, 3);
     a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
     s.insert(&ram, a).unwrap();
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     said(&wire);
     let fault = |p| s.areas().fault(&ram, &wire, p, None, false);
     for i in 0..16 {
@@ -197,7 +199,7 @@ fn what_the_worker_told_before_a_push_came_does_not_undo_it() {
     s.insert(&ram, Area::open_wide(Sort::Host, AT, 8, AT, 3))
         .unwrap();
     // A number for the bytes, and one for the word that they are open.
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     ram.write(AT, &[5]);
     assert_eq!(s.areas().push_edges(&ram, &wire), Ok(true));
     let arrive = |heard, at, bytes: &[u8]| {
@@ -241,7 +243,7 @@ fn what_is_too_much_to_compare_for_every_answer_is_asked_for() {
     for i in 0..N {
         s.insert(&ram, small(i)).unwrap();
     }
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     let opened = |how: &str| said(&wire).iter().filter(|w| w.ends_with(how)).count();
     assert_eq!(opened("WithAnswers"), MOST_TOLD / 4096);
     let hear = || s.areas().hear(&ram, &wire);
@@ -252,7 +254,7 @@ fn what_is_too_much_to_compare_for_every_answer_is_asked_for() {
         s.forget_host(&ram, AT + i * 4096);
     }
     s.insert(&ram, small(0)).unwrap();
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     assert_eq!(opened("WithAnswers"), 1);
     hear();
     assert!(said(&wire).is_empty());
@@ -305,7 +307,7 @@ fn what_the_program_writes_goes_ahead_of_work_and_comes_back_after_it() {
     let fault = |now| s.areas().fault(&ram, &wire, AT + 5, Some(true), now);
     assert_eq!(fault(false), Outcome::Retry);
     ram.write(AT, &[7]);
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     assert_eq!(
         said(&wire),
         [format!("push 3 {AT:#x} 131072 7"), "fence".into()]
@@ -319,7 +321,7 @@ fn what_the_program_writes_goes_ahead_of_work_and_comes_back_after_it() {
     assert_eq!(said(&wire), [format!("read 3 {AT:#x} 65536")]);
     assert_eq!(ram.get(AT), 9);
     // Written, so that it is pushed again.
-    s.areas().work(&ram, &wire, (3, 1), true).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::Nothing).unwrap();
     assert_eq!(said(&wire).len(), 2);
 }
 
@@ -334,7 +336,7 @@ fn in_doubt(e: Evidence) -> (Ram, Wire, Shadows) {
     a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
     a.claim.begins(e);
     s.insert(&ram, a).unwrap();
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     said(&wire);
     (ram, wire, s)
 }
@@ -394,9 +396,44 @@ fn nobody_waits_for_work_because_memory_was_named_by_mistake() {
     assert_eq!(said(&wire), [read]);
     // What it writes there is all that is sent.
     ram.write(AT + (64 << 10) + 3, &[5, 6]);
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     let push = format!("push 3 {:#x} 2 5", AT + (64 << 10) + 3);
     assert_eq!(said(&wire), [push, "fence".into()]);
+}
+
+#[test]
+fn what_is_in_doubt_is_closed_by_work_that_may_have_its_address_alone() {
+    let (ram, wire, s) = in_doubt(Evidence::Passing);
+    let work = |stream, touch| s.areas().work(&ram, &wire, (3, stream), touch).unwrap();
+    let closed = || s.areas().at(AT).unwrap().is_on_device(0);
+    let fault = || s.areas().fault(&ram, &wire, AT, Some(true), false);
+    let images = || s.areas().at(AT).unwrap().has_images();
+    assert!(closed());
+    // Work that was queued later may not write it, and is not waited for.
+    work(2, Touch::At(&[AT - 1, AT + LEN]));
+    s.areas().over(3, Some(1), 1);
+    assert_eq!(fault(), Outcome::Retry);
+    assert!(!images() && !closed());
+    said(&wire);
+    // What the program writes goes ahead of all work all the same.
+    ram.write(AT, &[4]);
+    work(2, Touch::At(&[]));
+    assert_eq!(said(&wire).len(), 2);
+    assert!(!closed());
+    for touch in [Touch::At(&[AT + 5]), Touch::All] {
+        work(2, touch);
+        assert!(closed());
+        work(1, Touch::At(&[]));
+        s.areas().over(3, Some(1), u64::MAX);
+        assert!(closed(), "the other stream may write it");
+        s.areas().over(3, Some(2), u64::MAX);
+        assert_eq!(fault(), Outcome::Retry);
+        assert!(!images() && !closed());
+    }
+    // What is meant is closed by all.
+    s.named(AT, Evidence::Sure);
+    work(1, Touch::At(&[]));
+    assert!(closed());
 }
 
 #[test]
@@ -424,7 +461,7 @@ fn what_has_changed_all_over_is_not_compared_for_a_while() {
 #[test]
 fn a_function_in_stream_order_does_not_wait_for_itself() {
     let (ram, wire, s) = managed();
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     let got = s.areas().fault(&ram, &wire, AT, Some(false), true);
     assert_eq!(got, Outcome::Retry);
     assert_eq!(said(&wire), [format!("read 3 {AT:#x} 131072")]);
@@ -434,14 +471,14 @@ fn a_function_in_stream_order_does_not_wait_for_itself() {
 fn of_memory_of_one_stream_no_other_is_waited_for() {
     let (ram, wire, s) = managed();
     s.areas().each(AT, 1, |a| a.attach = Attach::Single(5));
-    s.areas().work(&ram, &wire, (3, 4), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 4), Touch::All).unwrap();
     let fault = || s.areas().fault(&ram, &wire, AT, Some(true), false);
     assert_eq!(fault(), Outcome::Retry);
     let was_early = |all: &mut Areas| all.at(AT).unwrap().has_images();
     assert!(was_early(&mut s.areas()), "the other may write it");
     ram.write(AT + 8, b"x");
     said(&wire);
-    s.areas().work(&ram, &wire, (3, 5), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 5), Touch::All).unwrap();
     assert_eq!(said(&wire)[0], format!("push 3 {:#x} 1 120", AT + 8));
     let (owed, mark) = (vec![(3, 5)], 2);
     assert_eq!(fault(), Outcome::Wait { owed, mark });
@@ -450,7 +487,7 @@ fn of_memory_of_one_stream_no_other_is_waited_for() {
 #[test]
 fn what_was_seen_ahead_of_work_is_fetched_again_once_it_was_sent() {
     let (ram, wire, s) = managed();
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     let fault = || s.areas().fault(&ram, &wire, AT, Some(true), true);
     assert_eq!(fault(), Outcome::Retry);
     ram.write(AT + 8, b"x");
@@ -467,7 +504,7 @@ fn what_was_seen_ahead_of_work_is_fetched_again_once_it_was_sent() {
 #[test]
 fn nothing_is_left_of_a_context_that_is_gone() {
     let (ram, wire, s) = managed();
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     s.forget_context(&ram, 4);
     assert!(s.active());
     s.forget_context(&ram, 3);
@@ -489,7 +526,11 @@ fn left(context: u32, start: u64, over: bool) -> Left {
 #[test]
 fn freed_memory_is_not_used_by_work_that_was_there_before_it() {
     let (ram, wire, s) = (Ram::new(AT, 8192), Wire::default(), Shadows::default());
-    let work = |stream| s.areas().work(&ram, &wire, (3, stream), false).unwrap();
+    let work = |stream| {
+        s.areas()
+            .work(&ram, &wire, (3, stream), Touch::All)
+            .unwrap()
+    };
     let make = |at| {
         s.insert(&ram, Area::open_wide(Sort::Host, at, 8, at, 3))
             .unwrap();
@@ -528,7 +569,7 @@ fn registered_memory_comes_home_before_it_is_forgotten() {
     let mut a = Area::registered(AT + 8, LEN - 16, 0x9_0008, 2);
     a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
     s.insert(&ram, a).unwrap();
-    s.areas().work(&ram, &wire, (2, 0), false).unwrap();
+    s.areas().work(&ram, &wire, (2, 0), Touch::All).unwrap();
     said(&wire);
     let waited = RefCell::new(Vec::new());
     let wait = |owed: &[(u32, u32)], mark| {
@@ -568,7 +609,7 @@ fn work_looks_only_at_what_it_has_something_to_do_with() {
         a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
         s.insert(&ram, a).unwrap();
     }
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     assert_eq!(said(&wire).len() as u64, MANY + 1);
     assert!(s.areas().lively.is_empty());
     // What the program touches is looked at again.
@@ -577,7 +618,7 @@ fn work_looks_only_at_what_it_has_something_to_do_with() {
     let fault = s.areas().fault(&ram, &wire, p, Some(true), false);
     assert_eq!((fault, s.areas().lively.len()), (Outcome::Retry, 1));
     said(&wire);
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     let sent = [format!("push 3 {p:#x} {len} 9"), "fence".into()];
     assert_eq!(said(&wire), sent);
     assert!(s.areas().lively.is_empty());
@@ -594,7 +635,7 @@ fn what_others_see_is_compared_and_fetched_and_not_watched() {
     let mut a = Area::open_wide(Sort::Registered, AT, len, AT, 3);
     a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
     s.insert(&ram, a).unwrap();
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     assert_eq!(said(&wire).len(), 9, "in pieces, and a fence");
     assert!(s.areas().looks().is_empty() && ram.rights.borrow().is_empty());
     s.areas().over(3, None, 1);
@@ -606,7 +647,7 @@ fn what_others_see_is_compared_and_fetched_and_not_watched() {
     // No work is under way: what has changed travels as one piece, with what lies between.
     ram.write(AT + LEN, &[1]);
     ram.write(AT + LEN + 900, &[1]);
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     let p = AT + LEN;
     assert_eq!(
         said(&wire),
@@ -615,7 +656,7 @@ fn what_others_see_is_compared_and_fetched_and_not_watched() {
     // Now the device may be writing.
     ram.write(AT + LEN, &[2]);
     ram.write(AT + LEN + 900, &[2]);
-    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     assert_eq!(said(&wire).len(), 3);
 }
 
