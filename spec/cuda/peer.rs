@@ -1,10 +1,10 @@
 //! Access between devices.
 
-#[id(0x1301)] #[waits] #[by_hand(worker)] #[get_proc("cuCtxDisablePeerAccess", 4000)]
+#[id(0x1301)] #[waits] #[by_hand(client, worker)] #[cx] #[get_proc("cuCtxDisablePeerAccess", 4000)]
 #[changes(Context, scope, "peers")]
 fn cuCtxDisablePeerAccess(#[handle] peerContext: CUcontext) -> CUresult;
 
-#[id(0x1302)] #[waits] #[by_hand(worker)] #[get_proc("cuCtxEnablePeerAccess", 4000)]
+#[id(0x1302)] #[waits] #[by_hand(client, worker)] #[cx] #[get_proc("cuCtxEnablePeerAccess", 4000)]
 #[changes(Context, scope, "peers")]
 fn cuCtxEnablePeerAccess(#[handle] peerContext: CUcontext, Flags: u32) -> CUresult;
 

@@ -1,7 +1,7 @@
 """Random programs of CUDA calls, natively and through Busbar on one GPU machine.
 
     python3 testing/gpu/random_calls.py --dist dist [--seeds 400] [--first 1] [--steps 120]
-                                        [--threads 1] [--link vmxnet3-10g] [--jobs 12]
+                                        [--threads 1] [--devices 1] [--link NAME] [--jobs 12]
 
 Runs `programs/random_calls.cu` (what it does stands there) with each seed twice natively and once
 remotely. A program whose native runs differ tells nothing, and is counted. Of each other that
@@ -30,6 +30,7 @@ def main():
     parse.add_argument("--rounds", type=int, default=5, help="seeds that one process runs")
     parse.add_argument("--steps", type=int, default=120)
     parse.add_argument("--threads", type=int, default=1)
+    parse.add_argument("--devices", type=int, default=1, help="all of one host")
     parse.add_argument("--link", help="an emulated network between (busbar link --preset)")
     parse.add_argument("--jobs", type=int, default=12)
     parse.add_argument("--port", type=int, default=7720)
@@ -52,7 +53,7 @@ def main():
     def one(seed):
         if time.monotonic() - begun > 60 * a.minutes:
             return seed, "-", "", ()
-        numbers = (seed, a.rounds, a.steps, a.threads)
+        numbers = (seed, a.rounds, a.steps, a.threads, a.devices)
         words, env = [str(pathlib.Path(program).resolve()), *map(str, numbers)], dict(os.environ)
         natively = [run(words, 90, env) for _ in range(2)]
         if natively[0]["rc"] != 0 or compare(*natively)[0] != "same":

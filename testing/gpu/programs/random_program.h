@@ -400,7 +400,8 @@ inline void Program::allocate(Kind kind) {
         b.bytes = 2 << 20;
         std::vector<CUmemAccessDesc> access;
         for (int d = 0; d < devices; d++)
-            access.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, d}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+            access.push_back(
+                {{CU_MEM_LOCATION_TYPE_DEVICE, d}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
         CUdeviceptr at = 0;
         told(cuMemCreate(&b.handle, b.bytes, &prop, 0), "create");
         told(cuMemAddressReserve(&at, b.bytes, 0, 0, 0), "reserve");

@@ -4,6 +4,7 @@ use crate::engine::node::{add, copy, fill, from_params, host, kernel};
 use crate::entry::api;
 use crate::ffi::*;
 use crate::state::event::EVENTS;
+use crate::state::function::FUNCTIONS;
 use crate::state::graph::{self, Graph, NODES, by_handle};
 use crate::state::work::{Copy, Fill, Plane, Work};
 use crate::state::{context, device};
@@ -77,7 +78,10 @@ fn kernel_params(node: CUgraphNode) -> R<KernelNodeParams> {
         block: launch.block,
         shared: launch.shared,
         // The pointers live as long as the node keeps these parameters.
-        params: launch.pointers.as_ptr() as *mut *mut c_void,
+        params: match launch.pointers.is_empty() {
+            true => std::ptr::null_mut(),
+            false => launch.pointers.as_ptr() as *mut *mut c_void,
+        },
         extra: std::ptr::null_mut(),
     };
     Ok(KernelNodeParams {
@@ -251,7 +255,12 @@ api! {
     }
 
     fn [cuGraphKernelNodeGetParams_v2] (node: CUgraphNode, out: *mut KernelNodeParams) {
-        put(out, kernel_params(node)?)
+        let mut p = kernel_params(node)?;
+        // A library's kernel goes by its own handle.
+        if let Some(kern) = FUNCTIONS.get(p.v1.func)?.of.get() {
+            (p.v1.func, p.kern) = (0, *kern);
+        }
+        put(out, p)
     }
 
     fn [cuGraphKernelNodeSetParams] (node: CUgraphNode, params: *const KernelNodeParamsV1) {

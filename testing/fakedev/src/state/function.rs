@@ -6,7 +6,7 @@ use crate::ffi::*;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// All functions, by handle.
 pub static FUNCTIONS: Table<Function> = Table::new();
@@ -89,6 +89,8 @@ pub struct Function {
     pub kernel: Kernel,
     /// What was set on it.
     pub attributes: Attributes,
+    /// The handle of the library's kernel that it is.
+    pub of: OnceLock<usize>,
 }
 
 /// A kernel of a library.

@@ -11,7 +11,7 @@ use crate::ffi::*;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// What `cuModuleGetLoadingMode` says: code is loaded when it is first used, or with its module.
 pub fn loading_mode() -> i32 {
@@ -80,6 +80,7 @@ impl Module {
             context: self.context,
             kernel,
             attributes: Attributes::default(),
+            of: OnceLock::new(),
         });
         FUNCTIONS.insert(function.handle, function.clone());
         functions.insert(name.to_owned(), function.clone());
@@ -192,6 +193,7 @@ pub fn drop_context(context: usize) {
 pub fn function_of(kernel: &KernelHandle, context: &Context) -> R<Arc<Function>> {
     let module = LIBRARIES.get(kernel.library)?.module(context)?;
     let function = module.function(kernel.name.to_str().map_err(|_| NOT_FOUND)?)?;
+    let _ = function.of.set(kernel.handle);
     // What was set on the kernel for this device holds for its function.
     function
         .attributes

@@ -20,6 +20,18 @@ pub fn primary_id(cx: Cx, dev: CUdevice) -> Result<u32> {
     Ok(d.primary)
 }
 
+/// Where memory on a device is at home, which may be another one than the current context's: copies
+/// with the host are made in a context of its own device.
+pub fn home_on(cx: Cx, dev: CUdevice) -> Result<(u32, CUdevice)> {
+    let here = cx.current_device() == Ok(dev);
+    let context = if here {
+        cx.scope
+    } else {
+        cx.device(dev)?.primary
+    };
+    Ok((context, dev))
+}
+
 /// Counts one more user of a device's primary context, which its first user makes.
 pub fn retain(cx: Cx, dev: CUdevice) -> Result<()> {
     let contexts = &cx.state().contexts;

@@ -179,7 +179,7 @@ pub unsafe fn copy_box(
                     true => callback::read_in_order(cx, &r, array_id(cx, &r.dst)?, stream),
                     false => rows_in(cx, &r, stream),
                 };
-                copy_across::in_context_of(cx, cx.state().home(&r.dst), stream, there)
+                copy_across::in_context_of(cx, place(cx, &r.dst), stream, there)
                     .unwrap_or_else(here)?;
                 if !later {
                     settled::after(cx, stream, None)?;
@@ -188,13 +188,19 @@ pub unsafe fn copy_box(
             }
             (DEVICE | ARRAY, HOST) => {
                 let there = |cx| rows_out(cx, &r, 0, false);
-                copy_across::in_context_of(cx, cx.state().home(&r.src), stream, there)
+                copy_across::in_context_of(cx, place(cx, &r.src), stream, there)
                     .unwrap_or_else(|| rows_out(cx, &r, stream, later))
             }
             (DEVICE | ARRAY, DEVICE | ARRAY) => on_device(cx, &r, stream, peer),
             _ => Err(CUDA_ERROR_INVALID_VALUE),
         }
     }
+}
+
+/// Where the device's end of a copy is, and whose that is.
+fn place(cx: Cx, e: &End) -> (Option<u64>, Option<(u32, CUdevice)>) {
+    let address = (e.memory == DEVICE).then_some(e.device);
+    (address, cx.state().home(e))
 }
 
 /// A copy between a device and page-locked memory that the worker has, too, for it is shared or

@@ -29,6 +29,7 @@ pub mod logs;
 pub mod managed;
 pub mod memory;
 pub mod output;
+pub mod peer;
 pub mod place;
 pub mod pool;
 mod prelude;

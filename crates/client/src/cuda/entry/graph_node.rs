@@ -1,7 +1,7 @@
 //! A node's parameters: what a program gives, as it travels, and back.
 
 use super::prelude::*;
-use crate::cuda::engine::{addresses, callback, ends, graph, graph_host, launch, pool};
+use crate::cuda::engine::{addresses, callback, context, ends, graph, graph_host, launch, pool};
 use crate::cuda::state::promised::Function;
 use crate::cuda::state::ranges::{Sort, plausible};
 use crate::cuda::state::rows;
@@ -197,9 +197,8 @@ unsafe fn add(cx: Cx, graph: u32, at: After, p: &mut CUgraphNodeParams) -> Resul
             CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
                 let mut a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(&p.u);
                 a.dptr = r.va as CUdeviceptr;
-                let device = a.poolProps.location.id;
                 let size = a.bytesize as u64;
-                let of = (cx.scope, device);
+                let of = context::home_on(cx, a.poolProps.location.id)?;
                 plausible(r.va, size)?;
                 cx.state()
                     .ranges

@@ -1,24 +1,31 @@
 //! Access between devices. Between those of two servers there is none.
 
 use super::prelude::*;
+use crate::cuda::engine::peer;
 
-/// The call at the server that has both devices, if one has.
-fn together(cx: Cx, a: CUdevice, b: CUdevice) -> Result<Option<Cx>> {
-    let cx = cx.of_device(a);
-    cx.device(a)?;
-    let same = cx.own_device(b).is_some();
-    if !same {
-        cx.of_device(b).device(b)?;
-    }
-    Ok(same.then_some(cx))
+/// The device of the current context, and that of a peer's.
+fn pair(cx: Cx, peer: u32) -> Result<(CUdevice, CUdevice)> {
+    Ok((cx.current_device()?, cx.in_context(peer).current_device()?))
+}
+
+pub fn cuCtxEnablePeerAccess(cx: Cx, peer_context: u32, flags: u32) -> Result<()> {
+    cx.call(&msg::CuCtxEnablePeerAccess {
+        peer_context,
+        flags,
+    })?;
+    cx.state().contexts.let_in(pair(cx, peer_context)?, true);
+    Ok(())
+}
+
+pub fn cuCtxDisablePeerAccess(cx: Cx, peer_context: u32) -> Result<()> {
+    let pair = pair(cx, peer_context);
+    cx.call(&msg::CuCtxDisablePeerAccess { peer_context })?;
+    cx.state().contexts.let_in(pair?, false);
+    Ok(())
 }
 
 pub fn cuDeviceCanAccessPeer(cx: Cx, dev: CUdevice, peer_dev: CUdevice) -> Result<i32> {
-    let Some(cx) = together(cx, dev, peer_dev)? else {
-        return Ok(0);
-    };
-    let reply = cx.cached(&msg::CuDeviceCanAccessPeer { dev, peer_dev })?;
-    Ok(decode::<msg::CuDeviceCanAccessPeerReply>(&reply)?.can_access_peer)
+    Ok(peer::can_access(cx, dev, peer_dev)?.into())
 }
 
 pub fn cuDeviceGetP2PAttribute(
@@ -27,7 +34,7 @@ pub fn cuDeviceGetP2PAttribute(
     src_device: CUdevice,
     dst_device: CUdevice,
 ) -> Result<i32> {
-    let Some(cx) = together(cx, src_device, dst_device)? else {
+    let Some(cx) = peer::together(cx, src_device, dst_device)? else {
         return Ok(0);
     };
     let m = msg::CuDeviceGetP2PAttribute {

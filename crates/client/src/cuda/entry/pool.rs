@@ -2,7 +2,7 @@
 
 use super::prelude::*;
 use crate::cuda::engine::pool::Maker;
-use crate::cuda::engine::{host_pool, memory, pool, stream};
+use crate::cuda::engine::{context, host_pool, memory, pool, stream};
 use crate::cuda::state::handles::WORKER_IDS;
 use crate::cuda::state::ranges::{Sort, plausible};
 
@@ -27,8 +27,9 @@ pub fn alloc(cx: Cx, size: usize, pool: Option<CUmemoryPool>, stream: u32) -> Re
     }
     let size = size as u64;
     let state = cx.state();
+    // Its own pool, or the one of the stream's device.
     let known = state.pools.get(&pool);
-    let device = known.map_or_else(|| cx.current_device(), Ok)?;
+    let device = known.map_or_else(|| cx.in_context(cx.context_of(stream)).current_device(), Ok)?;
     let from = match pool {
         0 => state.current_pools.get(&device),
         id => Some(id).filter(|id| *id < WORKER_IDS),
@@ -50,7 +51,7 @@ pub fn alloc(cx: Cx, size: usize, pool: Option<CUmemoryPool>, stream: u32) -> Re
         true => pool::OF_GRAPH,
         false => pool::POOLED | from.1,
     };
-    let of = (cx.scope, device);
+    let of = context::home_on(cx, device)?;
     state.ranges.add(va, size, Sort::Foreign, of, flags);
     Ok(va as CUdeviceptr)
 }
@@ -353,8 +354,8 @@ pub fn cuMemPoolImportPointer(
     };
     let r = cx.reply_to(&m)?;
     plausible(r.va, r.size)?;
-    cx.device(r.device).map_err(|_| CUDA_ERROR_UNKNOWN)?;
-    let (of, flags) = ((cx.scope, r.device), pool::POOLED | pool);
+    let of = context::home_on(cx, r.device).map_err(|_| CUDA_ERROR_UNKNOWN)?;
+    let flags = pool::POOLED | pool;
     let ranges = &cx.state().ranges;
     ranges.add(r.va, r.size, Sort::Foreign, of, flags);
     Ok(r.va as CUdeviceptr)

@@ -18,12 +18,9 @@ unsafe extern "C" fn plain_cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUr
     let again = move || unsafe { cuCtxDisablePeerAccess(peerContext) };
     life::call(again, move || {
         let cx = life::enter()?;
-        let v_peer_context = cx.handle(Kind::Context, peerContext as u64)?;
-        let v_req = wire::CuCtxDisablePeerAccess {
-            peer_context: v_peer_context,
-        };
-        cx.call(&v_req)?;
-        Ok(())
+        let peerContext = cx.handle(Kind::Context, peerContext as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::peer::cuCtxDisablePeerAccess(cx, peerContext) }
     })
 }
 
@@ -37,13 +34,9 @@ unsafe extern "C" fn plain_cuCtxEnablePeerAccess(peerContext: CUcontext, Flags: 
     let again = move || unsafe { cuCtxEnablePeerAccess(peerContext, Flags) };
     life::call(again, move || {
         let cx = life::enter()?;
-        let v_peer_context = cx.handle(Kind::Context, peerContext as u64)?;
-        let v_req = wire::CuCtxEnablePeerAccess {
-            peer_context: v_peer_context,
-            flags: Flags,
-        };
-        cx.call(&v_req)?;
-        Ok(())
+        let peerContext = cx.handle(Kind::Context, peerContext as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::peer::cuCtxEnablePeerAccess(cx, peerContext, Flags) }
     })
 }
 

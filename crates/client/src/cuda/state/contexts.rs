@@ -54,6 +54,8 @@ pub struct Contexts {
     trouble: AtomicU32,
     /// Whether what begins work on a device waits for it.
     blocking: AtomicBool,
+    /// Devices, and those that were let in to their memory by `cuCtxEnablePeerAccess`.
+    peers: Mutex<BTreeSet<(CUdevice, CUdevice)>>,
 }
 
 /// Keeps an error, unless there is an earlier one.
@@ -73,6 +75,7 @@ impl Default for Contexts {
             lost: AtomicI32::new(0),
             trouble: AtomicU32::new(0),
             blocking: AtomicBool::new(false),
+            peers: Mutex::default(),
         }
     }
 }
@@ -221,6 +224,28 @@ impl Contexts {
         }
         self.forget_errors(id);
         self.look_closer();
+    }
+
+    /// A device may use what the other of a pair has, or no longer.
+    pub fn let_in(&self, pair: (CUdevice, CUdevice), yes: bool) {
+        let mut peers = lock(&self.peers);
+        match yes {
+            true => peers.insert(pair),
+            false => peers.remove(&pair),
+        };
+    }
+
+    /// Whether a device may use what another one has.
+    pub fn may_use(&self, user: CUdevice, owner: CUdevice) -> bool {
+        lock(&self.peers).contains(&(user, owner))
+    }
+
+    /// A device's primary context ends, and what it let in and was let in to.
+    pub fn leave_peers(&self, id: u32) {
+        if let Some(info) = self.info(id).filter(|info| info.primary) {
+            let with = |(user, owner): &(i32, i32)| *user == info.device || *owner == info.device;
+            lock(&self.peers).retain(|pair| !with(pair));
+        }
     }
 
     /// A device's primary context.

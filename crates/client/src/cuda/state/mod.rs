@@ -279,6 +279,7 @@ impl State {
             objects.retain(|_, object| object.context != id);
         }
         self.order.forget_context(id);
+        self.contexts.leave_peers(id);
     }
 
     /// Whether `len` bytes at `p` are page-locked memory that a worker on this host has, too.

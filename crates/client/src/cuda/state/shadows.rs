@@ -11,12 +11,13 @@
 //! Lock order: the list of areas here comes before the session's own locks, and nothing that holds
 //! it touches memory that may fault, or waits for what the worker has queued.
 
-mod doubt;
+mod doubts;
 mod far;
 mod faults;
+mod mistakes;
 mod suspects;
-use doubt::Doubts;
-pub use doubt::Touch;
+use doubts::Doubts;
+pub use doubts::Touch;
 pub use far::Far;
 pub use faults::Outcome;
 pub use suspects::{MOST_SCANNED, Suspects, words};
