@@ -115,7 +115,8 @@ void step_build(Program &p) {
     std::vector<cudaGraphNode_t> nodes;
     Touch all;
     for (unsigned i = 1 + p.random.below(7); i-- > 0;) {
-        int out = p.piece_if(on_device, among), a = p.piece_if(on_device, among, out);
+        int out = p.near_piece_if(on_device, among, device);
+        int a = p.near_piece_if(on_device, among, device, out);
         int host = p.piece_if(on_host, among);
         if (out < 0 || a < 0) continue;
         int seen = p.piece_if(on_host, among, host);

@@ -165,6 +165,8 @@ struct Program {
     Order order;
     bool alone, may_wait = true;
     int devices;
+    /// Whether each device may use what the others have.
+    bool together = true;
     std::string &out;
     std::vector<Piece> pieces;
     std::vector<int> live;
@@ -193,7 +195,19 @@ struct Program {
     int piece_if(bool (*fits)(const Piece &), const std::vector<int> &among, int not1 = -1,
                  int not2 = -1);
     /// The same, of what a device has that is asked to change it itself.
-    int own_piece_if(bool (*fits)(const Piece &), const std::vector<int> &among, int device);
+    int own_piece_if(bool (*fits)(const Piece &), const std::vector<int> &among, int device,
+                     int not1 = -1, int not2 = -1);
+    /// Whether a copy must not be as it has to do with a device that the stream's may not use.
+    bool is_far(const Lane &lane, int to, int from, bool captures) {
+        auto far = [&](int i) { return pieces[i].home >= 0 && pieces[i].home != lane.device; };
+        return !together && (!may_wait || captures) && (far(to) || far(from));
+    }
+    /// The same, of what kernels of a device can use.
+    int near_piece_if(bool (*fits)(const Piece &), const std::vector<int> &among, int device,
+                      int not1 = -1, int not2 = -1) {
+        return together ? piece_if(fits, among, not1, not2)
+                        : own_piece_if(fits, among, device, not1, not2);
+    }
     Lane &lane_if(bool captures, int device = -1);
     /// What is launched and allocated next is on that device.
     void use(int device) {
@@ -279,11 +293,11 @@ inline int Program::piece_if(bool (*fits)(const Piece &), const std::vector<int>
 }
 
 inline int Program::own_piece_if(bool (*fits)(const Piece &), const std::vector<int> &among,
-                                 int device) {
+                                 int device, int not1, int not2) {
     std::vector<int> some;
     for (int i : among)
         if (pieces[i].home < 0 || pieces[i].home == device) some.push_back(i);
-    return piece_if(fits, some);
+    return piece_if(fits, some, not1, not2);
 }
 
 /// A stream; for capture, one that can.
@@ -379,8 +393,8 @@ inline void Program::allocate(Kind kind) {
     switch (kind) {
     case DEVICE: rc = told(cudaMalloc(&p, b.bytes), "malloc %zu", b.bytes); break;
     case ASYNC:
-        rc = random.chance(30)
-                 ? told(cudaMallocFromPoolAsync(&p, b.bytes, pool, lane.stream),
+        rc = random.chance(30) && (together || lane.device == 0)
+                 ? b.device = 0, told(cudaMallocFromPoolAsync(&p, b.bytes, pool, lane.stream),
                         "malloc from a pool %zu", b.bytes)
                  : told(cudaMallocAsync(&p, b.bytes, lane.stream), "malloc async %zu", b.bytes);
         break;
@@ -400,8 +414,9 @@ inline void Program::allocate(Kind kind) {
         b.bytes = 2 << 20;
         std::vector<CUmemAccessDesc> access;
         for (int d = 0; d < devices; d++)
-            access.push_back(
-                {{CU_MEM_LOCATION_TYPE_DEVICE, d}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+            if (together || d == lane.device)
+                access.push_back(
+                    {{CU_MEM_LOCATION_TYPE_DEVICE, d}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
         CUdeviceptr at = 0;
         told(cuMemCreate(&b.handle, b.bytes, &prop, 0), "create");
         told(cuMemAddressReserve(&at, b.bytes, 0, 0, 0), "reserve");
@@ -538,9 +553,11 @@ inline void Program::show(int id) {
 inline Program::Program(uint64_t seed, bool alone, int devices, std::string &out)
     : random{seed}, alone(alone), devices(devices), out(out), events(devices) {
     file = memfd_create("words", 0);
+    // Threads have the same devices, and what one lets in all have let in.
+    if (devices > 1 && alone) together = random.chance(60);
     for (int d = devices; d-- > 0;) {
         use(d);
-        for (int other = 0; other < devices; other++) let_in(d, other);
+        for (int other = 0; other < devices && together; other++) let_in(d, other);
         // With several devices its name is that of each one's.
         if (alone && devices == 1)
             lanes.push_back({cudaStreamLegacy, order.add_lane(), false, true, true, d});
@@ -562,7 +579,7 @@ inline Program::Program(uint64_t seed, bool alone, int devices, std::string &out
     props.allocType = cudaMemAllocationTypePinned;
     props.location = {cudaMemLocationTypeDevice, 0};
     told(cudaMemPoolCreate(&pool, &props), "a pool");
-    for (int d = 1; d < devices; d++) {
+    for (int d = 1; d < devices && together; d++) {
         cudaMemAccessDesc access{{cudaMemLocationTypeDevice, d}, cudaMemAccessFlagsProtReadWrite};
         told(cudaMemPoolSetAccess(pool, &access, 1), "let device %d use it", d);
     }

@@ -306,7 +306,7 @@ void step_peer(Program &p) {
     p.told(cudaDeviceCanAccessPeer(&can, from, to), "can it");
     p.told(cudaDeviceGetP2PAttribute(&what, cudaDevP2PAttrAccessSupported, from, to), "may it");
     p.say("%d %d", can, what);
-    if (p.alone && p.random.chance(40)) {
+    if (p.alone && p.together && p.random.chance(40)) {
         p.wait_for_all();
         p.use(from);
         p.told(cudaDeviceDisablePeerAccess(to), "keep it out");

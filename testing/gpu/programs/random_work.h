@@ -212,8 +212,9 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
     auto begin = [&] { p.ready(o, lane, t.reads, t.writes); };
     switch (r.below(14)) {
     default: {
-        int out = p.piece_if(on_device, among), a = p.piece_if(on_device, among, out);
-        int b = p.piece_if(on_device, among, out);
+        int out = p.near_piece_if(on_device, among, lane.device);
+        int a = p.near_piece_if(on_device, among, lane.device, out);
+        int b = p.near_piece_if(on_device, among, lane.device, out);
         if (out < 0 || a < 0 || b < 0) return;
         t = {{a, b}, {out}};
         begin();
@@ -253,7 +254,7 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
         // Between memories of the host, and where managed memory is one end, it may wait.
         int to = p.piece_if(p.may_wait ? any : apart, among);
         int from = p.piece_if(p.may_wait ? any : quick, among, to);
-        if (to < 0 || from < 0) return;
+        if (to < 0 || from < 0 || p.is_far(lane, to, from, captures)) return;
         t = {{from}, {to}};
         // It may be read at once, whatever its stream has to do before.
         if (!captures && p.pieces[from].kind == PAGEABLE) p.ready_host({from}, {});
@@ -267,7 +268,7 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
         const Image i = r.one(p.images);
         bool writes = r.chance(50), copies = r.chance(50);
         auto fits = !copies ? on_device : p.may_wait ? any : quick;
-        int id = p.piece_if(fits, among);
+        int id = p.near_piece_if(fits, among, lane.device);
         if (id < 0 || p.pieces[id].n < i.width) return;
         if (writes) t = {{id}, {i.piece}};
         else t = {{i.piece}, {id}};
@@ -278,8 +279,9 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
     }
     case 9: {
         // Memory that is there for a while: a graph's own, where this is captured.
-        int out = p.piece_if(on_device, among), a = p.piece_if(apart, among, out);
-        if (out < 0 || a < 0 || (!captures && !p.may_wait)) return;
+        int out = p.near_piece_if(on_device, among, lane.device);
+        int a = p.piece_if(apart, among, out);
+        if (out < 0 || a < 0 || (!captures && !p.may_wait) || p.is_far(lane, a, a, captures)) return;
         t = {{a}, {out}};
         begin();
         Piece &o1 = p.pieces[out], &a1 = p.pieces[a];
@@ -296,7 +298,7 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
     case 8: {
         auto fits = p.may_wait ? any : apart;
         int to = p.piece_if(fits, among), from = p.piece_if(fits, among, to);
-        if (to < 0 || from < 0) return;
+        if (to < 0 || from < 0 || p.is_far(lane, to, from, captures)) return;
         t = {{from}, {to}};
         if (!captures && p.pieces[from].kind == PAGEABLE) p.ready_host({from}, {});
         begin();

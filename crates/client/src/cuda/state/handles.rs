@@ -83,14 +83,14 @@ impl Table {
         id
     }
 
+    /// Has an id live. It stays as it is if it does: threads may hear of the same object at once.
     fn revive(&self, id: u32, context: u32) {
+        let new = |old: u64| {
+            let generation = (old >> 8).wrapping_add(1) & 0xff;
+            (old & 1 == 0).then_some(u64::from(context) << 32 | generation << 8 | 1)
+        };
         let slot = self.slot_or_make(id);
-        let old = slot.load(Ordering::Relaxed);
-        let generation = (old >> 8).wrapping_add(1) & 0xff;
-        slot.store(
-            u64::from(context) << 32 | generation << 8 | 1,
-            Ordering::Release,
-        );
+        let _ = slot.fetch_update(Ordering::AcqRel, Ordering::Acquire, new);
     }
 }
 
@@ -166,12 +166,10 @@ impl Handles {
     pub fn adopt(&self, kind: Kind, id: u32, context: u32) -> Result<u64, CUresult> {
         let t = self.table(kind);
         let lives = |s: &Slot| s.load(Ordering::Acquire) & 1 == 1;
-        if !t.slot(id).is_some_and(lives) {
-            if !(WORKER_IDS..1 << ID_BITS).contains(&id) {
-                return Err(CUDA_ERROR_UNKNOWN);
-            }
-            t.revive(id, context);
+        if !t.slot(id).is_some_and(lives) && !(WORKER_IDS..1 << ID_BITS).contains(&id) {
+            return Err(CUDA_ERROR_UNKNOWN);
         }
+        t.revive(id, context);
         Ok(self.raw(kind, id))
     }
 
@@ -299,6 +297,27 @@ mod tests {
         assert!(!h.ever(kind, handle + (2 << 26)), "one that is yet to come");
         assert!(!h.ever(Kind::Stream, handle));
         assert!(handle < 1 << 47, "a user-space address");
+    }
+
+    #[test]
+    fn threads_that_hear_of_an_object_at_once_have_the_same_handle() {
+        let kind = Kind::MemoryPool;
+        for round in 0..200 {
+            let (h, id) = (Handles::of(0), WORKER_IDS + round);
+            let ready = std::sync::Barrier::new(4);
+            let adopt = || {
+                ready.wait();
+                h.adopt(kind, id, 0).unwrap()
+            };
+            let all = std::thread::scope(|s| {
+                let threads = [(); 4].map(|()| s.spawn(adopt));
+                threads.map(|t| t.join().unwrap())
+            });
+            assert!(
+                all.iter().all(|raw| h.id(kind, *raw) == Some(id)),
+                "{all:x?}"
+            );
+        }
     }
 
     #[test]
