@@ -379,6 +379,31 @@ fn devices_of_one_process_reach_each_other() {
 }
 
 #[test]
+fn a_device_may_do_with_anothers_memory_what_the_program_says() {
+    let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
+    let text = same(&server, "2", &["neighbours"]);
+    let mut apart = remote(&server, Path::new(PROGRAM));
+    assert_eq!(
+        printed(apart.arg("neighbours").env("BUSBAR_SHM", "0")),
+        text
+    );
+    let tells = |part: &str| text.matches(part).count();
+    // Memory that is allocated is copied anyway; what is mapped, or of a pool, is not.
+    assert_eq!((tells("0 0 0: 1\n"), tells("1 1 0: 0\n")), (1, 2), "{text}");
+    assert_eq!(tells("its pointer: 1 false, its range: 500\n"), 4, "{text}");
+    assert_eq!(tells("its pointer: 0 true, its range: 0\n"), 4, "{text}");
+    for value in 4..9 {
+        assert_eq!(tells(&format!("0 0 0: {value}\n")), 1, "{value}: {text}");
+    }
+    assert_eq!(tells("meanwhile it stood still: true\n"), 2, "{text}");
+    assert!(
+        text.contains("[5]\n") && text.contains("0 0: 7\n"),
+        "{text}"
+    );
+    assert!(text.contains("0 0: 8\ncuMemHostUnregister: 0\n"), "{text}");
+}
+
+#[test]
 fn a_program_uses_64_devices() {
     let server = Options::default().env("FAKEDEV_DEVICES", "64").start();
     let text = same(&server, "64", &["devices"]);

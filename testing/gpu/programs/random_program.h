@@ -388,13 +388,16 @@ inline void Program::allocate(Kind kind) {
     Lane &lane = lane_if(false, kind == SYMBOL ? 0 : -1);
     void *p = nullptr;
     cudaError_t rc = cudaSuccess;
-    bool hosts = kind == MANAGED || kind == PINNED || kind == PAGEABLE;
+    bool pooled = false, hosts = kind == MANAGED || kind == PINNED || kind == PAGEABLE;
     if (!hosts) b.device = lane.device;
     switch (kind) {
     case DEVICE: rc = told(cudaMalloc(&p, b.bytes), "malloc %zu", b.bytes); break;
     case ASYNC:
-        rc = random.chance(30) && (together || lane.device == 0)
-                 ? b.device = 0, told(cudaMallocFromPoolAsync(&p, b.bytes, pool, lane.stream),
+        // The pool is the first device's.
+        pooled = random.chance(30) && (together || lane.device == 0);
+        if (pooled) b.device = 0;
+        rc = pooled
+                 ? told(cudaMallocFromPoolAsync(&p, b.bytes, pool, lane.stream),
                         "malloc from a pool %zu", b.bytes)
                  : told(cudaMallocAsync(&p, b.bytes, lane.stream), "malloc async %zu", b.bytes);
         break;
@@ -540,6 +543,8 @@ inline void Program::show(int id) {
         told(cudaMemcpy(copy.data(), piece.p, 4ul * piece.n, cudaMemcpyDefault), "copy to show");
     } else {
         Lane &lane = lane_if(false);
+        // It may be read at once, whatever its stream has to do before.
+        if (piece.kind == PAGEABLE) ready_host({id}, {});
         ready(order, lane, {id}, {});
         told(cudaMemcpyAsync(copy.data(), piece.p, 4ul * piece.n, cudaMemcpyDefault, lane.stream),
              "copy to show, async");

@@ -281,7 +281,8 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
         // Memory that is there for a while: a graph's own, where this is captured.
         int out = p.near_piece_if(on_device, among, lane.device);
         int a = p.piece_if(apart, among, out);
-        if (out < 0 || a < 0 || (!captures && !p.may_wait) || p.is_far(lane, a, a, captures)) return;
+        if (out < 0 || a < 0 || (!captures && !p.may_wait)) return;
+        if (p.is_far(lane, a, a, captures)) return;
         t = {{a}, {out}};
         begin();
         Piece &o1 = p.pieces[out], &a1 = p.pieces[a];

@@ -48,6 +48,8 @@ mod logs;
 mod managed;
 #[path = "semantics_program/mistakes.rs"]
 mod mistakes;
+#[path = "semantics_program/neighbours.rs"]
+mod neighbours;
 #[path = "semantics_program/pools.rs"]
 mod pools;
 #[path = "semantics_program/recycled.rs"]
@@ -155,6 +157,7 @@ fn main() {
         "in_the_way" => held::in_the_way(&api),
         "advice" => managed::advice(&api),
         "attached" => managed::attached(&api),
+        "neighbours" => neighbours::neighbours(&api),
         "pools" => pools::shared(&api),
         "pools_child" => pools::child(&api),
         "host_pools" => pools::of_host(&api),

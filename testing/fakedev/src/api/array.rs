@@ -123,15 +123,15 @@ api! {
     }
 
     fn [cuTexObjectGetResourceDesc] (out: *mut Resource, object: u64) {
-        put(out, TEXTURES.get(object as usize)?.resource)
+        put(out, own(&TEXTURES, object)?.resource)
     }
 
     fn [cuTexObjectGetTextureDesc] (out: *mut TextureDesc, object: u64) {
-        put(out, TEXTURES.get(object as usize)?.texture.ok_or(INVALID_VALUE)?)
+        put(out, own(&TEXTURES, object)?.texture.ok_or(INVALID_VALUE)?)
     }
 
     fn [cuTexObjectGetResourceViewDesc] (out: *mut View, object: u64) {
-        put(out, TEXTURES.get(object as usize)?.view.ok_or(INVALID_VALUE)?)
+        put(out, own(&TEXTURES, object)?.view.ok_or(INVALID_VALUE)?)
     }
 
     fn [cuSurfObjectCreate] (out: *mut u64, resource: *const Resource) {
@@ -143,7 +143,7 @@ api! {
     }
 
     fn [cuSurfObjectGetResourceDesc] (out: *mut Resource, object: u64) {
-        put(out, SURFACES.get(object as usize)?.resource)
+        put(out, own(&SURFACES, object)?.resource)
     }
 
     fn [cuMemcpyAtoA_v2; cuMemcpyAtoA_v2_ptds] (

@@ -1,6 +1,6 @@
 //! Copies and fills, in all their forms.
 
-use crate::engine::copies::{any, copy, fill, from_2d, within_rows};
+use crate::engine::copies::{any, between, copy, fill, from_2d, within_rows};
 use crate::entry::api;
 use crate::ffi::*;
 use crate::state::context;
@@ -105,7 +105,7 @@ api! {
         n: usize,
     ) {
         both(dst_context, src_context)?;
-        copy(Copy::flat(dst, true, src, true, n), 0, FLAVOUR, true)
+        between(Copy::flat(dst, true, src, true, n), 0, FLAVOUR, true)
     }
 
     fn [cuMemcpyPeerAsync; cuMemcpyPeerAsync_ptsz] (
@@ -113,7 +113,7 @@ api! {
         n: usize, stream: CUstream,
     ) {
         both(dst_context, src_context)?;
-        copy(Copy::flat(dst, true, src, true, n), stream, FLAVOUR, false)
+        between(Copy::flat(dst, true, src, true, n), stream, FLAVOUR, false)
     }
 
     fn [cuMemcpy2D_v2 cuMemcpy2DUnaligned_v2; cuMemcpy2D_v2_ptds cuMemcpy2DUnaligned_v2_ptds] (
@@ -137,13 +137,13 @@ api! {
     fn [cuMemcpy3DPeer; cuMemcpy3DPeer_ptds] (params: *const Memcpy3D) {
         let params = get(params)?;
         both(params.dst_reserved, params.src_reserved)?;
-        copy(within_rows(&params)?, 0, FLAVOUR, true)
+        between(within_rows(&params)?, 0, FLAVOUR, true)
     }
 
     fn [cuMemcpy3DPeerAsync; cuMemcpy3DPeerAsync_ptsz] (params: *const Memcpy3D, stream: CUstream) {
         let params = get(params)?;
         both(params.dst_reserved, params.src_reserved)?;
-        copy(within_rows(&params)?, stream, FLAVOUR, false)
+        between(within_rows(&params)?, stream, FLAVOUR, false)
     }
 
     fn [cuMemsetD8_v2; cuMemsetD8_v2_ptds] (dst: CUdeviceptr, value: u8, n: usize) {

@@ -1,5 +1,6 @@
 //! Allocation, host memory and questions about pointers.
 
+use crate::engine::copies;
 use crate::entry::api;
 use crate::ffi::*;
 use crate::state::memory::{self, Kind, Range};
@@ -89,6 +90,20 @@ fn free_host(address: u64, kind: Kind, error: CUresult) -> Res {
     context::current().map(drop)
 }
 
+/// Whether the current context's device may use memory.
+fn is_near(range: &Range) -> bool {
+    let Ok(context) = context::current() else {
+        return true;
+    };
+    let device = context.device;
+    match range.kind {
+        Kind::Device | Kind::Global if range.device != device => {
+            context.peers.lock().unwrap().contains(&range.context)
+        }
+        _ => copies::is_let_in(range, device),
+    }
+}
+
 /// The value of a pointer attribute, as the bytes of what the caller's pointer points to.
 fn attribute(range: Option<&Arc<Range>>, address: u64, attribute: i32) -> R<Vec<u8>> {
     let word = |value: u64| Ok(value.to_ne_bytes().to_vec());
@@ -109,6 +124,7 @@ fn attribute(range: Option<&Arc<Range>>, address: u64, attribute: i32) -> R<Vec<
         } else {
             MEMORYTYPE_DEVICE
         } as i32),
+        3 if !is_near(&range) => Err(INVALID_VALUE),
         3 => word(address),
         4 if range.is_host() || range.kind == Kind::Managed => word(address),
         4 => Err(INVALID_VALUE),
@@ -185,7 +201,7 @@ api! {
 
     fn [cuMemGetAddressRange_v2] (base: *mut CUdeviceptr, size: *mut usize, address: CUdeviceptr) {
         context::current()?;
-        let range = memory::find(address).ok_or(NOT_FOUND)?;
+        let range = memory::find(address).filter(|r| is_near(r)).ok_or(NOT_FOUND)?;
         put_opt(base, range.base);
         put_opt(size, range.size);
         Ok(())

@@ -14,8 +14,6 @@ use std::os::fd::{BorrowedFd, IntoRawFd};
 use std::sync::atomic::Ordering;
 
 const DESCRIPTOR: i32 = 1;
-/// What a device may do is kept among the settings, from this number on.
-const ACCESS: i32 = 1000;
 
 fn allocate(
     out: *mut CUdeviceptr,
@@ -229,7 +227,7 @@ api! {
         for desc in list(descs, count)? {
             if desc.location.kind == LOCATION_DEVICE {
                 let device = located(&desc.location)?;
-                let key = ACCESS + device as i32;
+                let key = pool::ACCESS + device as i32;
                 pool.state.lock().unwrap().settings.insert(key, desc.flags as u64);
             }
         }
@@ -238,14 +236,13 @@ api! {
 
     fn [cuMemPoolGetAccess] (out: *mut i32, pool: CUmemoryPool, location: *const Location) {
         let pool = by_handle(pool)?;
-        if !pool.host {
-            located(location)?;
+        if !pool.host && located(location)? == pool.device {
             return put(out, 3);
         }
         // The host's is the host's own, until devices are let in.
         let flags = match get(location)?.kind {
             LOCATION_DEVICE => {
-                let key = ACCESS + located(location)? as i32;
+                let key = pool::ACCESS + located(location)? as i32;
                 pool.state.lock().unwrap().settings.get(&key).map_or(0, |f| *f as i32)
             }
             _ => 3,

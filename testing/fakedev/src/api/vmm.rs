@@ -191,8 +191,17 @@ api! {
             }
             access = access.max(desc.flags);
         }
+        let by_device = |desc: &&AccessDesc| desc.location.kind == LOCATION_DEVICE;
         for range in ranges {
-            let open = access != 0;
+            let mut users = range.users.lock().unwrap();
+            for desc in list(descs, count)?.iter().filter(by_device) {
+                users.insert(desc.location.id as usize, desc.flags);
+            }
+            let open = match range.is_host() {
+                true => access != 0,
+                false => users.values().any(|flags| *flags != 0),
+            };
+            drop(users);
             let rights = if open { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
             if libc::mprotect(range.base as *mut c_void, range.size, rights) != 0 {
                 return Err(OPERATING_SYSTEM);
@@ -208,8 +217,13 @@ api! {
         // Said before it is known whether anything is mapped, as the driver does.
         put(flags, 0)?;
         let range = memory::find(address).filter(|range| range.kind == Kind::Mapped);
-        let open = range.ok_or(INVALID_VALUE)?.open.load(Ordering::Acquire);
-        put(flags, if open { 3 } else { 0 })
+        let range = range.ok_or(INVALID_VALUE)?;
+        if range.is_host() {
+            return put(flags, if range.open.load(Ordering::Acquire) { 3 } else { 0 });
+        }
+        let by = get(location)?.id as usize;
+        let own = range.users.lock().unwrap().get(&by).copied();
+        put(flags, own.unwrap_or(0) as u64)
     }
 
     fn [cuMemRetainAllocationHandle] (out: *mut CUmemHandle, address: u64) {

@@ -2,16 +2,34 @@
 
 use super::submit;
 use crate::ffi::*;
+use crate::state::memory::{Kind, Range};
 use crate::state::stream::Flavour;
 use crate::state::work::{Copy, Fill, Plane, Work};
-use crate::state::{array, capture, memory};
+use crate::state::{array, capture, memory, pool};
 use std::sync::Arc;
 
 /// Checks a copy and hands it to its stream.
 ///
 /// As with the real driver, a copy from pageable host memory has read it when the call returns, and
 /// a copy to pageable host memory is done by then.
-pub fn copy(mut copy: Copy, stream: CUstream, flavour: Flavour, wait: bool) -> Res {
+pub fn copy(copy: Copy, stream: CUstream, flavour: Flavour, wait: bool) -> Res {
+    copy_by(copy, stream, flavour, wait, reachable)
+}
+
+/// The same between devices that the caller names, which need not be let in.
+pub fn between(copy: Copy, stream: CUstream, flavour: Flavour, wait: bool) -> Res {
+    copy_by(copy, stream, flavour, wait, |at, n, _| {
+        memory::usable(at, n)
+    })
+}
+
+fn copy_by(
+    mut copy: Copy,
+    stream: CUstream,
+    flavour: Flavour,
+    wait: bool,
+    good: impl Fn(u64, usize, usize) -> bool,
+) -> Res {
     let (stream, context) = submit::resolve(stream, flavour)?;
     if copy.is_empty() {
         return Ok(());
@@ -19,7 +37,9 @@ pub fn copy(mut copy: Copy, stream: CUstream, flavour: Flavour, wait: bool) -> R
     if (!copy.src.device && copy.src.addr == 0) || (!copy.dst.device && copy.dst.addr == 0) {
         return Err(INVALID_VALUE);
     }
-    if !copy.check(memory::usable) || !copy.ends_on_host().all(|(p, n)| memory::may_be_end(p, n)) {
+    if !copy.check(|at, n| good(at, n, context.device))
+        || !copy.ends_on_host().all(|(p, n)| memory::may_be_end(p, n))
+    {
         return Err(INVALID_VALUE);
     }
     if wait {
@@ -36,6 +56,25 @@ pub fn copy(mut copy: Copy, stream: CUstream, flavour: Flavour, wait: bool) -> R
         context.status()?;
     }
     Ok(())
+}
+
+/// Whether a device was let in to memory that a program lets devices use itself, mapped or of a
+/// pool; to other memory it was.
+pub fn is_let_in(range: &Range, device: usize) -> bool {
+    match range.kind {
+        Kind::Mapped if !range.is_host() => {
+            let users = range.users.lock().unwrap();
+            users.get(&device).is_some_and(|flags| *flags != 0)
+        }
+        Kind::Pool => range.device == device || pool::lets_in(range.owner, device),
+        _ => true,
+    }
+}
+
+/// Whether a copy in a stream of a device may have an end there.
+fn reachable(address: u64, size: usize, device: usize) -> bool {
+    memory::usable(address, size)
+        && memory::covered(address, size, |range| is_let_in(range, device))
 }
 
 /// Whether an address is the driver's, so that a copy must stay inside what is live there.

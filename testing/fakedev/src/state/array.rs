@@ -178,6 +178,17 @@ pub fn destroy(array: CUarray) -> Res {
     Ok(())
 }
 
+/// A texture or surface object of the current context's.
+pub fn own(table: &'static Table<Texture>, object: u64) -> R<Arc<Texture>> {
+    let context = context::current()?.handle;
+    let found = table.get(object as usize).map_err(|_| INVALID_VALUE)?;
+    if found.context == context {
+        Ok(found)
+    } else {
+        Err(INVALID_VALUE)
+    }
+}
+
 /// Forgets what a context owns; its memory goes with the context's other memory.
 pub fn drop_context(context: usize) {
     ARRAYS.drain(|a| a.context == context);

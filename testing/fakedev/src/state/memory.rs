@@ -63,6 +63,8 @@ pub struct Range {
     pub id: u64,
     /// Whether it may be accessed: mapped memory and that of graphs start closed.
     pub open: AtomicBool,
+    /// What devices may do with mapped memory.
+    pub users: Mutex<BTreeMap<usize, i32>>,
     /// Whether a stream is to free it: what comes before that may use it, but nobody can free it
     /// once more.
     pub going: AtomicBool,
@@ -115,6 +117,7 @@ pub fn insert(
         flags,
         id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
         open: AtomicBool::new(!matches!(kind, Kind::Mapped | Kind::Graph)),
+        users: Mutex::default(),
         going: AtomicBool::new(false),
     };
     RANGES.write().unwrap().insert(base, Arc::new(range));
@@ -195,7 +198,8 @@ pub fn usable(address: u64, size: usize) -> bool {
     })
 }
 
-fn covered(address: u64, size: usize, good: impl Fn(&Range) -> bool) -> bool {
+/// Whether some addresses are in ranges that are each good.
+pub fn covered(address: u64, size: usize, good: impl Fn(&Range) -> bool) -> bool {
     let Some(end) = address.checked_add(size as u64) else {
         return false;
     };

@@ -157,6 +157,20 @@ pub fn by_handle(handle: CUmemoryPool) -> R<Arc<Pool>> {
     POOLS.get(handle).map_err(|_| INVALID_VALUE)
 }
 
+/// What a device may do with a pool's memory is a setting of the pool's, by this and its number.
+pub const ACCESS: i32 = 1000;
+
+/// Whether a device that is not the pool's own may use its memory.
+pub fn lets_in(pool: CUmemoryPool, device: usize) -> bool {
+    let key = ACCESS + device as i32;
+    let set = |pool: Arc<Pool>| pool.state.lock().unwrap().settings.get(&key).copied();
+    POOLS
+        .get(pool)
+        .ok()
+        .and_then(set)
+        .is_some_and(|flags| flags != 0)
+}
+
 /// The pool that a device came with.
 pub fn default_of(device: usize) -> CUmemoryPool {
     let fresh = || Pool::new(device, true, 0).handle;

@@ -192,7 +192,7 @@ impl Copy {
     }
 
     /// Whether each end that must be the device's is memory that it knows to be good.
-    pub fn check(&self, good: fn(u64, usize) -> bool) -> bool {
+    pub fn check(&self, good: impl Fn(u64, usize) -> bool) -> bool {
         let ok = |plane: &Plane| {
             plane
                 .end(self.width, self.height, self.depth)

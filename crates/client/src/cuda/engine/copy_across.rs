@@ -6,7 +6,9 @@
 use super::prelude::*;
 use crate::cuda::engine::peer;
 use crate::cuda::engine::stream::captures;
-use crate::cuda::state::ranges::{Range, Sort};
+
+/// An address, if it is none of an array, and the context and device that have what lies there.
+pub type Place = (Option<u64>, Option<(u32, CUdevice)>);
 
 /// Where a copy between the host and what lies at `p`, or is an array, must run, if not in the
 /// stream's own context.
@@ -14,17 +16,9 @@ fn elsewhere(cx: Cx, p: Option<u64>, home: Option<(u32, CUdevice)>, stream: u32)
     let there = cx.in_context(home?.0);
     let owner = there.current_device().ok()?;
     let here = cx.in_context(cx.context_of(stream)).current_device().ok()?;
-    let reaches = here == owner || p.is_some_and(|p| may_use(cx, here, owner, p));
+    let at = p.and_then(|p| Some((p, cx.state().ranges.find(p)?)));
+    let reaches = here == owner || at.is_some_and(|(p, r)| peer::reaches(cx, here, &r, p));
     (!reaches).then_some(there)
-}
-
-/// Whether a device reaches the memory at `p` of another one's: managed memory is for all that can.
-fn may_use(cx: Cx, user: CUdevice, owner: CUdevice, p: u64) -> bool {
-    let managed = |r: Range| r.sort == Sort::Managed;
-    match cx.state().ranges.find(p).is_some_and(managed) {
-        true => peer::can_access(cx, user, owner).unwrap_or(false),
-        false => cx.state().contexts.may_use(user, owner),
-    }
 }
 
 /// Runs a copy between the host and the memory at `p` in the context of that memory, in the order
@@ -44,48 +38,93 @@ pub fn in_its_context(
 /// As [`in_its_context`], with the home of the memory found already.
 pub fn in_context_of(
     cx: Cx,
-    (p, home): (Option<u64>, Option<(u32, CUdevice)>),
+    (p, home): Place,
     stream: u32,
     copy: impl FnOnce(Cx) -> Result<(), CUresult>,
 ) -> Option<Result<(), CUresult>> {
+    if let Some(Err(e)) = p.map(|p| peer::check(cx, stream, p)) {
+        return Some(Err(e));
+    }
     let there = elsewhere(cx, p, home, stream)?;
     // A capture waits for nothing: the driver makes a node of it, or says what is in the way.
-    match cx.state().captures.any().then(|| captures(cx, stream)) {
-        Some(Ok(true)) => return None,
-        Some(Err(e)) => return Some(Err(e)),
-        _ => {}
+    match captures_now(cx, stream) {
+        Ok(true) => None,
+        Ok(false) => Some(run_there(cx, stream, there, copy)),
+        Err(e) => Some(Err(e)),
     }
-    // Rare, so it may wait: neither device's streams know of the other's.
-    let run = || {
-        cx.synchronize(stream)?;
-        copy(there)?;
-        there.synchronize(0)
+}
+
+fn captures_now(cx: Cx, stream: u32) -> Result<bool> {
+    Ok(cx.state().captures.any() && captures(cx, stream)?)
+}
+
+/// Runs a copy in another context, in the order of a stream here. Rare, so it may wait: neither
+/// device's streams know of the other's.
+pub fn run_there(
+    cx: Cx,
+    stream: u32,
+    there: Cx,
+    copy: impl FnOnce(Cx) -> Result<(), CUresult>,
+) -> Result<()> {
+    cx.synchronize(stream)?;
+    copy(there)?;
+    there.synchronize(0)
+}
+
+/// How a copy between two places on devices is made, of which a stream's device may not reach both.
+#[derive(Clone, Copy)]
+pub enum Way {
+    /// As any other.
+    Plain,
+    /// The driver is told whose the destination and the source are, by their contexts.
+    Peers(u32, u32),
+    /// In the context of the one end. The other is the host's memory, as devices see it.
+    There(Cx),
+}
+
+/// How a copy from the second of two places to the first is made.
+pub fn way(cx: Cx, ends: [Place; 2], stream: u32) -> Result<Way> {
+    if cx.client.devices.len() < 2 {
+        return Ok(Way::Plain);
+    }
+    for p in ends.iter().filter_map(|(p, _)| *p) {
+        peer::check(cx, stream, p)?;
+    }
+    let mut far = ends
+        .iter()
+        .filter_map(|(p, home)| elsewhere(cx, *p, *home, stream));
+    let Some(far) = far.next() else {
+        return Ok(Way::Plain);
     };
-    Some(run())
+    match ends {
+        [(_, Some((dst, _))), (_, Some((src, _)))] => Ok(Way::Peers(dst, src)),
+        _ if captures_now(cx, stream)? => Ok(Way::Plain),
+        _ => Ok(Way::There(far)),
+    }
 }
 
 /// Device to device; the two may be different devices.
 pub fn between(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<(), CUresult> {
     let byte_count = len as u64;
-    if cx.client.devices.len() > 1
-        && let (Some((dst_context, d)), Some((src_context, s))) =
-            (cx.state().ranges.home(dst), cx.state().ranges.home(src))
-        && (d != s || cx.current_device()? != d)
-    {
-        return cx.send(&msg::CuMemcpyPeerAsync {
+    let ends = [dst, src].map(|p| (Some(p), cx.state().ranges.home(p)));
+    match way(cx, ends, stream)? {
+        Way::Plain => {
+            let m = msg::CuMemcpyDtoDAsyncV2 {
+                dst_device: dst,
+                src_device: src,
+                byte_count,
+                h_stream: stream,
+            };
+            cx.send_to(&m, Touch::At(&[dst]))
+        }
+        Way::Peers(dst_context, src_context) => cx.send(&msg::CuMemcpyPeerAsync {
             dst_device: dst,
             dst_context,
             src_device: src,
             src_context,
             byte_count,
             h_stream: stream,
-        });
+        }),
+        Way::There(far) => run_there(cx, stream, far, |there| between(there, dst, src, len, 0)),
     }
-    let m = msg::CuMemcpyDtoDAsyncV2 {
-        dst_device: dst,
-        src_device: src,
-        byte_count,
-        h_stream: stream,
-    };
-    cx.send_to(&m, Touch::At(&[dst]))
 }

@@ -4,6 +4,7 @@
 
 use super::prelude::*;
 use crate::cuda::call::Arriving;
+use crate::cuda::engine::copy_across::Way;
 use crate::cuda::engine::{
     across, addresses, callback, copy_across, ends, graph_host, settled, shadow, stream, transfer,
 };
@@ -198,7 +199,7 @@ pub unsafe fn copy_box(
 }
 
 /// Where the device's end of a copy is, and whose that is.
-fn place(cx: Cx, e: &End) -> (Option<u64>, Option<(u32, CUdevice)>) {
+fn place(cx: Cx, e: &End) -> copy_across::Place {
     let address = (e.memory == DEVICE).then_some(e.device);
     (address, cx.state().home(e))
 }
@@ -251,12 +252,18 @@ fn on_device(cx: Cx, r: &Rows, stream: u32, peer: bool) -> Result<(), CUresult> 
         peer: u32::from(peer),
         stream,
     };
-    if !peer
-        && cx.client.devices.len() > 1
-        && let (Some((from, a)), Some((to, b))) = (cx.state().home(&r.src), cx.state().home(&r.dst))
-        && (a != b || cx.current_device()? != a)
-    {
-        (m.src_context, m.dst_context, m.peer) = (from, to, 1);
+    let ends = [place(cx, &r.dst), place(cx, &r.src)];
+    let way = match peer {
+        true => Way::Plain,
+        false => copy_across::way(cx, ends, stream)?,
+    };
+    match way {
+        Way::Plain => {}
+        Way::Peers(to, from) => (m.src_context, m.dst_context, m.peer) = (from, to, 1),
+        Way::There(far) => {
+            let copy = |there| on_device(there, r, 0, false);
+            return copy_across::run_there(cx, stream, far, copy);
+        }
     }
     cx.send(&m)?;
     cx.has_begun(stream)

@@ -3,6 +3,7 @@
 
 use super::prelude::*;
 use crate::cuda::engine::host_pool;
+use crate::cuda::state::handles::WORKER_IDS;
 use crate::cuda::state::ranges::{ORDERED, Range, Sort};
 use crate::cuda::state::recycled::{Home, Pool};
 use busbar_channel::switches::Switch;
@@ -39,6 +40,30 @@ pub fn of_device(cx: Cx, device: CUdevice, default: u32) -> Result<u64> {
     let pool = cx.reply_to(&msg::PoolOfDevice { device, default })?.pool;
     cx.state().pools.insert(pool, device);
     cx.in_context(0).adopt(Kind::MemoryPool, pool)
+}
+
+/// What memory of a pool is known by: its device, and the pool's id, but for the default one's.
+pub fn known(cx: Cx, pool: u32) -> Option<Pool> {
+    let device = cx.state().pools.get(&pool)?;
+    let own = Some(pool).filter(|id| *id < WORKER_IDS);
+    Some((device, own.unwrap_or(0)))
+}
+
+/// Devices may use the memory of a pool, or no longer.
+pub fn let_in(cx: Cx, pool: u32, list: &[CUmemAccessDesc]) {
+    if let Some(pool) = known(cx, pool) {
+        let mut users = lock(&cx.state().pool_users);
+        for a in list {
+            users.insert((pool, a.location.id), a.flags);
+        }
+    }
+}
+
+/// Whether a device may use memory of a pool that is not its own device's.
+pub fn may_use(cx: Cx, r: &Range, user: CUdevice) -> bool {
+    let pool = (r.device, r.flags & !ORDERED & !POOLED);
+    let flags = lock(&cx.state().pool_users).get(&(pool, user)).copied();
+    flags.is_some_and(|flags| flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
 }
 
 /// What memory that is about to be freed came from.

@@ -115,11 +115,11 @@ pub fn expose(
         0 => cx,
         context => cx.in_context(context),
     };
-    let start = match cx.state().spares.take_same(r, home.scope) {
-        Some(start) => start,
-        None => stand_in(home, r)?,
+    let (start, context) = match cx.state().spares.take_same(r) {
+        Some(there) => there,
+        None => (stand_in(home, r)?, home.scope),
     };
-    show(home, r, start, evidence)?;
+    show(cx.in_context(context), r, start, evidence)?;
     // Another thread may have queued a copy meanwhile.
     cx.put_arrivals_aside(r.base, r.size)?;
     Ok(start + (p - r.base))

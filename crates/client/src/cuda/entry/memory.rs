@@ -1,7 +1,7 @@
 //! Device memory, page-locked host memory, and what is known of a pointer.
 
 use super::prelude::*;
-use crate::cuda::engine::{host_memory, memory, place, pool, shadow, transfer};
+use crate::cuda::engine::{host_memory, memory, peer, place, pool, shadow, transfer};
 use crate::cuda::state::area::Evidence;
 use crate::cuda::state::ranges::{ORDERED, Range, Sort};
 use crate::cuda::state::space;
@@ -48,7 +48,7 @@ unsafe fn attribute(cx: Cx, r: &Range, p: u64, which: u32, data: *mut c_void) ->
         match which {
             1 => put(data.cast(), ctx),
             2 => put(data.cast(), if on_host { HOST } else { DEVICE }),
-            3 if access == Some(0) => Err(CUDA_ERROR_INVALID_VALUE),
+            3 if !is_near(cx, r, p) => Err(CUDA_ERROR_INVALID_VALUE),
             3 => put(data.cast(), p),
             4 if on_host || r.sort == Sort::Managed => put(data.cast(), p),
             4 => Err(CUDA_ERROR_INVALID_VALUE),
@@ -71,6 +71,15 @@ unsafe fn attribute(cx: Cx, r: &Range, p: u64, which: u32, data: *mut c_void) ->
             21 => put(data.cast(), 0u32),
             _ => Err(CUDA_ERROR_INVALID_VALUE),
         }
+    }
+}
+
+/// Whether the current context's device reaches what lies at an address.
+fn is_near(cx: Cx, r: &Range, p: u64) -> bool {
+    let hidden = || lock(&cx.state().vmm).access(p) == Some(0);
+    match cx.current_device() {
+        Ok(device) if cx.client.devices.len() > 1 => peer::reaches(cx, device, r, p),
+        _ => r.sort.is_page_locked() || !hidden(),
     }
 }
 
@@ -118,7 +127,7 @@ pub fn cuMemGetAddressRange_v2(cx: Cx, p: CUdeviceptr) -> Result<(CUdeviceptr, u
         .state()
         .ranges
         .find(p)
-        .filter(|_| lock(&cx.state().vmm).access(p) != Some(0))
+        .filter(|r| is_near(cx, r, p))
         .ok_or(CUDA_ERROR_NOT_FOUND)?;
     Ok((r.base as CUdeviceptr, r.size as usize))
 }

@@ -266,11 +266,8 @@ pub unsafe fn cuMemPoolSetAttribute(
     };
     cx.call(&m)?;
     if attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-        && let Some(device) = cx.state().pools.get(&pool)
+        && let Some(pool) = pool::known(cx, pool)
     {
-        // A device's default one is known by that alone.
-        let own = Some(pool).filter(|id| *id < WORKER_IDS);
-        let pool = (device, own.unwrap_or(0));
         cx.state().recycled.set_threshold(pool, value);
     }
     Ok(())
@@ -305,7 +302,9 @@ pub unsafe fn cuMemPoolSetAccess(
             map: busbar_abi::slice_bytes(list),
             count: count as u64,
         };
-        return cx.call(&m).map(drop);
+        cx.call(&m)?;
+        pool::let_in(cx, pool, list);
+        return Ok(());
     };
     for d in list {
         match d.location.r#type {

@@ -90,7 +90,9 @@ pub fn cuSurfObjectDestroy(cx: Cx, object: CUsurfObject) -> Result<()> {
 
 pub fn description(cx: Cx, objects: &Objects, object: u64) -> Result<CUDA_RESOURCE_DESC> {
     cx.need_context()?;
-    let known = objects.get(&object).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    // Another context's is none here.
+    let known = objects.get(&object).filter(|o| o.context == cx.scope);
+    let known = known.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     busbar_abi::from_bytes(&known.resource).ok_or(CUDA_ERROR_UNKNOWN)
 }
 

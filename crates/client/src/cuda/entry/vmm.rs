@@ -118,6 +118,7 @@ pub fn cuMemMap(
         allocation: id,
         access: 0,
         by_host: 0,
+        by_others: BTreeMap::new(),
     };
     s.mappings.insert(p, mapping);
     let (device, sort, flags) = match pages {
@@ -191,10 +192,12 @@ pub unsafe fn cuMemSetAccess(
             continue;
         }
         // What the device may do that has it; others' rights say nothing of that.
-        let own = list
-            .iter()
-            .rfind(|a| vmm::location_id(&a.location) == home.device);
-        m.access = own.map_or(m.access, |a| a.flags);
+        for a in list {
+            match vmm::location_id(&a.location) {
+                own if own == home.device => m.access = a.flags,
+                other => drop(m.by_others.insert(other, a.flags)),
+            }
+        }
     }
     Ok(())
 }

@@ -134,6 +134,8 @@ pub struct State {
     pub default_host_pool: AtomicU32,
     /// The pool that each device allocates from, where it is not the default one.
     pub current_pools: Bodies<CUdevice, u32>,
+    /// What devices may do with memory of pools of others.
+    pub pool_users: Mutex<BTreeMap<(recycled::Pool, CUdevice), u32>>,
     /// Memory of pools that was freed and may be had again.
     pub recycled: Recycled,
     /// The contexts of green contexts.
@@ -217,6 +219,7 @@ impl State {
             Kind::MemoryPool => {
                 if let Some(device) = self.pools.take(&id) {
                     self.recycled.forget((device, id));
+                    lock(&self.pool_users).retain(|(pool, _), _| *pool != (device, id));
                 }
                 self.host_pools.take(&id);
                 self.current_pools.retain(|_, pool| *pool != id);

@@ -115,18 +115,18 @@ impl Spares {
     }
 
     /// Takes what stood for the pages of a range, and maybe for more, when some of them was
-    /// registered before: where kernels find the range there. To have it go would be to wait for
-    /// all work.
-    pub fn take_same(&self, r: &Range, context: u32) -> Option<u64> {
-        let new = Spare::of(r, context, r.base);
-        let known = |s: &Spare| (s.sort, s.context) == (new.sort, context);
+    /// registered before: where kernels find the range there, and the context that the driver knows
+    /// it in, which makes no difference to any other. To have it go would be to wait for all work.
+    pub fn take_same(&self, r: &Range) -> Option<(u64, u32)> {
+        let new = Spare::of(r, r.context, r.base);
+        let known = |s: &Spare| s.sort == new.sort;
         let same = |s: &Spare| known(s) && s.pages() == new.pages();
         let wider = |s: &Spare| known(s) && s.sort == Sort::Registered && s.covers(&new);
         let old = self.take_last(same).or_else(|| self.take_last(wider))?;
         if old.pages() != new.pages() {
             lock(&self.wide).push(old);
         }
-        Some(old.stand_in.0 + (r.base - old.pages().0))
+        Some((old.stand_in.0 + (r.base - old.pages().0), old.context))
     }
 
     /// Takes what stands where other memory of the program's is about to be seen.
@@ -195,10 +195,14 @@ mod tests {
             "nobody allocates the program's own"
         );
         let range = |base, size| range(base, size, Sort::Registered);
-        assert_eq!(spares.take_same(&range(0x5ffe, 4), 7), None, "two pages");
-        assert_eq!(spares.take_same(&range(0x6100, 4), 7), None, "another page");
-        assert_eq!(spares.take_same(&range(0x5200, 4), 8), None);
-        assert_eq!(spares.take_same(&range(0x5300, 8), 7), Some(0x9_0300));
+        assert_eq!(spares.take_same(&range(0x5ffe, 4)), None, "two pages");
+        assert_eq!(spares.take_same(&range(0x6100, 4)), None, "another page");
+        // Whatever context it is registered in next.
+        let of_other = Range {
+            context: 8,
+            ..range(0x5300, 8)
+        };
+        assert_eq!(spares.take_same(&of_other), Some((0x9_0300, 7)));
         spares.keep(window);
         assert_eq!(spares.take_between(0x6000, 0x8000), []);
         // What has a window is in the way as well: its pages may show here, too.
@@ -215,11 +219,11 @@ mod tests {
         assert_eq!(wide.stand_in, (0x5000, 0x4000));
         spares.keep(wide);
         assert_eq!(
-            spares.take_same(&range(0x4ff0, 0x20), 7),
+            spares.take_same(&range(0x4ff0, 0x20)),
             None,
             "a page before"
         );
-        assert_eq!(spares.take_same(&range(0x6010, 8), 7), Some(0x6010));
+        assert_eq!(spares.take_same(&range(0x6010, 8)), Some((0x6010, 7)));
         let left = spares.left(&range(0x6010, 8), 7, 0x6010);
         assert_eq!(
             (left.stand_in, left.pages()),
@@ -227,7 +231,7 @@ mod tests {
         );
         spares.keep(left);
         // The next that has all pages of it is as the first.
-        assert_eq!(spares.take_same(&range(0x5008, 0x3100), 7), Some(0x5008));
+        assert_eq!(spares.take_same(&range(0x5008, 0x3100)), Some((0x5008, 7)));
         let left = spares.left(&range(0x5008, 0x3100), 7, 0x5008);
         assert_eq!(left.stand_in, wide.stand_in);
         assert!(lock(&spares.wide).is_empty());

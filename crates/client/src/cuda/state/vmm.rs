@@ -29,6 +29,8 @@ pub struct Mapping {
     pub access: u32,
     /// What the program may do with memory of the host.
     pub by_host: u32,
+    /// What other devices may do with it.
+    pub by_others: BTreeMap<CUdevice, u32>,
 }
 
 /// Memory that the program makes and maps itself.
@@ -60,6 +62,16 @@ impl Vmm {
     /// What the program may do with mapped memory; `None` where nothing is mapped.
     pub fn access(&self, p: u64) -> Option<u32> {
         self.mapping(p).map(|m| m.access)
+    }
+
+    /// What a device may do with what is mapped at an address.
+    pub fn access_by(&self, p: u64, device: CUdevice) -> Option<u32> {
+        let m = self.mapping(p)?;
+        let home = self.allocations.get(&m.allocation);
+        match home.is_none_or(|home| home.device == device) {
+            true => Some(m.access),
+            false => Some(m.by_others.get(&device).copied().unwrap_or(0)),
+        }
     }
 
     /// The reservation that mapped memory lies in: where it begins, and its length.
@@ -146,9 +158,12 @@ mod tests {
             allocation: 7,
             access: 3,
             by_host: 0,
+            by_others: BTreeMap::from([(1, 3), (2, 0)]),
         };
         v.mappings.insert(at, mapping);
         assert_eq!((v.access(at), v.access(at + GRANULE)), (Some(3), None));
+        let by = |device| v.access_by(at + 5, device);
+        assert_eq!([0, 1, 2, 3].map(by), [3, 3, 0, 0].map(Some));
         assert_eq!(v.reserved(at + 5), Some((at, 2 * GRANULE)));
         assert_eq!(v.touching(at + GRANULE - 1, 2).count(), 1);
         assert_eq!(v.touching(at + GRANULE, 2).count(), 0);

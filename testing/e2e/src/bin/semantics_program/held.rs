@@ -16,7 +16,7 @@ const ROW: u64 = 4096;
 const ROWS: u64 = 100;
 
 /// A stream of the program's that stands still until it is let go.
-struct Hold {
+pub struct Hold {
     /// 0 until the function runs, 1 while it waits; 2 lets it go, and 3 says that it waited in
     /// vain.
     state: AtomicU32,
@@ -39,7 +39,7 @@ unsafe extern "C" fn stand_still(data: *mut std::ffi::c_void) {
 
 impl Hold {
     /// Holds a stream.
-    fn of(api: &Api, stream: u64) -> &'static Self {
+    pub fn of(api: &Api, stream: u64) -> &'static Self {
         let hold: &Self = Box::leak(Box::new(Self {
             state: AtomicU32::new(0),
         }));
@@ -57,7 +57,7 @@ impl Hold {
     }
 
     /// Lets the stream go; whether it stood still until now.
-    fn let_go(&self) -> bool {
+    pub fn let_go(&self) -> bool {
         let held = self
             .state
             .compare_exchange(1, 2, Ordering::AcqRel, Ordering::Acquire);
