@@ -124,7 +124,7 @@ fn attribute(range: Option<&Arc<Range>>, address: u64, attribute: i32) -> R<Vec<
         } else {
             MEMORYTYPE_DEVICE
         } as i32),
-        3 if !is_near(&range) => Err(INVALID_VALUE),
+        3 if !is_near(range) => Err(INVALID_VALUE),
         3 => word(address),
         4 if range.is_host() || range.kind == Kind::Managed => word(address),
         4 => Err(INVALID_VALUE),
