@@ -26,24 +26,24 @@ impl Two<'_> {
         self.api.call("cuCtxSetCurrent", &[self.contexts[device]]);
     }
 
-    fn bytes(&self) -> &mut [u8] {
+    /// What copies go from, and where they come back.
+    fn halves(&mut self) -> (&mut [u8], &mut [u8]) {
         // SAFETY: page-locked memory of twice that size, which nobody else looks at here.
-        unsafe { std::slice::from_raw_parts_mut(self.host as *mut u8, 2 * N as usize) }
+        let all = unsafe { std::slice::from_raw_parts_mut(self.host as *mut u8, 2 * N as usize) };
+        all.split_at_mut(N as usize)
     }
 
     /// Copies to memory and from it in the second device's stream.
-    fn there_and_back(&self, p: u64, value: u8) {
+    fn there_and_back(&mut self, p: u64, value: u8) {
         let (api, stream) = (self.api, self.streams[1]);
         self.on(1);
-        self.bytes().fill(0);
-        self.bytes()[..N as usize].fill(value);
+        let (from, to) = self.halves();
+        from.fill(value);
+        to.fill(0);
         let there = api.call("cuMemcpyHtoDAsync_v2", &[p, self.host, N, stream]);
         let back = api.call("cuMemcpyDtoHAsync_v2", &[self.host + N, p, N, stream]);
         let over = api.call("cuStreamSynchronize", &[stream]);
-        println!(
-            "{there} {back} {over}: {}",
-            self.bytes()[2 * N as usize - 1]
-        );
+        println!("{there} {back} {over}: {}", self.halves().1[N as usize - 1]);
     }
 
     /// What the second device is told of memory.
@@ -83,7 +83,7 @@ pub fn neighbours(api: &Api) {
         api.made("cuStreamCreate", &[1])
     });
     let host = api.made("cuMemHostAlloc", &[2 * N, 0]);
-    let two = Two {
+    let mut two = Two {
         api,
         contexts,
         streams,
