@@ -37,6 +37,7 @@ void launch_graph(Program &p, Graph &g) {
     for (int id : g.reads)
         if (p.pieces[id].kind == PAGEABLE) p.ready_host({id}, {});
     p.ready(p.order, lane, g.reads, g.writes);
+    p.stray();
     if (p.random.chance(20)) p.told(cudaGraphUpload(g.exec, lane.stream), "upload");
     p.told(cudaGraphLaunch(g.exec, lane.stream), "launch a graph");
     p.put(p.order, lane, g.reads, g.writes);

@@ -216,6 +216,10 @@ struct Program {
     void ready(Order &o, Lane &lane, const std::vector<int> &reads, const std::vector<int> &writes);
     void ready_host(const std::vector<int> &reads, const std::vector<int> &writes);
     void put(Order &o, Lane &lane, const std::vector<int> &reads, const std::vector<int> &writes);
+    /// What is no launch may be called with another device in use than the stream's.
+    void stray() {
+        if (devices > 1 && random.chance(25)) use((int)random.below(devices));
+    }
     void wait_for_all() {
         for (int d = devices; d-- > 0;) {
             if (devices > 1) cudaSetDevice(d);
@@ -510,6 +514,7 @@ inline void Program::release(int block) {
     if (b.kind == ASYNC) {
         Lane &lane = lane_if(false, b.device);
         ready(order, lane, {}, of);
+        stray();
         told(cudaFreeAsync(b.p, lane.stream), "free async");
         put(order, lane, {}, of);
     } else {

@@ -231,6 +231,7 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
         Piece &o1 = p.pieces[out], &a1 = p.pieces[a];
         Mix m{o1.p, a1.p, a1.p, std::min(o1.n, 3000u), a1.n, a1.n, r.below(1 << 20)};
         p.chores.push_back({m});
+        p.stray();
         if (!captures && r.chance(30))
             p.told(cudaStreamAddCallback(lane.stream, run_callback, &p.chores.back(), 0),
                    "a callback on %s and %s", NAMES[o1.kind], NAMES[a1.kind]);
@@ -245,6 +246,7 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
         if (to < 0) return;
         t = {{}, {to}};
         begin();
+        p.stray();
         set(p, lane, p.pieces[to]);
         break;
     }
@@ -259,6 +261,7 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
         // It may be read at once, whatever its stream has to do before.
         if (!captures && p.pieces[from].kind == PAGEABLE) p.ready_host({from}, {});
         begin();
+        p.stray();
         copy(p, lane, p.pieces[to], p.pieces[from]);
         break;
     }
@@ -303,6 +306,7 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
         t = {{from}, {to}};
         if (!captures && p.pieces[from].kind == PAGEABLE) p.ready_host({from}, {});
         begin();
+        p.stray();
         copy_otherwise(p, lane, p.pieces[to], p.pieces[from], captures);
         break;
     }
@@ -314,6 +318,7 @@ void work(Program &p, Order &o, Lane &lane, const std::vector<int> &among, Touch
         begin();
         Piece &piece = p.pieces[to];
         p.say("a value of %s", NAMES[piece.kind]);
+        p.stray();
         CUdeviceptr at = (CUdeviceptr)(piece.p + r.below(piece.n));
         if (!p.told(cuStreamWriteValue32(lane.stream, at, 77, 0), "write a value"))
             p.told(cuStreamWaitValue32(lane.stream, at, 77, CU_STREAM_WAIT_VALUE_EQ),

@@ -55,7 +55,7 @@ struct Told {
     brings: Vec<String>,
     /// How that gets to its place.
     after: String,
-    /// Whether there is a stream, in whose context the call is where none is current.
+    /// Whether there is a stream, in whose context the call is.
     at_stream: bool,
 }
 

@@ -15,7 +15,7 @@ pub type Place = (Option<u64>, Option<(u32, CUdevice)>);
 fn elsewhere(cx: Cx, p: Option<u64>, home: Option<(u32, CUdevice)>, stream: u32) -> Option<Cx> {
     let there = cx.in_context(home?.0);
     let owner = there.current_device().ok()?;
-    let here = cx.in_context(cx.context_of(stream)).current_device().ok()?;
+    let here = cx.at_stream(stream).current_device().ok()?;
     let at = p.and_then(|p| Some((p, cx.state().ranges.find(p)?)));
     let reaches = here == owner || at.is_some_and(|(p, r)| peer::reaches(cx, here, &r, p));
     (!reaches).then_some(there)

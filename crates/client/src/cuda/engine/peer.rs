@@ -48,7 +48,7 @@ pub fn check(cx: Cx, stream: u32, p: u64) -> Result<()> {
     else {
         return Ok(());
     };
-    let user = cx.in_context(cx.context_of(stream)).current_device()?;
+    let user = cx.at_stream(stream).current_device()?;
     let own = pool::is_pooled(&r) || lock(&cx.state().vmm).access(p).is_some();
     refuse_if(own && !reaches(cx, user, &r, p), CUDA_ERROR_INVALID_VALUE)
 }

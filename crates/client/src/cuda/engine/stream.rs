@@ -21,14 +21,11 @@ impl Cx {
         }
     }
 
-    /// The call in a named stream's context where none is current: that is enough for all that is
-    /// queued in one, but for launches.
+    /// The call in a named stream's context, whichever is current: what is queued in a stream, and
+    /// what is known of that, is its context's. Launches alone need the context to be current.
     #[inline]
     pub fn at_stream(self, stream: u32) -> Self {
-        match self.scope {
-            0 if stream != 0 => self.in_context(self.state().handles.context(Kind::Stream, stream)),
-            _ => self,
-        }
+        self.in_context(self.context_of(stream))
     }
 }
 

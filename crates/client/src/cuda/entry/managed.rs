@@ -204,6 +204,7 @@ pub unsafe fn cuMemPrefetchBatchAsync(
     per_thread: bool,
 ) -> Result<()> {
     let stream = cx.stream(stream, per_thread)?;
+    let cx = cx.at_stream(stream);
     // SAFETY: the program's arrays.
     let all = unsafe { ranges(cx, p, sizes, n)? };
     let bad = flags != 0 || locations.is_null() || indices.is_null();

@@ -29,7 +29,7 @@ pub fn alloc(cx: Cx, size: usize, pool: Option<CUmemoryPool>, stream: u32) -> Re
     let state = cx.state();
     // Its own pool, or the one of the stream's device.
     let known = state.pools.get(&pool);
-    let device = known.map_or_else(|| cx.in_context(cx.context_of(stream)).current_device(), Ok)?;
+    let device = known.map_or_else(|| cx.current_device(), Ok)?;
     let from = match pool {
         0 => state.current_pools.get(&device),
         id => Some(id).filter(|id| *id < WORKER_IDS),

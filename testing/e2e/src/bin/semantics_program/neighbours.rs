@@ -120,6 +120,7 @@ pub fn neighbours(api: &Api) {
     held(&two, p);
     captured(&two);
     registered(&two);
+    elsewhere(&mut two);
     two.on(1);
     api.tell("cuCtxDisablePeerAccess", &[contexts[0]]);
     two.asked(p);
@@ -173,5 +174,41 @@ fn registered(two: &Two<'_>) {
         let over = api.call("cuStreamSynchronize", &[two.streams[device]]);
         println!("{launched} {over}: {}", memory[0] as u32);
         api.tell("cuMemHostUnregister", &[p]);
+    }
+}
+
+/// Whatever device is current, what is put into a stream is its own device's.
+fn elsewhere(two: &mut Two<'_>) {
+    let (api, stream) = (two.api, two.streams[1]);
+    two.on(1);
+    let (own, host) = (api.made("cuMemAlloc_v2", &[N]), two.host);
+    let seen = api.made("cuMemAllocManaged", &[N, 1]);
+    let fill = api.kernel("fill");
+    api.tell("cuStreamBeginCapture_v2", &[stream, 0]);
+    api.tell("cuMemcpyHtoDAsync_v2", &[own, host, N, stream]);
+    two.on(0);
+    api.tell("cuMemcpyDtoHAsync_v2", &[host + N, own, N, stream]);
+    let (mut graph, mut exec) = (0u64, 0u64);
+    api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
+    api.tell("cuGraphInstantiateWithFlags", &[at(&mut exec), graph, 0]);
+    for value in [21, 22] {
+        let (from, to) = two.halves();
+        from.fill(value);
+        to.fill(0);
+        api.tell("cuGraphUpload", &[exec, stream]);
+        api.tell("cuGraphLaunch", &[exec, stream]);
+        api.tell("cuStreamSynchronize", &[stream]);
+        println!("by a graph: {}", two.halves().1[N as usize - 1]);
+        // A kernel needs its context; the copy behind it and the wait do not.
+        two.on(1);
+        let launched = api.launch(fill, stream, &[seen, u64::from(value), N / 4]);
+        two.on(0);
+        let copied = api.call("cuMemcpyDtoDAsync_v2", &[own, seen, N, stream]);
+        let there = api.call("cuMemcpyDtoHAsync_v2", &[host + N, own, N, stream]);
+        let over = api.call("cuStreamSynchronize", &[stream]);
+        // SAFETY: managed memory of that size, which nothing uses any more.
+        let word = unsafe { (seen as *const u32).add(N as usize / 4 - 1).read() };
+        let came = two.halves().1[N as usize - 4];
+        println!("{launched} {copied} {there} {over}: {word} {came}");
     }
 }
