@@ -181,6 +181,8 @@ fn registered(two: &Two<'_>) {
 fn elsewhere(two: &mut Two<'_>) {
     let (api, stream) = (two.api, two.streams[1]);
     two.on(1);
+    // Page-locked memory that no kernel has seen.
+    two.host = api.made("cuMemHostAlloc", &[2 * N, 0]);
     let (own, host) = (api.made("cuMemAlloc_v2", &[N]), two.host);
     let seen = api.made("cuMemAllocManaged", &[N, 1]);
     let fill = api.kernel("fill");
