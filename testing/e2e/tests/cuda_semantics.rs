@@ -390,7 +390,7 @@ fn a_device_may_do_with_anothers_memory_what_the_program_says() {
     let tells = |part: &str| text.matches(part).count();
     // Memory that is allocated is copied anyway; what is mapped, or of a pool, is not.
     assert_eq!((tells("0 0 0: 1\n"), tells("1 1 0: 0\n")), (1, 2), "{text}");
-    assert_eq!(tells("its pointer: 1 false, its range: 500\n"), 4, "{text}");
+    assert_eq!(tells("its pointer: 1 false, its range: 500\n"), 6, "{text}");
     assert_eq!(tells("its pointer: 0 true, its range: 0\n"), 4, "{text}");
     for value in 4..9 {
         assert_eq!(tells(&format!("0 0 0: {value}\n")), 1, "{value}: {text}");

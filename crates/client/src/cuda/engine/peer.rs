@@ -17,20 +17,20 @@ pub fn together(cx: Cx, a: CUdevice, b: CUdevice) -> Result<Option<Cx>> {
 
 /// Whether a device reaches what lies at `p`, in memory of another one's or its own.
 pub fn reaches(cx: Cx, user: CUdevice, r: &Range, p: u64) -> bool {
-    if r.device == user || r.sort.is_page_locked() {
+    if r.sort.is_page_locked() {
         return true;
     }
+    // What the program maps itself is out of its own device's reach, too, until that is let in.
+    let mapped = lock(&cx.state().vmm).access_by(p, user);
+    if let Some(flags) = mapped {
+        return flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    }
     match r.sort {
+        _ if r.device == user => true,
         // For all that can.
         Sort::Managed => can_access(cx, user, r.device).unwrap_or(false),
         Sort::Foreign if pool::is_pooled(r) => pool::may_use(cx, r, user),
-        _ => {
-            let mapped = lock(&cx.state().vmm).access_by(p, user);
-            match mapped {
-                Some(flags) => flags != CU_MEM_ACCESS_FLAGS_PROT_NONE,
-                None => cx.state().contexts.may_use(user, r.device),
-            }
-        }
+        _ => cx.state().contexts.may_use(user, r.device),
     }
 }
 

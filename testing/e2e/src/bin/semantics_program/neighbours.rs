@@ -46,9 +46,9 @@ impl Two<'_> {
         println!("{there} {back} {over}: {}", self.halves().1[N as usize - 1]);
     }
 
-    /// What the second device is told of memory.
-    fn asked(&self, p: u64) {
-        self.on(1);
+    /// What a device is told of memory.
+    fn asked(&self, p: u64, device: usize) {
+        self.on(device);
         let (mut pointer, mut base, mut size) = (0u64, 0u64, 0u64);
         let args = [at(&mut pointer), DEVICE_POINTER, p];
         let rc = self.api.call("cuPointerGetAttribute", &args);
@@ -64,6 +64,8 @@ impl Two<'_> {
         let memory = api.made("cuMemCreate", &[GRANULE, at(&mut props), 0]);
         let p = api.made("cuMemAddressReserve", &[GRANULE, 0, 0, 0]);
         api.tell("cuMemMap", &[p, GRANULE, 0, memory, 0]);
+        println!("out of reach:");
+        (0..2).rev().for_each(|device| self.asked(p, device));
         api.tell("cuMemSetAccess", &[p, GRANULE, at(&mut access(0)), 1]);
         p
     }
@@ -97,7 +99,7 @@ pub fn neighbours(api: &Api) {
     println!("not let in");
     for (value, p) in [(1, p), (2, mapped), (3, pooled)] {
         two.there_and_back(p, value);
-        two.asked(p);
+        two.asked(p, 1);
     }
     println!("let in where the program says so");
     api.tell("cuMemSetAccess", &[mapped, GRANULE, at(&mut access(1)), 1]);
@@ -107,7 +109,7 @@ pub fn neighbours(api: &Api) {
     let far = api.made("cuMemAllocFromPoolAsync", &[N, pool, streams[1]]);
     for (value, p) in [(4, mapped), (5, pooled), (6, far)] {
         two.there_and_back(p, value);
-        two.asked(p);
+        two.asked(p, 1);
     }
     println!("page-locked memory that kernels see");
     let mut seen = 0u64;
@@ -116,14 +118,14 @@ pub fn neighbours(api: &Api) {
     println!("peers");
     two.on(1);
     api.tell("cuCtxEnablePeerAccess", &[contexts[0], 0]);
-    two.asked(p);
+    two.asked(p, 1);
     held(&two, p);
     captured(&two);
     registered(&two);
     elsewhere(&mut two);
     two.on(1);
     api.tell("cuCtxDisablePeerAccess", &[contexts[0]]);
-    two.asked(p);
+    two.asked(p, 1);
     two.there_and_back(p, 8);
 }
 
