@@ -21,7 +21,7 @@ void (*const STEPS[])(Program &) = {
     step_host,  step_host,   step_host,      step_allocate, step_free,   step_pin,   step_capture,
     step_build, step_launch, step_launch,    step_launch,   step_change, step_clone, step_forget,
     step_wait,  step_hold,   step_file,      step_copy_now, step_ask,    step_advise, step_mistake,
-    step_mistake, step_stream, step_learn,   step_learn,    step_context, step_peer,
+    step_mistake, step_stream, step_learn,   step_learn,    step_context, step_map,  step_peer,
 };
 
 void round_of(uint64_t seed, int steps, bool alone, int devices, std::string &out) {

@@ -299,6 +299,65 @@ void step_context(Program &p) {
     p.say("the one before %d", now == before);
 }
 
+/// Memory that the program maps is seen at another address as well, or is out of reach for a while.
+void step_map(Program &p) {
+    int id = p.piece_if([](const Piece &q) { return q.kind == VIRTUAL; }, p.live);
+    if (id < 0) return;
+    int block = p.pieces[id].block;
+    std::vector<int> all;
+    for (int i : p.live)
+        if (p.pieces[i].block == block) all.push_back(i);
+    p.ready_host({}, all);
+    Block &b = p.blocks[block];
+    p.use(std::max(b.device, 0));
+    Piece &piece = p.pieces[id];
+    std::vector<CUmemAccessDesc> access;
+    for (int d = 0; d < p.devices; d++)
+        if (p.together || d == b.device)
+            access.push_back(
+                {{CU_MEM_LOCATION_TYPE_DEVICE, d}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+    auto at = (CUdeviceptr)b.p;
+    switch (p.random.below(3)) {
+    case 0: {
+        CUdeviceptr other = 0;
+        std::vector<unsigned> has(piece.n);
+        size_t offset = (char *)piece.p - b.p;
+        p.told(cuMemAddressReserve(&other, b.bytes, 0, 0, 0), "reserve elsewhere");
+        p.told(cuMemMap(other, b.bytes, 0, b.handle, 0), "map it there, too");
+        p.told(cuMemSetAccess(other, b.bytes, access.data(), access.size()), "access there");
+        p.told(cudaMemcpy(has.data(), (void *)(other + offset), 4ul * piece.n, cudaMemcpyDefault),
+               "copy from there");
+        p.say("virtual has there %08x", p.sum(has.data(), piece.n));
+        p.told(cudaMemset((void *)(other + offset), 3, 4ul * piece.n), "set it there");
+        p.wait_for_all();
+        p.told(cuMemUnmap(other, b.bytes), "unmap that");
+        p.told(cuMemAddressFree(other, b.bytes), "free that range");
+        break;
+    }
+    case 1: {
+        // Graphs that have it would have to be made again.
+        p.drop_graphs_of(block);
+        p.told(cuMemUnmap(at, b.bytes), "unmap it");
+        p.told(cudaMemset(piece.p, 1, 4), "set what is not there");
+        p.told(cuMemMap(at, b.bytes, 0, b.handle, 0), "map it again");
+        p.told(cuMemSetAccess(at, b.bytes, access.data(), access.size()), "access again");
+        break;
+    }
+    default: {
+        unsigned long long flags = 9;
+        CUmemLocation here{CU_MEM_LOCATION_TYPE_DEVICE, std::max(b.device, 0)};
+        CUmemGenericAllocationHandle handle = 0;
+        CUmemAllocationProp prop{};
+        p.told(cuMemGetAccess(&flags, &here, at), "ask for access");
+        p.told(cuMemRetainAllocationHandle(&handle, (void *)at), "whose is it");
+        p.told(cuMemGetAllocationPropertiesFromHandle(&prop, handle), "what is it");
+        p.say("access %llu, of device %d, the same %d", flags, prop.location.id,
+              handle == b.handle);
+        p.told(cuMemRelease(handle), "release it once");
+    }
+    }
+}
+
 /// Devices let each other in, and a box goes from one to the other.
 void step_peer(Program &p) {
     if (p.devices < 2) return;
