@@ -189,7 +189,7 @@ pub fn show(home: Cx, r: &Range, start: u64, evidence: Evidence) -> Result<()> {
         true => libc::PROT_READ,
         false => libc::PROT_READ | libc::PROT_WRITE,
     });
-    area.claim.begins(evidence);
+    area.is_named(evidence);
     let watched = area.is_watched();
     shadows.insert(&Host, area)?;
     if watched {

@@ -21,7 +21,7 @@ const BLOCK: u64 = 64 << 10;
 const AHEAD: usize = 32;
 const AHEAD_EAGER: usize = 512;
 
-/// How many fetches bring all after one that compared for nothing.
+/// How many fetches bring all, at first and after one that compared for nothing.
 const PLAIN: u32 = 15;
 
 /// Who holds a block's valid bytes.
@@ -316,7 +316,16 @@ impl Area {
             edges: Vec::new(),
             opened: Vec::new(),
             images: Images::default(),
-            plain: 0,
+            plain: PLAIN,
+        }
+    }
+
+    /// The first that says that kernels have its address. Of what they may not use at all most does
+    /// not change.
+    pub fn is_named(&mut self, e: Evidence) {
+        self.claim.begins(e);
+        if self.claim.is_in_doubt() {
+            self.plain = 0;
         }
     }
 
