@@ -537,11 +537,13 @@ fn words_of_structures_are_addresses_until_copies_alone_use_the_memory() {
     assert_eq!(right, (3, 3), "{text}");
     let server = Server::start();
     let mut c = remote(&server, Path::new(PROGRAM));
-    c.arg("tables")
-        .env("BUSBAR_SHM", "0")
-        .env("BUSBAR_LOG", "info");
+    c.arg("tables").env("BUSBAR_SHM", "0");
+    c.env("BUSBAR_LOG", "info").env("BUSBAR_STATS", "1");
     let out = finished(&mut c);
     assert_eq!(String::from_utf8_lossy(&out.stdout), text);
+    // What is given up comes home as far as it has changed: twice 1 MiB has not.
+    let received = stats(&out)["bytes_received"].as_u64().expect("a number");
+    assert!(received < 5 << 19, "{received}");
     let log = String::from_utf8_lossy(&out.stderr).into_owned();
     let seen = log.lines().filter(|l| l.contains("kernels see"));
     let seen: Vec<_> = seen

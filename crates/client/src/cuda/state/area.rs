@@ -325,7 +325,7 @@ impl Area {
     pub fn is_named(&mut self, e: Evidence) {
         self.claim.begins(e);
         if self.claim.is_in_doubt() {
-            self.plain = 0;
+            self.compare_next();
         }
     }
 
@@ -667,6 +667,11 @@ impl Area {
         let compares = self.plain == 0;
         self.plain = self.plain.saturating_sub(1);
         compares
+    }
+
+    /// The next fetch says what the program has.
+    pub fn compare_next(&mut self) {
+        self.plain = 0;
     }
 
     /// So many bytes came of a piece of which the program had an older state.

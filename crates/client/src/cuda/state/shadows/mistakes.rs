@@ -42,6 +42,8 @@ impl Shadows {
         if !a.claim.is_over() || !idle || a.leave_to_device(pages).is_err() {
             return None;
         }
+        // Nearly all of it is as the program has it.
+        a.compare_next();
         all.bring_home(pages, far, base).ok()?;
         let mut a = self.remove(&mut all, pages, base)?;
         a.open(pages);
