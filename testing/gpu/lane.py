@@ -75,15 +75,18 @@ for source in sorted((HERE / "programs").glob("*.cu")):
     limit = 150 if source.stem in ("doc_contexts", "environment") else 60
     for kind in ("static", "shared"):
         PROGRAMS.append((f"{source.stem}-{kind}", f"{{bin}}/{source.stem}-{kind}", limit))
-# Programs made at random: their first seed, how many, steps of each, and threads.
-for first, many, steps, threads in (
-    (30001, 8, 100, 1),
-    (33001, 8, 100, 1),
-    (34001, 6, 100, 2),
-    (32019, 8, 60, 3),
+# Programs made at random: their first seed, how many, steps of each, threads, and devices.
+DEVICES = min(2, len(list(pathlib.Path("/dev").glob("nvidia[0-9]*"))) or 1)
+for first, many, steps, threads, devices in (
+    (30001, 8, 100, 1, 1),
+    (33001, 8, 100, 1, 1),
+    (34001, 6, 100, 2, 1),
+    (32019, 8, 60, 3, 1),
+    (35001, 6, 100, 1, DEVICES),
+    (36001, 6, 60, 3, DEVICES),
 ):
     command = "{bin}/random_calls-static"
-    numbers = f"{first} {many} {steps} {threads}"
+    numbers = f"{first} {many} {steps} {threads} {devices}"
     PROGRAMS.append((f"random-{first}", f"{command} {numbers}", 150))
 for extra in ("managed_numba_cupy", "ipc_torch"):
     PROGRAMS.append((extra, f"{{python}} {{py}}/{extra}.py", 120))
