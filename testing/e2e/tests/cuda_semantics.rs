@@ -396,6 +396,7 @@ fn a_device_may_do_with_anothers_memory_what_the_program_says() {
         assert_eq!(tells(&format!("0 0 0: {value}\n")), 1, "{value}: {text}");
     }
     assert_eq!(tells("meanwhile it stood still: true\n"), 2, "{text}");
+    assert_eq!(tells("rows in order: 40\n"), 2, "{text}");
     for value in [21, 22] {
         let elsewhere = format!("by a graph: {value}\n0 0 0 0: {value} {value}\n");
         assert!(text.contains(&elsewhere), "{value}: {text}");

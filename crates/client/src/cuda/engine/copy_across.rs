@@ -21,6 +21,11 @@ fn elsewhere(cx: Cx, p: Option<u64>, home: Option<(u32, CUdevice)>, stream: u32)
     (!reaches).then_some(there)
 }
 
+/// Whether a copy in a stream has an end that the stream's device does not reach.
+pub fn is_far(cx: Cx, (p, home): Place, stream: u32) -> bool {
+    cx.client.devices.len() > 1 && elsewhere(cx, p, home, stream).is_some()
+}
+
 /// Runs a copy between the host and the memory at `p` in the context of that memory, in the order
 /// of the program's stream. `None` when the current context will do.
 pub fn in_its_context(

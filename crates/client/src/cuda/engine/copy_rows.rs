@@ -145,7 +145,7 @@ pub unsafe fn copy_box(
             return Ok(());
         }
     }
-    if later && let Some(there) = in_place(cx, &r) {
+    if later && let Some(there) = in_place(cx, &r, stream) {
         // Of memory that kernels see, what the program stores is looked through when it is sent.
         if r.src.memory == HOST && cx.state().is_shared(r.host(r.src).span().0, 1) {
             // SAFETY: passed on to the caller.
@@ -207,7 +207,7 @@ fn place(cx: Cx, e: &End) -> copy_across::Place {
 /// A copy between a device and page-locked memory that the worker has, too, for it is shared or
 /// kernels see it: it is made there, in the order of its stream with all else that uses this
 /// memory.
-fn in_place(cx: Cx, r: &Rows) -> Option<Rows> {
+fn in_place(cx: Cx, r: &Rows, stream: u32) -> Option<Rows> {
     let mut there = *r;
     let (host, b, other) = match (r.src.memory, r.dst.memory) {
         (HOST, DEVICE | ARRAY) => (&mut there.src, r.host(r.src), &r.dst),
@@ -215,10 +215,7 @@ fn in_place(cx: Cx, r: &Rows) -> Option<Rows> {
         _ => return None,
     };
     let (p, len) = b.span();
-    // A device of another server has other memory there.
-    let here =
-        cx.client.devices.len() == 1 || cx.state().home(other)?.1 == cx.current_device().ok()?;
-    if !here {
+    if copy_across::is_far(cx, place(cx, other), stream) {
         return None;
     }
     if cx.state().is_shared(p, len) {

@@ -123,6 +123,7 @@ pub fn neighbours(api: &Api) {
     captured(&two);
     registered(&two);
     elsewhere(&mut two);
+    rows(&mut two);
     two.on(1);
     api.tell("cuCtxDisablePeerAccess", &[contexts[0]]);
     two.asked(p, 1);
@@ -214,5 +215,61 @@ fn elsewhere(two: &mut Two<'_>) {
         let word = unsafe { (seen as *const u32).add(N as usize / 4 - 1).read() };
         let came = two.halves().1[N as usize - 4];
         println!("{launched} {copied} {there} {over}: {word} {came}");
+    }
+}
+
+/// Rows of the other device's memory come to the host before a copy behind them reads them there.
+fn rows(two: &mut Two<'_>) {
+    const ROUNDS: u8 = 40;
+    const BEFORE: u64 = 8 << 20;
+    let (api, stream) = (two.api, two.streams[1]);
+    two.on(0);
+    let theirs = api.made("cuMemAlloc_v2", &[N]);
+    let managed = api.made("cuMemAllocManaged", &[N, 1]);
+    two.on(1);
+    let (own, before) = (
+        api.made("cuMemAlloc_v2", &[N]),
+        api.made("cuMemAlloc_v2", &[BEFORE]),
+    );
+    two.host = api.made("cuMemHostAlloc", &[2 * N, 0]);
+    let host = two.host;
+    for from in [theirs, managed] {
+        let mut right = 0;
+        for value in 1..=ROUNDS {
+            two.on(0);
+            api.call("cuMemsetD8_v2", &[from, u64::from(value), N]);
+            api.call("cuCtxSynchronize", &[]);
+            two.on(1);
+            two.halves().0.fill(0);
+            // `CUDA_MEMCPY2D`, of device memory to the host's.
+            let (device, width) = (2u64, 256u64);
+            let mut copy = [
+                0,
+                0,
+                device,
+                0,
+                from,
+                0,
+                width,
+                0,
+                0,
+                1,
+                host,
+                0,
+                0,
+                width,
+                width,
+                N / width,
+            ];
+            let value = u64::from(value);
+            api.call("cuMemsetD8Async", &[before, value, BEFORE, stream]);
+            api.call("cuMemcpy2DAsync_v2", &[at(&mut copy), stream]);
+            api.call("cuMemcpyHtoDAsync_v2", &[own, host, N, stream]);
+            api.call("cuStreamSynchronize", &[stream]);
+            let mut byte = [0u8; 1];
+            api.call("cuMemcpyDtoH_v2", &[at(&mut byte), own + N - 1, 1]);
+            right += i32::from(u64::from(byte[0]) == value);
+        }
+        println!("rows in order: {right}");
     }
 }
