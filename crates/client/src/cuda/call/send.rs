@@ -98,9 +98,7 @@ impl Cx {
     /// As [`Cx::send`], where it is known what of memory that is in doubt the work may write.
     #[inline]
     pub fn send_to<'a, R: Request<'a>>(self, r: &R, touch: Touch<'_>) -> Result<(), CUresult> {
-        if is_work(R::OP) && self.state().shadows.active() {
-            self.work(r.on_stream().unwrap_or(ANY), touch)?;
-        }
+        self.before(r, touch)?;
         if !r.queued()
             || r.on_stream()
                 .is_some_and(|s| self.captures_refuse(s, R::OP))
@@ -115,6 +113,15 @@ impl Cx {
         let sent = self.client.session.queue(self.scope, r);
         let queued = sent.and_then(|()| self.queued_one());
         queued.or_else(|_| self.lost())
+    }
+
+    /// What the program has written goes ahead of a call that puts work into a stream.
+    #[inline]
+    fn before<'a, R: Request<'a>>(self, r: &R, touch: Touch<'_>) -> Result<()> {
+        match is_work(R::OP) && self.state().shadows.active() {
+            true => self.work(r.on_stream().unwrap_or(ANY), touch),
+            false => Ok(()),
+        }
     }
 
     /// Before a call that may stop a driver: waits until no stream of the session's stands still at
@@ -137,9 +144,7 @@ impl Cx {
         if usual {
             return self.send_to(r, touch);
         }
-        if is_work(R::OP) && self.state().shadows.active() {
-            self.work(r.on_stream().unwrap_or(ANY), touch)?;
-        }
+        self.before(r, touch)?;
         self.call(r).map(drop)
     }
 
@@ -170,9 +175,7 @@ impl Cx {
 
     /// Queues a call that ends in bulk bytes.
     pub fn send_bulk<'a, R: Request<'a>>(self, r: &R, bulk: Bulk<'_>) -> Result<(), CUresult> {
-        if is_work(R::OP) && self.state().shadows.active() {
-            self.work(r.on_stream().unwrap_or(ANY), Touch::All)?;
-        }
+        self.before(r, Touch::All)?;
         let _pass = self.pass(stops(R::OP));
         let sent = self.client.session.queue_bulk(self.scope, r, bulk);
         let queued = sent.and_then(|()| self.queued_one());

@@ -16,8 +16,8 @@ fn elsewhere(cx: Cx, p: Option<u64>, home: Option<(u32, CUdevice)>, stream: u32)
     let there = cx.in_context(home?.0);
     let owner = there.current_device().ok()?;
     let here = cx.at_stream(stream).current_device().ok()?;
-    let at = p.and_then(|p| Some((p, cx.state().ranges.find(p)?)));
-    let reaches = here == owner || at.is_some_and(|(p, r)| peer::reaches(cx, here, &r, p));
+    let at = || p.and_then(|p| Some((p, cx.state().ranges.find(p)?)));
+    let reaches = here == owner || at().is_some_and(|(p, r)| peer::reaches(cx, here, &r, p));
     (!reaches).then_some(there)
 }
 

@@ -49,6 +49,11 @@ pub fn known(cx: Cx, pool: u32) -> Option<Pool> {
     Some((device, own.unwrap_or(0)))
 }
 
+/// The same of memory that came from one.
+fn of_range(r: &Range) -> Pool {
+    (r.device, r.flags & !ORDERED & !POOLED)
+}
+
 /// Devices may use the memory of a pool, or no longer.
 pub fn let_in(cx: Cx, pool: u32, list: &[CUmemAccessDesc]) {
     if let Some(pool) = known(cx, pool) {
@@ -61,8 +66,8 @@ pub fn let_in(cx: Cx, pool: u32, list: &[CUmemAccessDesc]) {
 
 /// Whether a device may use memory of a pool that is not its own device's.
 pub fn may_use(cx: Cx, r: &Range, user: CUdevice) -> bool {
-    let pool = (r.device, r.flags & !ORDERED & !POOLED);
-    let flags = lock(&cx.state().pool_users).get(&(pool, user)).copied();
+    let key = (of_range(r), user);
+    let flags = lock(&cx.state().pool_users).get(&key).copied();
     flags.is_some_and(|flags| flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
 }
 
@@ -99,8 +104,7 @@ pub fn home(cx: Cx, stream: u32, pool: Pool, size: u64) -> Home {
 /// Keeps memory that a pool gave, and that was freed in a stream, for the next allocation there.
 /// Says whether it did: nothing is kept while a stream captures, whose graph might own it.
 pub fn keep(cx: Cx, r: &Range, stream: u32) -> bool {
-    let pool = (r.device, r.flags & !ORDERED & !POOLED);
-    let home = home(cx, stream, pool, r.size);
+    let home = home(cx, stream, of_range(r), r.size);
     Switch::Local.on() && !cx.state().captures.any() && cx.state().recycled.keep(home, r.base)
 }
 

@@ -305,7 +305,7 @@ impl Area {
             context,
             born: 0,
             attach: Attach::Global,
-            claim: Claim::sure(),
+            claim: Claim::of(Evidence::Sure),
             eager: false,
             rights: libc::PROT_READ | libc::PROT_WRITE,
             blocks: vec![State::Both; n],
@@ -323,7 +323,7 @@ impl Area {
     /// The first that says that kernels have its address. Of what they may not use at all most does
     /// not change.
     pub fn is_named(&mut self, e: Evidence) {
-        self.claim.begins(e);
+        self.claim = Claim::of(e);
         if self.claim.is_in_doubt() {
             self.compare_next();
         }

@@ -23,22 +23,17 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Nobody asks of what is meant for kernels.
-    pub fn sure() -> Self {
+    /// The first to be known.
+    pub fn of(evidence: Evidence) -> Self {
         Self {
-            evidence: Evidence::Sure,
+            evidence,
             copies: 0,
         }
     }
 
-    /// A launch names it, or all that is known from now on is this.
+    /// A launch names it, or a graph has it.
     pub fn named(&mut self, e: Evidence) {
         (self.evidence, self.copies) = (self.evidence.max(e), 0);
-    }
-
-    /// The first to be known of it is this.
-    pub fn begins(&mut self, e: Evidence) {
-        (self.evidence, self.copies) = (e, 0);
     }
 
     /// A copy has an end there; whether the last word that named it is taken for a mistake.

@@ -164,16 +164,7 @@ fn words_that_stand_alone_go_behind_longer_pieces() {
 
 #[test]
 fn a_page_that_the_program_touches_while_work_runs_is_opened_and_watched() {
-    let (ram, wire, s) = (
-        Ram::new(AT, LEN as usize),
-        Wire::default(),
-        Shadows::default(),
-    );
-    let mut a = Area::new(Sort::Host, AT, LEN, AT, 3);
-    a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
-    s.insert(&ram, a).unwrap();
-    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
-    said(&wire);
+    let (ram, wire, s) = named(Evidence::Sure);
     let fault = |p| s.areas().fault(&ram, &wire, p, None, false);
     for i in 0..16 {
         assert_eq!(fault(AT + i * 4096 + 5), Outcome::Retry);
@@ -325,8 +316,8 @@ fn what_the_program_writes_goes_ahead_of_work_and_comes_back_after_it() {
     assert_eq!(said(&wire).len(), 2);
 }
 
-/// Page-locked memory that a launch seems to have the address of.
-fn in_doubt(e: Evidence) -> (Ram, Wire, Shadows) {
+/// Page-locked memory that a launch has the address of, or seems to.
+fn named(e: Evidence) -> (Ram, Wire, Shadows) {
     let (ram, wire, s) = (
         Ram::new(AT, LEN as usize),
         Wire::default(),
@@ -343,7 +334,7 @@ fn in_doubt(e: Evidence) -> (Ram, Wire, Shadows) {
 
 #[test]
 fn what_was_named_by_mistake_is_given_up_once_copies_alone_use_it() {
-    let (ram, wire, s) = in_doubt(Evidence::Passing);
+    let (ram, wire, s) = named(Evidence::Passing);
     ram.write(AT, &[9; LEN as usize]);
     let copied = |n| (0..n).find_map(|_| s.copied(AT + 70, false));
     assert_eq!(copied(4), None);
@@ -374,7 +365,7 @@ fn what_is_meant_or_lies_in_a_graph_is_never_given_up() {
         (Evidence::Lasting, Evidence::Passing, false),
         (Evidence::Passing, Evidence::Passing, true),
     ] {
-        let (_, _, s) = in_doubt(first);
+        let (_, _, s) = named(first);
         s.named(AT, then);
         s.copied(AT, in_graph);
         s.areas().over(3, None, u64::MAX);
@@ -384,7 +375,7 @@ fn what_is_meant_or_lies_in_a_graph_is_never_given_up() {
 
 #[test]
 fn nobody_waits_for_work_because_memory_was_named_by_mistake() {
-    let (ram, wire, s) = in_doubt(Evidence::Passing);
+    let (ram, wire, s) = named(Evidence::Passing);
     let fault = |p| s.areas().fault(&ram, &wire, p, Some(true), false);
     // Some pages are open from the first access on: a program may talk to a kernel by them.
     for page in 0..16 {
@@ -403,7 +394,7 @@ fn nobody_waits_for_work_because_memory_was_named_by_mistake() {
 
 #[test]
 fn what_is_in_doubt_is_closed_by_work_that_may_have_its_address_alone() {
-    let (ram, wire, s) = in_doubt(Evidence::Passing);
+    let (ram, wire, s) = named(Evidence::Passing);
     let work = |stream, touch| s.areas().work(&ram, &wire, (3, stream), touch).unwrap();
     let closed = || s.areas().at(AT).unwrap().is_on_device(0);
     let fault = || s.areas().fault(&ram, &wire, AT, Some(true), false);
@@ -444,7 +435,7 @@ fn what_has_changed_all_over_is_not_compared_for_a_while() {
         (Evidence::Passing, 9, true),
         (Evidence::Sure, 9, false),
     ] {
-        let (ram, wire, s) = in_doubt(evidence);
+        let (ram, wire, s) = named(evidence);
         ram.write(AT, &[has; LEN as usize]);
         s.areas().over(3, None, u64::MAX);
         let compares = || s.areas().at(AT).unwrap().compares();
