@@ -206,7 +206,7 @@ fn cuMemcpyDtoDAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[id(0x0a01)] #[queued] #[by_hand(client)] #[cx(context)] #[get_proc("cuMemcpyDtoDAsync", 3020)] #[per_thread("_ptsz")]
+#[id(0x0a01)] #[queued] #[by_hand(client, worker)] #[cx(context)] #[get_proc("cuMemcpyDtoDAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpyDtoDAsync_v2(
     dstDevice: CUdeviceptr,
     srcDevice: CUdeviceptr,
@@ -307,7 +307,7 @@ fn cuMemcpyPeer(
     ByteCount: usize,
 ) -> CUresult;
 
-#[id(0x0a02)] #[queued] #[by_hand(client)] #[get_proc("cuMemcpyPeerAsync", 4000)] #[per_thread("_ptsz")]
+#[id(0x0a02)] #[queued] #[by_hand(client, worker)] #[get_proc("cuMemcpyPeerAsync", 4000)] #[per_thread("_ptsz")]
 fn cuMemcpyPeerAsync(
     dstDevice: CUdeviceptr,
     #[handle(optional)] dstContext: CUcontext,

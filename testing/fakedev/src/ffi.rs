@@ -232,6 +232,14 @@ pub struct MemsetNodeParams {
     pub height: usize,
 }
 
+/// As the union of [`NodeParams`] has it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct WideMemsetNodeParams {
+    pub v1: MemsetNodeParams,
+    pub ctx: CUcontext,
+}
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct HostNodeParams {

@@ -124,7 +124,7 @@ int main() {
     double made = now() - begun;
     CHECK(cudaMemGetInfo(&after, &total));
     DRIVER(cuCtxSetCurrent(here.context));
-    printf("a second context: %.0f ms, %zu MiB\n", made, (before - after) >> 20);
+    printf("# a second context: %.0f ms, %zu MiB\n", made, (before - after) >> 20);
 
     const auto nothing = [] {};
     void *p = nullptr, *own = aligned_alloc(4096, 1 << 20);

@@ -106,9 +106,11 @@ fn absent() -> CUresult {
 
 #[inline]
 fn present() -> Result<Cx> {
+    let scope = thread::current();
     Ok(Cx {
         client: client()?,
-        scope: thread::current(),
+        scope,
+        current: scope,
     })
 }
 
@@ -307,7 +309,7 @@ pub fn init() -> Result<()> {
         PROCESS.has(std::ptr::null_mut());
     }
     for client in opened?.all() {
-        let cx = Cx { client, scope: 0 };
+        let cx = Cx::of(client);
         log_to_file(cx);
         activity::opened(cx);
     }
@@ -318,7 +320,7 @@ pub fn init() -> Result<()> {
 pub fn everyone() -> Vec<Cx> {
     let first = present().ok().filter(|_| !is_over());
     let all = first.map_or(&[][..], |cx| cx.client.all());
-    all.iter().map(|client| Cx { client, scope: 0 }).collect()
+    all.iter().map(|client| Cx::of(client)).collect()
 }
 
 /// The log goes to a file, if the environment says by now that it is to, and does not yet.

@@ -5,6 +5,7 @@ use super::copy::register_one;
 use super::copy_rows::{array, from_packed, packed, shape};
 use super::done::{Kept, Then};
 use super::prelude::*;
+use super::reach;
 use crate::across::{Link, Room};
 use busbar_channel::switches::Switch;
 use busbar_wire::codec::Message as _;
@@ -41,7 +42,7 @@ fn read(w: &mut Cuda, m: &msg::LinkOut<'_>, mut c: CUDA_MEMCPY3D, len: usize) ->
         packed(&mut c, room.at());
         // SAFETY: a source that was checked; room for as many bytes as the box has, which is kept
         // until they are sent.
-        check(unsafe { w.cuMemcpy3DAsync_v2(&c, stream) })
+        unsafe { reach::rows(w, stream, &c) }
     });
     match rc {
         CUDA_SUCCESS => Ok(room),

@@ -4,6 +4,7 @@ use super::address::check_destination;
 use super::done::{Kept, Staged, Then};
 use super::prelude::*;
 use super::promised::Promised;
+use super::reach::{self, End};
 use super::room::{kept, room_for, staging_out};
 use super::state::mirrors::Room;
 use crate::aside;
@@ -44,11 +45,10 @@ pub fn copy_in(w: &mut Cuda, m: msg::CopyIn<'_>) -> Result {
     let (kept, p) = kept(w, m.data);
     let rc = attempt(|| {
         let stream = w.running_stream(m.stream)? as CUstream;
-        let dst = w.address(m.dst)?;
-        let n = m.data.len();
+        let (dst, src) = (End::Device(w.address(m.dst)?), End::Host(p as u64));
         // SAFETY: the record's bytes, which live through the call; page-locked ones the driver may
         // go on reading, so they are kept until the copy is done.
-        check(unsafe { w.cuMemcpyHtoDAsync_v2(dst, p.cast(), n, stream) })
+        unsafe { reach::bytes(w, stream, dst, src, m.data.len()) }
     });
     has_read(w, kept, m.stream, rc)
 }
@@ -57,9 +57,9 @@ pub fn copy_in(w: &mut Cuda, m: msg::CopyIn<'_>) -> Result {
 fn copy_kept(w: &mut Cuda, (dst, stream): (u64, u32), (room, n): (Arc<Room>, usize)) -> Result {
     let here = w.here(stream);
     w.running_stream(stream)?;
-    let dst = w.address(dst)?;
+    let (dst, src) = (End::Device(w.address(dst)?), End::Host(room.ptr));
     // SAFETY: page-locked memory of at least that size, which nobody writes while it is kept.
-    check(unsafe { w.cuMemcpyHtoDAsync_v2(dst, room.ptr as *const c_void, n, here.0) })?;
+    unsafe { reach::bytes(w, here.0, dst, src, n)? };
     let done = Then::Release(Kept::Shared(room));
     w.completer.after(here.0, here.1, done);
     Ok(())
@@ -197,8 +197,9 @@ pub fn copy_out(w: &mut Cuda, m: msg::CopyOut) -> Result<Answered> {
         while done < m.len {
             let len = (m.len - done).min(BULK_CHUNK as u64) as usize;
             let (at, kept) = staging_out(w)?;
+            let (dst, src) = (End::Host(at), End::Device(m.src + done));
             // SAFETY: it holds that many bytes, and is kept until they are sent.
-            check(unsafe { w.cuMemcpyDtoHAsync_v2(at as *mut c_void, m.src + done, len, stream) })?;
+            unsafe { reach::bytes(w, stream, dst, src, len)? };
             let piece = Staged { at, kept, len };
             done = send(w, (stream, ctx), (done, m.len), piece);
         }
@@ -217,6 +218,32 @@ pub fn settle(w: &mut Cuda, m: msg::Settle) -> Result {
         Err(CUDA_ERROR_OUT_OF_MEMORY) => check(unsafe { w.cuStreamSynchronize(stream) }),
         marked => marked,
     }
+}
+
+pub fn cu_memcpy_dto_d_async_v2(w: &mut Cuda, m: msg::CuMemcpyDtoDAsyncV2) -> Result {
+    let stream = w.stream(m.h_stream)? as CUstream;
+    let (dst, src) = (w.address(m.dst_device)?, w.address(m.src_device)?);
+    let n = m.byte_count as usize;
+    // SAFETY: no end is on the host.
+    unsafe { reach::bytes(w, stream, End::Device(dst), End::Device(src), n) }
+}
+
+pub fn cu_memcpy_peer_async(w: &mut Cuda, m: msg::CuMemcpyPeerAsync) -> Result {
+    let stream = w.stream(m.h_stream)? as CUstream;
+    let mut end = |id, p| {
+        let p = w.address(p)?;
+        let context = if id == 0 {
+            0
+        } else {
+            w.handle(Kind::Context, id)?
+        };
+        Ok::<_, CUresult>((p, reach::peer(w, context, p) as CUcontext))
+    };
+    let (dst, dst_context) = end(m.dst_context, m.dst_device)?;
+    let (src, src_context) = end(m.src_context, m.src_device)?;
+    let n = m.byte_count as usize;
+    // SAFETY: live contexts or none; the driver checks the addresses.
+    check(unsafe { w.cuMemcpyPeerAsync(dst, dst_context, src, src_context, n, stream) })
 }
 
 pub use super::copy_rows::*;

@@ -3,6 +3,7 @@
 use super::address::{check_destination, check_source};
 use super::done::{Kept, Staged, Then, reply};
 use super::prelude::*;
+use super::reach;
 use super::room::{kept, staging_out};
 use busbar_wire::limits::BULK_CHUNK;
 
@@ -37,7 +38,7 @@ pub fn packed(c: &mut CUDA_MEMCPY3D, at: u64) {
 /// # Safety
 /// As many bytes as the box has are readable at `packed` for as long as the driver reads them.
 pub unsafe fn from_packed(
-    w: &Cuda,
+    w: &mut Cuda,
     c: &mut CUDA_MEMCPY3D,
     packed: u64,
     stream: CUstream,
@@ -47,7 +48,7 @@ pub unsafe fn from_packed(
     (c.srcXInBytes, c.srcY, c.srcZ, c.srcLOD) = (0, 0, 0, 0);
     (c.srcPitch, c.srcHeight) = (c.WidthInBytes, c.Height);
     // SAFETY: passed on to the caller; the destination is checked.
-    check(unsafe { w.cuMemcpy3DAsync_v2(c, stream) })
+    unsafe { reach::rows(w, stream, c) }
 }
 
 /// The end of a copy from the memory that its record came in, if that was kept: it stays until the
@@ -143,7 +144,7 @@ pub fn copy_out_rows(w: &mut Cuda, m: msg::CopyOutRows<'_>) -> Result<Answered, 
                 (c.Height, c.Depth) = (rows, 1);
                 packed(&mut c, at);
                 // SAFETY: it holds that many rows, and is kept until they are sent.
-                check(unsafe { w.cuMemcpy3DAsync_v2(&c, stream) })?;
+                unsafe { reach::rows(w, stream, &c)? };
                 let len = rows * width;
                 let piece = Staged { at, kept, len };
                 offset = send(w, (stream, ctx), (offset, m.len), piece);
@@ -164,13 +165,17 @@ pub fn copy_rows_on_device(w: &mut Cuda, m: msg::CopyRowsOnDevice<'_>) -> Result
     check_destination(w, &c)?;
     if m.peer == 0 {
         // SAFETY: live arrays, or addresses that the driver checks.
-        return Ok(check(unsafe { w.cuMemcpy3DAsync_v2(&c, stream) })?);
+        return Ok(unsafe { reach::rows(w, stream, &c)? });
     }
     // The same but for the contexts; no end is on the host.
     let mut p: CUDA_MEMCPY3D_PEER = busbar_abi::member(&c);
     (p.srcHost, p.dstHost) = (std::ptr::null(), std::ptr::null_mut());
-    p.srcContext = w.handle(Kind::Context, m.src_context)? as CUcontext;
-    p.dstContext = w.handle(Kind::Context, m.dst_context)? as CUcontext;
+    let mut context = |id, p| {
+        let context = w.handle(Kind::Context, id)?;
+        Ok::<_, CUresult>(reach::peer(w, context, p) as CUcontext)
+    };
+    p.srcContext = context(m.src_context, c.srcDevice)?;
+    p.dstContext = context(m.dst_context, c.dstDevice)?;
     // SAFETY: as above, and live contexts.
     Ok(check(unsafe { w.cuMemcpy3DPeerAsync(&p, stream) })?)
 }

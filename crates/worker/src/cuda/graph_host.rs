@@ -15,6 +15,7 @@ use super::done::Then;
 use super::driver::capture;
 use super::prelude::*;
 use super::promised::Promised;
+use super::reach;
 use super::room::make;
 use super::state::mirrors::{Mirror, Rows};
 use crate::answer::Behind;
@@ -107,7 +108,7 @@ pub fn capture_copy(w: &mut Cuda, m: msg::CaptureCopy<'_>) -> Result<msg::Captur
     }
     attach(w, graph, keep)?;
     // SAFETY: the mirrors live as long as the graph; the driver checks the rest.
-    check(unsafe { w.cuMemcpy3DAsync_v2(&c, stream) })?;
+    unsafe { reach::rows(w, stream, &c)? };
     Ok(msg::CaptureCopyReply { captured: 1 })
 }
 

@@ -4,6 +4,7 @@ use super::address::{check_destination, check_source};
 use super::graph_host::mirror;
 use super::graph_walk::ends;
 use super::prelude::*;
+use super::reach;
 use super::state::handles::pointers;
 use super::state::host_node::{HostNode, host_node};
 use super::submit::{EXTRA_END, EXTRA_POINTER, EXTRA_SIZE, in_one_piece};
@@ -68,6 +69,7 @@ impl Params {
         if mirrors[1] == 0 {
             check_destination(w, q)?;
         }
+        c.copyCtx = reach::node(w, c.copyCtx, &c.copyParams)?;
         busbar_abi::set_member(&mut self.p.u, c);
         Ok(())
     }

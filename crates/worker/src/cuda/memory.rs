@@ -65,6 +65,24 @@ pub fn allow(w: &Cuda, user: i32, owner: i32, yes: bool) -> Result {
     Ok(())
 }
 
+/// Whether a device may use what is mapped at an address; `None` where nothing is by this module.
+pub fn is_used_by(w: &Cuda, p: u64, device: i32) -> Option<bool> {
+    let (at, m) = w.mapped.range(..=p).next_back()?;
+    let let_in = || is_of_all(*at) || w.peers.contains(&(device, m.device));
+    (p - at < m.size).then(|| m.device == device || let_in())
+}
+
+/// Lets a device use the memory that is mapped at an address, and no other of its owner's.
+pub fn let_in(w: &Cuda, user: i32, p: u64) -> Result {
+    match mapping(w, p).filter(|_| is_used_by(w, p, user) == Some(false)) {
+        // SAFETY: a range that `map` made, and a pointer to a live structure.
+        Some((at, size)) => {
+            check(unsafe { w.cuMemSetAccess(at, size as usize, &access(user, true), 1) })
+        }
+        None => Ok(()),
+    }
+}
+
 /// The devices that may use memory of one: itself, and its peers.
 pub fn users(w: &Cuda, dev: i32) -> Vec<CUmemAccessDesc> {
     let peers = w.peers.iter().filter(|(_, owner)| *owner == dev);

@@ -46,6 +46,7 @@ mod peer;
 mod pool;
 mod prelude;
 mod promised;
+mod reach;
 mod room;
 mod session;
 mod shadow;

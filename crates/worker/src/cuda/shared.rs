@@ -4,6 +4,7 @@
 
 use super::done::reply;
 use super::prelude::*;
+use super::reach::{self, End};
 use super::state::segments::is_the_programs;
 
 /// Makes mapped memory known to the driver. The program was promised that the device has it at the
@@ -135,19 +136,17 @@ pub fn copy_shared(w: &mut Cuda, m: msg::CopyShared) -> Result<Answered, Fail> {
     let call = w.record.call;
     let rc = attempt(|| {
         w.running_stream(m.stream)?;
-        let (d, n) = (w.driver, m.len as usize);
+        let (dst, src) = if w.shared.holds(m.src, m.len) {
+            (End::Device(w.address(m.dst)?), End::Host(m.src))
+        } else if w.shared.holds(m.dst, m.len) {
+            (End::Host(m.dst), End::Device(w.address(m.src)?))
+        } else {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        };
         // SAFETY: the side on the host lies in a segment, which stays mapped and, since records run
         // in order, outlives the copy; the other is no address of this process, as far as it goes
         // the driver checks it.
-        check(unsafe {
-            if w.shared.holds(m.src, m.len) {
-                d.cuMemcpyHtoDAsync_v2(w.address(m.dst)?, m.src as *const _, n, stream)
-            } else if w.shared.holds(m.dst, m.len) {
-                d.cuMemcpyDtoHAsync_v2(m.dst as *mut _, w.address(m.src)?, n, stream)
-            } else {
-                CUDA_ERROR_INVALID_VALUE
-            }
-        })
+        unsafe { reach::bytes(w, stream, dst, src, m.len as usize) }
     });
     match (call, rc) {
         (0, CUDA_SUCCESS) => {}

@@ -1,16 +1,10 @@
 //! Copies and fills, in all their forms.
 
-use crate::engine::copies::{any, between, copy, fill, from_2d, within_rows};
+use crate::engine::copies::{Who, any, copy, copy_by, fill, from_2d, within_rows};
 use crate::entry::api;
 use crate::ffi::*;
-use crate::state::context;
 use crate::state::stream::Flavour;
 use crate::state::work::Copy;
-
-fn both(dst: CUcontext, src: CUcontext) -> Res {
-    context::by_handle(dst)?;
-    context::by_handle(src).map(drop)
-}
 
 unsafe fn copy_batch(
     dsts: *const CUdeviceptr,
@@ -34,7 +28,8 @@ unsafe fn copy_batch(
             return Err(INVALID_VALUE);
         }
         for (i, n) in sizes.into_iter().enumerate() {
-            let done = copy(any(dsts[i], srcs[i], n), stream, flavour, false);
+            let one = any(dsts[i], srcs[i], n);
+            let done = copy_by(Who::Stream, one, stream, flavour, false);
             if done.is_err() {
                 put_opt(failed, i);
                 return done;
@@ -104,16 +99,16 @@ api! {
         dst: CUdeviceptr, dst_context: CUcontext, src: CUdeviceptr, src_context: CUcontext,
         n: usize,
     ) {
-        both(dst_context, src_context)?;
-        between(Copy::flat(dst, true, src, true, n), 0, FLAVOUR, true)
+        let who = Who::Each(dst_context, src_context);
+        copy_by(who, Copy::flat(dst, true, src, true, n), 0, FLAVOUR, true)
     }
 
     fn [cuMemcpyPeerAsync; cuMemcpyPeerAsync_ptsz] (
         dst: CUdeviceptr, dst_context: CUcontext, src: CUdeviceptr, src_context: CUcontext,
         n: usize, stream: CUstream,
     ) {
-        both(dst_context, src_context)?;
-        between(Copy::flat(dst, true, src, true, n), stream, FLAVOUR, false)
+        let who = Who::Each(dst_context, src_context);
+        copy_by(who, Copy::flat(dst, true, src, true, n), stream, FLAVOUR, false)
     }
 
     fn [cuMemcpy2D_v2 cuMemcpy2DUnaligned_v2; cuMemcpy2D_v2_ptds cuMemcpy2DUnaligned_v2_ptds] (
@@ -136,14 +131,14 @@ api! {
 
     fn [cuMemcpy3DPeer; cuMemcpy3DPeer_ptds] (params: *const Memcpy3D) {
         let params = get(params)?;
-        both(params.dst_reserved, params.src_reserved)?;
-        between(within_rows(&params)?, 0, FLAVOUR, true)
+        let who = Who::Each(params.dst_reserved, params.src_reserved);
+        copy_by(who, within_rows(&params)?, 0, FLAVOUR, true)
     }
 
     fn [cuMemcpy3DPeerAsync; cuMemcpy3DPeerAsync_ptsz] (params: *const Memcpy3D, stream: CUstream) {
         let params = get(params)?;
-        both(params.dst_reserved, params.src_reserved)?;
-        between(within_rows(&params)?, stream, FLAVOUR, false)
+        let who = Who::Each(params.dst_reserved, params.src_reserved);
+        copy_by(who, within_rows(&params)?, stream, FLAVOUR, false)
     }
 
     fn [cuMemsetD8_v2; cuMemsetD8_v2_ptds] (dst: CUdeviceptr, value: u8, n: usize) {

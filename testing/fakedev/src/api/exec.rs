@@ -149,15 +149,15 @@ api! {
     }
 
     fn [cuGraphExecMemcpyNodeSetParams] (
-        exec: CUgraphExec, node: CUgraphNode, params: *const Memcpy3D, _context: CUcontext,
+        exec: CUgraphExec, node: CUgraphNode, params: *const Memcpy3D, context: CUcontext,
     ) {
-        exec_of(exec)?.set(node, node::copy(&get(params)?)?)
+        exec_of(exec)?.set(node, node::copy(&get(params)?, context)?)
     }
 
     fn [cuGraphExecMemsetNodeSetParams] (
-        exec: CUgraphExec, node: CUgraphNode, params: *const MemsetNodeParams, _context: CUcontext,
+        exec: CUgraphExec, node: CUgraphNode, params: *const MemsetNodeParams, context: CUcontext,
     ) {
-        exec_of(exec)?.set(node, node::fill(&get(params)?)?)
+        exec_of(exec)?.set(node, node::fill(&get(params)?, context)?)
     }
 
     fn [cuGraphExecHostNodeSetParams] (

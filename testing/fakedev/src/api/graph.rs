@@ -186,16 +186,16 @@ api! {
 
     fn [cuGraphAddMemcpyNode] (
         out: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize,
-        params: *const Memcpy3D, _context: CUcontext,
+        params: *const Memcpy3D, context: CUcontext,
     ) {
-        add(out, graph, after, count, copy(&get(params)?)?, None)
+        add(out, graph, after, count, copy(&get(params)?, context)?, None)
     }
 
     fn [cuGraphAddMemsetNode] (
         out: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize,
-        params: *const MemsetNodeParams, _context: CUcontext,
+        params: *const MemsetNodeParams, context: CUcontext,
     ) {
-        add(out, graph, after, count, fill(&get(params)?)?, None)
+        add(out, graph, after, count, fill(&get(params)?, context)?, None)
     }
 
     fn [cuGraphAddHostNode] (
@@ -279,7 +279,7 @@ api! {
     }
 
     fn [cuGraphMemcpyNodeSetParams] (node: CUgraphNode, params: *const Memcpy3D) {
-        set(node, copy(&get(params)?)?)
+        set(node, copy(&get(params)?, 0)?)
     }
 
     fn [cuGraphMemsetNodeGetParams] (node: CUgraphNode, out: *mut MemsetNodeParams) {
@@ -291,7 +291,7 @@ api! {
     }
 
     fn [cuGraphMemsetNodeSetParams] (node: CUgraphNode, params: *const MemsetNodeParams) {
-        set(node, fill(&get(params)?)?)
+        set(node, fill(&get(params)?, 0)?)
     }
 
     fn [cuGraphHostNodeGetParams] (node: CUgraphNode, out: *mut HostNodeParams) {

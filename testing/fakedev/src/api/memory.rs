@@ -1,6 +1,6 @@
 //! Allocation, host memory and questions about pointers.
 
-use crate::engine::copies;
+use crate::engine::reach;
 use crate::entry::api;
 use crate::ffi::*;
 use crate::state::memory::{self, Kind, Range};
@@ -95,13 +95,7 @@ fn is_near(range: &Range) -> bool {
     let Ok(context) = context::current() else {
         return true;
     };
-    let device = context.device;
-    match range.kind {
-        Kind::Device | Kind::Global if range.device != device => {
-            context.peers.lock().unwrap().contains(&range.context)
-        }
-        _ => copies::is_let_in(range, device),
-    }
+    reach::is_near(range, &context)
 }
 
 /// The value of a pointer attribute, as the bytes of what the caller's pointer points to.
@@ -118,6 +112,7 @@ fn attribute(range: Option<&Arc<Range>>, address: u64, attribute: i32) -> R<Vec<
         };
     };
     match attribute {
+        1 if range.kind == Kind::Pool => word(0),
         1 => word(range.context as u64),
         2 => int(if range.is_host() {
             MEMORYTYPE_HOST

@@ -1,5 +1,6 @@
 //! The functions on streams, but for events, copies, launches and captures.
 
+use crate::engine::reach;
 use crate::engine::submit::{resolve, submit};
 use crate::entry::api;
 use crate::ffi::*;
@@ -48,7 +49,9 @@ fn write_value(
     wide: bool,
     flags: u32,
 ) -> Res {
-    if flags != 0 {
+    let (_, context) = resolve(stream, flavour)?;
+    let n = if wide { 8 } else { 4 };
+    if flags != 0 || !reach::may_write(addr, n, &context) {
         return Err(INVALID_VALUE);
     }
     submit(

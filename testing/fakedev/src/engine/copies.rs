@@ -1,35 +1,33 @@
 //! Copies and fills, in all their forms.
 
-use super::submit;
+use super::{reach, submit};
 use crate::ffi::*;
-use crate::state::memory::{Kind, Range};
 use crate::state::stream::Flavour;
 use crate::state::work::{Copy, Fill, Plane, Work};
-use crate::state::{array, capture, memory, pool};
+use crate::state::{array, capture, context, memory};
 use std::sync::Arc;
+
+/// Whose device must reach what a copy touches.
+#[derive(Clone, Copy)]
+pub enum Who {
+    /// The current context's, whichever stream it is put into.
+    Current,
+    /// Its stream's.
+    Stream,
+    /// Those of the contexts that are named for the destination and for the source.
+    Each(CUcontext, CUcontext),
+}
 
 /// Checks a copy and hands it to its stream.
 ///
 /// As with the real driver, a copy from pageable host memory has read it when the call returns, and
 /// a copy to pageable host memory is done by then.
 pub fn copy(copy: Copy, stream: CUstream, flavour: Flavour, wait: bool) -> Res {
-    copy_by(copy, stream, flavour, wait, reachable)
+    copy_by(Who::Current, copy, stream, flavour, wait)
 }
 
-/// The same between devices that the caller names, which need not be let in.
-pub fn between(copy: Copy, stream: CUstream, flavour: Flavour, wait: bool) -> Res {
-    copy_by(copy, stream, flavour, wait, |at, n, _| {
-        memory::usable(at, n)
-    })
-}
-
-fn copy_by(
-    mut copy: Copy,
-    stream: CUstream,
-    flavour: Flavour,
-    wait: bool,
-    good: impl Fn(u64, usize, usize) -> bool,
-) -> Res {
+/// The same, with word on whose device must reach its ends.
+pub fn copy_by(who: Who, mut copy: Copy, stream: CUstream, flavour: Flavour, wait: bool) -> Res {
     let (stream, context) = submit::resolve(stream, flavour)?;
     if copy.is_empty() {
         return Ok(());
@@ -37,7 +35,15 @@ fn copy_by(
     if (!copy.src.device && copy.src.addr == 0) || (!copy.dst.device && copy.dst.addr == 0) {
         return Err(INVALID_VALUE);
     }
-    if !copy.check(|at, n| good(at, n, context.device))
+    let device = |handle| context::by_handle(handle).map(|c| c.device);
+    let current = context::current().map_or(context.device, |c| c.device);
+    let (dst, src) = match who {
+        Who::Current => (current, current),
+        Who::Stream => (context.device, context.device),
+        Who::Each(dst, src) => (device(dst)?, device(src)?),
+    };
+    let good = |device| move |at, n| reach::may_copy(at, n, device);
+    if !copy.check_ends(good(dst), good(src))
         || !copy.ends_on_host().all(|(p, n)| memory::may_be_end(p, n))
     {
         return Err(INVALID_VALUE);
@@ -56,25 +62,6 @@ fn copy_by(
         context.status()?;
     }
     Ok(())
-}
-
-/// Whether a device was let in to memory that a program lets devices use itself, mapped or of a
-/// pool; to other memory it was.
-pub fn is_let_in(range: &Range, device: usize) -> bool {
-    match range.kind {
-        Kind::Mapped if !range.is_host() => {
-            let users = range.users.lock().unwrap();
-            users.get(&device).is_some_and(|flags| *flags != 0)
-        }
-        Kind::Pool => range.device == device || pool::lets_in(range.owner, device),
-        _ => true,
-    }
-}
-
-/// Whether a copy in a stream of a device may have an end there.
-fn reachable(address: u64, size: usize, device: usize) -> bool {
-    memory::usable(address, size)
-        && memory::covered(address, size, |range| is_let_in(range, device))
 }
 
 /// Whether an address is the driver's, so that a copy must stay inside what is live there.
@@ -266,10 +253,17 @@ pub fn fill(
         element,
         width,
         height,
+        context: context.handle,
     };
-    // As with the real driver, a capture makes a node of it whether its memory is there or not.
+    // As with the real driver, a capture makes a node of it whether its memory is there or not, but
+    // not of memory that is out of reach.
     let captures = capture::of(&stream)?.is_some();
     let check = if captures { shaped_fill } else { checked_fill };
     let fill = check(fill)?;
+    let n = fill.span().unwrap_or(0);
+    let there = n > 0 && memory::find(dst).is_some();
+    if there && !reach::may_write(dst, n, &context) {
+        return Err(INVALID_VALUE);
+    }
     submit::submit_to(&stream, &context, Work::Fill(fill))
 }

@@ -4,4 +4,5 @@ pub mod copies;
 pub mod execute;
 pub mod life;
 pub mod node;
+pub mod reach;
 pub mod submit;

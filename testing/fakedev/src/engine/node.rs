@@ -1,13 +1,13 @@
 //! What the nodes of graphs do, from what a program says of them.
 
-use super::copies;
+use super::{copies, reach};
 use crate::ffi::*;
 use crate::state::event::EVENTS;
 use crate::state::graph::{self, Graph, Node};
 use crate::state::graph_memory::{self, GraphMemory};
 use crate::state::launch::Launch;
 use crate::state::work::{Fill, HostCall, Work};
-use crate::state::{context, memory, module};
+use crate::state::{context, module};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ pub fn kernel(p: &KernelNodeParamsV1, kern: CUkernel) -> R<Work> {
 }
 
 /// A copy node's work.
-pub fn copy(p: &Memcpy3D) -> R<Work> {
-    let copy = copies::from_3d(p)?;
-    if copy.check(memory::usable) {
+pub fn copy(p: &Memcpy3D, context: CUcontext) -> R<Work> {
+    let (copy, context) = (copies::from_3d(p)?, reach::asked(context)?);
+    if copy.check(|at, n| reach::may_copy(at, n, context.device)) {
         Ok(Work::Copy(Arc::new(copy)))
     } else {
         Err(INVALID_VALUE)
@@ -30,7 +30,8 @@ pub fn copy(p: &Memcpy3D) -> R<Work> {
 }
 
 /// A fill node's work.
-pub fn fill(p: &MemsetNodeParams) -> R<Work> {
+pub fn fill(p: &MemsetNodeParams, context: CUcontext) -> R<Work> {
+    let asked = reach::asked(context)?;
     let element = p.element_size as usize;
     if !matches!(element, 1 | 2 | 4) || p.width == 0 || p.height == 0 {
         return Err(INVALID_VALUE);
@@ -43,8 +44,14 @@ pub fn fill(p: &MemsetNodeParams) -> R<Work> {
         element,
         width: p.width,
         height: p.height,
+        context: reach::of_fill(dst, &asked),
     };
-    copies::checked_fill(fill).map(Work::Fill)
+    let fill = copies::checked_fill(fill)?;
+    let n = fill.span().unwrap_or(0);
+    match n == 0 || reach::may_copy(dst, n, asked.device) {
+        true => Ok(Work::Fill(fill)),
+        false => Err(INVALID_VALUE),
+    }
 }
 
 /// Any node's work, and a child node's graph.
@@ -61,8 +68,14 @@ pub fn from_params(params: *mut NodeParams) -> R<(Work, Option<Arc<Graph>>)> {
                 let p = body.cast::<KernelNodeParams>().read();
                 kernel(&p.v1, p.kern)?
             }
-            1 => copy(&body.cast::<MemcpyNodeParams>().read().copy)?,
-            2 => fill(&body.cast::<MemsetNodeParams>().read())?,
+            1 => {
+                let p = body.cast::<MemcpyNodeParams>().read();
+                copy(&p.copy, p.ctx)?
+            }
+            2 => {
+                let p = body.cast::<WideMemsetNodeParams>().read();
+                fill(&p.v1, p.ctx)?
+            }
             3 => host(&body.cast::<HostNodeParams>().read())?,
             4 => {
                 let child = graph::by_handle(body.cast::<CUgraph>().read())?;

@@ -8,7 +8,7 @@ const SECTION: usize = 64;
 const SYMBOL: usize = 24;
 const SYMBOL_TABLE: u64 = 2;
 const OBJECT: u64 = 1;
-const GLOBAL: u64 = 1;
+const UNDEFINED: u64 = 0;
 const MAX_GLOBAL: u64 = 1 << 30;
 
 /// A part of an image, if the process has memory there at all: what the headers say may be wrong.
@@ -68,8 +68,10 @@ unsafe fn read(p: *const u8) -> Option<BTreeMap<String, usize>> {
         let names = content(sections.get(number(section, 0x28, 4) as usize)?)?;
         for symbol in content(section)?.chunks_exact(SYMBOL) {
             let (info, size) = (number(symbol, 4, 1), number(symbol, 16, 8));
-            let global = info & 15 == OBJECT && info >> 4 == GLOBAL;
-            if global && (1..=MAX_GLOBAL).contains(&size) {
+            // nvcc gives a variable local binding where the program is of one piece, and the driver
+            // knows it by name all the same.
+            let here = info & 15 == OBJECT && number(symbol, 6, 2) != UNDEFINED;
+            if here && (1..=MAX_GLOBAL).contains(&size) {
                 let name = name(names, number(symbol, 0, 4) as usize)?;
                 found.insert(name.to_owned(), size as usize);
             }

@@ -169,6 +169,12 @@ impl Exec {
         if graph::kind(&plan[place].1) != graph::kind(&work) {
             return Err(INVALID_VALUE);
         }
+        // A fill stays in its context.
+        if let (Work::Fill(old), Work::Fill(new)) = (&plan[place].1, &work)
+            && old.context != new.context
+        {
+            return Err(INVALID_VALUE);
+        }
         Arc::make_mut(&mut plan)[place].1 = work;
         Ok(())
     }

@@ -141,9 +141,14 @@ impl Image {
             body = &body[end as usize..];
         }
         let (_, payload) = best.ok_or(NO_BINARY_FOR_GPU)?;
-        match payload.starts_with(FIRST_LINE.as_bytes()) {
-            true => Image::text(payload),
-            false => Ok(Image::default()),
+        if payload.starts_with(FIRST_LINE.as_bytes()) {
+            Image::text(payload)
+        } else if payload.starts_with(&ELF_MAGIC.to_le_bytes()) {
+            // SAFETY: the entry is in memory as a whole.
+            Ok(unsafe { Image::elf(payload.as_ptr()) })
+        } else {
+            // Compressed, or PTX.
+            Ok(Image::default())
         }
     }
 

@@ -136,6 +136,8 @@ pub struct Fill {
     pub width: usize,
     /// Rows.
     pub height: usize,
+    /// The context that it is for: a node's is not changed.
+    pub context: usize,
 }
 
 /// A value in memory, for a wait or a write.
@@ -193,7 +195,16 @@ impl Copy {
 
     /// Whether each end that must be the device's is memory that it knows to be good.
     pub fn check(&self, good: impl Fn(u64, usize) -> bool) -> bool {
-        let ok = |plane: &Plane| {
+        self.check_ends(&good, &good)
+    }
+
+    /// The same, of the destination and of the source.
+    pub fn check_ends(
+        &self,
+        dst: impl Fn(u64, usize) -> bool,
+        src: impl Fn(u64, usize) -> bool,
+    ) -> bool {
+        let ok = |plane: &Plane, good: &dyn Fn(u64, usize) -> bool| {
             plane
                 .end(self.width, self.height, self.depth)
                 .is_some_and(|end| {
@@ -201,7 +212,7 @@ impl Copy {
                         && (!plane.device || good(plane.addr, end))
                 })
         };
-        self.is_empty() || (ok(&self.dst) && (self.staged.is_some() || ok(&self.src)))
+        self.is_empty() || (ok(&self.dst, &dst) && (self.staged.is_some() || ok(&self.src, &src)))
     }
 
     /// The first address and the length of each end on the host.

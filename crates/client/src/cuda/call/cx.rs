@@ -11,25 +11,40 @@ use busbar_wire::generated::cuda::Kind;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A call in progress: the client, and the context that is current to the calling thread.
+/// A call in progress: the client, and the context that it is made in, which is the current one of
+/// the calling thread, or that of the stream that the call names.
 #[derive(Clone, Copy)]
 pub struct Cx {
     /// The client.
     pub client: &'static Client,
-    /// The id of the current context; 0 for none.
+    /// The id of the context that the call is made in; 0 for none.
     pub scope: u32,
+    /// The id of the context that is current to the program, whose device decides what a copy may
+    /// touch, whichever stream it is put into; 0 where that is `scope`'s.
+    pub current: u32,
 }
 
 impl Cx {
     /// A call of no context's.
     pub fn of(client: &'static Client) -> Self {
-        Self { client, scope: 0 }
+        let (scope, current) = (0, 0);
+        Self {
+            client,
+            scope,
+            current,
+        }
     }
 
     /// The same call in another context.
     #[must_use]
     pub fn in_context(self, scope: u32) -> Self {
         Self { scope, ..self }
+    }
+
+    /// The same call, with the context that it is made in as the current one.
+    #[must_use]
+    pub fn for_itself(self) -> Self {
+        Self { current: 0, ..self }
     }
 
     /// What the client knows.
@@ -51,7 +66,7 @@ impl Cx {
     pub(super) fn with(self, client: &'static Client, scope: u32) -> Self {
         match std::ptr::eq(client, self.client) {
             true => self,
-            false => Self { client, scope },
+            false => Self::of(client).in_context(scope),
         }
     }
 

@@ -8,8 +8,8 @@
 use super::prelude::*;
 use crate::cuda::call::{Arriving, Host};
 use crate::cuda::engine::{
-    across, activity, addresses, callback, copy_across, graph_host, ring, settled, shadow, shared,
-    stream, transfer,
+    across, activity, addresses, callback, graph_host, peer, ring, settled, shadow, shared, stream,
+    transfer,
 };
 use crate::cuda::state::rows::{DEVICE, End, HOST, Rows, UNIFIED};
 use crate::marks;
@@ -18,10 +18,22 @@ use crate::marks;
 fn on_device(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<()> {
     let there = |p| cx.state().shadows.device_side(p, len).unwrap_or(p);
     let (dst, src) = (there(dst), there(src));
-    cx.state().must_be_on_device(dst, len)?;
-    cx.state().must_be_on_device(src, len)?;
-    copy_across::between(cx, dst, src, len, stream)?;
+    must_be_copied(cx, dst, len)?;
+    must_be_copied(cx, src, len)?;
+    let m = msg::CuMemcpyDtoDAsyncV2 {
+        dst_device: dst,
+        src_device: src,
+        byte_count: len as u64,
+        h_stream: stream,
+    };
+    cx.send_to(&m, Touch::At(&[dst]))?;
     cx.has_begun(stream)
+}
+
+/// Refuses an end of a copy that is no device's, or may not be copied by the current one.
+fn must_be_copied(cx: Cx, p: u64, len: usize) -> Result<()> {
+    cx.state().must_be_on_device(p, len)?;
+    peer::may_copy(cx, peer::asks(cx), p)
 }
 
 /// Where the device finds what a program calls the host's memory, if it does: that may be its own.
@@ -75,7 +87,7 @@ fn captured_as_named(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Res
     for (p, writes) in [(dst, true), (src, false)] {
         match cx.state().on_host(p) {
             true => begin(cx, p, len, writes)?,
-            false => cx.state().must_be_on_device(p, len)?,
+            false => must_be_copied(cx, p, len)?,
         }
     }
     graph_host::capture(cx, &flat((UNIFIED, dst), (UNIFIED, src), len), stream)
@@ -168,17 +180,12 @@ unsafe fn queue_to_device(
     }
     let shadowed = cx.state().shadows.device_side(dst, len);
     let dst = shadowed.unwrap_or(dst);
-    cx.state().must_be_on_device(dst, len)?;
+    must_be_copied(cx, dst, len)?;
     // SAFETY: passed on to the caller.
     addresses::in_copy(cx, dst, unsafe { std::slice::from_raw_parts(src, len) })?;
     if cx.state().shadows.active() {
         let touch = shadowed.map_or(Touch::Nothing, |_| Touch::All);
         cx.work(stream, touch)?;
-    }
-    // SAFETY: passed on to the caller.
-    let there = |cx| unsafe { queue_to_device(cx, dst, src, len, 0, later)? };
-    if let Some(done) = copy_across::in_its_context(cx, dst, stream, there) {
-        return done.map(Ok);
     }
     if cx.state().captures.any()
         && captured(cx, (DEVICE, dst), (HOST, src as u64), len, stream, later)?
@@ -292,14 +299,9 @@ unsafe fn bring_to_host(
         return Ok(!later);
     }
     let src = cx.state().shadows.device_side(src, len).unwrap_or(src);
-    cx.state().must_be_on_device(src, len)?;
+    must_be_copied(cx, src, len)?;
     if cx.state().shadows.active() {
         cx.work(stream, Touch::Nothing)?;
-    }
-    // SAFETY: passed on to the caller.
-    let there = |cx| unsafe { bring_to_host(cx, dst, src, len, 0, false).map(drop) };
-    if let Some(done) = copy_across::in_its_context(cx, src, stream, there) {
-        return done.map(|()| true);
     }
     if cx.state().captures.any()
         && captured(cx, (HOST, dst as u64), (DEVICE, src), len, stream, later)?
@@ -357,7 +359,7 @@ pub unsafe fn at_once(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Re
         || cx.client.devices.len() > 1;
     if !usual {
         cx.need_context()?;
-        cx.state().must_be_on_device(dst, len)?;
+        must_be_copied(cx, dst, len)?;
         // SAFETY: page-locked memory of that length.
         let bytes = unsafe { std::slice::from_raw_parts(src as *const u8, len) };
         addresses::in_copy(cx, dst, bytes)?;

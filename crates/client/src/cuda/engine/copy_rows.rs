@@ -4,9 +4,8 @@
 
 use super::prelude::*;
 use crate::cuda::call::Arriving;
-use crate::cuda::engine::copy_across::Way;
 use crate::cuda::engine::{
-    across, addresses, callback, copy_across, ends, graph_host, settled, shadow, stream, transfer,
+    across, addresses, callback, ends, graph_host, peer, settled, shadow, stream, transfer,
 };
 use crate::cuda::state::rows::{ARRAY, CHUNK, DEVICE, End, HOST, Rows, UNIFIED, shape};
 use busbar_channel::Bulk;
@@ -101,7 +100,8 @@ unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32, later: bool) -> Result<(), CUr
     Ok(())
 }
 
-/// Copies a box of bytes. As the driver has it, none of its rows ends outside of its end's own.
+/// Copies a box of bytes, `between` contexts that its ends name, if so asked. As the driver has it,
+/// none of its rows ends outside of its end's own.
 ///
 /// # Safety
 /// What of the box lies on the host is the program's.
@@ -109,7 +109,7 @@ pub unsafe fn copy_box(
     cx: Cx,
     r: Rows,
     stream: u32,
-    peer: bool,
+    between: bool,
     later: bool,
 ) -> Result<(), CUresult> {
     if r.width == 0 || r.height == 0 || r.depth == 0 {
@@ -133,6 +133,13 @@ pub unsafe fn copy_box(
     ends::pitches(&r)?;
     ends::check(cx, &r.src, &r)?;
     ends::check(cx, &r.dst, &r)?;
+    for e in [&r.src, &r.dst].into_iter().filter(|e| e.memory == DEVICE) {
+        let user = match between {
+            true => cx.handle_opt(Kind::Context, e.context)?,
+            false => peer::asks(cx),
+        };
+        peer::may_copy(cx, user, e.device)?;
+    }
     if cx.state().shadows.active() {
         cx.work(stream, Touch::All)?;
     }
@@ -145,13 +152,13 @@ pub unsafe fn copy_box(
             return Ok(());
         }
     }
-    if later && let Some(there) = in_place(cx, &r, stream) {
+    if later && let Some(there) = in_place(cx, &r) {
         // Of memory that kernels see, what the program stores is looked through when it is sent.
         if r.src.memory == HOST && cx.state().is_shared(r.host(r.src).span().0, 1) {
             // SAFETY: passed on to the caller.
             unsafe { addresses::in_rows(cx, &r)? };
         }
-        return on_device(cx, &there, stream, peer);
+        return on_device(cx, &there, stream, between);
     }
     // SAFETY: passed on to the caller.
     unsafe {
@@ -175,49 +182,33 @@ pub unsafe fn copy_box(
                     true => Ok(()),
                     false => settled::before(cx, stream, p, n),
                 };
-                let there = |cx| rows_in(cx, &r, 0);
-                let here = || match written && !cx.idle(stream) {
-                    true => callback::read_in_order(cx, &r, array_id(cx, &r.dst)?, stream),
-                    false => rows_in(cx, &r, stream),
-                };
-                copy_across::in_context_of(cx, place(cx, &r.dst), stream, there)
-                    .unwrap_or_else(here)?;
+                match written && !cx.idle(stream) {
+                    true => callback::read_in_order(cx, &r, array_id(cx, &r.dst)?, stream)?,
+                    false => rows_in(cx, &r, stream)?,
+                }
                 if !later {
                     settled::after(cx, stream, None)?;
                 }
                 before
             }
-            (DEVICE | ARRAY, HOST) => {
-                let there = |cx| rows_out(cx, &r, 0, false);
-                copy_across::in_context_of(cx, place(cx, &r.src), stream, there)
-                    .unwrap_or_else(|| rows_out(cx, &r, stream, later))
-            }
-            (DEVICE | ARRAY, DEVICE | ARRAY) => on_device(cx, &r, stream, peer),
+            (DEVICE | ARRAY, HOST) => rows_out(cx, &r, stream, later),
+            (DEVICE | ARRAY, DEVICE | ARRAY) => on_device(cx, &r, stream, between),
             _ => Err(CUDA_ERROR_INVALID_VALUE),
         }
     }
 }
 
-/// Where the device's end of a copy is, and whose that is.
-fn place(cx: Cx, e: &End) -> copy_across::Place {
-    let address = (e.memory == DEVICE).then_some(e.device);
-    (address, cx.state().home(e))
-}
-
 /// A copy between a device and page-locked memory that the worker has, too, for it is shared or
 /// kernels see it: it is made there, in the order of its stream with all else that uses this
 /// memory.
-fn in_place(cx: Cx, r: &Rows, stream: u32) -> Option<Rows> {
+fn in_place(cx: Cx, r: &Rows) -> Option<Rows> {
     let mut there = *r;
-    let (host, b, other) = match (r.src.memory, r.dst.memory) {
-        (HOST, DEVICE | ARRAY) => (&mut there.src, r.host(r.src), &r.dst),
-        (DEVICE | ARRAY, HOST) => (&mut there.dst, r.host(r.dst), &r.src),
+    let (host, b) = match (r.src.memory, r.dst.memory) {
+        (HOST, DEVICE | ARRAY) => (&mut there.src, r.host(r.src)),
+        (DEVICE | ARRAY, HOST) => (&mut there.dst, r.host(r.dst)),
         _ => return None,
     };
     let (p, len) = b.span();
-    if copy_across::is_far(cx, place(cx, other), stream) {
-        return None;
-    }
     if cx.state().is_shared(p, len) {
         cx.client.session.note_shared(b.len());
     } else {
@@ -228,7 +219,7 @@ fn in_place(cx: Cx, r: &Rows, stream: u32) -> Option<Rows> {
 }
 
 /// Queues the copy of a box that the host sees nothing of.
-fn on_device(cx: Cx, r: &Rows, stream: u32, peer: bool) -> Result<(), CUresult> {
+fn on_device(cx: Cx, r: &Rows, stream: u32, between: bool) -> Result<(), CUresult> {
     let there = |mut e: End| {
         let shadowed = cx.state().shadows.device_side(e.device, 1);
         e.device = shadowed.filter(|_| e.memory == DEVICE).unwrap_or(e.device);
@@ -240,28 +231,15 @@ fn on_device(cx: Cx, r: &Rows, stream: u32, peer: bool) -> Result<(), CUresult> 
         ..*r
     };
     let s = shape(r);
-    let mut m = msg::CopyRowsOnDevice {
+    let m = msg::CopyRowsOnDevice {
         shape: busbar_abi::bytes_of(&s),
         src_array: array_id(cx, &r.src)?,
         dst_array: array_id(cx, &r.dst)?,
         src_context: cx.handle_opt(Kind::Context, r.src.context)?,
         dst_context: cx.handle_opt(Kind::Context, r.dst.context)?,
-        peer: u32::from(peer),
+        peer: u32::from(between),
         stream,
     };
-    let ends = [place(cx, &r.dst), place(cx, &r.src)];
-    let way = match peer {
-        true => Way::Plain,
-        false => copy_across::way(cx, ends, stream)?,
-    };
-    match way {
-        Way::Plain => {}
-        Way::Peers(to, from) => (m.src_context, m.dst_context, m.peer) = (from, to, 1),
-        Way::There(far) => {
-            let copy = |there| on_device(there, r, 0, false);
-            return copy_across::run_there(cx, stream, far, copy);
-        }
-    }
     cx.send(&m)?;
     cx.has_begun(stream)
 }

@@ -173,7 +173,7 @@ pub fn twin(
     there: &'static Client,
     id: u32,
 ) -> Option<u32> {
-    let (cx, there) = (Cx { client, scope }, Cx::of(there));
+    let (cx, there) = (Cx::of(client).in_context(scope), Cx::of(there));
     let f = there.state().functions.get(id)?;
     if f.library == 0 || f.kernel != id {
         return None;

@@ -10,7 +10,6 @@ pub mod carry;
 pub mod compiled;
 pub mod context;
 pub mod copy;
-pub mod copy_across;
 pub mod copy_rows;
 pub mod death;
 pub mod ends;

@@ -30,27 +30,58 @@ pub fn reaches(cx: Cx, user: CUdevice, r: &Range, p: u64) -> bool {
         // For all that can.
         Sort::Managed => can_access(cx, user, r.device).unwrap_or(false),
         Sort::Foreign if pool::is_pooled(r) => pool::may_use(cx, r, user),
+        // A module's variable: nobody is let in to that.
+        Sort::Foreign => false,
         _ => cx.state().contexts.may_use(user, r.device),
     }
 }
 
-/// Refuses an end of a copy or a fill in a stream: memory that a program lets devices use itself is
-/// out of reach for the streams of those that it did not let in. All other memory is copied.
-pub fn check(cx: Cx, stream: u32, p: u64) -> Result<()> {
-    if cx.client.devices.len() < 2 {
-        return Ok(());
+/// Whether the program itself says which devices may use what lies at `p`: it is a pool's, or the
+/// program has mapped it.
+fn has_own_users(cx: Cx, r: &Range, p: u64) -> bool {
+    let mapped = || lock(&cx.state().vmm).access(p).is_some();
+    r.sort == Sort::Foreign && (pool::is_pooled(r) || mapped())
+}
+
+/// The memory at an address, where that could be out of some device's reach.
+fn found(cx: Cx, p: u64) -> Option<Range> {
+    let several = cx.client.devices.len() > 1;
+    several.then(|| cx.state().ranges.find(p)).flatten()
+}
+
+/// The context whose device counts where the driver asks who copies: the current one, whichever
+/// stream the copy is put into.
+pub fn asks(cx: Cx) -> u32 {
+    match cx.current {
+        0 => cx.scope,
+        current => current,
     }
-    let Some(r) = cx
-        .state()
-        .ranges
-        .find(p)
-        .filter(|r| r.sort == Sort::Foreign)
-    else {
+}
+
+/// Refuses an end of a copy that the device of a context does not reach, if the program says itself
+/// which devices do. All other memory is copied, wherever it is.
+pub fn may_copy(cx: Cx, context: u32, p: u64) -> Result<()> {
+    let Some(r) = found(cx, p).filter(|r| context != 0 && has_own_users(cx, r, p)) else {
         return Ok(());
     };
-    let user = cx.at_stream(stream).current_device()?;
-    let own = pool::is_pooled(&r) || lock(&cx.state().vmm).access(p).is_some();
-    refuse_if(own && !reaches(cx, user, &r, p), CUDA_ERROR_INVALID_VALUE)
+    let user = cx.in_context(context).current_device()?;
+    refuse_if(!reaches(cx, user, &r, p), CUDA_ERROR_INVALID_VALUE)
+}
+
+/// Refuses memory that a stream fills or writes to, and its device does not reach.
+pub fn must_reach(cx: Cx, p: u64) -> Result<()> {
+    let Some(r) = found(cx, p) else {
+        return Ok(());
+    };
+    let user = cx.current_device()?;
+    refuse_if(!reaches(cx, user, &r, p), CUDA_ERROR_INVALID_VALUE)
+}
+
+/// The context of a node that fills what lies at `p`: the one that is asked for, where the program
+/// says itself which devices use the memory, and otherwise the memory's own.
+pub fn fills_in(cx: Cx, context: u32, p: u64) -> u32 {
+    let home = |r: Range| (!has_own_users(cx, &r, p)).then_some(r.context);
+    found(cx, p).and_then(home).unwrap_or(context)
 }
 
 /// Whether a device may be let in to another one's memory.

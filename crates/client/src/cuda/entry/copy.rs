@@ -1,7 +1,7 @@
 //! Copies, as programs ask for them.
 
 use super::prelude::*;
-use crate::cuda::engine::{across, copy};
+use crate::cuda::engine::{across, copy, peer};
 use crate::cuda::life::{enter, guard};
 use crate::cuda::state::rows::{DEVICE, End, HOST, Rows, at, from_3d};
 
@@ -29,7 +29,7 @@ pub unsafe fn cuMemcpyDtoDAsync_v2(
 }
 
 /// A copy between contexts, in a stream or with the default ones.
-unsafe fn peer(
+unsafe fn between(
     (dst, dst_context): (CUdeviceptr, CUcontext),
     (src, src_context): (CUdeviceptr, CUcontext),
     byte_count: usize,
@@ -53,6 +53,8 @@ unsafe fn peer(
         byte_count: byte_count as u64,
         h_stream,
     };
+    peer::may_copy(cx, m.dst_context, dst)?;
+    peer::may_copy(cx, m.src_context, src)?;
     let there = |p| cx.state().must_be_on_device(p, byte_count).is_ok();
     let usual = m.dst_context != 0 && m.src_context != 0 && there(dst) && there(src);
     cx.send_if(usual, &m, Touch::All)?;
@@ -70,7 +72,7 @@ pub unsafe fn cuMemcpyPeerAsync(
 ) -> CUresult {
     let (dst, src) = ((dst, dst_context), (src, src_context));
     // SAFETY: passed on to the caller.
-    guard(|| unsafe { peer(dst, src, len, stream, (per_thread, true)) })
+    guard(|| unsafe { between(dst, src, len, stream, (per_thread, true)) })
 }
 
 pub unsafe fn cuMemcpyPeer(
@@ -83,7 +85,7 @@ pub unsafe fn cuMemcpyPeer(
 ) -> CUresult {
     let (dst, src) = ((dst, dst_context), (src, src_context));
     // SAFETY: passed on to the caller.
-    guard(|| unsafe { peer(dst, src, len, std::ptr::null_mut(), (per_thread, false)) })
+    guard(|| unsafe { between(dst, src, len, std::ptr::null_mut(), (per_thread, false)) })
 }
 
 // What lines of the spec say of rows, and the functions on batches, which have a file of their own.

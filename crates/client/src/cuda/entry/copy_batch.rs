@@ -64,6 +64,8 @@ pub unsafe fn cuMemcpyBatchAsync(
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     must_be_named(stream)?;
+    // The stream's device counts, not the current one.
+    let cx = cx.for_itself();
     let mut kind = 0;
     for (i, n) in sizes.iter().enumerate() {
         if firsts.get(kind + 1).is_some_and(|next| *next <= i) {
@@ -157,6 +159,7 @@ pub unsafe fn cuMemcpy3DBatchAsync(
     };
     refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE)?;
     must_be_named(stream)?;
+    let cx = cx.for_itself();
     for (i, op) in ops.iter().enumerate() {
         // SAFETY: as above.
         one(cx, op, stream).inspect_err(|_| unsafe { put_opt(failed, i) })?;

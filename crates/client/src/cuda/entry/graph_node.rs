@@ -1,7 +1,9 @@
 //! A node's parameters: what a program gives, as it travels, and back.
 
 use super::prelude::*;
-use crate::cuda::engine::{addresses, callback, context, ends, graph, graph_host, launch, pool};
+use crate::cuda::engine::{
+    addresses, callback, context, ends, graph, graph_host, launch, peer, pool,
+};
 use crate::cuda::state::promised::Function;
 use crate::cuda::state::ranges::{Sort, plausible};
 use crate::cuda::state::rows;
@@ -90,6 +92,13 @@ pub unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded> {
             c.copyCtx = context(cx, c.copyCtx)?;
             let asked = rows::rows_of(&c.copyParams);
             e.usual = ends::is_usual(cx, &asked);
+            let r = cx.state().resolved(&asked);
+            for end in [&r.src, &r.dst]
+                .into_iter()
+                .filter(|e| e.memory == rows::DEVICE)
+            {
+                peer::may_copy(cx, c.copyCtx as usize as u32, end.device)?;
+            }
             let t = graph_host::travel(cx, &asked)?;
             c.copyParams = t.shape;
             c.copyParams.srcArray = t.arrays[0] as usize as CUarray;
@@ -106,7 +115,9 @@ pub unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded> {
             let (width, height) = (s.width as usize, s.height as usize);
             let filled = ends::fill(cx, s.dst, pitch, element, width, height);
             e.usual = filled == Ok(ends::Filled::Known);
-            s.ctx = context(cx, s.ctx)?;
+            let asked = context(cx, s.ctx)? as usize as u32;
+            peer::may_copy(cx, asked, s.dst)?;
+            s.ctx = peer::fills_in(cx, asked, s.dst) as usize as CUcontext;
             s.dst = addresses::of_node(cx, s.dst)?;
             busbar_abi::set_member(u, s);
         }

@@ -84,10 +84,7 @@ pub fn cuIpcCloseMemHandle(cx: Cx, p: CUdeviceptr) -> Result<()> {
     let Some(i) = all.remove(&secret) else {
         return Ok(());
     };
-    let cx = Cx {
-        scope: i.context,
-        ..cx
-    };
+    let cx = cx.in_context(i.context);
     match cx.state().spaces.unplace(i.device as u32, i.at, i.mapped) {
         Some((va, size)) => freed::unmap(cx, va, size),
         None => Ok(()),

@@ -2,7 +2,7 @@
 
 use super::prelude::*;
 use crate::cuda::engine::ends::Filled;
-use crate::cuda::engine::{addresses, copy_across, ends};
+use crate::cuda::engine::{addresses, ends, peer};
 use crate::cuda::life::{enter_in_functions, guard};
 
 /// Queues a fill where its memory is.
@@ -28,8 +28,8 @@ fn fill(
         }
         Filled::Known => addresses::on_device(cx, dst, "a fill")?,
     };
-    copy_across::in_its_context(cx, dst, stream, |cx| send(cx, true, 0, there))
-        .unwrap_or_else(|| send(cx, true, stream, there))?;
+    peer::must_reach(cx, dst)?;
+    send(cx, true, stream, there)?;
     // Without a stream named, a fill of the host's memory is over when the call returns.
     if raw.is_null() && cx.state().ranges.is_pinned(dst, 1) {
         cx.synchronize(stream)?;

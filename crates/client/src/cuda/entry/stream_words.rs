@@ -5,7 +5,7 @@
 //! each wait of its own, too; see [`shadow::about_to_wait`].
 
 use super::prelude::*;
-use crate::cuda::engine::{addresses, stream};
+use crate::cuda::engine::{addresses, peer, stream};
 use busbar_wire::limits::MAX_ITEMS;
 
 /// What a word is for.
@@ -43,6 +43,9 @@ fn place(cx: Cx, stream: u32, p: u64, what: Use) -> Result<u64> {
         let captured = cx.state().captures.any() && stream::captures(cx, stream)?;
         refuse_if(!captured, CUDA_ERROR_INVALID_VALUE)?;
         cx.state().graphs.launches_may_be_refused();
+    }
+    if what == Use::Write {
+        peer::must_reach(cx, p)?;
     }
     let at = addresses::on_device(cx, p, "a stream")?;
     if what == Use::Wait && cx.state().shadows.active() {

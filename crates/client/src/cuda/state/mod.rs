@@ -320,19 +320,6 @@ impl State {
         }
     }
 
-    /// The context that what lies on a device was made in, and the device.
-    pub fn home(&self, e: &End) -> Option<(u32, CUdevice)> {
-        match e.memory {
-            rows::DEVICE => self.ranges.home(e.device),
-            rows::ARRAY => {
-                let id = self.handles.id(Kind::Array, e.array)?;
-                let context = self.handles.context(Kind::Array, id);
-                Some((context, self.contexts.device(context)?))
-            }
-            _ => None,
-        }
-    }
-
     /// A copy with its ends resolved: what an address of unified memory is, and what a zero pitch
     /// means.
     pub fn resolved(&self, r: &Rows) -> Rows {

@@ -14,50 +14,14 @@ pub(super) fn cu_memcpy_dto_d_async_v2(w: &mut Cuda, body: &[u8]) -> Result<(), 
     let mut r = Reader::new(body);
     let m = wire::CuMemcpyDtoDAsyncV2::decode(&mut r)?;
     r.finish()?;
-    let rc = attempt(|| {
-        let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver.cuMemcpyDtoDAsync_v2(
-                w.address(m.dst_device)?,
-                w.address(m.src_device)?,
-                m.byte_count as usize,
-                v_h_stream as CUstream,
-            )
-        })?;
-        Ok(())
-    });
-    w.answer(check(rc))
+    let given = crate::cuda::copy::cu_memcpy_dto_d_async_v2(w, m);
+    w.answer(given)
 }
 
 pub(super) fn cu_memcpy_peer_async(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuMemcpyPeerAsync::decode(&mut r)?;
     r.finish()?;
-    let rc = attempt(|| {
-        let v_dst_context = if m.dst_context == 0 {
-            0
-        } else {
-            w.handle(Kind::Context, m.dst_context)?
-        };
-        let v_src_context = if m.src_context == 0 {
-            0
-        } else {
-            w.handle(Kind::Context, m.src_context)?
-        };
-        let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver.cuMemcpyPeerAsync(
-                w.address(m.dst_device)?,
-                v_dst_context as CUcontext,
-                w.address(m.src_device)?,
-                v_src_context as CUcontext,
-                m.byte_count as usize,
-                v_h_stream as CUstream,
-            )
-        })?;
-        Ok(())
-    });
-    w.answer(check(rc))
+    let given = crate::cuda::copy::cu_memcpy_peer_async(w, m);
+    w.answer(given)
 }
