@@ -17,7 +17,7 @@ use super::prelude::*;
 use super::promised::Promised;
 use super::reach;
 use super::room::make;
-use super::state::mirrors::{Mirror, Rows};
+use super::state::mirrors::{Mirror, Named, Rows};
 use crate::answer::Behind;
 use crate::staging::Lent;
 use std::any::Any;
@@ -39,14 +39,24 @@ pub fn mirror(
     };
     let (src, dst) = (rows(c.srcPitch, c.srcHeight), rows(c.dstPitch, c.dstHeight));
     if ids[0] != 0 {
-        let m = make(w, ids[0], (c.srcHost as u64, src))?;
+        let named = Named {
+            kind: c.srcMemoryType,
+            at: [c.srcXInBytes, c.srcY, c.srcZ],
+            written: false,
+        };
+        let m = make(w, ids[0], (c.srcHost as u64, src), named)?;
         c.srcMemoryType = CU_MEMORYTYPE_HOST as _;
         c.srcHost = m.ptr as *const c_void;
         (c.srcXInBytes, c.srcY, c.srcZ, c.srcLOD) = (0, 0, 0, 0);
         keep.push(Box::new(m));
     }
     if ids[1] != 0 {
-        let m = make(w, ids[1], (c.dstHost as u64, dst))?;
+        let named = Named {
+            kind: c.dstMemoryType,
+            at: [c.dstXInBytes, c.dstY, c.dstZ],
+            written: true,
+        };
+        let m = make(w, ids[1], (c.dstHost as u64, dst), named)?;
         c.dstMemoryType = CU_MEMORYTYPE_HOST as _;
         c.dstHost = m.ptr as *mut c_void;
         (c.dstXInBytes, c.dstY, c.dstZ, c.dstLOD) = (0, 0, 0, 0);

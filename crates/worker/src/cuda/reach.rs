@@ -62,28 +62,29 @@ fn reaches(w: &Cuda, device: i32, p: u64) -> bool {
     if let Some(known) = memory::is_used_by(w, p, device) {
         return known;
     }
-    if w.shared.twins.has(p) || w.shared.holds(p, 1) {
-        return true;
-    }
     let mut location = CUmemLocation {
         r#type: CU_MEM_LOCATION_TYPE_DEVICE,
         id: device,
     };
-    let (mut flags, mut pool) = (0, std::ptr::null_mut::<c_void>());
-    let mut pooled = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    let attribute = CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE;
+    // Asked about memory that no program has mapped, the driver says that nobody may use it.
+    let before = w.physical.range(..=p).next_back();
+    if before.is_some_and(|(at, m)| p - at < m.size) {
+        let mut flags = 0;
+        // SAFETY: pointers to live values.
+        let rc = unsafe { w.cuMemGetAccess(&mut flags, &location, p) };
+        return rc != CUDA_SUCCESS || flags != u64::from(CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    }
+    let mut pool: CUmemoryPool = std::ptr::null_mut();
+    let mut flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
     // SAFETY: pointers to live values of the kinds that are asked for.
     quietly(|| unsafe {
-        if w.cuMemGetAccess(&mut flags, &location, p) == CUDA_SUCCESS {
-            return flags != u64::from(CU_MEM_ACCESS_FLAGS_PROT_NONE);
-        }
         let at = (&raw mut pool).cast();
-        let rc = w.cuPointerGetAttribute(at, attribute, p);
+        let rc = w.cuPointerGetAttribute(at, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, p);
         if rc != CUDA_SUCCESS || pool.is_null() {
             return true;
         }
-        let rc = w.cuMemPoolGetAccess(&mut pooled, pool.cast(), &mut location);
-        rc != CUDA_SUCCESS || pooled != CU_MEM_ACCESS_FLAGS_PROT_NONE
+        let rc = w.cuMemPoolGetAccess(&mut flags, pool, &mut location);
+        rc != CUDA_SUCCESS || flags != CU_MEM_ACCESS_FLAGS_PROT_NONE
     })
 }
 
@@ -129,12 +130,12 @@ fn way(w: &mut Cuda, stream: CUstream, ends: [Option<u64>; 2]) -> Result<Way> {
         // A copy between two contexts makes no node.
         return Ok(let_in(w, 0, &ends)?.map_or(Way::Here, Way::In));
     }
-    let each: Vec<u64> = ends
-        .iter()
-        .filter_map(|p| context_of(w, 0, &[*p]))
-        .collect();
-    let both = each.try_into().map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-    Ok(Way::Peers(both))
+    let mut each = ends.iter().filter_map(|p| context_of(w, 0, &[*p]));
+    // Where nothing is known to reach an end, the driver says so.
+    Ok(match (each.next(), each.next()) {
+        (Some(to), Some(from)) => Way::Peers([to, from]),
+        _ => Way::Here,
+    })
 }
 
 /// Makes a copy with another context current. The default stream's are ordered with each other,

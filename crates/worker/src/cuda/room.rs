@@ -2,7 +2,7 @@
 
 use super::done::{Kept, Lodging};
 use super::prelude::*;
-use super::state::mirrors::{Mirror, Room, Rows};
+use super::state::mirrors::{Mirror, Named, Room, Rows};
 use crate::aside;
 use busbar_wire::limits::BULK_CHUNK;
 use std::any::Any;
@@ -18,11 +18,11 @@ pub fn room_for(w: &mut Cuda, len: usize) -> Result<Arc<Room>> {
     })
 }
 
-/// Makes the mirror `id` of the program's memory.
-pub fn make(w: &mut Cuda, id: u32, of: (u64, Rows)) -> Result<Arc<Mirror>> {
+/// Makes the mirror `id` of the program's memory, or has the one that is there already.
+pub fn make(w: &mut Cuda, id: u32, of: (u64, Rows), named: Named) -> Result<Arc<Mirror>> {
     forget_ended(w);
     let d = w.driver;
-    w.graphs.mirrors.make(id, of, &w.outbox, |view| {
+    w.graphs.mirrors.make(id, of, named, &w.outbox, |view| {
         let (p, len) = (view.at as *mut c_void, view.len as usize);
         // SAFETY: memory that stays mapped until it is unregistered.
         check(unsafe { d.cuMemHostRegister_v2(p, len, CU_MEMHOSTREGISTER_PORTABLE) })

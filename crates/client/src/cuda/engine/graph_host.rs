@@ -69,6 +69,13 @@ pub fn travel(cx: Cx, r: &Rows) -> Result<Travel> {
     let (src, dst) = (start(r.src), start(r.dst));
     shape.srcHost = src.ok_or(CUDA_ERROR_INVALID_VALUE)? as _;
     shape.dstHost = dst.ok_or(CUDA_ERROR_INVALID_VALUE)? as _;
+    // What is called otherwise has another mirror.
+    if r.src.memory == HOST {
+        shape.srcMemoryType = named[0] as _;
+    }
+    if r.dst.memory == HOST {
+        shape.dstMemoryType = named[1] as _;
+    }
     Ok(Travel {
         shape,
         arrays: [array(&r.src)?, array(&r.dst)?],

@@ -101,16 +101,16 @@ impl Exec {
         }
     }
 
-    /// One mirror takes another's place.
+    /// One mirror takes another's place, at a node that is no entry now. Others may have the same.
     pub fn replace(&mut self, old: &Option<Arc<Mirror>>, new: &Option<Arc<Mirror>>) {
         let (Some(old), Some(new)) = (old, new) else {
             return;
         };
+        let stays = self.mirrors().iter().any(|m| m.id == old.id);
         let lists = self.hosts.iter_mut().flat_map(|(_, _, around)| around);
-        for id in lists.flatten() {
-            if *id == old.id {
-                *id = new.id;
-            }
+        for list in lists.filter(|list| list.contains(&old.id)) {
+            list.retain(|id| *id != new.id && (stays || *id != old.id));
+            list.push(new.id);
         }
     }
 
@@ -129,6 +129,12 @@ impl Exec {
             .flatten()
             .map(|m| m.id);
         let destinations = on().filter_map(|e| e.dst.as_ref().map(|m| m.id));
-        (sources.collect(), destinations.collect())
+        (once(sources), once(destinations))
     }
+}
+
+/// Each once, where it is first: copies of the same memory have one mirror.
+fn once(ids: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut seen = HashSet::new();
+    ids.filter(|id| seen.insert(*id)).collect()
 }

@@ -69,6 +69,16 @@ impl Rows {
     }
 }
 
+/// How a program has called its end of a copy, and what the copy does with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Named {
+    /// The kind of memory.
+    pub kind: CUmemorytype,
+    /// Bytes, rows and slices from the address that was named to the first byte.
+    pub at: [usize; 3],
+    pub written: bool,
+}
+
 /// A mirror.
 pub struct Mirror {
     /// The client's number for it.
@@ -80,6 +90,7 @@ pub struct Mirror {
     pub len: usize,
     /// The program's addresses: the first, and the end.
     program: (u64, u64),
+    named: Named,
     view: View,
     /// Others with bytes of its own.
     near: Mutex<Vec<Weak<Mirror>>>,
@@ -213,11 +224,13 @@ impl Mirrors {
     }
 
     /// Makes the mirror `id` of what the program has at `program`; `register` makes it known to the
-    /// driver.
+    /// driver. What has one already keeps that, under its own number: a driver takes boxes in the
+    /// place of others only where their memory is the same.
     pub fn make(
         &mut self,
         id: u32,
         (program, rows): (u64, Rows),
+        named: Named,
         outbox: &Outbox,
         register: impl FnOnce(&View) -> Result,
     ) -> Result<Arc<Mirror>> {
@@ -225,6 +238,10 @@ impl Mirrors {
         const BAD: CUresult = CUDA_ERROR_INVALID_VALUE;
         let (len, span) = rows.extent().ok_or(BAD)?;
         let end = program.checked_add(span as u64).ok_or(BAD)?;
+        if let Some(same) = self.same((program, end), rows, named) {
+            outbox.callback(0, Word::MirrorGone as i32, |w| w.u32(id));
+            return Ok(same);
+        }
         let origin = program & !(PAGE - 1);
         let pages = end.checked_next_multiple_of(PAGE).ok_or(BAD)? - origin;
         self.take(pages as usize)?;
@@ -239,6 +256,7 @@ impl Mirrors {
             rows,
             len,
             program: (program, end),
+            named,
             view,
             near: Mutex::default(),
             busy: AtomicU32::new(0),
@@ -260,6 +278,12 @@ impl Mirrors {
         self.by_ptr.insert(ptr, Arc::downgrade(&m));
         drop(by_id);
         Ok(m)
+    }
+
+    fn same(&self, program: (u64, u64), rows: Rows, named: Named) -> Option<Arc<Mirror>> {
+        let by_id = lock(&self.by_id);
+        let mut all = by_id.values().filter_map(Weak::upgrade);
+        all.find(|m| (m.program, m.rows, m.named) == (program, rows, named))
     }
 
     fn hide(&self, v: View) {
@@ -295,11 +319,16 @@ mod tests {
     use super::*;
 
     fn made(m: &mut Mirrors, id: u32, program: u64, rows: Rows) -> Arc<Mirror> {
-        let made = m.make(id, (program, rows), &Outbox::default(), |_| Ok(()));
+        let made = m.make(id, (program, rows), READ, &Outbox::default(), |_| Ok(()));
         made.unwrap_or_else(|e| panic!("error {e}"))
     }
 
     const P: u64 = 0x7000_1000;
+    const READ: Named = Named {
+        kind: CU_MEMORYTYPE_HOST as _,
+        at: [0; 3],
+        written: false,
+    };
 
     fn line(width: usize) -> Rows {
         Rows {
@@ -346,6 +375,39 @@ mod tests {
     }
 
     #[test]
+    fn what_has_a_mirror_gets_no_other() {
+        let mut all = Mirrors::default();
+        let a = made(&mut all, 1, P, line(200));
+        let again = made(&mut all, 2, P, line(200));
+        assert!(Arc::ptr_eq(&a, &again) && all.get(2).is_err());
+        // Nor is it the same where it is written, longer, or called otherwise.
+        for (id, rows, named) in [
+            (
+                3,
+                line(200),
+                Named {
+                    written: true,
+                    ..READ
+                },
+            ),
+            (4, line(201), READ),
+            (
+                5,
+                line(200),
+                Named {
+                    at: [4, 0, 0],
+                    ..READ
+                },
+            ),
+        ] {
+            let other = all.make(id, (P, rows), named, &Outbox::default(), |_| Ok(()));
+            assert_ne!(other.unwrap_or_else(|e| panic!("error {e}")).ptr, a.ptr);
+        }
+        drop((a, again));
+        assert_eq!(made(&mut all, 6, P, line(200)).id, 6);
+    }
+
+    #[test]
     fn boxes_that_no_program_has_are_refused() {
         let mut all = Mirrors::default();
         let good = Rows {
@@ -372,12 +434,18 @@ mod tests {
             },
         ];
         for rows in bad {
-            let made = all.make(1, (P, rows), &Outbox::default(), |_| Ok(()));
+            let made = all.make(1, (P, rows), READ, &Outbox::default(), |_| Ok(()));
             assert!(made.is_err(), "{rows:?}");
         }
-        let far = all.make(1, (u64::MAX - 3, good), &Outbox::default(), |_| Ok(()));
+        let far = all.make(
+            1,
+            (u64::MAX - 3, good),
+            READ,
+            &Outbox::default(),
+            |_| Ok(()),
+        );
         assert!(far.is_err() && all.taken == 0);
-        let refused = all.make(1, (P, good), &Outbox::default(), |_| {
+        let refused = all.make(1, (P, good), READ, &Outbox::default(), |_| {
             Err(CUDA_ERROR_UNKNOWN)
         });
         assert!(refused.is_err() && all.taken == 0);
