@@ -72,7 +72,7 @@ for source in sorted((HERE / "programs").glob("*.cu")):
     if source.stem == "random_calls":
         continue
     # Those that make contexts one after the other wait for each, beside others that do.
-    limit = 150 if source.stem in ("doc_contexts", "environment", "reach") else 60
+    limit = 150 if source.stem in ("doc_contexts", "environment") else 60
     for kind in ("static", "shared"):
         PROGRAMS.append((f"{source.stem}-{kind}", f"{{bin}}/{source.stem}-{kind}", limit))
 # Programs made at random: their first seed, how many, steps of each, threads, and devices.
@@ -88,7 +88,7 @@ for first, many, steps, threads, devices in (
     command = "{bin}/random_calls-static"
     numbers = f"{first} {many} {steps} {threads} {devices}"
     PROGRAMS.append((f"random-{first}", f"{command} {numbers}", 150))
-for extra in ("managed_numba_cupy", "ipc_torch"):
+for extra in ("managed_numba_cupy", "ipc_torch", "reach"):
     PROGRAMS.append((extra, f"{{python}} {{py}}/{extra}.py", 120))
 
 

@@ -2,7 +2,7 @@
 
 use busbar_channel::most_sides;
 use busbar_e2e::program::{finished, native, printed, remote};
-use busbar_e2e::server::Server;
+use busbar_e2e::server::{Options, Server};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -170,4 +170,20 @@ fn two_processes_share_memory_by_handle_and_nobody_without_one() {
     };
     let expected = part(1000, 1000) + &part(3 << 20, 3 << 20) + "not ours 1\n";
     assert_eq!(got, expected);
+}
+
+#[test]
+fn copies_fills_and_nodes_touch_what_the_device_that_counts_for_each_may() {
+    let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu/programs/reach.py");
+    let expected = printed(native(python()).arg(&program).env("FAKEDEV_DEVICES", "2"));
+    // As two H200s say it: 71 calls of ten kinds of memory on either, in four worlds.
+    assert_eq!(expected.lines().count(), 71 * 10 * 2 * 4);
+    for sharing in ["1", "0"] {
+        let mut c = remote(&server, python());
+        let got = printed(c.arg(&program).env("BUSBAR_SHM", sharing));
+        let mut both = expected.lines().zip(got.lines());
+        let odd = both.find(|(wanted, got)| wanted != got);
+        assert_eq!(odd, None, "BUSBAR_SHM={sharing}");
+    }
 }

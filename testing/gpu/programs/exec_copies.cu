@@ -119,8 +119,11 @@ int main() {
         for (auto &s : SHAPES) {
             // The same once more, other shapes, and the same shape elsewhere.
             for (auto &other : SHAPES) change(e.to, e.from, s, e.to, e.from, other);
+            // Of memory that the driver does not know it takes any, and writes where it must not.
+            bool known = e.to != PAGEABLE && e.from != PAGEABLE;
             for (Place to : TO)
-                if (to != e.to && to != e.from) change(e.to, e.from, s, to, e.from, s);
+                if (to != e.to && to != e.from && (to == OTHER_PAGEABLE) != known)
+                    change(e.to, e.from, s, to, e.from, s);
             if (e.from == PINNED) change(e.to, e.from, s, e.to, OTHER_PINNED, s);
             if (e.from == PAGEABLE) change(e.to, e.from, s, e.to, OTHER_PAGEABLE, s);
         }

@@ -38,6 +38,9 @@ pub fn mirror(
         slice,
     };
     let (src, dst) = (rows(c.srcPitch, c.srcHeight), rows(c.dstPitch, c.dstHeight));
+    // What a program leaves the driver to find out is left to it: it takes other kinds of memory in
+    // the place of such an end.
+    let unnamed = |kind| kind == CU_MEMORYTYPE_UNIFIED;
     if ids[0] != 0 {
         let named = Named {
             kind: c.srcMemoryType,
@@ -45,8 +48,12 @@ pub fn mirror(
             written: false,
         };
         let m = make(w, ids[0], (c.srcHost as u64, src), named)?;
-        c.srcMemoryType = CU_MEMORYTYPE_HOST as _;
-        c.srcHost = m.ptr as *const c_void;
+        if unnamed(c.srcMemoryType) {
+            (c.srcHost, c.srcDevice) = (std::ptr::null(), m.ptr);
+        } else {
+            c.srcMemoryType = CU_MEMORYTYPE_HOST as _;
+            c.srcHost = m.ptr as *const c_void;
+        }
         (c.srcXInBytes, c.srcY, c.srcZ, c.srcLOD) = (0, 0, 0, 0);
         keep.push(Box::new(m));
     }
@@ -57,8 +64,12 @@ pub fn mirror(
             written: true,
         };
         let m = make(w, ids[1], (c.dstHost as u64, dst), named)?;
-        c.dstMemoryType = CU_MEMORYTYPE_HOST as _;
-        c.dstHost = m.ptr as *mut c_void;
+        if unnamed(c.dstMemoryType) {
+            (c.dstHost, c.dstDevice) = (std::ptr::null_mut(), m.ptr);
+        } else {
+            c.dstMemoryType = CU_MEMORYTYPE_HOST as _;
+            c.dstHost = m.ptr as *mut c_void;
+        }
         (c.dstXInBytes, c.dstY, c.dstZ, c.dstLOD) = (0, 0, 0, 0);
         keep.push(Box::new(m));
     }

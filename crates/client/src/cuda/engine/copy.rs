@@ -18,8 +18,8 @@ use crate::marks;
 fn on_device(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<()> {
     let there = |p| cx.state().shadows.device_side(p, len).unwrap_or(p);
     let (dst, src) = (there(dst), there(src));
-    must_be_copied(cx, dst, len)?;
-    must_be_copied(cx, src, len)?;
+    must_be_copied(cx, dst, len, stream)?;
+    must_be_copied(cx, src, len, stream)?;
     let m = msg::CuMemcpyDtoDAsyncV2 {
         dst_device: dst,
         src_device: src,
@@ -31,9 +31,9 @@ fn on_device(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<()> 
 }
 
 /// Refuses an end of a copy that is no device's, or may not be copied by the current one.
-fn must_be_copied(cx: Cx, p: u64, len: usize) -> Result<()> {
+fn must_be_copied(cx: Cx, p: u64, len: usize, stream: u32) -> Result<()> {
     cx.state().must_be_on_device(p, len)?;
-    peer::may_copy(cx, peer::asks(cx), p)
+    peer::in_stream(cx, stream, peer::may_copy(cx, peer::asks(cx), p))
 }
 
 /// Where the device finds what a program calls the host's memory, if it does: that may be its own.
@@ -87,7 +87,7 @@ fn captured_as_named(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Res
     for (p, writes) in [(dst, true), (src, false)] {
         match cx.state().on_host(p) {
             true => begin(cx, p, len, writes)?,
-            false => must_be_copied(cx, p, len)?,
+            false => must_be_copied(cx, p, len, stream)?,
         }
     }
     graph_host::capture(cx, &flat((UNIFIED, dst), (UNIFIED, src), len), stream)
@@ -180,7 +180,7 @@ unsafe fn queue_to_device(
     }
     let shadowed = cx.state().shadows.device_side(dst, len);
     let dst = shadowed.unwrap_or(dst);
-    must_be_copied(cx, dst, len)?;
+    must_be_copied(cx, dst, len, stream)?;
     // SAFETY: passed on to the caller.
     addresses::in_copy(cx, dst, unsafe { std::slice::from_raw_parts(src, len) })?;
     if cx.state().shadows.active() {
@@ -299,7 +299,7 @@ unsafe fn bring_to_host(
         return Ok(!later);
     }
     let src = cx.state().shadows.device_side(src, len).unwrap_or(src);
-    must_be_copied(cx, src, len)?;
+    must_be_copied(cx, src, len, stream)?;
     if cx.state().shadows.active() {
         cx.work(stream, Touch::Nothing)?;
     }
@@ -359,7 +359,7 @@ pub unsafe fn at_once(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Re
         || cx.client.devices.len() > 1;
     if !usual {
         cx.need_context()?;
-        must_be_copied(cx, dst, len)?;
+        must_be_copied(cx, dst, len, stream)?;
         // SAFETY: page-locked memory of that length.
         let bytes = unsafe { std::slice::from_raw_parts(src as *const u8, len) };
         addresses::in_copy(cx, dst, bytes)?;

@@ -138,7 +138,7 @@ pub unsafe fn copy_box(
             true => cx.handle_opt(Kind::Context, e.context)?,
             false => peer::asks(cx),
         };
-        peer::may_copy(cx, user, e.device)?;
+        peer::in_stream(cx, stream, peer::may_copy(cx, user, e.device))?;
     }
     if cx.state().shadows.active() {
         cx.work(stream, Touch::All)?;

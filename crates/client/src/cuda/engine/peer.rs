@@ -2,6 +2,7 @@
 
 use super::prelude::*;
 use crate::cuda::engine::pool;
+use crate::cuda::engine::stream::captures;
 use crate::cuda::state::ranges::{Range, Sort};
 
 /// The call at the server that has both devices, if one has.
@@ -66,6 +67,14 @@ pub fn may_copy(cx: Cx, context: u32, p: u64) -> Result<()> {
     };
     let user = cx.in_context(context).current_device()?;
     refuse_if(!reaches(cx, user, &r, p), CUDA_ERROR_INVALID_VALUE)
+}
+
+/// What a call in a stream says whose memory was looked at: of a void capture drivers tell first.
+pub fn in_stream(cx: Cx, stream: u32, checked: Result<()>) -> Result<()> {
+    if checked.is_err() && cx.state().captures.any() {
+        captures(cx, stream)?;
+    }
+    checked
 }
 
 /// Refuses memory that a stream fills or writes to, and its device does not reach.

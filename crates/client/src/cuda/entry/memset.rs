@@ -28,7 +28,7 @@ fn fill(
         }
         Filled::Known => addresses::on_device(cx, dst, "a fill")?,
     };
-    peer::must_reach(cx, dst)?;
+    peer::in_stream(cx, stream, peer::must_reach(cx, dst))?;
     send(cx, true, stream, there)?;
     // Without a stream named, a fill of the host's memory is over when the call returns.
     if raw.is_null() && cx.state().ranges.is_pinned(dst, 1) {

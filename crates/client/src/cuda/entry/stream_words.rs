@@ -45,7 +45,7 @@ fn place(cx: Cx, stream: u32, p: u64, what: Use) -> Result<u64> {
         cx.state().graphs.launches_may_be_refused();
     }
     if what == Use::Write {
-        peer::must_reach(cx, p)?;
+        peer::in_stream(cx, stream, peer::must_reach(cx, p))?;
     }
     let at = addresses::on_device(cx, p, "a stream")?;
     if what == Use::Wait && cx.state().shadows.active() {
