@@ -2,10 +2,16 @@
 with which device current. Each line has four results, with device 0 or 1 current and a stream of
 device 0 or 1, in this order: 00 01 10 11. A result is the call's error, `ok`, or `wrong` where
 bytes did not arrive. Of two devices; with one there is nothing to tell.
+
+    reach.py [WORLD ...]
+
+A world says which device is let in to the other's memory: `apart`, `0 let in`, `1 let in` or
+`both let in`.
 """
 
 import ctypes
 import mmap
+import sys
 
 U64, U32, SIZE_T = ctypes.c_uint64, ctypes.c_uint32, ctypes.c_size_t
 SIZE, MAPPED, MARK = 64 << 10, 2 << 20, 0x6D61726B
@@ -210,20 +216,18 @@ class Call:
     def to_host(self, rc):
         return self.to(self.host, None, rc)
 
-    def fill(self, p, device, word):
-        self.w.use(device)
+    def fill(self, p, word):
         must("cuMemsetD32_v2", U64(p), U32(word), SIZE_T(64))
-        must("cuCtxSynchronize")
 
-    def has(self, word):
-        """The memory has it, and no other place."""
-        if self.kind != "closed":
-            self.fill(self.p, self.home, word)
-
-    def others_have(self, word):
-        for d, p in enumerate(self.w.scratch):
-            self.fill(p, d, word)
-        self.w.words[:] = [word] * 64
+    def begin(self, own, others):
+        """The memory has a word, and all other places have another one."""
+        for d in range(2):
+            self.w.use(d)
+            if d == self.home and self.kind != "closed":
+                self.fill(self.p, own)
+            self.fill(self.w.scratch[d], others)
+            must("cuCtxSynchronize")
+        self.w.words[:] = [others] * 64
 
     def captured(self, make):
         rc = call("cuStreamBeginCapture_v2", self.s, 1)
@@ -539,8 +543,7 @@ CALLS = [
 def result(w, kind, home, current, lane, way, act):
     """What a call says, and whether its bytes are there; and whether the world is over then."""
     c = Call(w, kind, home, current, lane)
-    c.has(MARK + 1 if way == OUT else MARK)
-    c.others_have(MARK + 1 if way == INTO else MARK)
+    c.begin(MARK + (way == OUT), MARK + (way == INTO))
     w.use(current)
     rc = act(c)
     said = NAMES.get(rc, str(rc))
@@ -566,6 +569,8 @@ def main():
         print("one device")
         return
     for let_in, name in enumerate(["apart", "0 let in", "1 let in", "both let in"]):
+        if name not in (sys.argv[1:] or [name]):
+            continue
         w = World(let_in)
         for kind, called in enumerate(World.KINDS):
             for home in range(2):
