@@ -88,7 +88,7 @@ for first, many, steps, threads, devices in (
     command = "{bin}/random_calls-static"
     numbers = f"{first} {many} {steps} {threads} {devices}"
     PROGRAMS.append((f"random-{first}", f"{command} {numbers}", 150))
-for extra in ("managed_numba_cupy", "ipc_torch", "reach"):
+for extra in ("managed_numba_cupy", "ipc_torch", "reach", "exec_copies"):
     PROGRAMS.append((extra, f"{{python}} {{py}}/{extra}.py", 120))
 
 

@@ -189,3 +189,25 @@ fn copies_fills_and_nodes_touch_what_the_device_that_counts_for_each_may() {
         assert_eq!(odd, None, "{world}, BUSBAR_SHM={sharing}");
     }
 }
+
+#[test]
+fn executable_graphs_take_rows_in_the_place_of_the_same_ones() {
+    let server = Server::start();
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu/programs/exec_copies.py");
+    // Memory that has a mirror at the server, and memory that is shared.
+    for (to, sharing) in [("pageable", "1"), ("pinned", "0"), ("pinned", "1")] {
+        let words = [&program, Path::new(to)];
+        let expected = printed(native(python()).args(words));
+        let taken = "['0 0, right', '0 0, right']";
+        // As an H200 says it: lines of any length to any place, and all shapes as they were.
+        let places = expected.lines().count() / 80;
+        assert_eq!(
+            expected.matches(taken).count(),
+            places * (8 + 2 + 2 * 2),
+            "{expected}"
+        );
+        let mut c = remote(&server, python());
+        let got = printed(c.args(words).env("BUSBAR_SHM", sharing));
+        assert_eq!(got, expected, "{to}, BUSBAR_SHM={sharing}");
+    }
+}

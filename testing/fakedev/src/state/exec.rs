@@ -5,7 +5,7 @@ use super::graph::{self, Graph};
 use super::graph_memory::{self, Live};
 use super::handle::{self, Table};
 use super::user_object;
-use super::work::{Copy, Work};
+use super::work::{Copy, Plane, Work};
 use crate::ffi::*;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +22,7 @@ const DEVICE_LAUNCH: u64 = 4;
 const UPDATE_ERROR: i32 = 1;
 const UPDATE_TOPOLOGY: i32 = 2;
 const UPDATE_NODE_TYPE: i32 = 3;
+const UPDATE_PARAMETERS: i32 = 5;
 
 /// A list of work, ready to run.
 pub type Plan = Vec<(CUgraphNode, Work)>;
@@ -152,6 +153,10 @@ impl Exec {
         if let Some((_, (node, _))) = plan.iter().zip(&new).find(differs) {
             return Err((UPDATE_NODE_TYPE, *node));
         }
+        let refused = |((_, a), (_, b)): &(&(usize, Work), &(usize, Work))| !takes_place(b, a);
+        if let Some((_, (node, _))) = plan.iter().zip(&new).find(refused) {
+            return Err((UPDATE_PARAMETERS, *node));
+        }
         // The nodes keep the names by which the program knows them.
         let names: Vec<_> = plan.iter().map(|(node, _)| *node).collect();
         let works = new.into_iter().map(|(_, work)| work);
@@ -175,6 +180,9 @@ impl Exec {
         {
             return Err(INVALID_VALUE);
         }
+        if !takes_place(&work, &plan[place].1) {
+            return Err(INVALID_VALUE);
+        }
         Arc::make_mut(&mut plan)[place].1 = work;
         Ok(())
     }
@@ -192,6 +200,18 @@ impl Exec {
             Err(INVALID_VALUE)
         }
     }
+}
+
+/// Whether a driver takes what a node does in the place of something else: a copy of rows only where
+/// it is the same one.
+fn takes_place(new: &Work, old: &Work) -> bool {
+    let (Work::Copy(new), Work::Copy(old)) = (new, old) else {
+        return true;
+    };
+    let is_line = |c: &Copy| c.height <= 1 && c.depth <= 1;
+    let end = |p: &Plane| (p.addr, p.pitch, p.slice);
+    let whole = |c: &Copy| (end(&c.dst), end(&c.src), c.width, c.height, c.depth);
+    is_line(new) && is_line(old) || whole(new) == whole(old)
 }
 
 /// Takes the bytes of copies from pageable memory now, as the real driver does when a graph is
