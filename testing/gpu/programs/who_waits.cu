@@ -71,7 +71,7 @@ static void line(const char *name, const std::function<void()> &call) {
         go = false;
     }
     bool up = took[0] > HELD / 2000.0;
-    printf("%-44s %7.1f ms %7.1f ms%s\n", name, took[0], took[1], up ? "  held up" : "");
+    printf("# %-44s %7.1f ms %7.1f ms%s\n", name, took[0], took[1], up ? "  held up" : "");
 }
 
 /// A call that finds a stream held.

@@ -165,7 +165,7 @@ pub fn copy_rows_on_device(w: &mut Cuda, m: msg::CopyRowsOnDevice<'_>) -> Result
     check_destination(w, &c)?;
     if m.peer == 0 {
         // SAFETY: live arrays, or addresses that the driver checks.
-        return Ok(unsafe { reach::rows(w, stream, &c)? });
+        return unsafe { reach::rows(w, stream, &c) }.map_err(Fail::from);
     }
     // The same but for the contexts; no end is on the host.
     let mut p: CUDA_MEMCPY3D_PEER = busbar_abi::member(&c);

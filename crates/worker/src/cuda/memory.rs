@@ -74,13 +74,11 @@ pub fn is_used_by(w: &Cuda, p: u64, device: i32) -> Option<bool> {
 
 /// Lets a device use the memory that is mapped at an address, and no other of its owner's.
 pub fn let_in(w: &Cuda, user: i32, p: u64) -> Result {
-    match mapping(w, p).filter(|_| is_used_by(w, p, user) == Some(false)) {
-        // SAFETY: a range that `map` made, and a pointer to a live structure.
-        Some((at, size)) => {
-            check(unsafe { w.cuMemSetAccess(at, size as usize, &access(user, true), 1) })
-        }
-        None => Ok(()),
-    }
+    let Some((at, size)) = mapping(w, p).filter(|_| is_used_by(w, p, user) == Some(false)) else {
+        return Ok(());
+    };
+    // SAFETY: a range that `map` made, and a pointer to a live structure.
+    check(unsafe { w.cuMemSetAccess(at, size as usize, &access(user, true), 1) })
 }
 
 /// The devices that may use memory of one: itself, and its peers.

@@ -202,8 +202,8 @@ impl Exec {
     }
 }
 
-/// Whether a driver takes what a node does in the place of something else: a copy of rows only where
-/// it is the same one.
+/// Whether a driver takes what a node does in the place of something else: of rows, only a copy of
+/// the same.
 fn takes_place(new: &Work, old: &Work) -> bool {
     let (Work::Copy(new), Work::Copy(old)) = (new, old) else {
         return true;
