@@ -198,21 +198,18 @@ pub fn usable(address: u64, size: usize) -> bool {
     })
 }
 
-/// Whether some addresses are in ranges that are each good.
+/// Whether some addresses are in ranges that are each good. What says so may lock more: whoever
+/// has that locked may be about to change the map.
 pub fn covered(address: u64, size: usize, good: impl Fn(&Range) -> bool) -> bool {
     let Some(end) = address.checked_add(size as u64) else {
         return false;
     };
-    let ranges = RANGES.read().unwrap();
     let mut at = address;
     while at < end {
-        let Some((_, range)) = ranges.range(..=at).next_back() else {
-            return false;
-        };
-        if at >= range.end() || !good(range) {
-            return false;
+        match find(at) {
+            Some(range) if good(&range) => at = range.end(),
+            _ => return false,
         }
-        at = range.end();
     }
     true
 }
