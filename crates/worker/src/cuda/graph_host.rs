@@ -38,9 +38,6 @@ pub fn mirror(
         slice,
     };
     let (src, dst) = (rows(c.srcPitch, c.srcHeight), rows(c.dstPitch, c.dstHeight));
-    // What a program leaves the driver to find out is left to it: it takes other kinds of memory in
-    // the place of such an end.
-    let unnamed = |kind| kind == CU_MEMORYTYPE_UNIFIED;
     if ids[0] != 0 {
         let named = Named {
             kind: c.srcMemoryType,
@@ -48,12 +45,8 @@ pub fn mirror(
             written: false,
         };
         let m = make(w, ids[0], (c.srcHost as u64, src), named)?;
-        if unnamed(c.srcMemoryType) {
-            (c.srcHost, c.srcDevice) = (std::ptr::null(), m.ptr);
-        } else {
-            c.srcMemoryType = CU_MEMORYTYPE_HOST as _;
-            c.srcHost = m.ptr as *const c_void;
-        }
+        c.srcMemoryType = CU_MEMORYTYPE_HOST as _;
+        c.srcHost = m.ptr as *const c_void;
         (c.srcXInBytes, c.srcY, c.srcZ, c.srcLOD) = (0, 0, 0, 0);
         keep.push(Box::new(m));
     }
@@ -64,12 +57,8 @@ pub fn mirror(
             written: true,
         };
         let m = make(w, ids[1], (c.dstHost as u64, dst), named)?;
-        if unnamed(c.dstMemoryType) {
-            (c.dstHost, c.dstDevice) = (std::ptr::null_mut(), m.ptr);
-        } else {
-            c.dstMemoryType = CU_MEMORYTYPE_HOST as _;
-            c.dstHost = m.ptr as *mut c_void;
-        }
+        c.dstMemoryType = CU_MEMORYTYPE_HOST as _;
+        c.dstHost = m.ptr as *mut c_void;
         (c.dstXInBytes, c.dstY, c.dstZ, c.dstLOD) = (0, 0, 0, 0);
         keep.push(Box::new(m));
     }

@@ -88,7 +88,7 @@ fn reaches(w: &Cuda, device: i32, p: u64) -> bool {
     })
 }
 
-/// The first of the session's contexts, but for one that is asked for, that reach some ends.
+/// A context of the session's that reaches some ends: the one that is asked for, if that does.
 fn context_of(w: &mut Cuda, first: u64, ends: &[u64]) -> Option<u64> {
     let mut all = contexts(w);
     all.sort_by_key(|(_, c)| *c != first);
@@ -119,10 +119,10 @@ fn way(w: &mut Cuda, stream: CUstream, ends: [Option<u64>; 2]) -> Result<Way> {
         return Ok(Way::Here);
     }
     let here = device(w)?;
-    let ends: Vec<u64> = ends.into_iter().flatten().collect();
-    if ends.iter().all(|p| reaches(w, here, *p)) {
+    if ends.iter().flatten().all(|p| reaches(w, here, *p)) {
         return Ok(Way::Here);
     }
+    let ends: Vec<u64> = ends.into_iter().flatten().collect();
     if let Some(context) = context_of(w, 0, &ends) {
         return Ok(Way::In(context));
     }
@@ -138,8 +138,8 @@ fn way(w: &mut Cuda, stream: CUstream, ends: [Option<u64>; 2]) -> Result<Way> {
     })
 }
 
-/// Makes a copy with another context current. The default stream's are ordered with each other,
-/// since none is called by its name elsewhere.
+/// Makes a copy with another context current. Its default stream takes the place of that of the
+/// context before, which has no name there, in the order of both.
 fn within(
     w: &mut Cuda,
     context: u64,
@@ -149,21 +149,24 @@ fn within(
     if !stream.is_null() {
         return w.within(context, |w| check(copy(w)))?;
     }
-    /// Has a context's default stream wait for what another one's has to do.
+    const DEFAULT: CUstream = std::ptr::null_mut();
+    /// The end of what the current context's default stream has to do.
     fn mark(w: &Cuda) -> Result<CUevent> {
         const DISABLE_TIMING: u32 = 2;
         let mut event: CUevent = std::ptr::null_mut();
-        // SAFETY: a pointer to a live handle; the event is recorded in its own context's stream.
+        // SAFETY: a pointer to a live handle; an event is recorded in its own context's stream.
         unsafe {
             check(w.cuEventCreate(&mut event, DISABLE_TIMING))?;
-            check(w.cuEventRecord(event, std::ptr::null_mut()))?;
+            check(w.cuEventRecord(event, DEFAULT))
+                .inspect_err(|_| _ = w.cuEventDestroy_v2(event))?;
         }
         Ok(event)
     }
+    /// The current context's default stream goes on behind a mark of another one's.
     fn wait(w: &Cuda, event: CUevent) -> Result {
         // SAFETY: a live event, which the driver keeps for what waits for it.
         unsafe {
-            let rc = w.cuStreamWaitEvent(std::ptr::null_mut(), event, 0);
+            let rc = w.cuStreamWaitEvent(DEFAULT, event, 0);
             w.cuEventDestroy_v2(event);
             check(rc)
         }
