@@ -32,7 +32,7 @@ pub fn reaches(cx: Cx, user: CUdevice, r: &Range, p: u64) -> bool {
         Sort::Managed => can_access(cx, user, r.device).unwrap_or(false),
         Sort::Foreign if pool::is_pooled(r) => pool::may_use(cx, r, user),
         // A module's variable: nobody is let in to that.
-        Sort::Foreign => false,
+        Sort::Foreign if !pool::is_graphs(r) => false,
         _ => cx.state().contexts.may_use(user, r.device),
     }
 }
@@ -79,7 +79,8 @@ pub fn in_stream(cx: Cx, stream: u32, checked: Result<()>) -> Result<()> {
 
 /// Refuses memory that a stream fills or writes to, and its device does not reach.
 pub fn must_reach(cx: Cx, p: u64) -> Result<()> {
-    let Some(r) = found(cx, p) else {
+    // A node that allocates says who may use its memory: that the driver knows.
+    let Some(r) = found(cx, p).filter(|r| !pool::is_graphs(r)) else {
         return Ok(());
     };
     let user = cx.current_device()?;

@@ -21,6 +21,11 @@ pub fn is_pooled(r: &Range) -> bool {
     r.sort == Sort::Foreign && r.flags & POOLED != 0
 }
 
+/// Whether a node of a graph allocates memory.
+pub fn is_graphs(r: &Range) -> bool {
+    r.sort == Sort::Foreign && r.flags & OF_GRAPH != 0
+}
+
 /// The handle of the pool that memory came from; null when it came from none.
 pub fn of_memory(cx: Cx, r: &Range) -> Result<u64> {
     if r.sort != Sort::Foreign {
@@ -82,7 +87,7 @@ pub enum Maker {
 /// Memory that a pool or a graph gave is about to be freed.
 pub fn forget(cx: Cx, p: CUdeviceptr) -> Result<Maker> {
     let ranges = &cx.state().ranges;
-    let of_graph = |r: &Range| r.base == p && r.sort == Sort::Foreign && r.flags & OF_GRAPH != 0;
+    let of_graph = |r: &Range| r.base == p && is_graphs(r);
     if ranges.find(p).is_some_and(|r| of_graph(&r)) {
         return Ok(Maker::Graph);
     }
