@@ -325,9 +325,9 @@ fn modules_and_libraries_load() {
     assert_eq!((driver.free(), driver.live()), (free, live));
 }
 
-/// A 64-bit ELF image with one global of 40 bytes, "table": a header, three sections, a symbol,
-/// names.
-fn elf() -> Vec<u8> {
+/// A 64-bit ELF image with one variable of 40 bytes, "table": a header, three sections, a symbol of
+/// this binding, in this section, names.
+fn elf(binding: u8, section: u8) -> Vec<u8> {
     let mut image = vec![0_u8; 64 + 3 * 64 + 24 + 16];
     let mut put = |at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
     let (symbols, names) = (256_u64, 280_u64);
@@ -341,7 +341,7 @@ fn elf() -> Vec<u8> {
     put(192 + 4, &[3]);
     put(192 + 0x18, &names.to_le_bytes());
     put(192 + 0x20, &16_u64.to_le_bytes());
-    put(256, &[1, 0, 0, 0, 0x11]);
+    put(256, &[1, 0, 0, 0, binding << 4 | 1, 0, section]);
     put(256 + 16, &40_u64.to_le_bytes());
     put(281, b"table\0");
     image
@@ -351,16 +351,19 @@ fn elf() -> Vec<u8> {
 fn a_real_image_has_its_globals_and_kernels_of_any_name() {
     let driver = Driver::new();
     let (mut module, mut address, mut size) = (0, 0, 0);
-    let mut image = elf();
-    assert_eq!(
-        driver.cuModuleLoadData(&mut module, image.as_ptr().cast()),
-        0
-    );
     let name = c"table".as_ptr();
-    assert_eq!(
-        driver.cuModuleGetGlobal_v2(&mut address, &mut size, module, name),
-        0
-    );
+    const NOT_FOUND: i32 = 500;
+    let mut image = Vec::new();
+    // What is another image's; what is this one's, for all, and as nvcc has it.
+    for (binding, section, found) in [(1, 0, NOT_FOUND), (1, 1, 0), (0, 1, 0)] {
+        image = elf(binding, section);
+        assert_eq!(
+            driver.cuModuleLoadData(&mut module, image.as_ptr().cast()),
+            0
+        );
+        let rc = driver.cuModuleGetGlobal_v2(&mut address, &mut size, module, name);
+        assert_eq!(rc, found, "{binding} {section}");
+    }
     assert_eq!(size, 40);
     let function = driver.function(module, "_Z3addPfS_\0");
     let mut params = Params::new(&[1, 2]);
