@@ -12,7 +12,8 @@ takes such a line in the place of another one, which is a limit of Busbar's.
 import ctypes
 import sys
 
-U64, U32, SIZE_T = ctypes.c_uint64, ctypes.c_uint32, ctypes.c_size_t
+from driver import SIZE_T, U32, U64, Box, call, made, must
+
 SIZE, UNIFIED = 16 << 10, 4
 # Bytes in a row, rows, slices, and bytes from one row to the next.
 SHAPES = {
@@ -35,36 +36,6 @@ ENDS = [
     ("pinned", "third pinned", "other pinned", "fourth pinned"),
     ("device", "managed", "other", "other managed"),
 ]
-
-cuda = ctypes.CDLL("libcuda.so.1")
-
-
-def call(name, *args):
-    return getattr(cuda, name)(*args)
-
-
-def must(name, *args):
-    rc = call(name, *args)
-    if rc:
-        raise SystemExit(f"{name}: {rc}")
-
-
-def made(name, *args, of=U64):
-    out = of()
-    must(name, ctypes.byref(out), *args)
-    return out.value
-
-
-class Box(ctypes.Structure):
-    _fields_ = [
-        (f"{side}_{name}", kind)
-        for side in ("src", "dst")
-        for name, kind in [
-            *[("x", SIZE_T), ("y", SIZE_T), ("z", SIZE_T), ("lod", SIZE_T), ("type", U32)],
-            *[("host", U64), ("device", U64), ("array", U64), ("reserved", U64)],
-            *[("pitch", SIZE_T), ("height", SIZE_T)],
-        ]
-    ] + [("width", SIZE_T), ("rows", SIZE_T), ("depth", SIZE_T)]
 
 
 class Result(ctypes.Structure):

@@ -13,30 +13,13 @@ import ctypes
 import mmap
 import sys
 
-U64, U32, SIZE_T = ctypes.c_uint64, ctypes.c_uint32, ctypes.c_size_t
+from driver import SIZE_T, U32, U64, Box, call, end, made, must
+
 SIZE, MAPPED, MARK = 64 << 10, 2 << 20, 0x6D61726B
 INVALID_VALUE = 1
 DEVICE, ARRAY, UNIFIED = 2, 3, 4
 NAMES = {0: "ok", 1: "INVALID_VALUE", 400: "INVALID_HANDLE", 500: "NOT_FOUND", 999: "UNKNOWN"}
 NAMES |= {700: "ILLEGAL_ADDRESS", 801: "NOT_SUPPORTED", 900: "STREAM_CAPTURE_UNSUPPORTED"}
-
-cuda = ctypes.CDLL("libcuda.so.1")
-
-
-def call(name, *args):
-    return getattr(cuda, name)(*args)
-
-
-def must(name, *args):
-    rc = call(name, *args)
-    if rc:
-        raise SystemExit(f"{name}: {rc}")
-
-
-def made(name, *args, of=U64):
-    out = of()
-    must(name, ctypes.byref(out), *args)
-    return out.value
 
 
 class Location(ctypes.Structure):
@@ -55,24 +38,9 @@ class PoolProps(ctypes.Structure):
     _fields_ = [("type", U32), ("handles", U32), ("where", Location), ("rest", U64 * 9)]
 
 
-def end(prefix, deep=True):
-    """The fields of a copy's end."""
-    fields = [("x", SIZE_T), ("y", SIZE_T)]
-    fields += [("z", SIZE_T), ("lod", SIZE_T)] if deep else []
-    fields += [("type", U32), ("host", U64), ("device", U64), ("array", U64)]
-    fields += [("context", U64)] if deep else []
-    fields += [("pitch", SIZE_T)]
-    fields += [("height", SIZE_T)] if deep else []
-    return [(f"{prefix}_{name}", kind) for name, kind in fields]
-
-
 class Rows(ctypes.Structure):
     _fields_ = [*end("src", deep=False), *end("dst", deep=False)]
     _fields_ += [("width", SIZE_T), ("rows", SIZE_T)]
-
-
-class Box(ctypes.Structure):
-    _fields_ = [*end("src"), *end("dst"), ("width", SIZE_T), ("rows", SIZE_T), ("depth", SIZE_T)]
 
 
 class Fill(ctypes.Structure):
