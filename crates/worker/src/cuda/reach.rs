@@ -88,24 +88,26 @@ fn reaches(w: &Cuda, device: i32, p: u64) -> bool {
     })
 }
 
-/// A context of the session's that reaches some ends: the one that is asked for, if that does.
-fn context_of(w: &mut Cuda, first: u64, ends: &[u64]) -> Option<u64> {
+/// A context of the session's whose device is good, and that: the context that is asked for, if its
+/// device is.
+fn find(w: &mut Cuda, first: u64, good: impl Fn(&Cuda, i32) -> bool) -> Option<(i32, u64)> {
     let mut all = contexts(w);
     all.sort_by_key(|(_, c)| *c != first);
-    let good = |(d, _): &(i32, u64)| ends.iter().all(|p| reaches(w, *d, *p));
-    all.into_iter().find(good).map(|(_, c)| c)
+    all.into_iter().find(|(d, _)| good(w, *d))
 }
 
-/// Lets a device in to those of some ends that it does not reach and that are no business of the
-/// program's: its context, the one that is asked for if that will do.
+/// The same, of one whose device reaches some ends.
+fn context_of(w: &mut Cuda, first: u64, ends: &[u64]) -> Option<u64> {
+    let good = |w: &Cuda, d| ends.iter().all(|p| reaches(w, d, *p));
+    find(w, first, good).map(|(_, c)| c)
+}
+
+/// The same, of one that is let in to those of the ends that its device does not reach and that are
+/// no business of the program's.
 fn let_in(w: &mut Cuda, first: u64, ends: &[u64]) -> Result<Option<u64>> {
-    let mut all = contexts(w);
-    all.sort_by_key(|(_, c)| *c != first);
-    let may = |d, p| reaches(w, d, p) || memory::is_used_by(w, p, d).is_some();
-    let Some((device, context)) = all
-        .into_iter()
-        .find(|(d, _)| ends.iter().all(|p| may(*d, *p)))
-    else {
+    let may = |w: &Cuda, d, p| reaches(w, d, p) || memory::is_used_by(w, p, d).is_some();
+    let good = |w: &Cuda, d| ends.iter().all(|p| may(w, d, *p));
+    let Some((device, context)) = find(w, first, good) else {
         return Ok(None);
     };
     for p in ends {
