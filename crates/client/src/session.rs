@@ -20,8 +20,8 @@ use busbar_channel::switches::Switch;
 use busbar_channel::{Bulk, Channel, Closed, Counters, Keeper, Lost, Mark, PEEK, Sink, Verdict};
 use busbar_channel::{look, patience};
 use busbar_control::hello::{
-    ACTIVITY, BUSY, CHANGED_PARAMETERS, Hello, Intent, KEPT_PARAMETERS, SHARED_MEMORY,
-    SIDE_CONNECTION, SIDE_CONNECTIONS, Welcome,
+    ACTIVITY, BUSY, CHANGED_PARAMETERS, Hello, Intent, KEPT_PARAMETERS, MEMORY_PARTS,
+    SHARED_MEMORY, SIDE_CONNECTION, SIDE_CONNECTIONS, Welcome,
 };
 use busbar_transport::Memory;
 use busbar_transport::{Connection, Dialer};
@@ -87,6 +87,8 @@ pub struct Session {
     pub changes: bool,
     /// Whether it takes records with marks, and can tell what devices do.
     pub tells: bool,
+    /// The worker takes bytes that lie among others.
+    pub takes_parts: bool,
 }
 
 /// Content that a record is about to name.
@@ -129,6 +131,7 @@ impl Session {
             let both = [KEPT_PARAMETERS, CHANGED_PARAMETERS];
             hello.features.extend(both.map(Into::into));
         }
+        hello.features.push(MEMORY_PARTS.into());
         let mut hello = hello::introduce(config, server, hello).map_err(Failure::Unreachable)?;
         hello.features.push(ACTIVITY.into());
         let way = rdma::Way::ask(&config.rdma, &mut hello);
@@ -206,6 +209,7 @@ impl Session {
             keeps: able(KEPT_PARAMETERS),
             changes: able(CHANGED_PARAMETERS),
             tells: able(ACTIVITY),
+            takes_parts: able(MEMORY_PARTS),
             welcome,
             neighbour: None,
             linker: None,

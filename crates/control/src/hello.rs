@@ -26,6 +26,8 @@ pub const SIDE_CONNECTIONS: &str = "side-connections";
 pub const KEPT_PARAMETERS: &str = "kept-parameters";
 /// The ability to change words of kept parameters.
 pub const CHANGED_PARAMETERS: &str = "changed-parameters";
+/// The ability to take bytes for memory that lie among others.
+pub const MEMORY_PARTS: &str = "memory-parts";
 /// The worker takes records with marks, and tells what devices did for their sake, if its machine
 /// has CUPTI.
 pub const ACTIVITY: &str = "activity";

@@ -236,6 +236,10 @@ pub const OP_MEMORY_LOOK: u16 = 0xff0b;
 /// Reserved op: the client is told of changes of such bytes no longer. Executed as `OP_MEMORY_IN`
 /// is. Payload: u64 address, u64 length.
 pub const OP_MEMORY_CLOSE: u16 = 0xff0d;
+/// Reserved op: bytes for the device's memory that lie among others, which stay as they are.
+/// Executed as `OP_MEMORY_IN` is. Payload: u64 address, u32 how far they go, a bit for each byte
+/// whether it is one of them, the bytes.
+pub const OP_MEMORY_PARTS: u16 = 0xff0e;
 /// Reserved op: a call of an API beside the session's own that is not for the queue: what it is to
 /// end may hold the queue up. Payload: that API's message.
 pub const OP_AT_ONCE: u16 = 0xff0c;

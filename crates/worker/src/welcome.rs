@@ -5,8 +5,8 @@ use crate::shared::Offers;
 use busbar_channel::send_hello;
 use busbar_control::attach::{Attach, Report};
 use busbar_control::hello::{
-    ACTIVITY, CHANGED_PARAMETERS, KEPT_PARAMETERS, RDMA, Road, SHARED_MEMORY, SIDE_CONNECTION,
-    SIDE_CONNECTIONS, Welcome,
+    ACTIVITY, CHANGED_PARAMETERS, KEPT_PARAMETERS, MEMORY_PARTS, RDMA, Road, SHARED_MEMORY,
+    SIDE_CONNECTION, SIDE_CONNECTIONS, Welcome,
 };
 use busbar_transport::rdma::{Outcome, Settings, Wish};
 use busbar_transport::{Connection, Path};
@@ -40,6 +40,7 @@ pub(crate) fn first_welcome(
         KEPT_PARAMETERS,
         CHANGED_PARAMETERS,
         ACTIVITY,
+        MEMORY_PARTS,
     ] {
         if attach.hello.features.iter().any(|f| f == able) {
             welcome.features.push(able.into());

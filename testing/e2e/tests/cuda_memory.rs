@@ -31,6 +31,22 @@ fn managed_mapped_and_registered_memory_read_as_they_do_natively() {
 }
 
 #[test]
+fn programs_and_kernels_use_managed_memory_at_the_same_time() {
+    let server = Server::start();
+    let program = Path::new(env!("CARGO_BIN_EXE_semantics_program"));
+    let expected = printed(native(program).arg("talks_beside"));
+    assert_eq!(expected.matches("rounds: 50").count(), 2, "{expected}");
+    assert_eq!(expected.matches("met: 40").count(), 2, "{expected}");
+    let all = "262144 of 262144";
+    assert_eq!(expected.matches(all).count(), 10, "{expected}");
+    for sharing in ["0", "1"] {
+        let mut c = remote(&server, program);
+        let got = printed(c.arg("talks_beside").env("BUSBAR_SHM", sharing));
+        assert_eq!(got, expected, "BUSBAR_SHM={sharing}");
+    }
+}
+
+#[test]
 fn the_system_reads_and_writes_memory_that_kernels_use() {
     let server = Server::start();
     let program = script("cuda_system.py");

@@ -3,11 +3,13 @@
 use super::Session;
 use crate::calls::Answer;
 use busbar_channel::{Bulk, Closed};
+use busbar_wire::changes::{ends, map};
 use busbar_wire::record::{
     self, Heard, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_OUT,
-    OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT,
+    OP_MEMORY_PARTS, OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT,
 };
 use busbar_wire::sums::sums;
+use std::ops::Range;
 
 /// Writes which piece of the device's memory is wanted.
 fn piece(src: u64, len: usize) -> impl FnOnce(&mut Vec<u8>) {
@@ -23,6 +25,33 @@ impl Session {
         self.ahead(OP_MEMORY_IN, scope, bytes, |out| {
             out.extend_from_slice(&dst.to_le_bytes());
         })
+    }
+
+    /// Sends those of some bytes that lie in these runs, ahead of what is queued. Says in how many
+    /// records.
+    pub fn memory_parts(
+        &self,
+        scope: u32,
+        dst: u64,
+        bytes: &[u8],
+        runs: &[Range<usize>],
+    ) -> Result<u64, Closed> {
+        if !self.takes_parts || runs.len() == 1 {
+            for r in runs {
+                self.memory_in(scope, dst + r.start as u64, &bytes[r.clone()])?;
+            }
+            return Ok(runs.len() as u64);
+        }
+        let among: Vec<u8> = runs
+            .iter()
+            .flat_map(|r| &bytes[r.clone()])
+            .copied()
+            .collect();
+        self.ahead(OP_MEMORY_PARTS, scope, &among, |out| {
+            out.extend_from_slice(&(dst + ends(runs).0 as u64).to_le_bytes());
+            map(runs, out);
+        })?;
+        Ok(1)
     }
 
     /// Sends bytes for a mirror, ahead of what is queued.

@@ -20,12 +20,13 @@ use crate::callback::Callbacks;
 use crate::memory::{Charge, Gate, Use};
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent};
+use busbar_wire::changes::{read_map, regular};
 use busbar_wire::codec::Message as _;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::promise::Word;
 use busbar_wire::record::{
     Header, Heard, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_OUT,
-    OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT,
+    OP_MEMORY_PARTS, OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT,
 };
 use busbar_wire::sums;
 
@@ -300,6 +301,49 @@ impl Mover {
         check(unsafe { self.driver.cuMemcpyHtoDAsync_v2(dst, p, n, stream) })
     }
 
+    /// Copies runs of bytes that lie among others. Those that are regular, as the low bytes of
+    /// numbers are, go at once.
+    fn copy_parts(&self, stream: u64, payload: &[u8]) -> Result {
+        let (dst, rest) = address(payload)?;
+        let (len, runs, mut bytes) = read_map(rest, BULK_CHUNK).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        self.may(dst, len as u64)?;
+        let stream = stream as CUstream;
+        let mut at = 0;
+        while at < runs.len() {
+            let (n, first) = (regular(&runs[at..]), &runs[at]);
+            let p = bytes.as_ptr();
+            let to = dst + first.start as u64;
+            let (own, behind) = bytes.split_at(n * first.len());
+            let apart = runs.get(at + 1).map_or(0, |next| next.start - first.start);
+            // SAFETY: the payload stays until the stream has been waited for, and the runs are in
+            // memory of the device's.
+            let rc = unsafe {
+                match n {
+                    1 => self
+                        .driver
+                        .cuMemcpyHtoDAsync_v2(to, p.cast(), own.len(), stream),
+                    _ => {
+                        let rows = CUDA_MEMCPY2D {
+                            srcMemoryType: CU_MEMORYTYPE_HOST,
+                            srcHost: p.cast(),
+                            srcPitch: first.len(),
+                            dstMemoryType: CU_MEMORYTYPE_DEVICE,
+                            dstDevice: to,
+                            dstPitch: apart,
+                            WidthInBytes: first.len(),
+                            Height: n,
+                            ..std::mem::zeroed()
+                        };
+                        self.driver.cuMemcpy2DAsync_v2(&rows, stream)
+                    }
+                }
+            };
+            check(rc)?;
+            (at, bytes) = (at + n, behind);
+        }
+        Ok(())
+    }
+
     /// Copies a piece that is to be sent.
     fn copy_out(&self, stream: u64, src: u64, len: usize) -> Result<Room> {
         let mut room = match self.outgoing.try_take() {
@@ -402,6 +446,11 @@ impl Mover {
         if b.header.op == OP_MEMORY_IN {
             return Ok(self.twins.write(at, rest));
         }
+        if b.header.op == OP_MEMORY_PARTS {
+            let map = read_map(rest, BULK_CHUNK).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+            let (len, runs, bytes) = map;
+            return Ok(self.twins.write_parts(at, len, &runs, bytes));
+        }
         let (len, rest) = address(rest)?;
         let bytes = match b.header.op {
             OP_MEMORY_OPEN => {
@@ -481,10 +530,10 @@ impl Urgent for Mover {
             let mut places = places.lock();
             let (context, lane) = self.enter(&mut places, h.aux)?;
             b.context = context;
-            if h.op == OP_MEMORY_IN {
-                self.copy_in(lane.stream, payload)
-            } else {
-                self.read(&places, &mut b, lane, payload)
+            match h.op {
+                OP_MEMORY_IN => self.copy_in(lane.stream, payload),
+                OP_MEMORY_PARTS => self.copy_parts(lane.stream, payload),
+                _ => self.read(&places, &mut b, lane, payload),
             }
         });
         self.begun.push(b);

@@ -144,6 +144,7 @@ fn main() {
         "dead_others" => deaths::others(&api),
         "compiled" => compiled::compiled(&api),
         "talks" => talks::talks(&api),
+        "talks_beside" => talks::beside(&api),
         "hears" => hears::hears(&api),
         "steady" => hears::steady(&api, rounds()),
         "timed" => hears::timed(&api, rounds()),

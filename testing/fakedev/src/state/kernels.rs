@@ -104,6 +104,23 @@ fn each(n: usize, mut f: impl FnMut(usize)) -> R<Asks> {
     DONE
 }
 
+/// Waits for a word, and then says another, time after time.
+fn talk<'a>(rounds: impl Iterator<Item = (u32, (&'a AtomicU32, &'a AtomicU32))>) -> R<Asks> {
+    // Without threads nobody speaks meanwhile.
+    let patience = if stream::alone() { 0 } else { 10 };
+    let until = Instant::now() + Duration::from_secs(patience);
+    for (round, (heard, said)) in rounds {
+        while heard.load(Ordering::Acquire) != round {
+            if Instant::now() > until {
+                return Err(LAUNCH_FAILED);
+            }
+            std::thread::yield_now();
+        }
+        said.store(round, Ordering::Release);
+    }
+    DONE
+}
+
 const STDOUT: bool = false;
 const STDERR: bool = true;
 
@@ -288,20 +305,20 @@ static BUILTINS: &[Builtin] = &[
         run: |a| {
             let words = a.at::<AtomicU32>(0, 2)?;
             // SAFETY: both words were just checked.
-            let (heard, said) = unsafe { (&*words, &*words.add(1)) };
-            // Without threads nobody speaks meanwhile.
-            let patience = if stream::alone() { 0 } else { 10 };
-            let until = Instant::now() + Duration::from_secs(patience);
-            for round in 1..=a.u32(1) {
-                while heard.load(Ordering::Acquire) != round {
-                    if Instant::now() > until {
-                        return Err(LAUNCH_FAILED);
-                    }
-                    std::thread::yield_now();
-                }
-                said.store(round, Ordering::Release);
-            }
-            DONE
+            let pair = unsafe { (&*words, &*words.add(1)) };
+            talk((1..=a.u32(1)).map(|round| (round, pair)))
+        },
+    },
+    // meet(u32 *words, u32 places, u32 apart): the same, each time in another place
+    Builtin {
+        name: "meet",
+        params: &[P, W, W],
+        run: |a| {
+            let (n, apart) = (a.u32(1), a.u32(2) as usize);
+            let words = a.at::<AtomicU32>(0, n as usize * apart + 1)?;
+            // SAFETY: all up to the last pair was just checked.
+            let pair = |at: usize| unsafe { (&*words.add(at), &*words.add(at + 1)) };
+            talk((1..=n).map(|round| (round, pair((round - 1) as usize * apart))))
         },
     },
     // trap(): the kernel fails

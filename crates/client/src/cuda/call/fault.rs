@@ -5,7 +5,7 @@
 //! A thread of its own reads the pipe and does the rest. Faults elsewhere go to whoever handled
 //! them before.
 
-use crate::cuda::state::shadows::Outcome;
+use crate::cuda::state::shadows::{Outcome, Waits};
 use crate::prelude::*;
 use crate::replace;
 use crate::threads;
@@ -15,15 +15,18 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU8};
+use std::sync::{Once, mpsc};
+use std::time::Duration;
 
 /// Who knows what a fault needs.
 pub trait Owner: Send + Sync {
     /// What becomes of an access to `p`, as [`crate::cuda::state::shadows::Areas::fault`] says it.
-    fn fault(&self, p: u64, write: Option<bool>, now: bool) -> Outcome;
+    fn fault(&self, p: u64, write: Option<bool>, waits: Waits) -> Outcome;
     /// Waits for work, up to a mark.
     fn wait(&self, owed: &[(u32, u32)], mark: u64) -> Result<()>;
+    /// Work has outlasted the patience of an access to `p`.
+    fn outlasts(&self, p: u64, owed: &[(u32, u32)], mark: u64);
 }
 
 /// Who handles what is not ours: the latest of several places, so that a handler which reads one
@@ -499,32 +502,40 @@ impl Asked {
 
     /// Does what the fault needs. What has to wait for the device goes to a thread of its own: a
     /// function that the device itself waits for may fault meanwhile. Once it has `waited` it is
-    /// let in beside what other threads have queued since, of which there may be more each time.
-    fn serve(self, waited: bool) {
+    /// let in beside what other threads have queued since, of which there may be more each time;
+    /// and once its patience is over, beside all work.
+    fn serve(self, waits: Waits) {
         // SAFETY: not answered yet.
-        let (p, write, now) = unsafe {
+        let (p, write, waits) = unsafe {
             let r = &*self.0;
-            (r.address, r.write, r.in_function || waited)
+            let waits = if r.in_function { Waits::Never } else { waits };
+            (r.address, r.write, waits)
         };
         let owners = lock(&FAULTS.owners).clone();
         for (_, owner) in owners {
-            match owner.fault(p, write, now) {
+            match owner.fault(p, write, waits) {
                 Outcome::Retry => return self.answer(RETRY),
                 Outcome::Refuse => {}
-                Outcome::Wait { owed, mark } => {
+                Outcome::Wait {
+                    owed,
+                    mark,
+                    patience,
+                } => {
                     let asked = self;
                     let run = move || {
                         let asked = asked;
-                        match owner.wait(&owed, mark) {
-                            Ok(()) => asked.serve(true),
-                            Err(e) => {
+                        match wait(owner, &owed, mark, patience) {
+                            Some(Err(e)) => {
                                 crate::log!(
                                     Error,
                                     "the memory at {p:#x} is lost: the work before failed with {e}"
                                 );
-                                asked.answer(REFUSE);
+                                return asked.answer(REFUSE);
                             }
+                            Some(Ok(())) => {}
+                            None => owner.outlasts(p, &owed, mark),
                         }
+                        asked.serve(Waits::NoMore);
                     };
                     if threads::start("busbar-fetch", run).is_err() {
                         self.answer(REFUSE);
@@ -537,6 +548,26 @@ impl Asked {
     }
 }
 
+/// Waits for work as long as there is patience; the waiting goes on, so that it is known when the
+/// work is over.
+fn wait(
+    owner: &'static dyn Owner,
+    owed: &[(u32, u32)],
+    mark: u64,
+    patience: Duration,
+) -> Option<Result<()>> {
+    let (over, heard) = mpsc::channel();
+    let work = owed.to_vec();
+    let waiting = threads::start("busbar-wait", move || {
+        // Nobody hears of what took too long.
+        let _ = over.send(owner.wait(&work, mark));
+    });
+    match waiting {
+        Ok(_) => heard.recv_timeout(patience).ok(),
+        Err(_) => Some(owner.wait(owed, mark)),
+    }
+}
+
 /// The thread that answers faults.
 fn serve(pipe: &OwnedFd) {
     FAULTS.helper.store(thread_id(), Ordering::Release);
@@ -545,7 +576,7 @@ fn serve(pipe: &OwnedFd) {
         // SAFETY: room for one address; writes of that size arrive whole.
         let n = unsafe { libc::read(pipe.as_raw_fd(), (&raw mut p).cast(), 8) };
         match n {
-            8 => Asked(p).serve(false),
+            8 => Asked(p).serve(Waits::Yes),
             _ if n < 0
                 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
             _ => return,

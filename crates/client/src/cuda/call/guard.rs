@@ -6,31 +6,43 @@ use super::cx::Cx;
 use super::fault::{self, Owner};
 use super::host::Host;
 use super::watch;
-use crate::cuda::state::shadows::Outcome;
+use crate::cuda::state::shadows::{Outcome, Waits};
 use busbar_abi::cuda::*;
 
 /// A client whose memory may fault.
 struct Guarded(&'static Client);
 
 impl Owner for Guarded {
-    fn fault(&self, p: u64, write: Option<bool>, now: bool) -> Outcome {
+    fn fault(&self, p: u64, write: Option<bool>, waits: Waits) -> Outcome {
         let (state, cx) = (self.0.state, Cx::of(self.0));
         // A capture must not be waited for; what it holds has not run.
-        let now = now || state.shadows.streams_wait() || state.captures.any();
+        let waits = match waits {
+            Waits::Yes if state.shadows.streams_wait() || state.captures.any() => Waits::NoMore,
+            waits => waits,
+        };
         let mut areas = state.shadows.areas();
-        if now || areas.may_be_early(p) {
+        if waits != Waits::Yes || areas.may_be_early(p) {
             // What it sees ahead of work may be old when that is over: whoever hears of that from
             // now on looks, and waits for this lock.
             state.shadows.note_edges();
         }
-        let outcome = areas.fault(&Host, &cx, p, write, now);
-        if areas.has_open() {
-            drop(areas);
+        let outcome = areas.fault(&Host, &cx, p, write, waits);
+        let (open, late) = (areas.has_open(), areas.sees_late());
+        drop(areas);
+        // Without these threads the next call that waits brings what there is.
+        if open {
             state.shadows.note_edges();
-            // Without the thread the next call that waits brings what there is.
             let _ = watch::start(cx);
         }
+        if late {
+            let _ = watch::start_to_close(cx);
+        }
         outcome
+    }
+
+    fn outlasts(&self, p: u64, owed: &[(u32, u32)], mark: u64) {
+        let mut areas = self.0.state.shadows.areas();
+        areas.outlasts(p, owed, mark);
     }
 
     fn wait(&self, owed: &[(u32, u32)], mark: u64) -> Result<()> {

@@ -10,6 +10,7 @@ use busbar_wire::codec::Request as _;
 use busbar_wire::generated::cuda as msg;
 use busbar_wire::record::Heard;
 use std::ffi::c_void;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -98,6 +99,19 @@ impl Far for Cx {
     fn push(&self, context: u32, dst: u64, bytes: &[u8]) -> Result<()> {
         let sent = self.client.session.memory_in(context, dst, bytes);
         let sent = sent.and_then(|()| self.queued_one());
+        sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
+    }
+
+    fn push_parts(
+        &self,
+        context: u32,
+        dst: u64,
+        bytes: &[u8],
+        runs: &[Range<usize>],
+    ) -> Result<u64> {
+        let session = &self.client.session;
+        let sent = session.memory_parts(context, dst, bytes, runs);
+        let sent = sent.and_then(|n| self.queued_one().map(|()| n));
         sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
     }
 

@@ -26,6 +26,23 @@ pub fn start(cx: Cx) -> Result<()> {
     started.map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)
 }
 
+/// Sees to it that what the program sees beside work that lasts is closed again.
+pub fn start_to_close(cx: Cx) -> Result<()> {
+    if !cx.state().shadows.begin_to_close() {
+        return Ok(());
+    }
+    let started = threads::start("busbar-late", move || _ = close(cx));
+    started.map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)
+}
+
+/// Closes it until the session is over.
+fn close(cx: Cx) -> Result<()> {
+    loop {
+        cx.state().shadows.late().end_late(&Host, &cx)?;
+        cx.client.session.flush();
+    }
+}
+
 /// Watches until the session is over.
 fn watch(cx: Cx) -> Result<()> {
     let shadows = &cx.state().shadows;

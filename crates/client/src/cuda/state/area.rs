@@ -7,12 +7,14 @@ use self::claim::Claim;
 pub use self::claim::Evidence;
 use self::images::Images;
 use super::ranges::Sort;
+use super::shadows::PATIENCE;
 use busbar_abi::cuda::*;
-use busbar_wire::changes::{changed, changes};
+use busbar_wire::changes::{CLOSE, changed, changes, ends, together};
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::Heard;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 const PAGE: u64 = 4096;
 /// Bytes of a block: what a lone fault fetches.
@@ -117,6 +119,17 @@ pub struct News {
     pub first: bool,
 }
 
+/// What the program has changed of memory that it was let in to while work went on.
+#[derive(Debug)]
+pub struct Beside {
+    /// The device's address of the first byte.
+    pub dst: u64,
+    /// The words around what has changed.
+    pub bytes: Vec<u8>,
+    /// What has, of these bytes.
+    pub runs: Vec<Range<usize>>,
+}
+
 impl Edge {
     fn new(host: u64, dev: u64, len: usize) -> Self {
         Self {
@@ -178,8 +191,6 @@ pub struct Change {
 /// Puts pieces in the order in which they travel: those that lie close together and are many bytes
 /// first, a word that stands alone last. The word says that the others are there, as a rule.
 pub fn longest_first<T>(pieces: &mut Vec<T>, place: impl Fn(&T) -> (u64, usize)) {
-    /// Bytes of integers change in part: what is this close together belongs together.
-    const CLOSE: u64 = 16;
     pieces.sort_by_key(|p| place(p).0);
     let mut groups: Vec<(u64, Vec<T>)> = Vec::new();
     let mut end = 0;
@@ -228,6 +239,8 @@ pub struct Area {
     pub claim: Claim,
     /// The program is about to read a lot of it.
     pub eager: bool,
+    /// How long an access waits for work that may use it.
+    pub patience: Duration,
     rights: i32,
     blocks: Vec<State>,
     dirty: usize,
@@ -307,6 +320,7 @@ impl Area {
             attach: Attach::Global,
             claim: Claim::of(Evidence::Sure),
             eager: false,
+            patience: PATIENCE,
             rights: libc::PROT_READ | libc::PROT_WRITE,
             blocks: vec![State::Both; n],
             dirty: 0,
@@ -496,13 +510,14 @@ impl Area {
     }
 
     /// Sends what the program has written in protected pages. They are closed to writes before they
-    /// are read: what is written after that is news for the next time.
+    /// are read: what is written after that is news for the next time. Gives what the program has
+    /// changed where it was let in beside work, and where that is to go.
     pub fn push(
         &mut self,
         pages: &impl Pages,
         mut send: impl FnMut(u64, &[u8]) -> Result<()>,
-    ) -> Result<()> {
-        let mut at = 0;
+    ) -> Result<Vec<Beside>> {
+        let (mut at, mut beside) = (0, Vec::new());
         while let Some((first, n)) = self.run(at, State::Host, BULK_CHUNK / BLOCK as usize) {
             self.set(pages, first, n, State::Both)?;
             at = first + n;
@@ -515,34 +530,37 @@ impl Area {
                 }
                 block += whole;
                 if let Some(image) = self.images.take(block) {
-                    self.push_changes(pages, block, &image, &mut send)?;
+                    self.changes_of(pages, block, &image, &mut beside);
                     // The rest of what the program was let see may be old by now.
                     self.set(pages, block, 1, State::Device)?;
                     block += 1;
                 }
             }
         }
-        Ok(())
+        Ok(beside)
     }
 
-    /// Sends what the program has changed of a block since there was an image of it.
-    fn push_changes(
-        &self,
-        pages: &impl Pages,
-        block: usize,
-        image: &[u8],
-        send: &mut impl FnMut(u64, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+    /// What the program has changed of a block since there was an image of it.
+    fn changes_of(&self, pages: &impl Pages, block: usize, image: &[u8], to: &mut Vec<Beside>) {
         let first = self.span(block, 1).0;
         for (offset, len) in self.pieces(block, 1) {
             let from = self.host + offset;
             let old = &image[(offset - first) as usize..][..len as usize];
             let now = pages.bytes(from, len as usize);
-            for r in changes(old, now) {
-                send(self.device_of(from + r.start as u64), &now[r])?;
-            }
+            to.extend(together(changes(old, now)).into_iter().map(|mut runs| {
+                // Whole words, which may be addresses.
+                let (start, end) = ends(&runs);
+                let (start, end) = (start & !7, end.next_multiple_of(8).min(now.len()));
+                for r in &mut runs {
+                    *r = r.start - start..r.end - start;
+                }
+                Beside {
+                    dst: self.device_of(from + start as u64),
+                    bytes: now[start..end].to_vec(),
+                    runs,
+                }
+            }));
         }
-        Ok(())
     }
 
     /// The program was let in to blocks while work went on, which may write beside it.
@@ -557,6 +575,11 @@ impl Area {
     /// Whether the program was let in somewhere while work went on.
     pub fn has_images(&self) -> bool {
         !self.images.is_empty()
+    }
+
+    /// Whether it was let in to all of these blocks.
+    pub fn has_images_of(&self, first: usize, n: usize) -> bool {
+        first + n <= self.blocks.len() && (first..first + n).all(|b| self.images.has(b))
     }
 
     /// What the program has changed where nothing is protected; both sides agree on it from now

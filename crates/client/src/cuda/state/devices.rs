@@ -81,11 +81,9 @@ const PLACE: [CUdevice_attribute; 3] = [
 const BOARD: i32 = CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID as i32;
 
 /// Attributes that are 0 whatever the server's driver says: the processor that would use what they
-/// offer is in another machine. With `CONCURRENT_MANAGED_ACCESS` off, CUDA's own rules make managed
-/// memory coherent at synchronization points, which can be kept over a network.
+/// offer is in another machine.
 const HIDDEN: &[u32] = &[
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
-    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
     CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
     CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,

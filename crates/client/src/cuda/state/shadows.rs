@@ -14,12 +14,15 @@
 mod doubts;
 mod far;
 mod faults;
+mod late;
 mod mistakes;
 mod suspects;
 use doubts::Doubts;
 pub use doubts::Touch;
 pub use far::Far;
-pub use faults::Outcome;
+pub use faults::{Outcome, Waits};
+use late::Late;
+pub use late::PATIENCE;
 pub use suspects::{MOST_SCANNED, Suspects, words};
 
 use super::area::{Area, Change, Pages, longest_first};
@@ -28,6 +31,7 @@ use super::ranges::Sort;
 use super::space;
 use busbar_wire::generated::cuda as msg;
 use busbar_wire::record::Heard;
+use std::time::Instant;
 
 /// The most areas of which something is not protected, without those that cannot be.
 const MOST_OPEN: usize = 64;
@@ -68,6 +72,9 @@ pub struct Shadows {
     /// Somebody watches what is not protected, and is woken when there is work.
     watched: AtomicBool,
     woken: Arc<Condvar>,
+    /// Woken when something is to be closed before long.
+    late: Arc<Condvar>,
+    closed: AtomicBool,
     inbox: Inbox,
 }
 
@@ -88,10 +95,12 @@ impl Default for Shadows {
                 edges: AtomicBool::new(false),
                 streams_wait: AtomicBool::new(false),
             },
+            late: areas.late.woken.clone(),
             areas: Mutex::new(areas),
             exposing: Mutex::default(),
             watched: AtomicBool::new(false),
             woken,
+            closed: AtomicBool::new(false),
             inbox,
         }
     }
@@ -120,6 +129,8 @@ pub struct Areas {
     count: u64,
     /// Which work may write memory that is in doubt.
     doubts: Doubts,
+    /// What the program sees beside work that lasts.
+    late: Late,
     /// Words that were sent and may be addresses of page-locked memory.
     found: Vec<u64>,
     /// Areas with edges that are watched.
@@ -333,6 +344,30 @@ impl Shadows {
         all
     }
 
+    /// The caller closes what the program sees beside work that lasts, from now on; unless somebody
+    /// does already.
+    pub fn begin_to_close(&self) -> bool {
+        !self.closed.swap(true, Ordering::AcqRel)
+    }
+
+    /// Waits until such memory is to be closed.
+    pub fn late(&self) -> MutexGuard<'_, Areas> {
+        let mut all = self.areas();
+        loop {
+            let Some(closes) = all.late.closes() else {
+                all = wait(&self.late, all);
+                continue;
+            };
+            let left = closes.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return all;
+            }
+            drop(all);
+            std::thread::sleep(left);
+            all = self.areas();
+        }
+    }
+
     /// Shadows a managed variable that a module brought, at the address where the driver put it.
     /// `map` maps a closed page there.
     pub fn add_variable(
@@ -515,22 +550,10 @@ impl Areas {
     /// Sends what the program has written; what is queued from now on finds it. Where the device
     /// `writes`, its bytes are the valid ones from now on.
     pub fn push(&mut self, pages: &impl Pages, far: &impl Far, writes: bool) -> Result<()> {
-        let (mut any, mut done) = (false, Ok(()));
-        let (mut found, mut sent) = (std::mem::take(&mut self.found), self.sent);
-        self.each_lively(|a| {
-            if a.has_news() {
-                let context = a.context;
-                done = done.and(a.push(pages, |dst, bytes| {
-                    any = true;
-                    if bytes.len() <= MOST_SCANNED {
-                        found.extend(far.suspects().among(words(dst, bytes)));
-                    }
-                    sent += 1;
-                    far.push(context, dst, bytes)
-                }));
-            }
-        });
-        (self.found, self.sent) = (found, sent);
+        let (mut any, mut done) = match self.send_written(pages, far, |_| true) {
+            Ok(any) => (any, Ok(())),
+            Err(e) => (true, Err(e)),
+        };
         match self.send_edges(pages, far, |_| true) {
             Ok(sent) => any |= sent,
             Err(e) => done = done.and(Err(e)),
@@ -552,6 +575,47 @@ impl Areas {
             done = done.and(far.fence());
         }
         done
+    }
+
+    /// Sends what the program has written in protected pages; whether there was anything. What it
+    /// wrote beside work that goes on is sent last, as changes of an edge are.
+    fn send_written(
+        &mut self,
+        pages: &impl Pages,
+        far: &impl Far,
+        which: impl Fn(&Area) -> bool,
+    ) -> Result<bool> {
+        let (mut any, mut done) = (false, Ok(()));
+        let (mut found, mut sent) = (std::mem::take(&mut self.found), self.sent);
+        let mut note = |dst, bytes: &[u8]| {
+            if bytes.len() <= MOST_SCANNED {
+                found.extend(far.suspects().among(words(dst, bytes)));
+            }
+        };
+        let mut beside = Vec::new();
+        self.each_lively(|a| {
+            if a.has_news() && which(a) {
+                let context = a.context;
+                let send = |dst, bytes: &[u8]| {
+                    note(dst, bytes);
+                    (any, sent) = (true, sent + 1);
+                    far.push(context, dst, bytes)
+                };
+                match a.push(pages, send) {
+                    Ok(own) => beside.extend(own.into_iter().map(|b| (context, b))),
+                    Err(e) => done = done.and(Err(e)),
+                }
+            }
+        });
+        longest_first(&mut beside, |(_, b)| (b.dst, b.bytes.len()));
+        for (context, b) in &beside {
+            note(b.dst, &b.bytes);
+            any = true;
+            let times = far.push_parts(*context, b.dst, &b.bytes, &b.runs);
+            done = done.and(times.map(|n| sent += n));
+        }
+        (self.found, self.sent) = (found, sent);
+        done.map(|()| any)
     }
 
     /// Sends what the program has changed where nothing is protected; whether there was anything.
@@ -611,6 +675,20 @@ impl Areas {
         first: usize,
         n: usize,
     ) -> Result<()> {
+        self.bring(pages, far, start, first, n)?;
+        let a = self.areas.get_mut(&start);
+        a.ok_or(CUDA_ERROR_INVALID_VALUE)?.arrived(pages, first, n)
+    }
+
+    /// Fills such blocks, which stay closed.
+    fn bring(
+        &mut self,
+        pages: &impl Pages,
+        far: &impl Far,
+        start: u64,
+        first: usize,
+        n: usize,
+    ) -> Result<()> {
         let a = self.areas.get_mut(&start);
         let a = a.ok_or(CUDA_ERROR_INVALID_VALUE)?;
         self.lively.insert(start);
@@ -626,7 +704,7 @@ impl Areas {
                 pages.fill(at, &self.bounce)?;
             }
         }
-        a.arrived(pages, first, n)
+        Ok(())
     }
 
     /// All of an area comes to the program.
@@ -722,6 +800,7 @@ impl Areas {
             c == scope && n <= upto && stream.is_none_or(|stream| stream == s)
         };
         self.pending.retain(|work, n| !over(*work, *n));
+        self.late.over(over);
         self.doubts.over(over);
     }
 

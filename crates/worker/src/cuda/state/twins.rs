@@ -123,6 +123,36 @@ impl State {
         })
     }
 
+    /// Writes bytes that are all in one piece.
+    fn write(&mut self, at: u64, bytes: &[u8]) {
+        words(at, bytes.len(), |p, offset, n| {
+            let from = &bytes[offset..offset + n];
+            let mut word = [0; 8];
+            word[..n].copy_from_slice(from);
+            let word = u64::from_le_bytes(word);
+            // SAFETY: as in `load`.
+            unsafe {
+                match n {
+                    8 => AtomicU64::from_ptr(p as _).store(word, Ordering::Release),
+                    4 => AtomicU32::from_ptr(p as _).store(word as u32, Ordering::Release),
+                    2 => AtomicU16::from_ptr(p as _).store(word as u16, Ordering::Release),
+                    _ => AtomicU8::from_ptr(p as _).store(word as u8, Ordering::Release),
+                }
+            }
+        });
+        let end = at + bytes.len() as u64;
+        for heard in Heard::ALL {
+            for ((_, start), o) in self.open.range_mut((heard, 0)..(heard, end)).rev() {
+                let (from, to) = (at.max(*start), end.min(start + o.known.len() as u64));
+                if from >= to {
+                    break;
+                }
+                let new = &bytes[(from - at) as usize..(to - at) as usize];
+                o.known[(from - start) as usize..(to - start) as usize].copy_from_slice(new);
+            }
+        }
+    }
+
     /// What is lacking, between two of the program's addresses, of what lies elsewhere.
     fn lacking(&self, from: u64, to: u64) -> Vec<Patch> {
         let lies_there = |v: &View| v.origin < to && from < v.origin + v.len;
@@ -302,36 +332,22 @@ impl Twins {
     /// Writes the program's bytes, each aligned word of them at once, in the order of their
     /// addresses. False when they are not all in one piece.
     pub fn write(&self, at: u64, bytes: &[u8]) -> bool {
+        let whole = 0..bytes.len();
+        self.write_parts(at, bytes.len(), std::slice::from_ref(&whole), bytes)
+    }
+
+    /// The same of runs of bytes that lie among `len` bytes.
+    pub fn write_parts(&self, at: u64, len: usize, runs: &[Range<usize>], bytes: &[u8]) -> bool {
         let mut s = lock(&self.state);
         s.heard += 1;
-        if !s.holds(at, bytes.len() as u64) {
+        if !s.holds(at, len as u64) {
             return false;
         }
-        words(at, bytes.len(), |p, offset, n| {
-            let from = &bytes[offset..offset + n];
-            let mut word = [0; 8];
-            word[..n].copy_from_slice(from);
-            let word = u64::from_le_bytes(word);
-            // SAFETY: as in `load`.
-            unsafe {
-                match n {
-                    8 => AtomicU64::from_ptr(p as _).store(word, Ordering::Release),
-                    4 => AtomicU32::from_ptr(p as _).store(word as u32, Ordering::Release),
-                    2 => AtomicU16::from_ptr(p as _).store(word as u16, Ordering::Release),
-                    _ => AtomicU8::from_ptr(p as _).store(word as u8, Ordering::Release),
-                }
-            }
-        });
-        let end = at + bytes.len() as u64;
-        for heard in Heard::ALL {
-            for ((_, start), o) in s.open.range_mut((heard, 0)..(heard, end)).rev() {
-                let (from, to) = (at.max(*start), end.min(start + o.known.len() as u64));
-                if from >= to {
-                    break;
-                }
-                let new = &bytes[(from - at) as usize..(to - at) as usize];
-                o.known[(from - start) as usize..(to - start) as usize].copy_from_slice(new);
-            }
+        let mut rest = bytes;
+        for run in runs {
+            let (own, behind) = rest.split_at(run.len());
+            s.write(at + run.start as u64, own);
+            rest = behind;
         }
         true
     }

@@ -41,6 +41,79 @@ fn talk(api: &Api, stream: u64, p: u64, there: u64) {
     api.tell("cuStreamSynchronize", &[stream]);
 }
 
+/// The same, each time in another page.
+fn meet(api: &Api, stream: u64, p: u64) {
+    const PLACES: u64 = 40;
+    const APART: u64 = 20_000;
+    println!(
+        "launch: {}",
+        api.launch(api.kernel("meet"), stream, &[p, PLACES, APART / 4])
+    );
+    let met = (0..PLACES).take_while(|i| {
+        let [question, answer] = words(p + i * APART);
+        let round = *i as u32 + 1;
+        question.store(round, Ordering::Release);
+        until(|| answer.load(Ordering::Acquire) == round)
+    });
+    println!("met: {}", met.count());
+    api.tell("cuStreamSynchronize", &[stream]);
+}
+
+/// Managed memory, and more pages of page-locked memory than are open at once: host and device use
+/// them at the same time.
+pub fn beside(api: &Api) {
+    const GLOBAL: u64 = 1;
+    const MAPPED: u64 = 2;
+    const LEN: u64 = 1 << 20;
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let stream = api.made("cuStreamCreate", &[1]);
+    let other = api.made("cuStreamCreate", &[1]);
+    let managed = |len| {
+        let mut p = 0u64;
+        api.tell("cuMemAllocManaged", &[at(&mut p), len, GLOBAL]);
+        p
+    };
+    let (small, large) = (managed(64), managed(LEN));
+    talk(api, stream, small, small);
+    talk(api, stream, large + 300_000, large + 300_000);
+    meet(api, stream, large);
+    let mut pinned = 0u64;
+    api.tell("cuMemHostAlloc", &[at(&mut pinned), LEN, MAPPED]);
+    meet(api, stream, pinned);
+
+    // A kernel waits for the program, which hears of another stream's work by a flag, and moves
+    // what that wrote from block to block.
+    let held = managed(64);
+    let [question, _] = words(held);
+    // Loading code waits for kernels.
+    let (fill, set, moves) = (api.kernel("fill"), api.kernel("flag"), api.kernel("copy"));
+    let (data, copy, flag) = (managed(LEN), managed(LEN), managed(64));
+    println!(
+        "launch: {}",
+        api.launch(api.kernel("talk"), stream, &[held, 1])
+    );
+    let n = LEN / 4;
+    // SAFETY: memory that is there until the program ends; what kernels write is looked at behind
+    // their flag.
+    let bytes = |p: u64| unsafe { std::slice::from_raw_parts_mut(p as *mut u32, n as usize) };
+    for round in 1..=5u32 {
+        assert_eq!(api.launch(fill, other, &[data, round.into(), n]), 0);
+        assert_eq!(api.launch(set, other, &[flag, round.into()]), 0);
+        let heard = until(|| words(flag)[0].load(Ordering::Acquire) == round);
+        bytes(copy).copy_from_slice(bytes(data));
+        let right = bytes(copy).iter().filter(|v| **v == round).count();
+        println!("heard: {heard}, {right} of {n}");
+        // All of it is there for the next kernel.
+        bytes(copy).iter_mut().for_each(|v| *v += 1);
+        assert_eq!(api.launch(moves, other, &[data, copy, LEN]), 0);
+        api.tell("cuStreamSynchronize", &[other]);
+        let right = bytes(data).iter().filter(|v| **v == round + 1).count();
+        println!("copied: {right} of {n}");
+    }
+    question.store(1, Ordering::Release);
+    api.tell("cuStreamSynchronize", &[stream]);
+}
+
 /// A small allocation, memory of the program's inside a page, a stream that waits for a thread.
 pub fn talks(api: &Api) {
     const MAPPED: u64 = 2;

@@ -19,6 +19,10 @@ impl Images {
         self.0.insert(block, bytes);
     }
 
+    pub fn has(&self, block: usize) -> bool {
+        self.0.contains_key(&block)
+    }
+
     pub fn take(&mut self, block: usize) -> Option<Vec<u8>> {
         self.0.remove(&block)
     }

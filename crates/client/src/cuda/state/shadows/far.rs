@@ -3,11 +3,21 @@
 use super::Suspects;
 use crate::cuda::state::prelude::*;
 use busbar_wire::record::Heard;
+use std::ops::Range;
 
 /// The device's side of shadowed memory.
 pub trait Far {
     /// Sends bytes for device memory, ahead of the queue.
     fn push(&self, context: u32, dst: u64, bytes: &[u8]) -> Result<()>;
+    /// The same of those of some bytes that lie in these runs. Says how many times something was
+    /// sent.
+    fn push_parts(
+        &self,
+        context: u32,
+        dst: u64,
+        bytes: &[u8],
+        runs: &[Range<usize>],
+    ) -> Result<u64>;
     /// What is queued from now on finds what was pushed.
     fn fence(&self) -> Result<()>;
     /// Reads device memory, ahead of the queue. Where `to` has an older state of it, only blocks

@@ -1,8 +1,9 @@
 //! The program's accesses to pages that are closed to it.
 
-use super::{Areas, Far, MOST_OPEN, PAGE, Pages, soon};
+use super::{Areas, Far, MOST_OPEN, PAGE, PATIENCE, Pages, soon};
 use crate::cuda::state::area::Attach;
 use busbar_abi::cuda::*;
+use std::time::Duration;
 
 /// What becomes of a fault.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,9 +16,23 @@ pub enum Outcome {
         owed: Vec<(u32, u32)>,
         /// The mark that the waiting is up to.
         mark: u64,
+        /// How long, before the access is let in beside it.
+        patience: Duration,
     },
     /// The memory is not ours, or its bytes cannot be had.
     Refuse,
+}
+
+/// Whether an access waits for work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waits {
+    /// It does.
+    Yes,
+    /// It has, and what others have queued since may be more each time; or work waits for the
+    /// program.
+    NoMore,
+    /// A function in stream order must not: it would wait for itself.
+    Never,
 }
 
 impl Areas {
@@ -41,19 +56,18 @@ impl Areas {
 
     /// Whether the program is let in to the memory at `p` while work goes on that may write there.
     pub fn may_be_early(&mut self, p: u64) -> bool {
-        self.at(p).is_some_and(|a| a.attach != Attach::Global)
+        self.late.is_any() || self.at(p).is_some_and(|a| a.attach != Attach::Global)
     }
 
     /// An access to `p` that the protection forbids. `write` says what it was, where the processor
-    /// tells. With `now`, nothing is waited for: a function that runs in stream order must not wait
-    /// for itself, and who has waited does not wait for what came later.
+    /// tells.
     pub fn fault(
         &mut self,
         pages: &impl Pages,
         far: &impl Far,
         p: u64,
         write: Option<bool>,
-        now: bool,
+        waits: Waits,
     ) -> Outcome {
         let retry = |r: Result<()>| match r {
             Ok(()) => Outcome::Retry,
@@ -81,21 +95,33 @@ impl Areas {
             false => self.owed(0),
         };
         let owed = area.map_or_else(Vec::new, |a| a.waits_for(&all));
-        if !owed.is_empty() && !now {
+        let patience = area.map_or(PATIENCE, |a| a.patience);
+        if !owed.is_empty() && waits == Waits::Yes {
             // The work may be waiting for the program, and the program for what the work writes.
             if self.open_page(pages, far, start, p).is_some() {
                 return Outcome::Retry;
             }
-            if !in_doubt {
+            if !in_doubt && !self.late.lasts(&owed) {
                 let mark = self.count;
-                return Outcome::Wait { owed, mark };
+                return Outcome::Wait {
+                    owed,
+                    mark,
+                    patience,
+                };
             }
         }
-        let fetched = self.fetch(pages, far, start, block, n);
+        let late = !owed.is_empty() && !in_doubt && waits != Waits::Never;
+        let fetched = match late {
+            true => self.let_in_late(pages, far, start, block, n),
+            false => self.fetch(pages, far, start, block, n),
+        };
         let Some(a) = self.areas.get_mut(&start).filter(|_| fetched.is_ok()) else {
             return retry(fetched);
         };
-        if !all.is_empty() {
+        if owed.is_empty() {
+            a.patience = PATIENCE;
+        }
+        if !all.is_empty() && !late {
             a.keep_images(pages, block, n);
         }
         match write {

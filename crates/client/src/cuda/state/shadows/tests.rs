@@ -24,6 +24,19 @@ impl Far for Wire {
         self.0.borrow_mut().push(said);
         Ok(())
     }
+    fn push_parts(
+        &self,
+        context: u32,
+        dst: u64,
+        bytes: &[u8],
+        runs: &[std::ops::Range<usize>],
+    ) -> Result<u64> {
+        match runs {
+            [r] => self.push(context, dst + r.start as u64, &bytes[r.clone()])?,
+            _ => self.0.borrow_mut().push(format!("parts {dst:#x} {runs:?}")),
+        }
+        Ok(1)
+    }
     fn fence(&self) -> Result<()> {
         self.0.borrow_mut().push("fence".into());
         Ok(())
@@ -52,6 +65,15 @@ impl Far for Wire {
     fn look(&self, all: bool) -> Result<bool> {
         self.0.borrow_mut().push(format!("look {all}"));
         Ok(false)
+    }
+}
+
+/// An access has to wait for work.
+fn wait_for(owed: Vec<(u32, u32)>, mark: u64) -> Outcome {
+    Outcome::Wait {
+        owed,
+        mark,
+        patience: PATIENCE,
     }
 }
 
@@ -98,9 +120,9 @@ fn what_is_not_protected_comes_unasked_until_no_work_is_left() {
 fn of_what_a_function_saw_while_work_ran_only_its_own_bytes_are_sent() {
     let (ram, wire, s) = managed();
     s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
-    let fault = |now| s.areas().fault(&ram, &wire, AT + 100, Some(true), now);
-    assert!(matches!(fault(false), Outcome::Wait { .. }));
-    assert_eq!(fault(true), Outcome::Retry);
+    let fault = |waits| s.areas().fault(&ram, &wire, AT + 100, Some(true), waits);
+    assert!(matches!(fault(Waits::Yes), Outcome::Wait { .. }));
+    assert_eq!(fault(Waits::Never), Outcome::Retry);
     said(&wire);
     ram.write(AT + 100, &[1, 2]);
     ram.write(AT + 5000, &[3]);
@@ -109,10 +131,13 @@ fn of_what_a_function_saw_while_work_ran_only_its_own_bytes_are_sent() {
     let sent = [(AT + 100, 2, 1), (AT + 5000, 1, 3)];
     let sent = sent.map(|(at, n, first)| format!("push 3 {at:#x} {n} {first}"));
     assert_eq!(said(&wire), [&sent[..], &["fence".into()]].concat());
-    assert!(matches!(fault(false), Outcome::Wait { .. }), "it is closed");
+    assert!(
+        matches!(fault(Waits::Yes), Outcome::Wait { .. }),
+        "it is closed"
+    );
     // Once no work is left, all of a block is the program's again.
     s.areas().over(3, None, u64::MAX);
-    assert_eq!(fault(false), Outcome::Retry);
+    assert_eq!(fault(Waits::Yes), Outcome::Retry);
     said(&wire);
     s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     assert_eq!(
@@ -165,7 +190,7 @@ fn words_that_stand_alone_go_behind_longer_pieces() {
 #[test]
 fn a_page_that_the_program_touches_while_work_runs_is_opened_and_watched() {
     let (ram, wire, s) = named(Evidence::Sure);
-    let fault = |p| s.areas().fault(&ram, &wire, p, None, false);
+    let fault = |p| s.areas().fault(&ram, &wire, p, None, Waits::Yes);
     for i in 0..16 {
         assert_eq!(fault(AT + i * 4096 + 5), Outcome::Retry);
         assert_eq!(
@@ -179,7 +204,7 @@ fn a_page_that_the_program_touches_while_work_runs_is_opened_and_watched() {
     assert!(opened.iter().all(|o| o.ends_with("WithAnswers")));
     assert_eq!(ram.get(AT + 4096), 9);
     let (owed, mark) = (vec![(3, 1)], 1);
-    assert_eq!(fault(AT + 16 * 4096), Outcome::Wait { owed, mark });
+    assert_eq!(fault(AT + 16 * 4096), wait_for(owed, mark));
     assert!(s.areas().has_open());
     assert_eq!(s.due().looks(), [(AT, 16 * 4096)]);
 }
@@ -295,8 +320,8 @@ fn managed() -> (Ram, Wire, Shadows) {
 fn what_the_program_writes_goes_ahead_of_work_and_comes_back_after_it() {
     let (ram, wire, s) = managed();
     assert!(s.active());
-    let fault = |now| s.areas().fault(&ram, &wire, AT + 5, Some(true), now);
-    assert_eq!(fault(false), Outcome::Retry);
+    let fault = |waits| s.areas().fault(&ram, &wire, AT + 5, Some(true), waits);
+    assert_eq!(fault(Waits::Yes), Outcome::Retry);
     ram.write(AT, &[7]);
     s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     assert_eq!(
@@ -304,11 +329,11 @@ fn what_the_program_writes_goes_ahead_of_work_and_comes_back_after_it() {
         [format!("push 3 {AT:#x} 131072 7"), "fence".into()]
     );
     let (owed, mark) = (vec![(3, 1)], 1);
-    assert_eq!(fault(false), Outcome::Wait { owed, mark });
+    assert_eq!(fault(Waits::Yes), wait_for(owed, mark));
     s.areas().over(3, Some(2), mark);
-    assert_ne!(fault(false), Outcome::Retry, "another stream");
+    assert_ne!(fault(Waits::Yes), Outcome::Retry, "another stream");
     s.areas().over(3, Some(1), mark);
-    assert_eq!(fault(false), Outcome::Retry);
+    assert_eq!(fault(Waits::Yes), Outcome::Retry);
     assert_eq!(said(&wire), [format!("read 3 {AT:#x} 65536")]);
     assert_eq!(ram.get(AT), 9);
     // Written, so that it is pushed again.
@@ -376,7 +401,7 @@ fn what_is_meant_or_lies_in_a_graph_is_never_given_up() {
 #[test]
 fn nobody_waits_for_work_because_memory_was_named_by_mistake() {
     let (ram, wire, s) = named(Evidence::Passing);
-    let fault = |p| s.areas().fault(&ram, &wire, p, Some(true), false);
+    let fault = |p| s.areas().fault(&ram, &wire, p, Some(true), Waits::Yes);
     // Some pages are open from the first access on: a program may talk to a kernel by them.
     for page in 0..16 {
         assert_eq!(fault(AT + page * 4096), Outcome::Retry);
@@ -397,7 +422,7 @@ fn what_is_in_doubt_is_closed_by_work_that_may_have_its_address_alone() {
     let (ram, wire, s) = named(Evidence::Passing);
     let work = |stream, touch| s.areas().work(&ram, &wire, (3, stream), touch).unwrap();
     let closed = || s.areas().at(AT).unwrap().is_on_device(0);
-    let fault = || s.areas().fault(&ram, &wire, AT, Some(true), false);
+    let fault = || s.areas().fault(&ram, &wire, AT, Some(true), Waits::Yes);
     let images = || s.areas().at(AT).unwrap().has_images();
     assert!(closed());
     // Work that was queued later may not write it, and is not waited for.
@@ -440,7 +465,7 @@ fn what_has_changed_all_over_is_not_compared_for_a_while() {
         s.areas().over(3, None, u64::MAX);
         let compares = || s.areas().at(AT).unwrap().compares();
         // It reads nines.
-        let fault = s.areas().fault(&ram, &wire, AT, Some(false), false);
+        let fault = s.areas().fault(&ram, &wire, AT, Some(false), Waits::Yes);
         assert_eq!(fault, Outcome::Retry);
         let after: Vec<bool> = (0..15).map(|_| compares()).collect();
         assert_eq!(after[0], compared, "{evidence:?}, {has}");
@@ -452,7 +477,7 @@ fn what_has_changed_all_over_is_not_compared_for_a_while() {
 fn a_function_in_stream_order_does_not_wait_for_itself() {
     let (ram, wire, s) = managed();
     s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
-    let got = s.areas().fault(&ram, &wire, AT, Some(false), true);
+    let got = s.areas().fault(&ram, &wire, AT, Some(false), Waits::Never);
     assert_eq!(got, Outcome::Retry);
     assert_eq!(said(&wire), [format!("read 3 {AT:#x} 131072")]);
 }
@@ -462,7 +487,7 @@ fn of_memory_of_one_stream_no_other_is_waited_for() {
     let (ram, wire, s) = managed();
     s.areas().each(AT, 1, |a| a.attach = Attach::Single(5));
     s.areas().work(&ram, &wire, (3, 4), Touch::All).unwrap();
-    let fault = || s.areas().fault(&ram, &wire, AT, Some(true), false);
+    let fault = || s.areas().fault(&ram, &wire, AT, Some(true), Waits::Yes);
     assert_eq!(fault(), Outcome::Retry);
     let was_early = |all: &mut Areas| all.at(AT).unwrap().has_images();
     assert!(was_early(&mut s.areas()), "the other may write it");
@@ -471,14 +496,75 @@ fn of_memory_of_one_stream_no_other_is_waited_for() {
     s.areas().work(&ram, &wire, (3, 5), Touch::All).unwrap();
     assert_eq!(said(&wire)[0], format!("push 3 {:#x} 1 120", AT + 8));
     let (owed, mark) = (vec![(3, 5)], 2);
-    assert_eq!(fault(), Outcome::Wait { owed, mark });
+    assert_eq!(fault(), wait_for(owed, mark));
+}
+
+/// Work that accesses have waited for in vain.
+fn lasting_work(ram: &Ram, wire: &Wire, s: &Shadows) {
+    s.areas().work(ram, wire, (3, 1), Touch::All).unwrap();
+    s.areas().outlasts(AT, &[(3, 1)], 1);
+    said(wire);
+}
+
+#[test]
+fn beside_work_that_lasts_the_program_is_let_in_for_a_moment() {
+    let (ram, wire, s) = managed();
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
+    let fault = |waits| s.areas().fault(&ram, &wire, AT, Some(true), waits);
+    assert_eq!(fault(Waits::Yes), wait_for(vec![(3, 1)], 1));
+    s.areas().outlasts(AT, &[(3, 1)], 1);
+    said(&wire);
+    for _ in 0..3 {
+        assert_eq!(fault(Waits::Yes), Outcome::Retry, "nobody waits again");
+        assert_eq!(said(&wire), [format!("read 3 {AT:#x} 65536")]);
+        ram.write(AT + 8, b"x");
+        s.late().end_late(&ram, &wire).unwrap();
+        let sent = format!("push 3 {:#x} 1 120", AT + 8);
+        assert_eq!(said(&wire), [sent, "fence".to_string()]);
+        let closed = ram.rights.borrow().last().map(|(.., rights)| *rights);
+        assert_eq!(closed, Some(libc::PROT_NONE));
+        assert!(!s.areas().sees_late());
+    }
+    // What comes later is waited for, though not for as long.
+    s.areas().over(3, Some(1), 1);
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
+    let again = fault(Waits::Yes);
+    assert!(matches!(again, Outcome::Wait { patience, .. } if patience < PATIENCE));
+    // A function in stream order goes on seeing what it saw.
+    s.areas().outlasts(AT, &[(3, 1)], 2);
+    assert_eq!(fault(Waits::Never), Outcome::Retry);
+    assert!(!s.areas().sees_late());
+}
+
+#[test]
+fn beside_work_that_lasts_nothing_is_seen_that_is_older_than_its_flag() {
+    let (ram, wire, s) = managed();
+    lasting_work(&ram, &wire, &s);
+    const BLOCK: u64 = 64 << 10;
+    let fault = |p| s.areas().fault(&ram, &wire, p, Some(true), Waits::Yes);
+    assert_eq!(fault(AT + BLOCK), Outcome::Retry);
+    ram.write(AT + BLOCK, &[7; 100]);
+    assert_eq!(fault(AT), Outcome::Retry);
+    let read = |at: u64| format!("read 3 {at:#x} 65536");
+    let push = |at: u64, n| format!("push 3 {at:#x} {n} 7");
+    // The flag's block, then that of the data again, into which the program has written.
+    let (first, data) = (read(AT + BLOCK), push(AT + BLOCK, 100));
+    let seen = [first.clone(), read(AT), data, "fence".into(), first];
+    assert_eq!(said(&wire), seen);
+    // The program's flag goes last.
+    ram.write(AT, &[7]);
+    assert_eq!(fault(AT + BLOCK), Outcome::Retry, "it may be read already");
+    ram.write(AT + BLOCK, &[7; 90]);
+    s.late().end_late(&ram, &wire).unwrap();
+    let sent = [push(AT + BLOCK, 90), push(AT, 1), "fence".into()];
+    assert_eq!(said(&wire), sent);
 }
 
 #[test]
 fn what_was_seen_ahead_of_work_is_fetched_again_once_it_was_sent() {
     let (ram, wire, s) = managed();
     s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
-    let fault = || s.areas().fault(&ram, &wire, AT, Some(true), true);
+    let fault = || s.areas().fault(&ram, &wire, AT, Some(true), Waits::Never);
     assert_eq!(fault(), Outcome::Retry);
     ram.write(AT + 8, b"x");
     said(&wire);
@@ -500,7 +586,7 @@ fn nothing_is_left_of_a_context_that_is_gone() {
     s.forget_context(&ram, 3);
     assert!(!s.active() && s.areas().len() == 0 && s.areas().pending.is_empty());
     assert_eq!(
-        s.areas().fault(&ram, &wire, AT, None, false),
+        s.areas().fault(&ram, &wire, AT, None, Waits::Yes),
         Outcome::Refuse
     );
 }
@@ -605,7 +691,7 @@ fn work_looks_only_at_what_it_has_something_to_do_with() {
     // What the program touches is looked at again.
     s.areas().over(3, None, 1);
     let p = AT + 77 * len as u64;
-    let fault = s.areas().fault(&ram, &wire, p, Some(true), false);
+    let fault = s.areas().fault(&ram, &wire, p, Some(true), Waits::Yes);
     assert_eq!((fault, s.areas().lively.len()), (Outcome::Retry, 1));
     said(&wire);
     s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
