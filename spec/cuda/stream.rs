@@ -59,7 +59,7 @@ fn cuStreamCreateWithPriority(
 #[is(cuStreamDestroy_v2)] #[get_proc("cuStreamDestroy", 2000)]
 fn cuStreamDestroy(hStream: CUstream) -> CUresult;
 
-#[id(0x0c06)] #[queued] #[cx(in_functions)] #[get_proc("cuStreamDestroy", 4000)]
+#[id(0x0c06)] #[queued] #[by_hand(worker)] #[cx(in_functions)] #[get_proc("cuStreamDestroy", 4000)]
 fn cuStreamDestroy_v2(#[del] hStream: CUstream) -> CUresult;
 
 #[custom] #[get_proc("cuStreamEndCapture", 10000)] #[per_thread("_ptsz")]

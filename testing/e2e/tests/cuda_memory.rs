@@ -39,6 +39,7 @@ fn programs_and_kernels_use_managed_memory_at_the_same_time() {
     assert_eq!(expected.matches("met: 40").count(), 2, "{expected}");
     let all = "262144 of 262144";
     assert_eq!(expected.matches(all).count(), 10, "{expected}");
+    assert_eq!(expected.matches("answered: true").count(), 20, "{expected}");
     for sharing in ["0", "1"] {
         let mut c = remote(&server, program);
         let got = printed(c.arg("talks_beside").env("BUSBAR_SHM", sharing));

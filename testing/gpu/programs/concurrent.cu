@@ -167,7 +167,7 @@ int main(int argc, char **argv) {
     auto begin = Clock::now();
     for (unsigned round = 1; round <= rounds; round++) {
         for (size_t i = 0; i < part; i++) data[i] = i * round;
-        std::atomic_thread_fence(std::memory_order_seq_cst);
+        __sync_synchronize();
         *(Word *)small = round;
         if (!until(small + 40, round)) break;
         unsigned want = 0;

@@ -67,6 +67,36 @@ pub struct Free {
     pub charge: Option<Charge>,
 }
 
+/// What threads wait for, and what the program has destroyed meanwhile. A program may not do that to
+/// a stream that it waits for itself; but its client waits for streams, too, and does not keep the
+/// program from anything.
+#[derive(Default)]
+struct Awaited {
+    /// How many waits there are for streams.
+    streams: HashMap<u64, usize>,
+    /// How many there are in contexts.
+    contexts: HashMap<u64, usize>,
+    /// Streams to be destroyed when the last wait is over.
+    doomed: HashSet<u64>,
+}
+
+/// One more that waits.
+fn more(waits: &mut HashMap<u64, usize>, what: u64) {
+    *waits.entry(what).or_default() += 1;
+}
+
+/// One less; whether it was the last.
+fn less(waits: &mut HashMap<u64, usize>, what: u64) -> bool {
+    let last = waits.get_mut(&what).is_some_and(|n| {
+        *n -= 1;
+        *n == 0
+    });
+    if last {
+        waits.remove(&what);
+    }
+    last
+}
+
 #[derive(Default)]
 struct Frees {
     list: Vec<Free>,
@@ -98,6 +128,8 @@ pub struct Events {
     free: Mutex<HashMap<u64, Vec<u64>>>,
     frees: Mutex<Frees>,
     freed: Condvar,
+    awaited: Mutex<Awaited>,
+    left: Condvar,
     /// Times between events that the client wants to hear of.
     pub times: Times,
 }
@@ -133,6 +165,8 @@ impl Events {
             free: Mutex::default(),
             frees: Mutex::default(),
             freed: Condvar::new(),
+            awaited: Mutex::default(),
+            left: Condvar::new(),
         }
     }
 
@@ -174,6 +208,43 @@ impl Events {
                 Err(rc)
             }
         }
+    }
+
+    /// A wait begins, on the executor's thread.
+    fn begins(&self, job: &Job) {
+        let mut awaited = lock(&self.awaited);
+        match job {
+            Job::Context(context, _) => more(&mut awaited.contexts, *context),
+            Job::Stream(context, stream, _) => {
+                more(&mut awaited.contexts, *context);
+                more(&mut awaited.streams, *stream);
+            }
+            Job::Event(..) | Job::Frees => {}
+        }
+    }
+
+    /// It is over, for a stream in the current context.
+    fn ends(&self, context: u64, stream: Option<u64>) {
+        let mut awaited = lock(&self.awaited);
+        let last = stream.filter(|s| less(&mut awaited.streams, *s));
+        if let Some(stream) = last.filter(|s| awaited.doomed.remove(s)) {
+            // SAFETY: a stream that nobody names any more.
+            unsafe { self.driver.cuStreamDestroy_v2(stream as CUstream) };
+        }
+        if less(&mut awaited.contexts, context) {
+            self.left.notify_all();
+        }
+    }
+
+    /// Destroys a stream, at the latest when nobody waits for it any more.
+    pub fn destroy_stream(&self, stream: u64) -> Result {
+        let mut awaited = lock(&self.awaited);
+        if awaited.streams.contains_key(&stream) {
+            awaited.doomed.insert(stream);
+            return Ok(());
+        }
+        // SAFETY: a live stream, which the client names no more.
+        check(unsafe { self.driver.cuStreamDestroy_v2(stream as CUstream) })
     }
 
     /// Unmaps all memory that waits for that. One wait serves all that has come before it.
@@ -291,12 +362,16 @@ impl Probe for Events {
             match job {
                 Job::Context(context, call) => {
                     enter(context);
-                    (d.cuCtxSynchronize(), call)
+                    let rc = d.cuCtxSynchronize();
+                    self.ends(context, None);
+                    (rc, call)
                 }
                 Job::Stream(context, stream, call) => {
                     enter(context);
                     calm(&|| d.cuStreamQuery(stream as CUstream));
-                    (d.cuStreamSynchronize(stream as CUstream), call)
+                    let rc = d.cuStreamSynchronize(stream as CUstream);
+                    self.ends(context, Some(stream));
+                    (rc, call)
                 }
                 Job::Event(context, event, call) => {
                     enter(context);
@@ -338,16 +413,34 @@ impl Done<Events> {
 
     /// Answers a call once what it waits for is over.
     pub fn answer_after(&self, job: Job) {
-        if let Err(Job::Context(_, call) | Job::Stream(_, _, call) | Job::Event(_, _, call)) =
-            self.wait(job)
-        {
-            self.now(CUDA_ERROR_OUT_OF_MEMORY, reply(call));
-        }
+        self.probe().begins(&job);
+        let Err(job) = self.wait(job) else {
+            return;
+        };
+        let call = match job {
+            Job::Context(context, call) => {
+                self.probe().ends(context, None);
+                call
+            }
+            Job::Stream(context, stream, call) => {
+                self.probe().ends(context, Some(stream));
+                call
+            }
+            Job::Event(_, _, call) => call,
+            Job::Frees => return,
+        };
+        self.now(CUDA_ERROR_OUT_OF_MEMORY, reply(call));
     }
 
     /// A context is about to go, and its events with it: what waits for them is to be given to
-    /// [`Done::abandon`] when it has gone.
+    /// [`Done::abandon`] when it has gone. Whoever waits for its work comes first.
     pub fn leave_context(&self, context: u64) -> Bereft<Events> {
+        let waited = |a: &mut Awaited| a.contexts.contains_key(&context);
+        drop(
+            self.probe()
+                .left
+                .wait_while(lock(&self.probe().awaited), waited),
+        );
         let left = self.leave(|e| e.context == context);
         soon_free(self.probe()).remove(&context);
         left

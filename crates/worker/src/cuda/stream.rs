@@ -17,6 +17,11 @@ pub fn cu_stream_synchronize(
     Ok(Answered)
 }
 
+pub fn cu_stream_destroy_v2(w: &mut Cuda, m: msg::CuStreamDestroyV2) -> Result {
+    let stream = w.handle(Kind::Stream, m.h_stream)?;
+    w.completer.probe().destroy_stream(stream)
+}
+
 pub fn cu_stream_query(w: &mut Cuda, m: msg::CuStreamQuery) -> Result<Answered, Behind> {
     let stream = w.stream(m.h_stream)? as CUstream;
     // SAFETY: a live stream.

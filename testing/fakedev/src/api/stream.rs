@@ -143,6 +143,7 @@ api! {
     fn [cuStreamSynchronize; cuStreamSynchronize_ptsz] (stream: CUstream) {
         let (stream, context) = resolve(stream, FLAVOUR)?;
         minded(&stream, &context)?;
+        let _awaits = stream.awaits();
         context.synchronize_stream(&stream)
     }
 

@@ -9,7 +9,7 @@ use super::handle::{self, Table};
 use crate::config;
 use crate::ffi::*;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
@@ -107,6 +107,17 @@ pub struct Stream {
     pub context: usize,
     queue: Mutex<Queue>,
     changed: Condvar,
+    /// Calls that wait for it.
+    awaited: AtomicUsize,
+}
+
+/// A call that waits for a stream.
+pub struct Awaits<'a>(&'a Stream);
+
+impl Drop for Awaits<'_> {
+    fn drop(&mut self) {
+        self.0.awaited.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 #[derive(Default)]
@@ -144,7 +155,14 @@ impl Stream {
             context,
             queue: Mutex::default(),
             changed: Condvar::new(),
+            awaited: AtomicUsize::new(0),
         })
+    }
+
+    /// A call waits for it until what this gives is dropped.
+    pub fn awaits(&self) -> Awaits<'_> {
+        self.awaited.fetch_add(1, Ordering::AcqRel);
+        Awaits(self)
     }
 
     /// A stream that a program makes.
@@ -226,8 +244,13 @@ impl Stream {
         self.changed.notify_all();
     }
 
-    /// Marks the stream destroyed: it ends when its work is done.
+    /// Marks the stream destroyed: it ends when its work is done. A call that waits for it would look
+    /// at what is gone, by which drivers crash.
     pub fn destroy(&self) {
+        if self.awaited.load(Ordering::Acquire) > 0 {
+            eprintln!("fakedev: a stream is destroyed that a call waits for");
+            std::process::abort();
+        }
         self.queue.lock().unwrap().destroyed = true;
         self.changed.notify_all();
     }

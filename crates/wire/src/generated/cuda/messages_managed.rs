@@ -32,8 +32,8 @@ impl<'a> Request<'a> for MemoryFence {
 }
 
 /// From the worker: what devices have changed in memory that is open to the program, at addresses
-/// of the program's, with how many bytes each. `heard` counts the client's `OP_MEMORY_IN` and
-/// `OP_MEMORY_OPEN` up to then: what it has sent later is newer.
+/// of the program's, with how many bytes each. `heard` counts the client's `OP_MEMORY_IN`,
+/// `OP_MEMORY_PARTS` and `OP_MEMORY_OPEN` up to then: what it has sent later is newer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryTold<'a> {
     pub heard: u64,

@@ -104,14 +104,12 @@ pub(super) fn cu_stream_destroy_v2(w: &mut Cuda, body: &[u8]) -> Result<(), Wire
     let mut r = Reader::new(body);
     let m = wire::CuStreamDestroyV2::decode(&mut r)?;
     r.finish()?;
-    let rc = attempt(|| {
-        let v_h_stream = w.handle(Kind::Stream, m.h_stream)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe { w.driver.cuStreamDestroy_v2(v_h_stream as CUstream) })?;
-        w.remove((Kind::Stream, m.h_stream));
-        Ok(())
-    });
-    w.answer(check(rc))
+    let gone = (Kind::Stream, m.h_stream);
+    let given = crate::cuda::stream::cu_stream_destroy_v2(w, m);
+    let done = w.answer(given);
+    // It is dead, and what dies with it, whatever the library said.
+    w.remove(gone);
+    done
 }
 
 pub(super) fn cu_stream_get_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {

@@ -112,6 +112,25 @@ pub fn beside(api: &Api) {
     }
     question.store(1, Ordering::Release);
     api.tell("cuStreamSynchronize", &[stream]);
+
+    // A stream goes while the program is let in beside its work.
+    let [question, answer] = words(small);
+    let talk = api.kernel("talk");
+    for _ in 0..10 {
+        let stream = api.made("cuStreamCreate", &[1]);
+        question.store(0, Ordering::Release);
+        answer.store(0, Ordering::Release);
+        assert_eq!(api.launch(talk, stream, &[small, 2]), 0);
+        for round in 1..=2 {
+            question.store(round, Ordering::Release);
+            let answered = until(|| answer.load(Ordering::Acquire) == round);
+            println!("answered: {answered}");
+            if round == 1 {
+                api.tell("cuStreamDestroy_v2", &[stream]);
+            }
+        }
+        api.tell("cuCtxSynchronize", &[]);
+    }
 }
 
 /// A small allocation, memory of the program's inside a page, a stream that waits for a thread.

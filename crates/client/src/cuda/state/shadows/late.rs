@@ -20,7 +20,7 @@ pub const PATIENCE: Duration = Duration::from_millis(20);
 const LEAST_PATIENCE: Duration = Duration::from_millis(1);
 
 /// How many times as long as letting in took the program stays in, and within which bounds.
-const STAYS: u32 = 4;
+const STAYS: u32 = 1;
 const SHORTEST: Duration = Duration::from_micros(300);
 const LONGEST: Duration = Duration::from_millis(20);
 
