@@ -128,6 +128,12 @@ int main(int argc, char **argv) {
     CHECK(cudaDeviceSynchronize());
     printf("progress: %u, %s\n", last, steps > 3 ? "in steps" : "at once");
 
+    // Code is loaded when it is launched first, which waits for kernels.
+    fill<<<1, 1>>>(data, 0, 0);
+    set<<<1, 1>>>(data, 0);
+    waits<<<1, 1>>>(pinned, seen);
+    CHECK(cudaDeviceSynchronize());
+    memset(small, 0, 256);
     // While a kernel waits for the program, other work and the program go on in other memory.
     cudaStream_t one, two;
     CHECK(cudaStreamCreateWithFlags(&one, cudaStreamNonBlocking));

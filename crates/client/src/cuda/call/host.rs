@@ -159,6 +159,19 @@ impl Far for Cx {
     }
 }
 
+/// Work that is noted and being sent.
+#[must_use = "the work is sent while this lives"]
+#[derive(Default)]
+pub struct Sending(Option<(Cx, (u32, u32))>);
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        if let Some((cx, work)) = self.0 {
+            cx.state().shadows.areas().sent(work);
+        }
+    }
+}
+
 impl Cx {
     /// A call was queued. With queueing switched off it waits here until the worker has it.
     #[inline]
@@ -170,13 +183,28 @@ impl Cx {
     }
 
     /// Device work is about to be queued on `stream`: what the program has written goes ahead of
-    /// it.
+    /// it. The work is sent while what this gives lives.
     #[cold]
-    pub fn work(self, stream: u32, touch: Touch<'_>) -> Result<()> {
+    pub fn work(self, stream: u32, touch: Touch<'_>) -> Result<Sending> {
         accesses::unblock();
         self.behind_arrivals(stream)?;
         let mut areas = self.state().shadows.areas();
-        areas.work(&Host, &self, (self.scope, stream), touch)
+        let work = (self.scope, stream);
+        areas.work(&Host, &self, work, touch)?;
+        if matches!(touch, Touch::Nothing) {
+            return Ok(Sending::default());
+        }
+        areas.sends(work);
+        Ok(Sending(Some((self, work))))
+    }
+
+    /// The same, if any memory is shadowed.
+    #[inline]
+    pub fn work_if_shadowed(self, stream: u32, touch: Touch<'_>) -> Result<Sending> {
+        match self.state().shadows.active() {
+            true => self.work(stream, touch),
+            false => Ok(Sending::default()),
+        }
     }
 
     /// Sends what the program has written, before any work asks for it.

@@ -21,6 +21,6 @@ pub mod watch;
 pub use arrivals::Arriving;
 pub use client::Client;
 pub use cx::{Cx, ReplyBytes, decode, put, put_opt};
-pub use host::{Host, unmap_host};
+pub use host::{Host, Sending, unmap_host};
 pub use jobs::{Does, jobs, soon};
 pub use standing::GoOn;

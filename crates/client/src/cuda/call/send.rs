@@ -3,6 +3,7 @@
 use super::cx::{Cx, ReplyBytes, decode};
 use super::freed;
 use super::gates::{Pass, stops};
+use super::host::Sending;
 use super::thread;
 use crate::calls::Answer;
 use crate::cuda::state::area::ANY;
@@ -98,7 +99,7 @@ impl Cx {
     /// As [`Cx::send`], where it is known what of memory that is in doubt the work may write.
     #[inline]
     pub fn send_to<'a, R: Request<'a>>(self, r: &R, touch: Touch<'_>) -> Result<(), CUresult> {
-        self.before(r, touch)?;
+        let _sending = self.before(r, touch)?;
         if !r.queued()
             || r.on_stream()
                 .is_some_and(|s| self.captures_refuse(s, R::OP))
@@ -117,10 +118,10 @@ impl Cx {
 
     /// What the program has written goes ahead of a call that puts work into a stream.
     #[inline]
-    fn before<'a, R: Request<'a>>(self, r: &R, touch: Touch<'_>) -> Result<()> {
-        match is_work(R::OP) && self.state().shadows.active() {
-            true => self.work(r.on_stream().unwrap_or(ANY), touch),
-            false => Ok(()),
+    fn before<'a, R: Request<'a>>(self, r: &R, touch: Touch<'_>) -> Result<Sending> {
+        match is_work(R::OP) {
+            true => self.work_if_shadowed(r.on_stream().unwrap_or(ANY), touch),
+            false => Ok(Sending::default()),
         }
     }
 
@@ -144,7 +145,7 @@ impl Cx {
         if usual {
             return self.send_to(r, touch);
         }
-        self.before(r, touch)?;
+        let _sending = self.before(r, touch)?;
         self.call(r).map(drop)
     }
 
@@ -175,7 +176,7 @@ impl Cx {
 
     /// Queues a call that ends in bulk bytes.
     pub fn send_bulk<'a, R: Request<'a>>(self, r: &R, bulk: Bulk<'_>) -> Result<(), CUresult> {
-        self.before(r, Touch::All)?;
+        let _sending = self.before(r, Touch::All)?;
         let _pass = self.pass(stops(R::OP));
         let sent = self.client.session.queue_bulk(self.scope, r, bulk);
         let queued = sent.and_then(|()| self.queued_one());

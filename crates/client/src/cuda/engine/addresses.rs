@@ -127,10 +127,11 @@ pub unsafe fn in_rows(cx: Cx, r: &Rows) -> Result<()> {
 
 /// Kernels are about to be queued on `stream`: what the program has written goes ahead of them, and
 /// what it has written of memory whose address is in there.
-pub fn work(cx: Cx, stream: u32, touch: Touch<'_>) -> Result<()> {
+pub fn work(cx: Cx, stream: u32, touch: Touch<'_>) -> Result<Sending> {
     let shadows = &cx.state().shadows;
+    let mut sending = Sending::default();
     while shadows.active() {
-        cx.work(stream, touch)?;
+        sending = cx.work(stream, touch)?;
         let found = shadows.areas().take_found();
         let mut new = false;
         for word in found {
@@ -140,7 +141,7 @@ pub fn work(cx: Cx, stream: u32, touch: Touch<'_>) -> Result<()> {
             break;
         }
     }
-    Ok(())
+    Ok(sending)
 }
 
 /// Where the device has what it is to write, wait for or fill. The log hears of page-locked memory

@@ -44,12 +44,9 @@ pub fn carry((d, s): (Cx, Cx), r: &Rows) -> Result<()> {
     };
     let arrays = [array(s, &r.src)?, array(d, &r.dst)?];
     let (from, to) = (Helper::of(s)?, Helper::of(d)?);
-    for of in [&from, &to] {
-        // What of the program's memory has pages on a device, too, is to be up to date there.
-        if of.cx.state().shadows.active() {
-            of.cx.work(of.id, Touch::All)?;
-        }
-    }
+    // What of the program's memory has pages on a device, too, is to be up to date there.
+    let sends = |of: &Helper| of.cx.work_if_shadowed(of.id, Touch::All);
+    let _sending = (sends(&from)?, sends(&to)?);
     let links = d.client.all().first().map(|c| &c.links);
     let ends = [s, d].map(|cx| (cx.client.server, &cx.client.session));
     let link = links.and_then(|l| l.between(ends));

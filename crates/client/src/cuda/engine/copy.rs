@@ -183,10 +183,8 @@ unsafe fn queue_to_device(
     must_be_copied(cx, dst, len, stream)?;
     // SAFETY: passed on to the caller.
     addresses::in_copy(cx, dst, unsafe { std::slice::from_raw_parts(src, len) })?;
-    if cx.state().shadows.active() {
-        let touch = shadowed.map_or(Touch::Nothing, |_| Touch::All);
-        cx.work(stream, touch)?;
-    }
+    let touch = shadowed.map_or(Touch::Nothing, |_| Touch::All);
+    let _sending = cx.work_if_shadowed(stream, touch)?;
     if cx.state().captures.any()
         && captured(cx, (DEVICE, dst), (HOST, src as u64), len, stream, later)?
     {
@@ -300,9 +298,7 @@ unsafe fn bring_to_host(
     }
     let src = cx.state().shadows.device_side(src, len).unwrap_or(src);
     must_be_copied(cx, src, len, stream)?;
-    if cx.state().shadows.active() {
-        cx.work(stream, Touch::Nothing)?;
-    }
+    let _sending = cx.work_if_shadowed(stream, Touch::Nothing)?;
     if cx.state().captures.any()
         && captured(cx, (HOST, dst as u64), (DEVICE, src), len, stream, later)?
     {

@@ -140,9 +140,7 @@ pub unsafe fn copy_box(
         };
         peer::in_stream(cx, stream, peer::may_copy(cx, user, e.device))?;
     }
-    if cx.state().shadows.active() {
-        cx.work(stream, Touch::All)?;
-    }
+    let _sending = cx.work_if_shadowed(stream, Touch::All)?;
     let either = |r: &Rows, kind| r.src.memory == kind || r.dst.memory == kind;
     let host = either(&r, HOST);
     if (host || either(&named, UNIFIED)) && cx.state().captures.any() {

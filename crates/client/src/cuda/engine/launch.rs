@@ -284,11 +284,12 @@ pub unsafe fn queue(
     // SAFETY: passed on to the caller.
     let params = unsafe { params(f, kernel_params, extra)? };
     let mut known = Vec::new();
+    let mut _sending = Sending::default();
     let params = if cx.state().shadows.concerns_launches() {
         // SAFETY: passed on to the caller.
         unsafe { pack(f, &params, &mut known) };
         let named = addresses::translate(cx, f, &mut known, cx.state().captures.any())?;
-        addresses::work(cx, l.stream, Touch::At(&named))?;
+        _sending = addresses::work(cx, l.stream, Touch::At(&named))?;
         Params::Packed(&known)
     } else {
         params

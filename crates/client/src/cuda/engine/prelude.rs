@@ -1,6 +1,6 @@
 //! What every part of the engine uses.
 
-pub(super) use crate::cuda::call::{Cx, decode};
+pub(super) use crate::cuda::call::{Cx, Sending, decode};
 pub(super) use crate::cuda::state::shadows::Touch;
 pub(super) use crate::prelude::*;
 pub(super) use busbar_abi::cuda::*;

@@ -180,7 +180,7 @@ pub fn cuGraphNodeSetEnabled(
 
 pub unsafe fn cuGraphLaunch(cx: Cx, h_graph: u32, h_stream: u32) -> Result<()> {
     let m = msg::CuGraphLaunch { h_graph, h_stream };
-    addresses::work(cx, h_stream, Touch::All)?;
+    let _sending = addresses::work(cx, h_stream, Touch::All)?;
     let usual = !cx.state().graphs.may_refuse_launch();
     let Some(l) = cx.state().graphs.lists(h_graph) else {
         cx.send_if(usual, &m, Touch::All)?;

@@ -103,9 +103,7 @@ unsafe fn bytes<'a>(fields: *const u8, len: usize) -> &'a [u8] {
 unsafe extern "C" fn queue(p: Place, op: u16, fields: *const u8, len: usize) -> CUresult {
     life::guard(|| {
         let cx = at(life::enter()?, p)?;
-        if cx.state().shadows.active() {
-            cx.work(ANY, Touch::All)?;
-        }
+        let _sending = cx.work_if_shadowed(ANY, Touch::All)?;
         // SAFETY: the guest's bytes.
         let fields = unsafe { bytes(fields, len) };
         let write = |out: &mut Vec<u8>| out.extend_from_slice(fields);

@@ -1,6 +1,6 @@
 //! What every family uses.
 
-pub(super) use crate::cuda::call::{Cx, decode, put, put_opt};
+pub(super) use crate::cuda::call::{Cx, Sending, decode, put, put_opt};
 pub(super) use crate::cuda::state::shadows::Touch;
 pub(super) use crate::prelude::*;
 pub(super) use busbar_abi::cuda::*;

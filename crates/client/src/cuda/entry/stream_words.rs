@@ -55,16 +55,12 @@ fn place(cx: Cx, stream: u32, p: u64, what: Use) -> Result<u64> {
 }
 
 /// The memory of the program's that such words may be in.
-fn ahead(cx: Cx, stream: u32, what: Use) -> Result<()> {
-    if cx.state().shadows.active() {
-        let touch = if what == Use::Wait {
-            Touch::Nothing
-        } else {
-            Touch::All
-        };
-        cx.work(stream, touch)?;
-    }
-    Ok(())
+fn ahead(cx: Cx, stream: u32, what: Use) -> Result<Sending> {
+    let touch = match what {
+        Use::Wait => Touch::Nothing,
+        _ => Touch::All,
+    };
+    cx.work_if_shadowed(stream, touch)
 }
 
 /// Functions with one word of a width.
@@ -80,7 +76,7 @@ macro_rules! words {
             let cx = cx.in_context(stream::context_of(cx, stream)?);
             let usual = is_usual(cx, addr, size_of::<$t>() as u64, $use, flags);
             let addr = place(cx, stream, addr, $use)?;
-            ahead(cx, stream, $use)?;
+            let _sending = ahead(cx, stream, $use)?;
             cx.send_if(usual, &msg::$message { stream, addr, value, flags }, Touch::All)
         }
     )*};
@@ -145,7 +141,7 @@ pub unsafe fn batch(
         usual &= is_usual(cx, p, len, what, flags as u32);
         op.u[1] = place(cx, stream, p, what)?;
     }
-    ahead(cx, stream, all)?;
+    let _sending = ahead(cx, stream, all)?;
     let m = msg::CuStreamBatchMemOpV2 {
         stream,
         count,

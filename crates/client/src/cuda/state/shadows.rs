@@ -16,6 +16,7 @@ mod far;
 mod faults;
 mod late;
 mod mistakes;
+mod pending;
 mod suspects;
 use doubts::Doubts;
 pub use doubts::Touch;
@@ -23,6 +24,7 @@ pub use far::Far;
 pub use faults::{Outcome, Waits};
 use late::Late;
 pub use late::PATIENCE;
+use pending::Pending;
 pub use suspects::{MOST_SCANNED, Suspects, words};
 
 use super::area::{Area, Change, Pages, longest_first};
@@ -123,8 +125,8 @@ pub struct Areas {
     areas: BTreeMap<u64, Area>,
     /// Those of which the next work has to do something: there may be many more.
     lively: BTreeSet<u64>,
-    /// The latest work of each context and stream that nobody has been seen to wait for.
-    pending: HashMap<(u32, u32), u64>,
+    /// Work that nobody has been seen to wait for.
+    pending: Pending,
     /// Work queued so far.
     count: u64,
     /// Which work may write memory that is in doubt.
@@ -484,7 +486,10 @@ impl Shadows {
                 a.open(pages);
             }
         }
-        all.over(id, None, u64::MAX);
+        let in_it = |(context, _): (u32, u32), _| context == id;
+        all.pending.over(in_it);
+        all.late.over(in_it);
+        all.doubts.over(in_it);
     }
 }
 
@@ -542,9 +547,22 @@ impl Areas {
             if self.open > 0 && self.pending.is_empty() {
                 self.woken.notify_one();
             }
-            self.pending.insert(work, self.count);
+            self.pending.note(work, self.count);
         }
         Ok(())
+    }
+
+    /// The caller sends such work until it says that it has [`Areas::sent`] it.
+    pub fn sends(&mut self, work: (u32, u32)) {
+        self.pending.sends(work);
+    }
+
+    /// Work that was noted has been sent.
+    pub fn sent(&mut self, work: (u32, u32)) {
+        self.count += 1;
+        if self.pending.sent(work, self.count) {
+            self.doubts.sent(work, self.count);
+        }
     }
 
     /// Sends what the program has written; what is queued from now on finds it. Where the device
@@ -790,16 +808,18 @@ impl Areas {
 
     /// What of the work since a count the program must wait for before it sees memory.
     fn owed(&self, since: u64) -> Vec<(u32, u32)> {
-        let owed = |(_, n): &(&(u32, u32), &u64)| **n > since;
-        self.pending.iter().filter(owed).map(|(k, _)| *k).collect()
+        self.pending.since(since)
     }
 
     /// Work up to the count `upto` is over, of a context or of one of its streams.
     pub fn over(&mut self, scope: u32, stream: Option<u32>, upto: u64) {
-        let over = |(c, s): (u32, u32), n| {
-            c == scope && n <= upto && stream.is_none_or(|stream| stream == s)
+        let unsent = self.pending.unsent();
+        let over = |work: (u32, u32), n| {
+            let (c, s) = work;
+            let it = c == scope && stream.is_none_or(|stream| stream == s);
+            it && n <= upto && !unsent.contains(&work)
         };
-        self.pending.retain(|work, n| !over(*work, *n));
+        self.pending.over(over);
         self.late.over(over);
         self.doubts.over(over);
     }

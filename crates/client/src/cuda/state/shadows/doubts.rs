@@ -55,6 +55,13 @@ impl Doubts {
         }
     }
 
+    /// The work of a context and stream was sent, at a count.
+    pub fn sent(&mut self, (context, stream): (u32, u32), count: u64) {
+        let its = self.touched.iter_mut();
+        let its = its.filter(|((_, c, s), _)| (*c, *s) == (context, stream));
+        its.for_each(|(_, n)| *n = count);
+    }
+
     /// Whether nothing writes an area that is in doubt.
     pub fn are_quiet(&self, a: &Area) -> bool {
         a.claim.may_end() && self.of(a.start).next().is_none()

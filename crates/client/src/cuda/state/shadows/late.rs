@@ -78,7 +78,7 @@ impl Late {
 impl Areas {
     /// An access to `p` has waited in vain.
     pub fn outlasts(&mut self, p: u64, owed: &[(u32, u32)], mark: u64) {
-        let pending = owed.iter().filter(|work| self.pending.contains_key(*work));
+        let pending = owed.iter().filter(|work| self.pending.has(work));
         let lasting: Vec<_> = pending.map(|work| (*work, mark)).collect();
         self.late.outlasted.extend(lasting);
         if let Some(a) = self.at(p) {
