@@ -47,6 +47,30 @@ fn programs_and_kernels_use_managed_memory_at_the_same_time() {
     }
 }
 
+/// The simulated driver has no such pools; what an H200's says is in `testing/gpu/programs`.
+#[test]
+fn a_pool_may_have_managed_memory() {
+    let server = Server::start();
+    let program = Path::new(env!("CARGO_BIN_EXE_semantics_program"));
+    let mut c = remote(&server, program);
+    let text = printed(c.arg("managed_pools"));
+    let times = |what: &str| text.matches(what).count();
+    assert!(text.starts_with("default: 0\nagain: true\n"), "{text}");
+    assert_eq!(times("another: 0 true\n"), 3, "{text}");
+    assert!(text.contains("none: 1\n"), "{text}");
+    assert_eq!(times("the program sees it: true true\n"), 3, "{text}");
+    assert_eq!(times("of the pool: true, 1, 0\n"), 3, "{text}");
+    assert_eq!(times("cuMemAdvise: 801\n"), 3, "{text}");
+    assert_eq!(times("cuMemPrefetchAsync: 0\n"), 3, "{text}");
+    let twice = "cuMemFreeAsync: 0\ncuMemFreeAsync: 1\ncuMemFree_v2: 0\n";
+    assert_eq!(times(twice), 3, "{text}");
+    assert_eq!(times("used: 0\n"), 3, "{text}");
+    assert!(text.contains("cuMemPoolDestroy: 1\n"), "{text}");
+    assert_eq!(times("cuMemPoolCreate: 1\n"), 2, "{text}");
+    assert!(text.contains("mine: true\n") && text.contains("mine: false\n"));
+    assert!(text.ends_with("cuMemFreeAsync: 0\ncuStreamSynchronize: 0\n"));
+}
+
 #[test]
 fn the_system_reads_and_writes_memory_that_kernels_use() {
     let server = Server::start();

@@ -162,6 +162,7 @@ fn main() {
         "pools" => pools::shared(&api),
         "pools_child" => pools::child(&api),
         "host_pools" => pools::of_host(&api),
+        "managed_pools" => pools::of_managed(&api),
         "recycled" => recycled::steps(&api, rounds()),
         "recycled_counts" => recycled::counts(&api),
         "recycled_ends" => recycled::ends(&api),

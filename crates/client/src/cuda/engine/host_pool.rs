@@ -1,48 +1,48 @@
-//! Pools of host memory: page-locked memory that is given and taken back in stream order.
+//! Pools of host memory and of managed memory, which are given and taken back in stream order.
 
 use super::prelude::*;
-use crate::cuda::engine::{host_memory, stream};
-use crate::cuda::state::host_pools::HostPool;
+use crate::cuda::engine::{host_memory, managed, stream};
+use crate::cuda::state::host_pools::{HostPool, Of};
+use crate::cuda::state::ranges::{Range, Sort};
 
 /// Page-locked memory of a pool is every context's, and kernels see it.
 const FLAGS: u32 = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
 
-/// The pool with an id, if it is one of host memory.
+/// Marks the flags of memory that came from a pool.
+pub const POOLED: u32 = 1 << 30;
+
+/// The pool with an id, if it is one of these.
 pub fn find(cx: Cx, id: u32) -> Option<Arc<HostPool>> {
     cx.state().host_pools.get(&id)
 }
 
 /// Makes a pool that may have so many bytes in use; 0 for any number.
-pub fn create(cx: Cx, most: u64) -> u32 {
+pub fn create(cx: Cx, of: Of, most: u64) -> u32 {
     let id = cx.create_in(Kind::MemoryPool, 0);
-    cx.state().host_pools.insert(id, HostPool::new(id, most));
+    let pools = &cx.state().host_pools;
+    pools.insert(id, HostPool::new(id, of, most));
     id
 }
 
 /// The pool that there is without a program's making one.
-pub fn default(cx: Cx) -> u32 {
-    let known = &cx.state().default_host_pool;
-    match known.load(Ordering::Acquire) {
-        0 => {
-            let id = create(cx, 0);
-            let first = known.compare_exchange(0, id, Ordering::AcqRel, Ordering::Acquire);
-            first.map_or_else(
-                |known| {
-                    cx.destroy(Kind::MemoryPool, id);
-                    known
-                },
-                |_| id,
-            )
-        }
-        id => id,
-    }
+pub fn default(cx: Cx, of: Of) -> u32 {
+    let known = &mut lock(&cx.state().known_host_pools).own;
+    *known.entry(of).or_insert_with(|| create(cx, of, 0))
+}
+
+/// The pool that a program has put in its place, or that one.
+pub fn current(cx: Cx, of: Of) -> u32 {
+    let put = lock(&cx.state().known_host_pools).current.get(&of).copied();
+    put.unwrap_or_else(|| default(cx, of))
 }
 
 /// A pool goes. What the program still has of it stays until it is freed.
 pub fn destroy(cx: Cx, pool: &HostPool) -> Result<()> {
-    if cx.state().default_host_pool.load(Ordering::Acquire) == pool.id {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+    let own = lock(&cx.state().known_host_pools)
+        .own
+        .get(&pool.of)
+        .copied();
+    refuse_if(own == Some(pool.id), CUDA_ERROR_INVALID_VALUE)?;
     let free = pool.destroy();
     cx.destroy(Kind::MemoryPool, pool.id);
     release(cx, free)
@@ -52,9 +52,23 @@ pub fn destroy(cx: Cx, pool: &HostPool) -> Result<()> {
 pub fn release(cx: Cx, free: Vec<u64>) -> Result<()> {
     let left = std::mem::take(&mut *lock(&cx.state().host_left));
     for at in left.into_iter().chain(free) {
-        host_memory::free(cx, at)?;
+        let of_managed = |r: &Range| r.sort == Sort::Managed;
+        match cx.state().ranges.take(at, of_managed) {
+            Some(r) => managed::free(cx, &r)?,
+            None => host_memory::free(cx, at)?,
+        }
     }
     Ok(())
+}
+
+/// Makes memory for a pool.
+fn make(cx: Cx, of: Of, size: u64) -> Result<u64> {
+    let Of::Managed(preferred) = of else {
+        return host_memory::alloc(cx, size as usize, FLAGS);
+    };
+    let at = managed::alloc(cx, size, POOLED | CU_MEM_ATTACH_GLOBAL)?;
+    lock(&cx.state().advised).change(at, size, |a| a.preferred = preferred);
+    Ok(at)
 }
 
 /// Neither end of its life can be part of a graph.
@@ -74,9 +88,7 @@ pub fn alloc(cx: Cx, pool: Arc<HostPool>, size: u64, stream: u32) -> Result<u64>
     }
     let at = match pool.take(size).ok_or(CUDA_ERROR_OUT_OF_MEMORY)? {
         Some(at) => at,
-        None => {
-            host_memory::alloc(cx, size as usize, FLAGS).inspect_err(|_| pool.not_made(size))?
-        }
+        None => make(cx, pool.of, size).inspect_err(|_| pool.not_made(size))?,
     };
     cx.state().host_pooled.insert(at, (pool, size));
     Ok(at)

@@ -1,10 +1,10 @@
 //! Device memory of the program's.
 
 use super::prelude::*;
-use crate::cuda::call::{Host, freed};
-use crate::cuda::engine::{managed, pool, shadow};
+use crate::cuda::call::freed;
+use crate::cuda::engine::pool::{self, POOLED};
+use crate::cuda::engine::{managed, shadow};
 use crate::cuda::state::ranges::{Range, Sort, plausible};
-use crate::cuda::state::space;
 
 /// Makes a module's variable known, of a context and its device.
 pub fn add_variable(
@@ -39,18 +39,16 @@ pub fn alloc(cx: Cx, size: usize) -> Result<u64> {
 
 /// Frees device memory, or managed memory, once nothing uses it any more.
 pub fn free(cx: Cx, p: u64) -> Result<()> {
-    // A module's managed variable has no flags, and is not the program's to free.
-    let ours = |r: &Range| r.sort == Sort::Device || r.sort == Sort::Managed && r.flags != 0;
+    // A module's managed variable has no flags, and is not the program's to free; memory of a pool
+    // is the pool's.
+    let managed = |r: &Range| r.sort == Sort::Managed && r.flags != 0 && r.flags & POOLED == 0;
+    let ours = |r: &Range| r.sort == Sort::Device || managed(r);
     let Some(r) = cx.state().ranges.take(p, ours) else {
         return pool::free_now(cx, p);
     };
-    // In the context the memory was made in: it is that one's work that must be over first.
-    let cx = cx.in_context(r.context);
-    if r.sort == Sort::Device {
-        return freed::retire(cx, r.device as u32, r.base, r.size);
+    if r.sort == Sort::Managed {
+        return managed::free(cx, &r);
     }
-    cx.state().shadows.forget_managed(&Host, r.base);
-    lock(&cx.state().advised).forget(r.base, r.size);
-    managed::close(&r);
-    freed::retire(cx, space::MANAGED, r.base, r.size)
+    // In the context the memory was made in: it is that one's work that must be over first.
+    freed::retire(cx.in_context(r.context), r.device as u32, r.base, r.size)
 }

@@ -10,7 +10,7 @@ use busbar_channel::switches::Switch;
 
 /// Marks the flags of memory that came from a pool; the others are the pool's id, 0 for the default
 /// one of its device.
-pub const POOLED: u32 = 1 << 30;
+pub const POOLED: u32 = host_pool::POOLED;
 
 /// Marks the flags of memory that a node of a graph allocates. Its address is the graph's: who
 /// frees it gives it back until the graph is launched again.
@@ -19,6 +19,11 @@ pub const OF_GRAPH: u32 = 1 << 29;
 /// Whether memory came from a pool.
 pub fn is_pooled(r: &Range) -> bool {
     r.sort == Sort::Foreign && r.flags & POOLED != 0
+}
+
+/// Whether it came from a pool of managed memory.
+pub fn is_pooled_managed(r: &Range) -> bool {
+    r.sort == Sort::Managed && r.flags & POOLED != 0
 }
 
 /// Whether a node of a graph allocates memory.

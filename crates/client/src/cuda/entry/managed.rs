@@ -2,19 +2,17 @@
 //! of [`crate::cuda::state::shadows`].
 
 use super::prelude::*;
-use crate::cuda::call::unmap_host;
-use crate::cuda::engine::{place, shadow, stream};
+use crate::cuda::engine::{managed, pool, stream};
 use crate::cuda::state::advice::{CPU, NOWHERE, Place, common};
 use crate::cuda::state::area::{Area, Attach};
-use crate::cuda::state::ranges::{Range, Sort, pages};
-use crate::cuda::state::space;
+use crate::cuda::state::ranges::{Range, Sort};
 
 const ATTACH_GLOBAL: u32 = 1;
 const ATTACH_HOST: u32 = 2;
 const ATTACH_SINGLE: u32 = 4;
 
 /// The managed allocation that holds all of a range.
-fn managed(cx: Cx, p: u64, len: usize) -> Result<Range> {
+fn range(cx: Cx, p: u64, len: usize) -> Result<Range> {
     cx.state()
         .ranges
         .find(p)
@@ -57,7 +55,8 @@ pub fn advise(
     place: impl Fn() -> Result<Place>,
 ) -> Result<()> {
     refuse_if(len == 0, CUDA_ERROR_INVALID_VALUE)?;
-    managed(cx, p, len)?;
+    let r = range(cx, p, len)?;
+    refuse_if(pool::is_pooled_managed(&r), CUDA_ERROR_NOT_SUPPORTED)?;
     let place = match advice {
         CU_MEM_ADVISE_SET_PREFERRED_LOCATION
         | CU_MEM_ADVISE_SET_ACCESSED_BY
@@ -82,7 +81,7 @@ pub fn advise(
 /// is when the bytes are known to be final, fetch in large pieces.
 pub fn prefetch(cx: Cx, p: u64, len: usize, place: Place, stream: u32) -> Result<()> {
     refuse_if(len == 0, CUDA_ERROR_INVALID_VALUE)?;
-    managed(cx, p, len)?;
+    range(cx, p, len)?;
     stream::not_captured(cx, stream)?;
     let to_host = place.device() == CPU;
     lock(&cx.state().advised).change(p, len as u64, |a| a.prefetched = Some(place));
@@ -106,7 +105,7 @@ unsafe fn ranges(
     refuse_if(sizes.is_null() || n == 0, CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program's arrays of `n` items.
     let all = (0..n).map(|i| unsafe { (p.add(i).read(), sizes.add(i).read()) });
-    all.map(|(p, len)| managed(cx, p, len).map(|_| (p, len)))
+    all.map(|(p, len)| range(cx, p, len).map(|_| (p, len)))
         .collect()
 }
 
@@ -121,7 +120,7 @@ pub unsafe fn range_attribute(
 ) -> Result<()> {
     cx.need_context()?;
     refuse_if(data.is_null() || len == 0, CUDA_ERROR_INVALID_VALUE)?;
-    managed(cx, p, len)?;
+    range(cx, p, len)?;
     let all = lock(&cx.state().advised).of(p, len as u64);
     let preferred = common(all.iter().map(|a| a.preferred));
     let prefetched = common(all.iter().map(|a| a.prefetched));
@@ -155,23 +154,11 @@ pub unsafe fn range_attribute(
 }
 
 pub fn cuMemAllocManaged(cx: Cx, size: usize, flags: u32) -> Result<CUdeviceptr> {
-    let (context, device) = cx.home()?;
+    cx.home()?;
     if size == 0 || !matches!(flags, ATTACH_GLOBAL | ATTACH_HOST) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let at = cx
-        .state()
-        .spaces
-        .place(space::MANAGED, size as u64, |va, size| {
-            place::map_fixed(va, size, libc::PROT_READ)?;
-            let there = cx.call(&msg::MemMapAt { va, size, device });
-            there.map(drop).inspect_err(|_| unmap_host(va, size))
-        })?;
-    let of = (context, device);
-    cx.state()
-        .ranges
-        .add(at, size as u64, Sort::Managed, of, flags);
-    shadow::add_managed(cx, at, pages(size as u64))?;
+    let at = managed::alloc(cx, size as u64, flags)?;
     if flags == ATTACH_HOST {
         attach(cx, (at, size as u64), Attach::Host);
     }
@@ -280,7 +267,7 @@ pub fn cuStreamAttachMemAsync(
     len: usize,
     flags: u32,
 ) -> Result<()> {
-    let r = managed(cx, p, len)?;
+    let r = range(cx, p, len)?;
     // All of an allocation, or nothing; 0 stands for all.
     refuse_if(p != r.base, CUDA_ERROR_INVALID_VALUE)?;
     refuse_if(len != 0 && len as u64 != r.size, CUDA_ERROR_INVALID_VALUE)?;

@@ -36,7 +36,8 @@ unsafe fn attribute(cx: Cx, r: &Range, p: u64, which: u32, data: *mut c_void) ->
         }
         _ => (None, None),
     };
-    let nobodys = access.is_some() || pool::is_pooled(r) || r.sort == Sort::Managed && r.flags == 0;
+    let of_pool = pool::is_pooled(r) || pool::is_pooled_managed(r);
+    let nobodys = access.is_some() || of_pool || r.sort == Sort::Managed && r.flags == 0;
     let ctx = if nobodys {
         0
     } else {

@@ -3,7 +3,9 @@
 use super::prelude::*;
 use crate::cuda::engine::pool::Maker;
 use crate::cuda::engine::{context, host_pool, memory, pool, stream};
+use crate::cuda::state::advice::{CPU, Place};
 use crate::cuda::state::handles::WORKER_IDS;
+use crate::cuda::state::host_pools::{HostPool, Of};
 use crate::cuda::state::ranges::{Sort, plausible};
 
 pub fn of_device(cx: Cx, dev: CUdevice, default: u32) -> Result<CUmemoryPool> {
@@ -56,19 +58,43 @@ pub fn alloc(cx: Cx, size: usize, pool: Option<CUmemoryPool>, stream: u32) -> Re
     Ok(va as CUdeviceptr)
 }
 
-/// What a location is. Pools of other places, and of managed memory, are not offered.
-unsafe fn located(
-    location: *const CUmemLocation,
-    kind: CUmemAllocationType,
-) -> Result<CUmemLocation> {
+/// Where the memory of a pool is that a location names.
+enum At {
+    Device(CUdevice),
+    Seen(Of),
+}
+
+/// What a location is. The server's nodes are its own: the first stands for all of its memory.
+unsafe fn located(cx: Cx, location: *const CUmemLocation, kind: CUmemAllocationType) -> Result<At> {
     refuse_if(location.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program's structure, of plain numbers.
     let at = unsafe { location.read() };
-    const HERE: [CUmemLocationType; 2] = [CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_LOCATION_TYPE_HOST];
-    if !HERE.contains(&at.r#type) || kind != CU_MEM_ALLOCATION_TYPE_PINNED {
-        return Err(CUDA_ERROR_NOT_SUPPORTED);
+    let managed = match kind {
+        CU_MEM_ALLOCATION_TYPE_PINNED => false,
+        CU_MEM_ALLOCATION_TYPE_MANAGED => true,
+        _ if at.r#type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        _ => return Err(CUDA_ERROR_INVALID_VALUE),
+    };
+    let of_host = match managed {
+        true => Of::Managed(Some(Place::of(CPU))),
+        false => Of::Host,
+    };
+    match at.r#type {
+        CU_MEM_LOCATION_TYPE_NONE if managed => Ok(At::Seen(Of::Managed(None))),
+        CU_MEM_LOCATION_TYPE_DEVICE => {
+            cx.device(at.id).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+            Ok(match managed {
+                true => At::Seen(Of::Managed(Some(Place::of(at.id)))),
+                false => At::Device(at.id),
+            })
+        }
+        CU_MEM_LOCATION_TYPE_HOST => Ok(At::Seen(of_host)),
+        CU_MEM_LOCATION_TYPE_HOST_NUMA if at.id == 0 => Ok(At::Seen(of_host)),
+        CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => Err(CUDA_ERROR_NOT_SUPPORTED),
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
-    Ok(at)
 }
 
 /// The default or the present pool of a place.
@@ -79,11 +105,15 @@ pub unsafe fn of_location(
     default: u32,
 ) -> Result<CUmemoryPool> {
     // SAFETY: passed on to the caller.
-    let at = unsafe { located(location, kind)? };
-    if at.r#type == CU_MEM_LOCATION_TYPE_HOST {
-        return Ok(cx.raw(Kind::MemoryPool, host_pool::default(cx)) as CUmemoryPool);
-    }
-    of_device(cx, at.id, default)
+    let of = match unsafe { located(cx, location, kind)? } {
+        At::Device(device) => return of_device(cx, device, default),
+        At::Seen(of) => of,
+    };
+    let id = match default {
+        0 => host_pool::current(cx, of),
+        _ => host_pool::default(cx, of),
+    };
+    Ok(cx.raw(Kind::MemoryPool, id) as CUmemoryPool)
 }
 
 /// The attributes of CUDA 13 end here; the first three are an int, the others 64 bits wide.
@@ -121,6 +151,9 @@ pub fn cuMemFreeAsync(cx: Cx, p: CUdeviceptr, stream: u32) -> Result<()> {
 
 pub fn cuMemPoolCreate(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
     refuse_if(props.allocType == 0, CUDA_ERROR_INVALID_VALUE)?;
+    if props.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED {
+        return of_managed(cx, props);
+    }
     refuse_if(props.location.r#type == 0, CUDA_ERROR_INVALID_VALUE)?;
     const DESCRIPTOR: CUmemAllocationHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     // Those are the only handles that processes of one server can exchange.
@@ -171,7 +204,26 @@ fn of_host(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
     }
     cx.destroy(Kind::MemoryPool, tried);
     there?;
-    Ok(host_pool::create(cx, props.maxSize as u64))
+    Ok(host_pool::create(cx, Of::Host, props.maxSize as u64))
+}
+
+/// Makes a pool of managed memory, which no other process can have, and which has no bound.
+fn of_managed(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
+    let bad = props.handleTypes != 0 || props.maxSize != 0;
+    refuse_if(bad, CUDA_ERROR_INVALID_VALUE)?;
+    let preferred = match props.location.r#type {
+        CU_MEM_LOCATION_TYPE_NONE => None,
+        CU_MEM_LOCATION_TYPE_DEVICE => {
+            let device = cx.device(props.location.id);
+            device.map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+            Some(Place::of(props.location.id))
+        }
+        CU_MEM_LOCATION_TYPE_HOST
+        | CU_MEM_LOCATION_TYPE_HOST_NUMA
+        | CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => Some(Place::of(CPU)),
+        _ => return Err(CUDA_ERROR_INVALID_VALUE),
+    };
+    Ok(host_pool::create(cx, Of::Managed(preferred), 0))
 }
 
 pub unsafe fn cuMemSetMemPool(
@@ -181,11 +233,17 @@ pub unsafe fn cuMemSetMemPool(
     pool: u32,
 ) -> Result<()> {
     // SAFETY: passed on to the caller.
-    let at = unsafe { located(location, kind)? };
-    if at.r#type != CU_MEM_LOCATION_TYPE_DEVICE {
-        return Err(CUDA_ERROR_NOT_SUPPORTED);
+    match unsafe { located(cx, location, kind)? } {
+        At::Device(device) => cuDeviceSetMemPool(cx, device, pool),
+        At::Seen(Of::Host) => Err(CUDA_ERROR_NOT_SUPPORTED),
+        At::Seen(of) => {
+            let managed = |p: Arc<HostPool>| p.of != Of::Host;
+            let right = host_pool::find(cx, pool).is_some_and(managed);
+            refuse_if(!right, CUDA_ERROR_INVALID_VALUE)?;
+            lock(&cx.state().known_host_pools).current.insert(of, pool);
+            Ok(())
+        }
     }
-    cuDeviceSetMemPool(cx, at.id, pool)
 }
 
 pub fn cuDeviceSetMemPool(cx: Cx, dev: CUdevice, pool: u32) -> Result<()> {
@@ -328,6 +386,10 @@ pub unsafe fn cuMemPoolGetAccess(
     // SAFETY: the program's structure.
     let location = unsafe { location.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     if let Some(host) = host_pool::find(cx, pool) {
+        if host.of != Of::Host {
+            // Everybody has managed memory, and nobody is said to.
+            return Ok(CU_MEM_ACCESS_FLAGS_PROT_NONE);
+        }
         if location.r#type != CU_MEM_LOCATION_TYPE_DEVICE {
             return Ok(READ_WRITE);
         }

@@ -11,7 +11,7 @@ pub const CPU: i32 = -1;
 pub const NOWHERE: i32 = -2;
 
 /// A place: the kind of a location, and its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     pub kind: CUmemLocationType,
     pub id: i32,

@@ -1,7 +1,17 @@
-//! Pools of host memory. Their memory is page-locked memory as any other, so they are the program's
-//! alone: the worker knows nothing of them.
+//! Pools of memory that the program sees, too: page-locked and managed memory. It is such memory as
+//! any other, so these pools are the program's alone: the worker knows nothing of them.
 
+use super::advice::Place;
 use super::prelude::*;
+
+/// What a pool's memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Of {
+    /// Page-locked memory.
+    Host,
+    /// Managed memory, which is preferred to be somewhere, or nowhere.
+    Managed(Option<Place>),
+}
 
 /// What there is now, and the most that there was.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,6 +48,8 @@ pub struct Inside {
 pub struct HostPool {
     /// Its id, for as long as it is not destroyed.
     pub id: u32,
+    /// What its memory is.
+    pub of: Of,
     /// The most bytes that it may have in use; 0 for any number.
     most: u64,
     pub inside: Mutex<Inside>,
@@ -45,9 +57,10 @@ pub struct HostPool {
 
 impl HostPool {
     /// A pool that may have so many bytes in use; 0 for any number.
-    pub fn new(id: u32, most: u64) -> Arc<Self> {
+    pub fn new(id: u32, of: Of, most: u64) -> Arc<Self> {
         Arc::new(Self {
             id,
+            of,
             most,
             inside: Mutex::default(),
         })
@@ -110,13 +123,22 @@ impl HostPool {
     }
 }
 
+/// Pools by what their memory is.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Those that there are without a program's making one.
+    pub own: HashMap<Of, u32>,
+    /// Those that a program has put in their place.
+    pub current: HashMap<Of, u32>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn memory_is_used_again_and_goes_with_its_pool() {
-        let pool = HostPool::new(7, 300);
+        let pool = HostPool::new(7, Of::Host, 300);
         assert_eq!(pool.take(100), Some(None), "to be made");
         assert_eq!(pool.take(200), Some(None));
         assert_eq!(pool.take(1), None, "too much");

@@ -124,14 +124,14 @@ pub struct State {
     pub graphs: Graphs,
     /// The device of each pool.
     pub pools: Bodies<u32, CUdevice>,
-    /// Pools of host memory.
+    /// Pools of host and of managed memory.
     pub host_pools: Bodies<u32, Arc<HostPool>>,
     /// Their memory that the program has, by address: the pool, and its length.
     pub host_pooled: Bodies<u64, (Arc<HostPool>, u64)>,
     /// Memory of such pools that are gone.
     pub host_left: Mutex<Vec<u64>>,
-    /// The pool of host memory that no program made; 0 until one asks for it.
-    pub default_host_pool: AtomicU32,
+    /// Those of them that a program has by a place instead of by their handle.
+    pub known_host_pools: Mutex<host_pools::Known>,
     /// The pool that each device allocates from, where it is not the default one.
     pub current_pools: Bodies<CUdevice, u32>,
     /// What devices may do with memory of pools of others.
@@ -222,6 +222,9 @@ impl State {
                     lock(&self.pool_users).retain(|(pool, _), _| *pool != (device, id));
                 }
                 self.host_pools.take(&id);
+                lock(&self.known_host_pools)
+                    .current
+                    .retain(|_, pool| *pool != id);
                 self.current_pools.retain(|_, pool| *pool != id);
             }
             Kind::GreenContext => drop(self.greens.take(&id)),

@@ -1,4 +1,4 @@
-//! Pools that processes share, and pools of the host's memory.
+//! Pools that processes share, and pools of the host's memory and of managed memory.
 
 use super::api::{Api, at};
 use std::os::fd::RawFd;
@@ -181,4 +181,91 @@ pub fn of_host(api: &Api) {
     let p = api.made("cuMemAllocFromPoolAsync", &[64, default, stream]);
     api.tell("cuMemFreeAsync", &[p, stream]);
     api.tell("cuMemPoolDestroy", &[default]);
+}
+
+/// Managed memory in stream order.
+pub fn of_managed(api: &Api) {
+    const MANAGED: u64 = 2;
+    const NOWHERE: u64 = 0;
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let stream = api.made("cuStreamCreate", &[1]);
+    let fill = api.kernel("fill");
+    let of = |what: &str, place: u64, kind: u64| {
+        let (mut location, mut pool) = ([place as u32, 0], 0u64);
+        let rc = api.call(what, &[at(&mut pool), at(&mut location), kind]);
+        (rc, pool)
+    };
+    let pool = of("cuMemGetDefaultMemPool", ON_DEVICE, MANAGED);
+    println!("default: {}", pool.0);
+    println!(
+        "again: {}",
+        of("cuMemGetMemPool", ON_DEVICE, MANAGED) == pool
+    );
+    let others = [(ON_HOST, MANAGED), (NOWHERE, MANAGED), (ON_DEVICE, 1)];
+    for (place, kind) in others {
+        let other = of("cuMemGetDefaultMemPool", place, kind);
+        println!("another: {} {}", other.0, other.1 != pool.1);
+    }
+    println!("none: {}", of("cuMemGetDefaultMemPool", NOWHERE, 1).0);
+    let pool = pool.1;
+    for round in 0..3u64 {
+        let p = api.made("cuMemAllocFromPoolAsync", &[4 * N, pool, stream]);
+        let q = api.made("cuMemAllocFromPoolAsync", &[4 * N, pool, stream]);
+        assert_eq!(api.launch(fill, stream, &[p, round, N]), 0);
+        api.tell("cuMemcpyDtoDAsync_v2", &[q, p, 4 * N, stream]);
+        api.tell("cuStreamSynchronize", &[stream]);
+        let see = |p: u64| {
+            // SAFETY: memory of the pool, which nothing uses.
+            let all = unsafe { std::slice::from_raw_parts_mut(p as *mut u32, N as usize) };
+            let same = all.iter().all(|w| u64::from(*w) == round);
+            all.fill(50);
+            same
+        };
+        println!("the program sees it: {} {}", see(p), see(q));
+        let (mut mine, mut managed, mut preferred) = (0u64, 0u32, 9i32);
+        api.tell("cuPointerGetAttribute", &[at(&mut mine), 17, p]);
+        api.tell("cuPointerGetAttribute", &[at(&mut managed), 8, p]);
+        api.tell(
+            "cuMemRangeGetAttribute",
+            &[at(&mut preferred), 4, 2, p, 4096],
+        );
+        println!("of the pool: {}, {managed}, {preferred}", mine == pool);
+        api.tell("cuMemAdvise", &[p, 4096, 1, 0]);
+        api.tell("cuMemPrefetchAsync", &[p, 4096, 0, stream]);
+        for p in [p, p] {
+            api.tell("cuMemFreeAsync", &[p, stream]);
+        }
+        api.tell("cuMemFree_v2", &[q]);
+        api.tell("cuStreamSynchronize", &[stream]);
+        let mut used = 9u64;
+        api.tell("cuMemPoolGetAttribute", &[pool, 7, at(&mut used)]);
+        println!("used: {used}");
+    }
+    api.tell("cuMemPoolDestroy", &[pool]);
+    let wanted = |handles: u64, place, most| {
+        let mut all = props(handles, place, most);
+        all[0] = MANAGED | handles << 32;
+        all
+    };
+    for (handles, most) in [(DESCRIPTOR, 0), (0, 1 << 20)] {
+        let mut bad = wanted(handles, ON_DEVICE, most);
+        let mut pool = 0u64;
+        api.tell("cuMemPoolCreate", &[at(&mut pool), at(&mut bad)]);
+    }
+    let mut nowhere = wanted(0, NOWHERE, 0);
+    let own = api.made("cuMemPoolCreate", &[at(&mut nowhere)]);
+    let mut place = [ON_HOST as u32, 0];
+    api.tell("cuMemSetMemPool", &[at(&mut place), MANAGED, own]);
+    println!(
+        "mine: {}",
+        of("cuMemGetMemPool", ON_HOST, MANAGED) == (0, own)
+    );
+    let left = api.made("cuMemAllocFromPoolAsync", &[64, own, stream]);
+    api.tell("cuMemPoolDestroy", &[own]);
+    println!(
+        "mine: {}",
+        of("cuMemGetMemPool", ON_HOST, MANAGED) == (0, own)
+    );
+    api.tell("cuMemFreeAsync", &[left, stream]);
+    api.tell("cuStreamSynchronize", &[stream]);
 }
