@@ -19,13 +19,15 @@ static cudaMemLocation at(int type, int id = 0) {
     return l;
 }
 
-static void tell_pool(cudaMemPool_t pool) {
+static void tell_pool(cudaMemPool_t pool, bool freed = false) {
     for (int a = 1; a <= 8; a++) {
         unsigned long long v = 0;
         cudaError_t rc = cudaMemPoolGetAttribute(pool, (cudaMemPoolAttr)a, &v);
         // What a pool keeps is its driver's business.
         if (a == 5 || a == 6) v = v > 0;
-        printf("  attribute %d: %s %llu\n", a, cudaGetErrorName(rc), v);
+        // What is freed at once stays in use, to a driver.
+        const char *for_people = freed && a >= 5 ? "#" : "";
+        printf("%s  attribute %d: %s %llu\n", for_people, a, cudaGetErrorName(rc), v);
     }
     for (int type : {1, 2}) {
         cudaMemAccessFlags flags = (cudaMemAccessFlags)77;
@@ -107,14 +109,19 @@ static void use(const char *what, cudaMemPool_t pool) {
         sum += q[1249];
         CHECK(cudaFreeAsync(q, s));
     }
-    printf("  in order: %u\n", sum);
+    // Of a pool without a place a driver reads otherwise.
+    printf("%s  in order: %u\n", !strcmp(what, "none") ? "#" : "", sum);
     CHECK(cudaDeviceSynchronize());
     SAY(cudaMemPoolTrimTo(pool, 0));
-    tell_pool(pool);
+    tell_pool(pool, true);
+    // Some of these can become nodes.
     cudaGraph_t graph = nullptr;
     CHECK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
-    SAY(cudaMallocFromPoolAsync((void **)&p, 4096, pool, s));
-    SAY(cudaStreamEndCapture(s, &graph));
+    cudaError_t rc = cudaMallocFromPoolAsync((void **)&p, 4096, pool, s);
+    printf("#  captured: %s\n", cudaGetErrorName(rc));
+    cudaGetLastError();
+    cudaStreamEndCapture(s, &graph);
+    cudaGetLastError();
     if (graph) CHECK(cudaGraphDestroy(graph));
     CHECK(cudaStreamDestroy(s));
 }

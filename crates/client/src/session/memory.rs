@@ -5,8 +5,8 @@ use crate::calls::Answer;
 use busbar_channel::{Bulk, Closed};
 use busbar_wire::changes::{ends, map};
 use busbar_wire::record::{
-    self, Heard, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_OUT,
-    OP_MEMORY_PARTS, OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT,
+    self, Heard, OP_MEMORY_APART, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN,
+    OP_MEMORY_OUT, OP_MEMORY_PARTS, OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT,
 };
 use busbar_wire::sums::sums;
 use std::ops::Range;
@@ -52,6 +52,14 @@ impl Session {
             map(runs, out);
         })?;
         Ok(1)
+    }
+
+    /// Has bytes of the device's memory go by a way that no work holds which waits for the program.
+    pub fn memory_apart(&self) -> Result<(), Closed> {
+        match self.takes_parts {
+            true => self.ahead(OP_MEMORY_APART, 0, &[], |_| {}),
+            false => Ok(()),
+        }
     }
 
     /// Sends bytes for a mirror, ahead of what is queued.

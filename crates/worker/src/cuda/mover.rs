@@ -25,8 +25,8 @@ use busbar_wire::codec::Message as _;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::promise::Word;
 use busbar_wire::record::{
-    Header, Heard, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_OUT,
-    OP_MEMORY_PARTS, OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT,
+    Header, Heard, OP_MEMORY_APART, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN,
+    OP_MEMORY_OUT, OP_MEMORY_PARTS, OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT,
 };
 use busbar_wire::sums;
 
@@ -134,6 +134,8 @@ pub struct Mover {
     gate: Gate,
     blame: Blame,
     begun: Vec<Begun>,
+    /// The program is let in beside work that lasts, which may wait for it.
+    beside: bool,
     /// Streams with copies under way, by context.
     used: BTreeMap<u64, u64>,
     /// What became of those that were waited for before the others.
@@ -192,6 +194,7 @@ impl Mover {
             gate: setup.inventory.gate.clone(),
             blame,
             begun: Vec::new(),
+            beside: false,
             used: BTreeMap::new(),
             failed: CUDA_SUCCESS,
             relaxed: false,
@@ -233,15 +236,16 @@ impl Mover {
     }
 
     /// The lane apart on a device, if there is one. It is made when a record comes while a function
-    /// of the program's runs that something may wait for: such a context takes memory, and few
-    /// programs need one.
+    /// of the program's runs that something may wait for, or once the program is let in beside work
+    /// that lasts: such a context takes memory, and few programs need one.
     fn apart(&mut self, places: &mut Contexts, device: CUdevice) -> Option<Lane> {
-        if !places.apart.contains_key(&device) && self.callbacks.any() {
+        let needed = self.beside || self.callbacks.any();
+        if needed && !places.apart.contains_key(&device) {
             // What was begun in the session's comes first.
             let before = self.wait(places);
             self.failed = first(self.failed, before);
             let made = self.context_apart(device).inspect_err(|e| {
-                crate::complain!("no context for what functions of the program look at: error {e}");
+                crate::complain!("no context for what the program looks at beside work: error {e}");
             });
             places.apart.insert(device, made.ok());
         }
@@ -522,6 +526,10 @@ impl Urgent for Mover {
                 OP_MIRROR_IN | OP_MIRROR_OUT => return self.mirror(h, payload),
                 OP_MEMORY_WATCH => return self.look(Heard::Watched),
                 OP_MEMORY_LOOK => return self.look(Heard::AtWaits),
+                OP_MEMORY_APART => {
+                    self.beside = true;
+                    return Ok(());
+                }
                 _ => {}
             }
             if self.twin(&mut b, payload)? {

@@ -115,6 +115,11 @@ impl Far for Cx {
         sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
     }
 
+    fn apart(&self) -> Result<()> {
+        let sent = self.client.session.memory_apart();
+        sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
+    }
+
     fn fence(&self) -> Result<()> {
         let m = msg::MemoryFence {};
         debug_assert!(m.queued());

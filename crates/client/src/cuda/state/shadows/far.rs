@@ -18,6 +18,8 @@ pub trait Far {
         bytes: &[u8],
         runs: &[Range<usize>],
     ) -> Result<u64>;
+    /// From now on bytes come and go although work waits for the program.
+    fn apart(&self) -> Result<()>;
     /// What is queued from now on finds what was pushed.
     fn fence(&self) -> Result<()>;
     /// Reads device memory, ahead of the queue. Where `to` has an older state of it, only blocks

@@ -50,6 +50,8 @@ pub struct Late {
     seen: Vec<Seen>,
     /// When it is closed.
     closes: Option<Instant>,
+    /// The worker knows that there is such work.
+    apart: bool,
     pub woken: Arc<Condvar>,
 }
 
@@ -101,6 +103,9 @@ impl Areas {
         n: usize,
     ) -> Result<()> {
         let begun = Instant::now();
+        if !std::mem::replace(&mut self.late.apart, true) {
+            far.apart()?;
+        }
         self.bring(pages, far, area, first, n)?;
         self.see_again(pages, far)?;
         self.see(pages, Seen { area, first, n })?;
