@@ -241,8 +241,8 @@ pub const OP_MEMORY_CLOSE: u16 = 0xff0d;
 /// whether it is one of them, the bytes.
 pub const OP_MEMORY_PARTS: u16 = 0xff0e;
 /// Reserved op: the program is let in beside work that lasts, which may wait for it: from now on
-/// bytes of the device's memory go by a way that no such work holds. Executed as `OP_MEMORY_IN` is.
-/// Empty payload.
+/// bytes of the device's memory come and go even if the queue stands still. Executed as
+/// `OP_MEMORY_IN` is. Empty payload.
 pub const OP_MEMORY_APART: u16 = 0xff0f;
 /// Reserved op: a call of an API beside the session's own that is not for the queue: what it is to
 /// end may hold the queue up. Payload: that API's message.

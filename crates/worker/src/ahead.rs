@@ -10,6 +10,10 @@ use busbar_channel::alone;
 use busbar_wire::record::Header;
 use busbar_wire::session::Execution;
 
+/// The stages of a worker's execution: the queue, and what is executed ahead of it.
+pub(crate) const QUEUE: usize = 0;
+pub(crate) const AHEAD: usize = 1;
+
 /// A record's payload, where it has landed.
 pub enum Payload {
     /// In memory of its own.
@@ -39,7 +43,20 @@ pub trait Urgent: Send {
 
     /// Waits until all that was begun is done.
     fn finish(&mut self);
+
+    /// Whether it matters if the executor stands still.
+    fn minds(&self) -> bool {
+        false
+    }
+
+    /// Whether it does, while the records that come are executed.
+    fn stands_still(&mut self, _still: bool) {}
 }
+
+/// The executor stands still if it has been at the same frame for so long.
+const STILL: Duration = Duration::from_millis(2);
+/// How often that is looked at.
+const GLANCE: Duration = Duration::from_micros(100);
 
 enum Job {
     Record(Header, Payload),
@@ -58,6 +75,8 @@ struct State {
     told: Option<(Arc<Execution>, usize)>,
     /// Bytes of payload that wait.
     bytes: usize,
+    /// How many wait until something here is done.
+    awaited: usize,
     /// Until the first record comes.
     idle: Option<Box<dyn Urgent>>,
     running: bool,
@@ -143,9 +162,11 @@ impl Ahead {
     pub fn wait_until_done(&self) {
         let mut s = self.shared.lock();
         let upto = s.pushed;
+        s.awaited += 1;
         while s.done < upto {
             s = self.shared.wait(s);
         }
+        s.awaited -= 1;
     }
 }
 
@@ -176,7 +197,31 @@ impl Shared {
         self.changed.notify_all();
     }
 
+    /// Whether the executor has been in one call for long. `known` is the frame before which that
+    /// was found last.
+    fn executor_stands_still(&self, known: &mut Option<u64>) -> bool {
+        let (from, mut first) = (Instant::now(), None);
+        loop {
+            let s = self.lock();
+            let execution = s.told.as_ref().map(|(e, _)| e);
+            let at = execution.and_then(|e| e.stages[QUEUE].holds_from());
+            let (idle, here) = (at.is_none(), s.awaited > 0);
+            drop(s);
+            if idle || here || first.is_some_and(|first| first != at) {
+                *known = None;
+                return false;
+            }
+            if at == *known || from.elapsed() > STILL {
+                *known = at;
+                return true;
+            }
+            first = Some(at);
+            std::thread::sleep(GLANCE);
+        }
+    }
+
     fn run(&self, mut urgent: Box<dyn Urgent>) {
+        let mut still = None;
         loop {
             let mut s = self.lock();
             while s.jobs.is_empty() {
@@ -184,6 +229,9 @@ impl Shared {
             }
             let jobs = std::mem::take(&mut s.jobs);
             drop(s);
+            if urgent.minds() {
+                urgent.stands_still(self.executor_stands_still(&mut still));
+            }
             let (n, mut bytes) = (jobs.len() as u64, 0);
             let mut begun = Vec::new();
             for job in jobs {
@@ -218,6 +266,47 @@ mod tests {
     use std::sync::mpsc::channel;
 
     struct Log(std::sync::mpsc::Sender<String>);
+
+    /// Says whether the executor stands still.
+    struct Minds(std::sync::mpsc::Sender<bool>);
+
+    impl Urgent for Minds {
+        fn begin(&mut self, _: &Header, _: &[u8]) {}
+
+        fn finish(&mut self) {}
+
+        fn minds(&self) -> bool {
+            true
+        }
+
+        fn stands_still(&mut self, still: bool) {
+            let _ = self.0.send(still);
+        }
+    }
+
+    #[test]
+    fn an_executor_that_is_at_one_frame_for_long_stands_still_unless_it_waits_here() {
+        let ((tx, rx), ahead) = (channel(), Ahead::default());
+        let execution = Arc::new(Execution::default());
+        ahead.serve(Box::new(Minds(tx)));
+        ahead.tell(execution.clone(), AHEAD);
+        let queue = &execution.stages[QUEUE];
+        let mut asked = || {
+            ahead.push(header(0), Payload::Bytes(vec![])).unwrap();
+            rx.recv().unwrap()
+        };
+        assert!(!asked(), "it has nothing to do");
+        queue.enter(1);
+        assert!(asked() && asked());
+        queue.enter(2);
+        queue.leave(1);
+        assert!(asked(), "it is at the next for as long");
+        ahead.shared.lock().awaited = 1;
+        assert!(!asked());
+        queue.leave(2);
+        ahead.shared.lock().awaited = 0;
+        assert!(!asked());
+    }
 
     impl Urgent for Log {
         fn begin(&mut self, h: &Header, payload: &[u8]) {

@@ -1,7 +1,7 @@
 //! From the connection to the executor's queue.
 
 use crate::across::Links;
-use crate::ahead::{Ahead, Payload};
+use crate::ahead::{AHEAD, Ahead, Payload, QUEUE};
 use crate::at_once::AtOnce;
 use crate::callback::Callbacks;
 use crate::content::Content;
@@ -51,10 +51,6 @@ pub(crate) const SLABS_OUT: usize = 36;
 
 /// How long to wait for a slab to come back.
 const PATIENCE: Duration = Duration::from_millis(100);
-
-/// The stages of a worker's execution: the queue, and what is executed ahead of it.
-const QUEUE: usize = 0;
-const AHEAD: usize = 1;
 
 /// How often a client is told that this end lives, while it does not read.
 const TELL: Duration = Duration::from_millis(250);

@@ -49,7 +49,7 @@ __global__ void set(Word *p, unsigned value) {
     *p = value;
 }
 /// Waits for a flag and sums what was written before it, round after round.
-__global__ void sums(const Word *flag, const volatile unsigned *p, size_t n, Word *sum, unsigned k) {
+__global__ void sums(const Word *flag, const Word *p, size_t n, Word *sum, unsigned k) {
     for (unsigned round = 1; round <= k; round++) {
         if (!wait_for(flag, round)) return;
         unsigned all = 0;

@@ -160,7 +160,7 @@ impl Stage {
     }
 
     /// The last frame that has left, if others have not.
-    fn holds_from(&self) -> Option<u64> {
+    pub fn holds_from(&self) -> Option<u64> {
         let entered = self.entered.load(Ordering::Acquire);
         let left = self.left.load(Ordering::Acquire);
         (left < entered).then_some(left)

@@ -67,9 +67,9 @@ pub struct Free {
     pub charge: Option<Charge>,
 }
 
-/// What threads wait for, and what the program has destroyed meanwhile. A program may not do that to
-/// a stream that it waits for itself; but its client waits for streams, too, and does not keep the
-/// program from anything.
+/// What threads wait for, and what the program has destroyed meanwhile. A program may not do that
+/// to a stream that it waits for itself; but its client waits for streams, too, and does not keep
+/// the program from anything.
 #[derive(Default)]
 struct Awaited {
     /// How many waits there are for streams.

@@ -136,6 +136,10 @@ pub struct Mover {
     begun: Vec<Begun>,
     /// The program is let in beside work that lasts, which may wait for it.
     beside: bool,
+    /// The executor is in a call that may wait for such work, and keep others out of its context.
+    still: bool,
+    /// A function of the program's has run that something may have waited for.
+    functions: bool,
     /// Streams with copies under way, by context.
     used: BTreeMap<u64, u64>,
     /// What became of those that were waited for before the others.
@@ -195,6 +199,8 @@ impl Mover {
             blame,
             begun: Vec::new(),
             beside: false,
+            still: false,
+            functions: false,
             used: BTreeMap::new(),
             failed: CUDA_SUCCESS,
             relaxed: false,
@@ -235,12 +241,17 @@ impl Mover {
         Ok(device)
     }
 
-    /// The lane apart on a device, if there is one. It is made when a record comes while a function
-    /// of the program's runs that something may wait for, or once the program is let in beside work
-    /// that lasts: such a context takes memory, and few programs need one.
+    /// The lane apart on a device, if copies go by it: once a record has come while a function of
+    /// the program's ran that something may wait for; and where the program is let in beside work
+    /// that lasts, while the executor stands still. Two contexts have the device in turns, so each
+    /// such copy takes milliseconds beside a kernel. And a context takes memory: few programs need
+    /// this one.
     fn apart(&mut self, places: &mut Contexts, device: CUdevice) -> Option<Lane> {
-        let needed = self.beside || self.callbacks.any();
-        if needed && !places.apart.contains_key(&device) {
+        self.functions |= self.callbacks.any();
+        if !self.functions && !self.still {
+            return None;
+        }
+        if !places.apart.contains_key(&device) {
             // What was begun in the session's comes first.
             let before = self.wait(places);
             self.failed = first(self.failed, before);
@@ -512,6 +523,14 @@ impl Mover {
 }
 
 impl Urgent for Mover {
+    fn minds(&self) -> bool {
+        self.beside
+    }
+
+    fn stands_still(&mut self, still: bool) {
+        self.still = still;
+    }
+
     fn begin(&mut self, h: &Header, payload: &[u8]) {
         let mut b = Begun {
             header: *h,

@@ -244,8 +244,8 @@ impl Stream {
         self.changed.notify_all();
     }
 
-    /// Marks the stream destroyed: it ends when its work is done. A call that waits for it would look
-    /// at what is gone, by which drivers crash.
+    /// Marks the stream destroyed: it ends when its work is done. A call that waits for it would
+    /// look at what is gone, by which drivers crash.
     pub fn destroy(&self) {
         if self.awaited.load(Ordering::Acquire) > 0 {
             eprintln!("fakedev: a stream is destroyed that a call waits for");

@@ -5,9 +5,9 @@ mod images;
 
 use self::claim::Claim;
 pub use self::claim::Evidence;
+pub use self::images::Beside;
 use self::images::Images;
 use super::ranges::Sort;
-use super::shadows::PATIENCE;
 use busbar_abi::cuda::*;
 use busbar_wire::changes::{CLOSE, changed, changes, ends, together};
 use busbar_wire::limits::BULK_CHUNK;
@@ -50,6 +50,9 @@ impl State {
 /// The most bytes of an area that is not protected at all: flags and counters, by which a program
 /// and a running kernel talk. The program never waits before it touches them.
 pub const SMALL: u64 = 16 << 10;
+
+/// How long an access waits for work, unless that was in vain before.
+pub const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The most pages of an area that are opened because the program touches them while work runs.
 const MOST_OPEN: usize = 16;
@@ -117,17 +120,6 @@ pub struct News {
     pub bytes: Vec<u8>,
     /// The device has nothing yet.
     pub first: bool,
-}
-
-/// What the program has changed of memory that it was let in to while work went on.
-#[derive(Debug)]
-pub struct Beside {
-    /// The device's address of the first byte.
-    pub dst: u64,
-    /// The words around what has changed.
-    pub bytes: Vec<u8>,
-    /// What has, of these bytes.
-    pub runs: Vec<Range<usize>>,
 }
 
 impl Edge {

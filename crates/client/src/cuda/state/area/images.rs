@@ -6,6 +6,17 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// What the program has changed of memory that it was let in to while work went on.
+#[derive(Debug)]
+pub struct Beside {
+    /// The device's address of the first byte.
+    pub dst: u64,
+    /// The words around what has changed.
+    pub bytes: Vec<u8>,
+    /// What has, of these bytes.
+    pub runs: Vec<Range<usize>>,
+}
+
 /// Bytes by block.
 #[derive(Debug, Default)]
 pub struct Images(BTreeMap<usize, Vec<u8>>);

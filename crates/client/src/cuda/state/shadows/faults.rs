@@ -1,7 +1,7 @@
 //! The program's accesses to pages that are closed to it.
 
-use super::{Areas, Far, MOST_OPEN, PAGE, PATIENCE, Pages, soon};
-use crate::cuda::state::area::Attach;
+use super::{Areas, Far, MOST_OPEN, PAGE, Pages, soon};
+use crate::cuda::state::area::{Attach, PATIENCE};
 use busbar_abi::cuda::*;
 use std::time::Duration;
 

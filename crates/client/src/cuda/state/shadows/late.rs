@@ -1,44 +1,15 @@
-//! Accesses of the program beside work that goes on for long.
-//!
-//! An access waits for the work that may use its memory, as long as that is over soon: what comes
-//! then is whole, and stays. Work that lasts longer may not use this memory at all, or may wait for
-//! the program, which natively sees and writes the memory meanwhile. So after some patience the
-//! program is let in beside it, to see what the device has at that moment. It is let in for a
-//! moment only: what it changes is sent, and its next access sees what the device has by then.
-//!
-//! Who sees a flag sees what was written before it. Bytes of a block are read first; then those of
-//! the blocks that the program sees already are read again; then the program sees the block.
+//! Work that lasts, and what the program sees beside it.
 
-use super::{Areas, Far, Pages};
-use busbar_abi::cuda::*;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar};
-use std::time::{Duration, Instant};
-
-/// How long an access waits for work, and the least that is left where it was in vain before.
-pub const PATIENCE: Duration = Duration::from_millis(20);
-const LEAST_PATIENCE: Duration = Duration::from_millis(1);
-
-/// How many times as long as letting in took the program stays in, and within which bounds.
-const STAYS: u32 = 1;
-const SHORTEST: Duration = Duration::from_micros(300);
-const LONGEST: Duration = Duration::from_millis(20);
-
-/// How many accesses' blocks are open at once: an instruction may need several, and so may as many
-/// threads.
-const MOST_SEEN: usize = 8;
-
-/// What is patient next, where work has outlasted so much.
-pub fn less(patience: Duration) -> Duration {
-    (patience / 2).max(LEAST_PATIENCE)
-}
+use std::time::Instant;
 
 /// Blocks of an area that the program was let in to.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
-    area: u64,
-    first: usize,
-    n: usize,
+pub struct Seen {
+    pub area: u64,
+    pub first: usize,
+    pub n: usize,
 }
 
 /// Work that lasts, and what the program sees beside it.
@@ -47,11 +18,11 @@ pub struct Late {
     /// Contexts and streams whose work accesses have waited for in vain, and up to which mark.
     outlasted: HashMap<(u32, u32), u64>,
     /// The latest last.
-    seen: Vec<Seen>,
+    pub seen: Vec<Seen>,
     /// When it is closed.
-    closes: Option<Instant>,
+    pub closes: Option<Instant>,
     /// The worker knows that there is such work.
-    apart: bool,
+    pub apart: bool,
     pub woken: Arc<Condvar>,
 }
 
@@ -59,6 +30,12 @@ impl Late {
     /// Whether it is in vain to wait for some work.
     pub fn lasts(&self, owed: &[(u32, u32)]) -> bool {
         owed.iter().any(|work| self.outlasted.contains_key(work))
+    }
+
+    /// It was in vain to wait for some work.
+    pub fn outlasted(&mut self, work: Vec<(u32, u32)>, mark: u64) {
+        let lasting = work.into_iter().map(|work| (work, mark));
+        self.outlasted.extend(lasting);
     }
 
     /// Whether any work lasts.
@@ -69,99 +46,5 @@ impl Late {
     /// Some work is over.
     pub fn over(&mut self, is_over: impl Fn((u32, u32), u64) -> bool) {
         self.outlasted.retain(|work, n| !is_over(*work, *n));
-    }
-
-    /// When what the program sees is closed.
-    pub fn closes(&self) -> Option<Instant> {
-        self.closes
-    }
-}
-
-impl Areas {
-    /// An access to `p` has waited in vain.
-    pub fn outlasts(&mut self, p: u64, owed: &[(u32, u32)], mark: u64) {
-        let pending = owed.iter().filter(|work| self.pending.has(work));
-        let lasting: Vec<_> = pending.map(|work| (*work, mark)).collect();
-        self.late.outlasted.extend(lasting);
-        if let Some(a) = self.at(p) {
-            a.patience = less(a.patience);
-        }
-    }
-
-    /// Whether the program sees something beside work that lasts.
-    pub fn sees_late(&self) -> bool {
-        self.late.closes.is_some()
-    }
-
-    /// Lets the program in to blocks that the device holds.
-    pub fn let_in_late(
-        &mut self,
-        pages: &impl Pages,
-        far: &impl Far,
-        area: u64,
-        first: usize,
-        n: usize,
-    ) -> Result<()> {
-        let begun = Instant::now();
-        if !std::mem::replace(&mut self.late.apart, true) {
-            far.apart()?;
-        }
-        self.bring(pages, far, area, first, n)?;
-        self.see_again(pages, far)?;
-        self.see(pages, Seen { area, first, n })?;
-        let stays = (begun.elapsed() * STAYS).clamp(SHORTEST, LONGEST);
-        self.late.closes = Some(Instant::now() + stays);
-        self.late.woken.notify_one();
-        Ok(())
-    }
-
-    /// The program sees blocks that have come.
-    fn see(&mut self, pages: &impl Pages, s: Seen) -> Result<()> {
-        let a = self
-            .areas
-            .get_mut(&s.area)
-            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        a.arrived(pages, s.first, s.n)?;
-        a.keep_images(pages, s.first, s.n);
-        self.late.seen.push(s);
-        Ok(())
-    }
-
-    /// What the program sees already is as new as what was read last.
-    fn see_again(&mut self, pages: &impl Pages, far: &impl Far) -> Result<()> {
-        let seen = self.close_late(pages, far)?;
-        for s in &seen[seen.len().saturating_sub(MOST_SEEN - 1)..] {
-            self.bring(pages, far, s.area, s.first, s.n)?;
-            self.see(pages, *s)?;
-        }
-        Ok(())
-    }
-
-    /// Sends what the program has changed where it was let in, and closes that. Says what the
-    /// program saw until now.
-    fn close_late(&mut self, pages: &impl Pages, far: &impl Far) -> Result<Vec<Seen>> {
-        self.late.closes = None;
-        let mut seen = std::mem::take(&mut self.late.seen);
-        // Other work that was queued has closed all, a while ago.
-        seen.retain(|s| {
-            let area = self.areas.get(&s.area);
-            area.is_some_and(|a| a.has_images_of(s.first, s.n))
-        });
-        let of_these = |start: u64| seen.iter().any(|s| s.area == start);
-        let mut done = self.send_written(pages, far, |a| of_these(a.start));
-        for s in &seen {
-            if let Some(a) = self.areas.get_mut(&s.area) {
-                done = a.leave_to_device(pages).and(done);
-            }
-        }
-        if done? {
-            far.fence()?;
-        }
-        Ok(seen)
-    }
-
-    /// The program has seen for long enough what it was let in to.
-    pub fn end_late(&mut self, pages: &impl Pages, far: &impl Far) -> Result<()> {
-        self.close_late(pages, far).map(drop)
     }
 }

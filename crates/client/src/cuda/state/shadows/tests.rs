@@ -1,7 +1,7 @@
 //! Rules of shadowed memory, on memory of tests and a device that notes what it is asked.
 
 use super::super::area::tests::ram::Ram;
-use super::super::area::{Attach, Evidence};
+use super::super::area::{Attach, Evidence, PATIENCE};
 use super::*;
 use std::cell::RefCell;
 
