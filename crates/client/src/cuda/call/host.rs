@@ -13,6 +13,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::ThreadId;
 
 /// The pages of this process.
 pub struct Host;
@@ -164,6 +165,10 @@ impl Far for Cx {
     }
 }
 
+fn me() -> ThreadId {
+    std::thread::current().id()
+}
+
 /// Work that is noted and being sent.
 #[must_use = "the work is sent while this lives"]
 #[derive(Default)]
@@ -172,7 +177,7 @@ pub struct Sending(Option<(Cx, (u32, u32))>);
 impl Drop for Sending {
     fn drop(&mut self) {
         if let Some((cx, work)) = self.0 {
-            cx.state().shadows.areas().sent(work);
+            cx.state().shadows.areas().sent(me(), work);
         }
     }
 }
@@ -199,7 +204,7 @@ impl Cx {
         if matches!(touch, Touch::Nothing) {
             return Ok(Sending::default());
         }
-        areas.sends(work);
+        areas.sends(me(), work);
         Ok(Sending(Some((self, work))))
     }
 
@@ -257,7 +262,7 @@ impl Cx {
         self.state().order.wait_until_brought();
         let shadows = &self.state().shadows;
         let mut areas = shadows.areas();
-        areas.over(scope, stream, mark);
+        areas.over(me(), scope, stream, mark);
         areas.hear(&Host, &self);
         // What the program has looked at meanwhile, it must look at again.
         if shadows.streams_wait()
@@ -308,7 +313,7 @@ impl Cx {
                 Ok(a) => return Err(a.status),
                 Err(_) => return Err(CUDA_ERROR_DEVICE_UNAVAILABLE),
             }
-            self.state().shadows.areas().over(scope, stream, mark);
+            self.state().shadows.areas().over(me(), scope, stream, mark);
         }
         Ok(())
     }

@@ -34,6 +34,7 @@ use super::ranges::Sort;
 use super::space;
 use busbar_wire::generated::cuda as msg;
 use busbar_wire::record::Heard;
+use std::thread::ThreadId;
 use std::time::Instant;
 
 /// The most areas of which something is not protected, without those that cannot be.
@@ -553,15 +554,15 @@ impl Areas {
         Ok(())
     }
 
-    /// The caller sends such work until it says that it has [`Areas::sent`] it.
-    pub fn sends(&mut self, work: (u32, u32)) {
-        self.pending.sends(work);
+    /// A thread sends such work until it says that it has [`Areas::sent`] it.
+    pub fn sends(&mut self, who: ThreadId, work: (u32, u32)) {
+        self.pending.sends(who, work);
     }
 
     /// Work that was noted has been sent.
-    pub fn sent(&mut self, work: (u32, u32)) {
+    pub fn sent(&mut self, who: ThreadId, work: (u32, u32)) {
         self.count += 1;
-        if self.pending.sent(work, self.count) {
+        if self.pending.sent(who, work, self.count) {
             self.doubts.sent(work, self.count);
         }
     }
@@ -695,9 +696,10 @@ impl Areas {
         self.pending.since(since)
     }
 
-    /// Work up to the count `upto` is over, of a context or of one of its streams.
-    pub fn over(&mut self, scope: u32, stream: Option<u32>, upto: u64) {
-        let unsent = self.pending.unsent();
+    /// A thread has seen that work up to the count `upto` is over, of a context or of one of its
+    /// streams.
+    pub fn over(&mut self, who: ThreadId, scope: u32, stream: Option<u32>, upto: u64) {
+        let unsent = self.pending.unsent(who);
         let over = |work: (u32, u32), n| {
             let (c, s) = work;
             let it = c == scope && stream.is_none_or(|stream| stream == s);

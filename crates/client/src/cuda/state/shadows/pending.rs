@@ -4,7 +4,7 @@
 //! another thread that begins in between ends too soon to say anything of it.
 
 use std::collections::HashMap;
-use std::thread::{self, ThreadId};
+use std::thread::ThreadId;
 
 /// A context and a stream.
 pub type Place = (u32, u32);
@@ -41,20 +41,18 @@ impl Pending {
         self.0.entry(place).or_default().count = count;
     }
 
-    /// The calling thread is about to send what it has noted.
-    pub fn sends(&mut self, place: Place) {
-        let me = thread::current().id();
-        self.0.entry(place).or_default().unsent.push(me);
+    /// A thread is about to send what it has noted.
+    pub fn sends(&mut self, who: ThreadId, place: Place) {
+        self.0.entry(place).or_default().unsent.push(who);
     }
 
     /// It has sent it: a wait that has begun before says nothing of it. False where the thread has
     /// waited for it meanwhile.
-    pub fn sent(&mut self, place: Place, count: u64) -> bool {
-        let me = thread::current().id();
+    pub fn sent(&mut self, who: ThreadId, place: Place, count: u64) -> bool {
         let Some(latest) = self.0.get_mut(&place) else {
             return false;
         };
-        let Some(mine) = latest.unsent.iter().position(|t| *t == me) else {
+        let Some(mine) = latest.unsent.iter().position(|t| *t == who) else {
             return false;
         };
         latest.unsent.swap_remove(mine);
@@ -62,10 +60,9 @@ impl Pending {
         true
     }
 
-    /// Where another thread than the caller has noted work that it has not sent.
-    pub fn unsent(&self) -> Vec<Place> {
-        let me = thread::current().id();
-        let others = |l: &Latest| l.unsent.iter().any(|t| *t != me);
+    /// Where others than this thread have noted work that they have not sent.
+    pub fn unsent(&self, who: ThreadId) -> Vec<Place> {
+        let others = |l: &Latest| l.unsent.iter().any(|t| *t != who);
         let places = self.0.iter().filter(|(_, l)| others(l));
         places.map(|(place, _)| *place).collect()
     }
@@ -79,23 +76,22 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::thread;
 
     #[test]
     fn a_wait_says_nothing_of_what_another_thread_has_not_sent_yet() {
-        let (mut p, all) = (Pending::default(), |_: Place, _: u64| true);
-        p.note((1, 2), 5);
-        p.sends((1, 2));
-        assert_eq!(p.unsent(), [], "a thread sends before it waits");
-        thread::scope(|s| {
-            s.spawn(|| assert_eq!(p.unsent(), [(1, 2)]));
-        });
-        assert!(p.sent((1, 2), 6));
-        thread::scope(|s| {
-            s.spawn(|| assert_eq!(p.unsent(), []));
-        });
-        assert_eq!((p.since(5), p.since(6)), (vec![(1, 2)], vec![]));
-        p.sends((1, 2));
-        p.over(all);
-        assert!(!p.sent((1, 2), 7) && p.is_empty(), "it was waited for");
+        let (mut p, at) = (Pending::default(), (1, 2));
+        let me = thread::current().id();
+        let other = thread::spawn(|| ()).thread().id();
+        p.note(at, 5);
+        p.sends(me, at);
+        assert_eq!(p.unsent(me), [], "a thread sends before it waits");
+        assert_eq!(p.unsent(other), [at]);
+        assert!(p.sent(me, at, 6));
+        assert_eq!(p.unsent(other), []);
+        assert_eq!((p.since(5), p.since(6)), (vec![at], vec![]));
+        p.sends(me, at);
+        p.over(|_, _| true);
+        assert!(!p.sent(me, at, 7) && p.is_empty(), "it was waited for");
     }
 }

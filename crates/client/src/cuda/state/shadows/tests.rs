@@ -72,6 +72,11 @@ impl Far for Wire {
     }
 }
 
+/// The thread of a test.
+fn me() -> ThreadId {
+    std::thread::current().id()
+}
+
 /// An access has to wait for work.
 fn wait_for(owed: Vec<(u32, u32)>, mark: u64) -> Outcome {
     Outcome::Wait {
@@ -109,7 +114,7 @@ fn what_is_not_protected_comes_unasked_until_no_work_is_left() {
     for (stream, left) in [(1, 1), (2, 0)] {
         tell(&s, 2, AT, &[stream; 8]);
         let mut all = s.due();
-        all.over(3, Some(stream.into()), 2);
+        all.over(me(), 3, Some(stream.into()), 2);
         all.hear(&ram, &wire);
         assert_eq!(all.looks().len(), left, "after stream {stream}");
         assert_eq!(ram.get(AT + 7), stream);
@@ -140,7 +145,7 @@ fn of_what_a_function_saw_while_work_ran_only_its_own_bytes_are_sent() {
         "it is closed"
     );
     // Once no work is left, all of a block is the program's again.
-    s.areas().over(3, None, u64::MAX);
+    s.areas().over(me(), 3, None, u64::MAX);
     assert_eq!(fault(Waits::Yes), Outcome::Retry);
     said(&wire);
     s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
@@ -334,9 +339,9 @@ fn what_the_program_writes_goes_ahead_of_work_and_comes_back_after_it() {
     );
     let (owed, mark) = (vec![(3, 1)], 1);
     assert_eq!(fault(Waits::Yes), wait_for(owed, mark));
-    s.areas().over(3, Some(2), mark);
+    s.areas().over(me(), 3, Some(2), mark);
     assert_ne!(fault(Waits::Yes), Outcome::Retry, "another stream");
-    s.areas().over(3, Some(1), mark);
+    s.areas().over(me(), 3, Some(1), mark);
     assert_eq!(fault(Waits::Yes), Outcome::Retry);
     assert_eq!(said(&wire), [format!("read 3 {AT:#x} 65536")]);
     assert_eq!(ram.get(AT), 9);
@@ -374,7 +379,7 @@ fn what_was_named_by_mistake_is_given_up_once_copies_alone_use_it() {
     );
     assert_eq!(copied(4), None);
     assert_eq!(copied(1), None, "work is under way");
-    s.areas().over(3, Some(1), u64::MAX);
+    s.areas().over(me(), 3, Some(1), u64::MAX);
     assert_eq!(copied(1), Some(AT));
     // A launch that names it at this moment comes first.
     s.named(AT, Evidence::Passing);
@@ -397,7 +402,7 @@ fn what_is_meant_or_lies_in_a_graph_is_never_given_up() {
         let (_, _, s) = named(first);
         s.named(AT, then);
         s.copied(AT, in_graph);
-        s.areas().over(3, None, u64::MAX);
+        s.areas().over(me(), 3, None, u64::MAX);
         assert!((0..20).all(|_| s.copied(AT, false).is_none()));
     }
 }
@@ -431,7 +436,7 @@ fn what_is_in_doubt_is_closed_by_work_that_may_have_its_address_alone() {
     assert!(closed());
     // Work that was queued later may not write it, and is not waited for.
     work(2, Touch::At(&[AT - 1, AT + LEN]));
-    s.areas().over(3, Some(1), 1);
+    s.areas().over(me(), 3, Some(1), 1);
     assert_eq!(fault(), Outcome::Retry);
     assert!(!images() && !closed());
     said(&wire);
@@ -444,9 +449,9 @@ fn what_is_in_doubt_is_closed_by_work_that_may_have_its_address_alone() {
         work(2, touch);
         assert!(closed());
         work(1, Touch::At(&[]));
-        s.areas().over(3, Some(1), u64::MAX);
+        s.areas().over(me(), 3, Some(1), u64::MAX);
         assert!(closed(), "the other stream may write it");
-        s.areas().over(3, Some(2), u64::MAX);
+        s.areas().over(me(), 3, Some(2), u64::MAX);
         assert_eq!(fault(), Outcome::Retry);
         assert!(!images() && !closed());
     }
@@ -466,7 +471,7 @@ fn what_has_changed_all_over_is_not_compared_for_a_while() {
     ] {
         let (ram, wire, s) = named(evidence);
         ram.write(AT, &[has; LEN as usize]);
-        s.areas().over(3, None, u64::MAX);
+        s.areas().over(me(), 3, None, u64::MAX);
         let compares = || s.areas().at(AT).unwrap().compares();
         // It reads nines.
         let fault = s.areas().fault(&ram, &wire, AT, Some(false), Waits::Yes);
@@ -536,7 +541,7 @@ fn beside_work_that_lasts_the_program_is_let_in_for_a_moment() {
         assert!(!s.areas().sees_late());
     }
     // What comes later is waited for, though not for as long.
-    s.areas().over(3, Some(1), 1);
+    s.areas().over(me(), 3, Some(1), 1);
     s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     let again = fault(Waits::Yes);
     assert!(matches!(again, Outcome::Wait { patience, .. } if patience < PATIENCE));
@@ -640,7 +645,7 @@ fn freed_memory_is_not_used_by_work_that_was_there_before_it() {
     make(AT + 4096);
     work(2);
     let mark = s.mark();
-    s.areas().over(3, Some(2), mark);
+    s.areas().over(me(), 3, Some(2), mark);
     assert_eq!(free(AT + 4096), Some(left(3, AT + 4096, true)));
     // Unless that work can find its address in memory.
     make(AT + 4096);
@@ -669,7 +674,7 @@ fn registered_memory_comes_home_before_it_is_forgotten() {
         waited.borrow_mut().extend_from_slice(owed);
         tell(&s, 9, AT + 8, &[9; 8]);
         tell(&s, 9, AT + LEN - 16, &[9; 8]);
-        s.areas().over(2, None, mark);
+        s.areas().over(me(), 2, None, mark);
         Ok(())
     };
     let window = s.forget_registered(&ram, &wire, AT + 8, wait);
@@ -706,7 +711,7 @@ fn work_looks_only_at_what_it_has_something_to_do_with() {
     assert_eq!(said(&wire).len() as u64, MANY + 1);
     assert!(s.areas().lively.is_empty());
     // What the program touches is looked at again.
-    s.areas().over(3, None, 1);
+    s.areas().over(me(), 3, None, 1);
     let p = AT + 77 * len as u64;
     let fault = s.areas().fault(&ram, &wire, p, Some(true), Waits::Yes);
     assert_eq!((fault, s.areas().lively.len()), (Outcome::Retry, 1));
@@ -731,7 +736,7 @@ fn what_others_see_is_compared_and_fetched_and_not_watched() {
     s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     assert_eq!(said(&wire).len(), 9, "in pieces, and a fence");
     assert!(s.areas().looks().is_empty() && ram.rights.borrow().is_empty());
-    s.areas().over(3, None, 1);
+    s.areas().over(me(), 3, None, 1);
     tell(&s, 8, AT, &[9]);
     tell(&s, 8, AT + len - 1, &[9]);
     s.areas().hear(&ram, &wire);
