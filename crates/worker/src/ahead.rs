@@ -54,7 +54,7 @@ pub trait Urgent: Send {
 }
 
 /// The executor stands still if it has been at the same frame for so long.
-const STILL: Duration = Duration::from_millis(2);
+const STILL: Duration = Duration::from_millis(100);
 /// How often that is looked at.
 const GLANCE: Duration = Duration::from_micros(100);
 
