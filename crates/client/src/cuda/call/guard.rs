@@ -46,7 +46,9 @@ impl Owner for Guarded {
     }
 
     fn wait(&self, owed: &[(u32, u32)], mark: u64) -> Result<()> {
-        Cx::of(self.0).wait_for(owed, mark)
+        let waited = Cx::of(self.0).wait_for(owed, mark);
+        self.0.state.shadows.areas().wait_ends();
+        waited
     }
 }
 

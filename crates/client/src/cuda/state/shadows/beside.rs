@@ -42,6 +42,11 @@ impl Areas {
         }
     }
 
+    /// What an access has waited for is over, however long ago the access was let in.
+    pub fn wait_ends(&mut self) {
+        self.late.ends();
+    }
+
     /// Whether the program sees something beside work that lasts.
     pub fn sees_late(&self) -> bool {
         self.late.closes.is_some()

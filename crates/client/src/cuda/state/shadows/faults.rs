@@ -102,6 +102,7 @@ impl Areas {
                 return Outcome::Retry;
             }
             if !in_doubt && !self.late.lasts(&owed) {
+                self.late.begins();
                 let mark = self.count;
                 return Outcome::Wait {
                     owed,
@@ -118,7 +119,7 @@ impl Areas {
         let Some(a) = self.areas.get_mut(&start).filter(|_| fetched.is_ok()) else {
             return retry(fetched);
         };
-        if owed.is_empty() {
+        if owed.is_empty() && waits == Waits::NoMore {
             a.patience = PATIENCE;
         }
         if !all.is_empty() && !late {

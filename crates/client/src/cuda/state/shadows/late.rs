@@ -2,7 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long it is in vain to wait for work that has outlasted an access. What is known of its end
+/// may have come before what was known of its length.
+const IN_VAIN: Duration = Duration::from_secs(1);
+
+/// The most accesses that wait, or whose waiting goes on: each has a thread.
+const MOST_WAITS: usize = 64;
 
 /// Blocks of an area that the program was let in to.
 #[derive(Debug, Clone, Copy)]
@@ -15,8 +22,10 @@ pub struct Seen {
 /// Work that lasts, and what the program sees beside it.
 #[derive(Debug, Default)]
 pub struct Late {
-    /// Contexts and streams whose work accesses have waited for in vain, and up to which mark.
-    outlasted: HashMap<(u32, u32), u64>,
+    /// Contexts and streams whose work accesses have waited for in vain, up to which mark, and when.
+    outlasted: HashMap<(u32, u32), (u64, Instant)>,
+    /// How many accesses wait, or have waited in vain and wait on.
+    waits: usize,
     /// The latest last.
     pub seen: Vec<Seen>,
     /// When it is closed.
@@ -29,12 +38,26 @@ pub struct Late {
 impl Late {
     /// Whether it is in vain to wait for some work.
     pub fn lasts(&self, owed: &[(u32, u32)]) -> bool {
-        owed.iter().any(|work| self.outlasted.contains_key(work))
+        let lately = |work| {
+            let known = self.outlasted.get(work);
+            known.is_some_and(|(_, when)| when.elapsed() < IN_VAIN)
+        };
+        self.waits >= MOST_WAITS || owed.iter().any(lately)
+    }
+
+    /// An access begins to wait.
+    pub fn begins(&mut self) {
+        self.waits += 1;
+    }
+
+    /// What an access has waited for is over.
+    pub fn ends(&mut self) {
+        self.waits = self.waits.saturating_sub(1);
     }
 
     /// It was in vain to wait for some work.
     pub fn outlasted(&mut self, work: Vec<(u32, u32)>, mark: u64) {
-        let lasting = work.into_iter().map(|work| (work, mark));
+        let lasting = work.into_iter().map(|work| (work, (mark, Instant::now())));
         self.outlasted.extend(lasting);
     }
 
@@ -45,6 +68,6 @@ impl Late {
 
     /// Some work is over.
     pub fn over(&mut self, is_over: impl Fn((u32, u32), u64) -> bool) {
-        self.outlasted.retain(|work, n| !is_over(*work, *n));
+        self.outlasted.retain(|work, (n, _)| !is_over(*work, *n));
     }
 }

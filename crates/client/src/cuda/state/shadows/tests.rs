@@ -545,6 +545,26 @@ fn beside_work_that_lasts_the_program_is_let_in_for_a_moment() {
     s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
     let again = fault(Waits::Yes);
     assert!(matches!(again, Outcome::Wait { patience, .. } if patience < PATIENCE));
+    // Not for ever more waits, each of which has a thread.
+    for _ in 0..61 {
+        assert_ne!(fault(Waits::Yes), Outcome::Retry);
+    }
+    assert_eq!(
+        fault(Waits::Yes),
+        Outcome::Wait {
+            owed: vec![(3, 1)],
+            mark: 2,
+            patience: PATIENCE / 2
+        }
+    );
+    assert_eq!(
+        fault(Waits::Yes),
+        Outcome::Retry,
+        "there are as many as may be"
+    );
+    (0..64).for_each(|_| s.areas().wait_ends());
+    s.late().end_late(&ram, &wire).unwrap();
+    assert_ne!(fault(Waits::Yes), Outcome::Retry);
     // A function in stream order goes on seeing what it saw.
     s.areas().outlasts(AT, &[(3, 1)], 2);
     assert_eq!(fault(Waits::Never), Outcome::Retry);
