@@ -65,6 +65,7 @@ fn a_pool_may_have_managed_memory() {
     let twice = "cuMemFreeAsync: 0\ncuMemFreeAsync: 1\ncuMemFree_v2: 0\n";
     assert_eq!(times(twice), 3, "{text}");
     assert_eq!(times("used: 0\n"), 3, "{text}");
+    assert!(text.contains("the next one: 9\n"), "{text}");
     assert!(text.contains("cuMemPoolDestroy: 1\n"), "{text}");
     assert_eq!(times("cuMemPoolCreate: 1\n"), 2, "{text}");
     assert!(text.contains("mine: true\n") && text.contains("mine: false\n"));

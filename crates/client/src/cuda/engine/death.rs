@@ -6,7 +6,7 @@
 use super::prelude::*;
 use crate::cuda::call::{Host, freed, thread};
 use crate::cuda::engine::activity::{self, Resource};
-use crate::cuda::engine::{host_memory, managed};
+use crate::cuda::engine::{host_memory, host_pool, managed};
 use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::space;
 use crate::marks;
@@ -28,6 +28,9 @@ fn free_memory(cx: Cx) {
             Sort::Device => pieces.push((r.device as u32, r.base, r.size)),
             // A module's variable has no flags, and is not ours.
             Sort::Managed if r.flags != 0 => {
+                if host_pool::is_managed(&r) {
+                    host_pool::lose(cx, &r);
+                }
                 managed::close(&r);
                 pieces.push((space::MANAGED, r.base, r.size));
             }

@@ -2,6 +2,7 @@
 
 use super::prelude::*;
 use crate::cuda::engine::{host_memory, managed, stream};
+use crate::cuda::state::advice::Advice;
 use crate::cuda::state::host_pools::{HostPool, Of};
 use crate::cuda::state::ranges::{Range, Sort};
 
@@ -10,6 +11,11 @@ const FLAGS: u32 = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
 
 /// Marks the flags of memory that came from a pool.
 pub const POOLED: u32 = 1 << 30;
+
+/// Whether memory came from a pool of managed memory.
+pub fn is_managed(r: &Range) -> bool {
+    r.sort == Sort::Managed && r.flags & POOLED != 0
+}
 
 /// The pool with an id, if it is one of these.
 pub fn find(cx: Cx, id: u32) -> Option<Arc<HostPool>> {
@@ -63,12 +69,30 @@ pub fn release(cx: Cx, free: Vec<u64>) -> Result<()> {
 
 /// Makes memory for a pool.
 fn make(cx: Cx, of: Of, size: u64) -> Result<u64> {
-    let Of::Managed(preferred) = of else {
+    if of == Of::Host {
         return host_memory::alloc(cx, size as usize, FLAGS);
+    }
+    // A pool outlives the contexts of a program, so its memory is best in one that stays.
+    let (_, device) = cx.home()?;
+    let primary = cx.state().contexts.primary(device)?;
+    let home = match primary.retained.load(Ordering::Acquire) {
+        0 => cx,
+        _ => cx.in_context(cx.device(device)?.primary),
     };
-    let at = managed::alloc(cx, size, POOLED | CU_MEM_ATTACH_GLOBAL)?;
-    lock(&cx.state().advised).change(at, size, |a| a.preferred = preferred);
-    Ok(at)
+    managed::alloc(home, size, POOLED | CU_MEM_ATTACH_GLOBAL)
+}
+
+/// Memory of a pool has gone with its context.
+pub fn lose(cx: Cx, r: &Range) {
+    let state = cx.state();
+    if let Some((pool, size)) = state.host_pooled.take(&r.base) {
+        pool.give(r.base, size);
+    }
+    lock(&state.host_left).retain(|at| *at != r.base);
+    state.host_pools.retain(|_, pool| {
+        pool.lose(r.base, r.size);
+        true
+    });
 }
 
 /// Neither end of its life can be part of a graph.
@@ -90,6 +114,13 @@ pub fn alloc(cx: Cx, pool: Arc<HostPool>, size: u64, stream: u32) -> Result<u64>
         Some(at) => at,
         None => make(cx, pool.of, size).inspect_err(|_| pool.not_made(size))?,
     };
+    if let Of::Managed(preferred) = pool.of {
+        let advice = Advice {
+            preferred,
+            ..Advice::default()
+        };
+        lock(&cx.state().advised).change(at, size, |a| *a = advice.clone());
+    }
     cx.state().host_pooled.insert(at, (pool, size));
     Ok(at)
 }

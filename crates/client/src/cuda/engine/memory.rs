@@ -2,8 +2,7 @@
 
 use super::prelude::*;
 use crate::cuda::call::freed;
-use crate::cuda::engine::pool::{self, POOLED};
-use crate::cuda::engine::{managed, shadow};
+use crate::cuda::engine::{host_pool, managed, pool, shadow};
 use crate::cuda::state::ranges::{Range, Sort, plausible};
 
 /// Makes a module's variable known, of a context and its device.
@@ -41,7 +40,7 @@ pub fn alloc(cx: Cx, size: usize) -> Result<u64> {
 pub fn free(cx: Cx, p: u64) -> Result<()> {
     // A module's managed variable has no flags, and is not the program's to free; memory of a pool
     // is the pool's.
-    let managed = |r: &Range| r.sort == Sort::Managed && r.flags != 0 && r.flags & POOLED == 0;
+    let managed = |r: &Range| r.sort == Sort::Managed && r.flags != 0 && !host_pool::is_managed(r);
     let ours = |r: &Range| r.sort == Sort::Device || managed(r);
     let Some(r) = cx.state().ranges.take(p, ours) else {
         return pool::free_now(cx, p);

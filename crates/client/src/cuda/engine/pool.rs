@@ -21,11 +21,6 @@ pub fn is_pooled(r: &Range) -> bool {
     r.sort == Sort::Foreign && r.flags & POOLED != 0
 }
 
-/// Whether it came from a pool of managed memory.
-pub fn is_pooled_managed(r: &Range) -> bool {
-    r.sort == Sort::Managed && r.flags & POOLED != 0
-}
-
 /// Whether a node of a graph allocates memory.
 pub fn is_graphs(r: &Range) -> bool {
     r.sort == Sort::Foreign && r.flags & OF_GRAPH != 0

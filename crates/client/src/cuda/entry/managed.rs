@@ -2,7 +2,7 @@
 //! of [`crate::cuda::state::shadows`].
 
 use super::prelude::*;
-use crate::cuda::engine::{managed, pool, stream};
+use crate::cuda::engine::{host_pool, managed, stream};
 use crate::cuda::state::advice::{CPU, NOWHERE, Place, common};
 use crate::cuda::state::area::{Area, Attach};
 use crate::cuda::state::ranges::{Range, Sort};
@@ -56,7 +56,7 @@ pub fn advise(
 ) -> Result<()> {
     refuse_if(len == 0, CUDA_ERROR_INVALID_VALUE)?;
     let r = range(cx, p, len)?;
-    refuse_if(pool::is_pooled_managed(&r), CUDA_ERROR_NOT_SUPPORTED)?;
+    refuse_if(host_pool::is_managed(&r), CUDA_ERROR_NOT_SUPPORTED)?;
     let place = match advice {
         CU_MEM_ADVISE_SET_PREFERRED_LOCATION
         | CU_MEM_ADVISE_SET_ACCESSED_BY

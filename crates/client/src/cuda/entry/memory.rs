@@ -1,7 +1,7 @@
 //! Device memory, page-locked host memory, and what is known of a pointer.
 
 use super::prelude::*;
-use crate::cuda::engine::{host_memory, memory, peer, place, pool, shadow, transfer};
+use crate::cuda::engine::{host_memory, host_pool, memory, peer, place, pool, shadow, transfer};
 use crate::cuda::state::area::Evidence;
 use crate::cuda::state::ranges::{ORDERED, Range, Sort};
 use crate::cuda::state::space;
@@ -36,7 +36,7 @@ unsafe fn attribute(cx: Cx, r: &Range, p: u64, which: u32, data: *mut c_void) ->
         }
         _ => (None, None),
     };
-    let of_pool = pool::is_pooled(r) || pool::is_pooled_managed(r);
+    let of_pool = pool::is_pooled(r) || host_pool::is_managed(r);
     let nobodys = access.is_some() || of_pool || r.sort == Sort::Managed && r.flags == 0;
     let ctx = if nobodys {
         0

@@ -100,6 +100,19 @@ impl HostPool {
         None
     }
 
+    /// Memory has gone with the context that it was made in. Says whether the pool had it, free.
+    pub fn lose(&self, at: u64, size: u64) -> bool {
+        let mut p = lock(&self.inside);
+        let all = p.free.get_mut(&size);
+        let place = all.and_then(|all| Some((all.iter().position(|f| *f == at)?, all)));
+        let Some((i, all)) = place else {
+            return false;
+        };
+        all.swap_remove(i);
+        p.reserved.now -= size;
+        true
+    }
+
     /// Takes free memory out, until the pool has no more than `keep` bytes.
     pub fn trim(&self, keep: u64) -> Vec<u64> {
         let mut p = lock(&self.inside);
@@ -151,6 +164,9 @@ mod tests {
             (a.now, a.high)
         };
         assert_eq!(of(|p| p.used), (300, 300));
+        assert_eq!(pool.give(0x1000, 100), None);
+        assert!(pool.lose(0x1000, 100) && !pool.lose(0x1000, 100));
+        assert_eq!(pool.take(100), Some(None), "it is gone");
         assert_eq!(pool.give(0x1000, 100), None);
         assert_eq!(
             (of(|p| p.used), of(|p| p.reserved)),

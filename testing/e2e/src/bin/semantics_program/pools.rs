@@ -241,6 +241,21 @@ pub fn of_managed(api: &Api) {
         api.tell("cuMemPoolGetAttribute", &[pool, 7, at(&mut used)]);
         println!("used: {used}");
     }
+    // What a context had that is destroyed is no memory for the next one.
+    let second = api.made("cuCtxCreate_v2", &[0, 0]);
+    let there = api.made("cuStreamCreate", &[1]);
+    for _ in 0..2 {
+        let p = api.made("cuMemAllocFromPoolAsync", &[64, pool, there]);
+        api.tell("cuMemFreeAsync", &[p, there]);
+        api.tell("cuStreamSynchronize", &[there]);
+    }
+    api.tell("cuCtxDestroy_v2", &[second]);
+    let p = api.made("cuMemAllocFromPoolAsync", &[64, pool, stream]);
+    assert_eq!(api.launch(fill, stream, &[p, 9, 16]), 0);
+    api.tell("cuStreamSynchronize", &[stream]);
+    // SAFETY: memory of the pool, which nothing uses.
+    println!("the next one: {}", unsafe { *(p as *const u32) });
+    api.tell("cuMemFreeAsync", &[p, stream]);
     api.tell("cuMemPoolDestroy", &[pool]);
     let wanted = |handles: u64, place, most| {
         let mut all = props(handles, place, most);

@@ -22,7 +22,8 @@ pub struct Seen {
 /// Work that lasts, and what the program sees beside it.
 #[derive(Debug, Default)]
 pub struct Late {
-    /// Contexts and streams whose work accesses have waited for in vain, up to which mark, and when.
+    /// Contexts and streams whose work accesses have waited for in vain, up to which mark, and
+    /// when.
     outlasted: HashMap<(u32, u32), (u64, Instant)>,
     /// How many accesses wait, or have waited in vain and wait on.
     waits: usize,

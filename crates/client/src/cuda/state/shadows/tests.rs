@@ -5,6 +5,8 @@ use super::super::area::{Attach, Evidence, PATIENCE};
 use super::*;
 use std::cell::RefCell;
 
+mod beside;
+
 impl Areas {
     /// How many areas there are.
     pub fn len(&self) -> usize {
@@ -506,100 +508,6 @@ fn of_memory_of_one_stream_no_other_is_waited_for() {
     assert_eq!(said(&wire)[0], format!("push 3 {:#x} 1 120", AT + 8));
     let (owed, mark) = (vec![(3, 5)], 2);
     assert_eq!(fault(), wait_for(owed, mark));
-}
-
-/// Work that accesses have waited for in vain.
-fn lasting_work(ram: &Ram, wire: &Wire, s: &Shadows) {
-    s.areas().work(ram, wire, (3, 1), Touch::All).unwrap();
-    s.areas().outlasts(AT, &[(3, 1)], 1);
-    said(wire);
-}
-
-#[test]
-fn beside_work_that_lasts_the_program_is_let_in_for_a_moment() {
-    let (ram, wire, s) = managed();
-    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
-    let fault = |waits| s.areas().fault(&ram, &wire, AT, Some(true), waits);
-    assert_eq!(fault(Waits::Yes), wait_for(vec![(3, 1)], 1));
-    s.areas().outlasts(AT, &[(3, 1)], 1);
-    said(&wire);
-    for round in 0..3 {
-        assert_eq!(fault(Waits::Yes), Outcome::Retry, "nobody waits again");
-        let (first, read) = ("apart".to_string(), format!("read 3 {AT:#x} 65536"));
-        let wanted = if round == 0 {
-            vec![first, read]
-        } else {
-            vec![read]
-        };
-        assert_eq!(said(&wire), wanted);
-        ram.write(AT + 8, b"x");
-        s.late().end_late(&ram, &wire).unwrap();
-        let sent = format!("push 3 {:#x} 1 120", AT + 8);
-        assert_eq!(said(&wire), [sent, "fence".to_string()]);
-        let closed = ram.rights.borrow().last().map(|(.., rights)| *rights);
-        assert_eq!(closed, Some(libc::PROT_NONE));
-        assert!(!s.areas().sees_late());
-    }
-    // What comes later is waited for, though not for as long.
-    s.areas().over(me(), 3, Some(1), 1);
-    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
-    let again = fault(Waits::Yes);
-    assert!(matches!(again, Outcome::Wait { patience, .. } if patience < PATIENCE));
-    // Not for ever more waits, each of which has a thread.
-    for _ in 0..61 {
-        assert_ne!(fault(Waits::Yes), Outcome::Retry);
-    }
-    assert_eq!(
-        fault(Waits::Yes),
-        Outcome::Wait {
-            owed: vec![(3, 1)],
-            mark: 2,
-            patience: PATIENCE / 2
-        }
-    );
-    assert_eq!(
-        fault(Waits::Yes),
-        Outcome::Retry,
-        "there are as many as may be"
-    );
-    (0..64).for_each(|_| s.areas().wait_ends());
-    s.late().end_late(&ram, &wire).unwrap();
-    assert_ne!(fault(Waits::Yes), Outcome::Retry);
-    // A function in stream order goes on seeing what it saw.
-    s.areas().outlasts(AT, &[(3, 1)], 2);
-    assert_eq!(fault(Waits::Never), Outcome::Retry);
-    assert!(!s.areas().sees_late());
-}
-
-#[test]
-fn beside_work_that_lasts_nothing_is_seen_that_is_older_than_its_flag() {
-    let (ram, wire, s) = managed();
-    lasting_work(&ram, &wire, &s);
-    const BLOCK: u64 = 64 << 10;
-    let fault = |p| s.areas().fault(&ram, &wire, p, Some(true), Waits::Yes);
-    assert_eq!(fault(AT + BLOCK), Outcome::Retry);
-    ram.write(AT + BLOCK, &[7; 100]);
-    assert_eq!(fault(AT), Outcome::Retry);
-    let read = |at: u64| format!("read 3 {at:#x} 65536");
-    let push = |at: u64, n| format!("push 3 {at:#x} {n} 7");
-    // The flag's block, then that of the data again, into which the program has written.
-    let (first, data) = (read(AT + BLOCK), push(AT + BLOCK, 100));
-    let seen = [
-        "apart".into(),
-        first.clone(),
-        read(AT),
-        data,
-        "fence".into(),
-        first,
-    ];
-    assert_eq!(said(&wire), seen);
-    // The program's flag goes last.
-    ram.write(AT, &[7]);
-    assert_eq!(fault(AT + BLOCK), Outcome::Retry, "it may be read already");
-    ram.write(AT + BLOCK, &[7; 90]);
-    s.late().end_late(&ram, &wire).unwrap();
-    let sent = [push(AT + BLOCK, 90), push(AT, 1), "fence".into()];
-    assert_eq!(said(&wire), sent);
 }
 
 #[test]
