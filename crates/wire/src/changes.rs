@@ -62,9 +62,20 @@ pub fn ends(runs: &[Range<usize>]) -> (usize, usize) {
     (first, runs.last().map_or(first, |r| r.end))
 }
 
-/// Reads such a map: how far the runs go, the runs, and their bytes, which are behind it. None
-/// where it is none, or there are more bytes or fewer.
-pub fn read_map(payload: &[u8], most: usize) -> Option<(usize, Vec<Range<usize>>, &[u8])> {
+/// Bytes that lie in runs among others.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Parts<'a> {
+    /// How far the runs go.
+    pub len: usize,
+    /// Where they lie.
+    pub runs: Vec<Range<usize>>,
+    /// Their bytes, one run's after the other's.
+    pub bytes: &'a [u8],
+}
+
+/// Reads such a map, of bytes that are behind it and go no further than `most`. None where it is
+/// none, or there are more bytes or fewer.
+pub fn read_map(payload: &[u8], most: usize) -> Option<Parts<'_>> {
     let (len, rest) = payload.split_first_chunk()?;
     let len = u32::from_le_bytes(*len) as usize;
     if len > most {
@@ -81,7 +92,7 @@ pub fn read_map(payload: &[u8], most: usize) -> Option<(usize, Vec<Range<usize>>
             None => runs.push(i..i + 1),
         }
     }
-    (count == bytes.len()).then_some((len, runs, bytes))
+    (count == bytes.len()).then_some(Parts { len, runs, bytes })
 }
 
 /// Runs of the same length, each as far from the last: how many of `runs` at its beginning are.
@@ -120,9 +131,9 @@ mod tests {
         assert_eq!(out.len(), 4 + 96_usize.div_ceil(8));
         let had = out.clone();
         out.extend([1, 2, 3, 4]);
-        let (len, found, bytes) = read_map(&out, 96).expect("a map");
-        assert_eq!((len, bytes), (96, &[1, 2, 3, 4][..]));
-        assert_eq!(found, [0..1, 4..6, 95..96]);
+        let (len, runs) = (96, vec![0..1, 4..6, 95..96]);
+        let bytes = &[1, 2, 3, 4][..];
+        assert_eq!(read_map(&out, 96), Some(Parts { len, runs, bytes }));
         // Too far, cut short, and with another number of bytes than it says.
         assert_eq!(read_map(&out, 95), None);
         assert_eq!(read_map(&out[..out.len() - 1], 96), None);

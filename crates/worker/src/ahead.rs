@@ -291,7 +291,7 @@ mod tests {
         ahead.serve(Box::new(Minds(tx)));
         ahead.tell(execution.clone(), AHEAD);
         let queue = &execution.stages[QUEUE];
-        let mut asked = || {
+        let asked = || {
             ahead.push(header(0), Payload::Bytes(vec![])).unwrap();
             rx.recv().unwrap()
         };

@@ -320,8 +320,9 @@ impl Mover {
     /// numbers are, go at once.
     fn copy_parts(&self, stream: u64, payload: &[u8]) -> Result {
         let (dst, rest) = address(payload)?;
-        let (len, runs, mut bytes) = read_map(rest, BULK_CHUNK).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        self.may(dst, len as u64)?;
+        let parts = read_map(rest, BULK_CHUNK).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        self.may(dst, parts.len as u64)?;
+        let (runs, mut bytes) = (parts.runs, parts.bytes);
         let stream = stream as CUstream;
         let mut at = 0;
         while at < runs.len() {
@@ -462,9 +463,8 @@ impl Mover {
             return Ok(self.twins.write(at, rest));
         }
         if b.header.op == OP_MEMORY_PARTS {
-            let map = read_map(rest, BULK_CHUNK).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-            let (len, runs, bytes) = map;
-            return Ok(self.twins.write_parts(at, len, &runs, bytes));
+            let parts = read_map(rest, BULK_CHUNK).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+            return Ok(self.twins.write_parts(at, &parts));
         }
         let (len, rest) = address(rest)?;
         let bytes = match b.header.op {

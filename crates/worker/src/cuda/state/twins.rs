@@ -10,7 +10,7 @@
 
 use super::image::{Image, View};
 use super::prelude::*;
-use busbar_wire::changes::changes;
+use busbar_wire::changes::{Parts, changes};
 use busbar_wire::generated::cuda as msg;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::Heard;
@@ -332,24 +332,29 @@ impl Twins {
     /// Writes the program's bytes, each aligned word of them at once, in the order of their
     /// addresses. False when they are not all in one piece.
     pub fn write(&self, at: u64, bytes: &[u8]) -> bool {
-        let whole = 0..bytes.len();
-        self.write_parts(at, bytes.len(), std::slice::from_ref(&whole), bytes)
+        let s = self.heard(at, bytes.len());
+        s.map(|mut s| s.write(at, bytes)).is_some()
     }
 
-    /// The same of runs of bytes that lie among `len` bytes.
-    pub fn write_parts(&self, at: u64, len: usize, runs: &[Range<usize>], bytes: &[u8]) -> bool {
-        let mut s = lock(&self.state);
-        s.heard += 1;
-        if !s.holds(at, len as u64) {
+    /// The same of runs of bytes that lie among others.
+    pub fn write_parts(&self, at: u64, parts: &Parts<'_>) -> bool {
+        let Some(mut s) = self.heard(at, parts.len) else {
             return false;
-        }
-        let mut rest = bytes;
-        for run in runs {
+        };
+        let mut rest = parts.bytes;
+        for run in &parts.runs {
             let (own, behind) = rest.split_at(run.len());
             s.write(at + run.start as u64, own);
             rest = behind;
         }
         true
+    }
+
+    /// Counts bytes that have come, for one piece that they all lie in.
+    fn heard(&self, at: u64, len: usize) -> Option<MutexGuard<'_, State>> {
+        let mut s = lock(&self.state);
+        s.heard += 1;
+        s.holds(at, len as u64).then_some(s)
     }
 
     /// Reads bytes likewise; none when they are not all in one piece.
