@@ -42,6 +42,7 @@ pub enum Kept {
 }
 
 /// What to wait for on a thread.
+#[derive(Clone, Copy)]
 pub enum Job {
     /// All work of a context; the call that is answered then.
     Context(u64, u32),
@@ -211,27 +212,29 @@ impl Events {
     }
 
     /// A wait begins, on the executor's thread.
-    fn begins(&self, job: &Job) {
+    fn begins(&self, job: Job) {
         let mut awaited = lock(&self.awaited);
-        match job {
-            Job::Context(context, _) => more(&mut awaited.contexts, *context),
-            Job::Stream(context, stream, _) => {
-                more(&mut awaited.contexts, *context);
-                more(&mut awaited.streams, *stream);
-            }
-            Job::Event(..) | Job::Frees => {}
+        if let Job::Context(context, _) | Job::Stream(context, ..) = job {
+            more(&mut awaited.contexts, context);
+        }
+        if let Job::Stream(_, stream, _) = job {
+            more(&mut awaited.streams, stream);
         }
     }
 
-    /// It is over, for a stream in the current context.
-    fn ends(&self, context: u64, stream: Option<u64>) {
+    /// It is over.
+    fn ends(&self, job: Job) {
         let mut awaited = lock(&self.awaited);
-        let last = stream.filter(|s| less(&mut awaited.streams, *s));
-        if let Some(stream) = last.filter(|s| awaited.doomed.remove(s)) {
+        if let Job::Stream(_, stream, _) = job
+            && less(&mut awaited.streams, stream)
+            && awaited.doomed.remove(&stream)
+        {
             // SAFETY: a stream that nobody names any more.
             unsafe { self.driver.cuStreamDestroy_v2(stream as CUstream) };
         }
-        if less(&mut awaited.contexts, context) {
+        if let Job::Context(context, _) | Job::Stream(context, ..) = job
+            && less(&mut awaited.contexts, context)
+        {
             self.left.notify_all();
         }
     }
@@ -362,16 +365,12 @@ impl Probe for Events {
             match job {
                 Job::Context(context, call) => {
                     enter(context);
-                    let rc = d.cuCtxSynchronize();
-                    self.ends(context, None);
-                    (rc, call)
+                    (d.cuCtxSynchronize(), call)
                 }
                 Job::Stream(context, stream, call) => {
                     enter(context);
                     calm(&|| d.cuStreamQuery(stream as CUstream));
-                    let rc = d.cuStreamSynchronize(stream as CUstream);
-                    self.ends(context, Some(stream));
-                    (rc, call)
+                    (d.cuStreamSynchronize(stream as CUstream), call)
                 }
                 Job::Event(context, event, call) => {
                     enter(context);
@@ -383,6 +382,7 @@ impl Probe for Events {
                 Job::Frees => return self.unmap(done),
             }
         };
+        self.ends(job);
         self.waited();
         done.now(rc, reply(call));
     }
@@ -413,23 +413,14 @@ impl Done<Events> {
 
     /// Answers a call once what it waits for is over.
     pub fn answer_after(&self, job: Job) {
-        self.probe().begins(&job);
-        let Err(job) = self.wait(job) else {
+        self.probe().begins(job);
+        if self.wait(job).is_ok() {
             return;
-        };
-        let call = match job {
-            Job::Context(context, call) => {
-                self.probe().ends(context, None);
-                call
-            }
-            Job::Stream(context, stream, call) => {
-                self.probe().ends(context, Some(stream));
-                call
-            }
-            Job::Event(_, _, call) => call,
-            Job::Frees => return,
-        };
-        self.now(CUDA_ERROR_OUT_OF_MEMORY, reply(call));
+        }
+        self.probe().ends(job);
+        if let Job::Context(_, call) | Job::Stream(_, _, call) | Job::Event(_, _, call) = job {
+            self.now(CUDA_ERROR_OUT_OF_MEMORY, reply(call));
+        }
     }
 
     /// A context is about to go, and its events with it: what waits for them is to be given to

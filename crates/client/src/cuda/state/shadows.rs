@@ -587,36 +587,40 @@ impl Areas {
         first: usize,
         n: usize,
     ) -> Result<()> {
-        self.bring(pages, far, start, first, n)?;
+        self.bring(pages, far, start, (first, n), false)?;
         let a = self.areas.get_mut(&start);
         a.ok_or(CUDA_ERROR_INVALID_VALUE)?.arrived(pages, first, n)
     }
 
-    /// Fills such blocks, which stay closed.
+    /// Fills such blocks, which stay closed. Where they are `filled` already, only what has changed
+    /// since comes: how many bytes that is, as far as is known.
     fn bring(
         &mut self,
         pages: &impl Pages,
         far: &impl Far,
         start: u64,
-        first: usize,
-        n: usize,
-    ) -> Result<()> {
+        (first, n): (usize, usize),
+        filled: bool,
+    ) -> Result<u64> {
         let a = self.areas.get_mut(&start);
         let a = a.ok_or(CUDA_ERROR_INVALID_VALUE)?;
         self.lively.insert(start);
+        let mut changed = 0;
         for (offset, len) in a.pieces(first, n) {
             let at = a.host + offset;
             self.bounce.resize(len as usize, 0);
-            let older = a.compares() && pages.peek(at, &mut self.bounce);
+            let older = (filled || a.compares()) && pages.peek(at, &mut self.bounce);
             let came = far.read(a.context, a.device_of(at), &mut self.bounce, older)?;
-            if older {
-                a.compared(came, len);
+            match older {
+                true if filled => changed += came,
+                true => a.compared(came, len),
+                false => {}
             }
             if came > 0 {
                 pages.fill(at, &self.bounce)?;
             }
         }
-        Ok(())
+        Ok(changed)
     }
 
     /// All of an area comes to the program.

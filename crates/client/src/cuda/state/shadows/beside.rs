@@ -6,8 +6,9 @@
 //! program is let in beside it, to see what the device has at that moment. It is let in for a
 //! moment only: what it changes is sent, and its next access sees what the device has by then.
 //!
-//! Who sees a flag sees what was written before it. Bytes of a block are read first; then those of
-//! the blocks that the program sees already are read again; then the program sees the block.
+//! Who sees a flag sees what was written before it. A device writes while its memory is read, so
+//! all that the program is to see is read until it has come twice the same: a flag that came the
+//! first time came with what was read after it.
 
 use super::late::Seen;
 use super::{Areas, Far, Pages};
@@ -25,6 +26,10 @@ const LONGEST: Duration = Duration::from_millis(20);
 /// How many accesses' blocks are open at once: an instruction may need several, and so may as many
 /// threads.
 const MOST_SEEN: usize = 8;
+
+/// How often all is read, at most, until it comes twice the same. What a kernel writes all the time
+/// is not waited for.
+const OFTEN: usize = 8;
 
 /// How much patience is left where work has outlasted so much.
 fn less(patience: Duration) -> Duration {
@@ -65,9 +70,26 @@ impl Areas {
         if !std::mem::replace(&mut self.late.apart, true) {
             far.apart()?;
         }
-        self.bring(pages, far, area, first, n)?;
-        self.see_again(pages, far)?;
-        self.see(pages, Seen { area, first, n })?;
+        // What the program sees already is closed, and comes again together with this.
+        let mut all = self.close_late(pages, far)?;
+        all.drain(..all.len().saturating_sub(MOST_SEEN - 1));
+        for s in &all {
+            self.bring(pages, far, s.area, (s.first, s.n), true)?;
+        }
+        self.bring(pages, far, area, (first, n), false)?;
+        all.push(Seen { area, first, n });
+        for _ in 1..OFTEN {
+            let mut changed = 0;
+            for s in &all {
+                changed += self.bring(pages, far, s.area, (s.first, s.n), true)?;
+            }
+            if changed == 0 {
+                break;
+            }
+        }
+        for s in all {
+            self.see(pages, s)?;
+        }
         let stays = (begun.elapsed() * STAYS).clamp(SHORTEST, LONGEST);
         self.late.closes = Some(Instant::now() + stays);
         self.late.woken.notify_one();
@@ -83,16 +105,6 @@ impl Areas {
         a.arrived(pages, s.first, s.n)?;
         a.keep_images(pages, s.first, s.n);
         self.late.seen.push(s);
-        Ok(())
-    }
-
-    /// What the program sees already is as new as what was read last.
-    fn see_again(&mut self, pages: &impl Pages, far: &impl Far) -> Result<()> {
-        let seen = self.close_late(pages, far)?;
-        for s in &seen[seen.len().saturating_sub(MOST_SEEN - 1)..] {
-            self.bring(pages, far, s.area, s.first, s.n)?;
-            self.see(pages, *s)?;
-        }
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use super::super::area::tests::ram::Ram;
 use super::super::area::{Attach, Evidence, PATIENCE};
 use super::*;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 mod beside;
 
@@ -17,8 +17,9 @@ impl Areas {
 const AT: u64 = 0x10_0000;
 const LEN: u64 = 128 << 10;
 
+/// What was asked, and how many reads long the device goes on writing.
 #[derive(Default)]
-struct Wire(RefCell<Vec<String>>);
+struct Wire(RefCell<Vec<String>>, Cell<u8>);
 
 impl Far for Wire {
     fn push(&self, context: u32, dst: u64, bytes: &[u8]) -> Result<()> {
@@ -48,8 +49,10 @@ impl Far for Wire {
         Ok(())
     }
     fn read(&self, context: u32, src: u64, to: &mut [u8], older: bool) -> Result<u64> {
-        let same = older && to.iter().all(|b| *b == 9);
-        to.fill(9);
+        let left = self.1.get();
+        self.1.set(left.saturating_sub(1));
+        let same = older && to.iter().all(|b| *b == 9 + left);
+        to.fill(9 + left);
         let said = format!("read {context} {src:#x} {}", to.len());
         self.0.borrow_mut().push(said);
         Ok(if same { 0 } else { to.len() as u64 })
