@@ -55,7 +55,7 @@ pub trait Urgent: Send {
 
 /// The executor stands still if it has been at the same frame for so long.
 const STILL: Duration = Duration::from_millis(100);
-/// How often that is looked at.
+/// How often that is looked at, but for the first moment: most frames take no longer.
 const GLANCE: Duration = Duration::from_micros(100);
 
 enum Job {
@@ -216,7 +216,10 @@ impl Shared {
                 return true;
             }
             first = Some(at);
-            std::thread::sleep(GLANCE);
+            match from.elapsed() < GLANCE {
+                true => std::thread::yield_now(),
+                false => std::thread::sleep(GLANCE),
+            }
         }
     }
 
