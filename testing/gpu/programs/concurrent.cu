@@ -1,34 +1,16 @@
 // Host and device use managed memory at the same time, as devices with concurrent access let them:
 // flags, answers, data behind a flag, different pages, variables; and more pages of page-locked
 // memory than a handful. With the argument "time" it says on stderr how long some of that takes.
+#define PATIENCE 40
 #include "tell.h"
-#include <chrono>
+#include "waiting.h"
 #include <cstring>
 #include <numeric>
 #include <thread>
 #include <unistd.h>
 #include <vector>
 
-using Clock = std::chrono::steady_clock;
-typedef volatile unsigned Word;
-
 __managed__ unsigned asked, answered;
-
-/// Kernels and the program give up after some seconds, so that a failure is not a hang.
-__device__ bool wait_for(const Word *word, unsigned value) {
-    long long until = clock64() + 80000000000ll;
-    while (*word != value)
-        if (clock64() > until) return false;
-    __threadfence_system();
-    return true;
-}
-
-static bool until(const Word *word, unsigned value) {
-    auto limit = Clock::now() + std::chrono::seconds(40);
-    while (*word != value)
-        if (Clock::now() > limit) return false;
-    return true;
-}
 
 /// Answers in so many places, one after the other.
 __global__ void answers(unsigned *words, unsigned n, size_t apart) {

@@ -1,33 +1,15 @@
 // Kernels and a program that look at host memory while the other one writes it: flags, progress,
 // questions and answers, words that a stream waits for, and what is to be seen once work is over.
 // With the argument "time" it says on stderr how long a question and its answer take.
+#define PATIENCE 5
 #include "tell.h"
-#include <chrono>
+#include "waiting.h"
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <unistd.h>
 #include <vector>
-
-using Clock = std::chrono::steady_clock;
-typedef volatile unsigned Word;
-
-/// Kernels and the program give up after some seconds, so that a failure is not a hang.
-__device__ bool wait_for(const Word *word, unsigned value) {
-    long long until = clock64() + 10000000000ll;
-    while (*word != value)
-        if (clock64() > until) return false;
-    __threadfence_system();
-    return true;
-}
-
-static bool until(const Word *word, unsigned value) {
-    auto limit = Clock::now() + std::chrono::seconds(5);
-    while (*word != value)
-        if (Clock::now() > limit) return false;
-    return true;
-}
 
 __global__ void waits(const Word *flag, unsigned value, unsigned *seen) {
     *seen = wait_for(flag, value);

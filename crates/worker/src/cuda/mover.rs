@@ -20,7 +20,7 @@ use crate::callback::Callbacks;
 use crate::memory::{Charge, Gate, Use};
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent};
-use busbar_wire::changes::{read_map, regular};
+use busbar_wire::changes::{Parts, read_map, regular};
 use busbar_wire::codec::Message as _;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::promise::Word;
@@ -158,6 +158,13 @@ fn address(payload: &[u8]) -> Result<(u64, &[u8])> {
         .split_first_chunk()
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
     Ok((u64::from_le_bytes(*at), rest))
+}
+
+/// Payload: an address, and bytes that lie among others from there on.
+fn parts(payload: &[u8]) -> Result<(u64, Parts<'_>)> {
+    let (at, rest) = address(payload)?;
+    let parts = read_map(rest, BULK_CHUNK).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    Ok((at, parts))
 }
 
 /// Sums are of all that is asked for, or there are none.
@@ -318,11 +325,9 @@ impl Mover {
 
     /// Copies runs of bytes that lie among others. Those that are regular, as the low bytes of
     /// numbers are, go at once.
-    fn copy_parts(&self, stream: u64, payload: &[u8]) -> Result {
-        let (dst, rest) = address(payload)?;
-        let parts = read_map(rest, BULK_CHUNK).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    fn copy_parts(&self, stream: u64, dst: u64, parts: &Parts<'_>) -> Result {
         self.may(dst, parts.len as u64)?;
-        let (runs, mut bytes) = (parts.runs, parts.bytes);
+        let (runs, mut bytes) = (&parts.runs, parts.bytes);
         let stream = stream as CUstream;
         let mut at = 0;
         while at < runs.len() {
@@ -462,10 +467,6 @@ impl Mover {
         if b.header.op == OP_MEMORY_IN {
             return Ok(self.twins.write(at, rest));
         }
-        if b.header.op == OP_MEMORY_PARTS {
-            let parts = read_map(rest, BULK_CHUNK).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-            return Ok(self.twins.write_parts(at, &parts));
-        }
         let (len, rest) = address(rest)?;
         let bytes = match b.header.op {
             OP_MEMORY_OPEN => {
@@ -551,16 +552,24 @@ impl Urgent for Mover {
                 }
                 _ => {}
             }
-            if self.twin(&mut b, payload)? {
+            let parts = match h.op {
+                OP_MEMORY_PARTS => Some(parts(payload)?),
+                _ => None,
+            };
+            let is_twin = match &parts {
+                Some((at, parts)) => self.twins.write_parts(*at, parts),
+                None => self.twin(&mut b, payload)?,
+            };
+            if is_twin {
                 return Ok(());
             }
             let mut places = places.lock();
             let (context, lane) = self.enter(&mut places, h.aux)?;
             b.context = context;
-            match h.op {
-                OP_MEMORY_IN => self.copy_in(lane.stream, payload),
-                OP_MEMORY_PARTS => self.copy_parts(lane.stream, payload),
-                _ => self.read(&places, &mut b, lane, payload),
+            match (&parts, h.op) {
+                (Some((dst, parts)), _) => self.copy_parts(lane.stream, *dst, parts),
+                (None, OP_MEMORY_IN) => self.copy_in(lane.stream, payload),
+                (None, _) => self.read(&places, &mut b, lane, payload),
             }
         });
         self.begun.push(b);

@@ -3,14 +3,13 @@
 use super::accesses;
 use super::cx::Cx;
 use super::fault;
-use crate::cuda::state::area::{ANY, Change, Pages};
+use crate::cuda::state::area::{ANY, Beside, Change, Pages};
 use crate::cuda::state::shadows::{Far, Suspects, Touch};
 use busbar_abi::cuda::*;
 use busbar_wire::codec::Request as _;
 use busbar_wire::generated::cuda as msg;
 use busbar_wire::record::Heard;
 use std::ffi::c_void;
-use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
@@ -103,15 +102,10 @@ impl Far for Cx {
         sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
     }
 
-    fn push_parts(
-        &self,
-        context: u32,
-        dst: u64,
-        bytes: &[u8],
-        runs: &[Range<usize>],
-    ) -> Result<u64> {
+    fn push_parts(&self, context: u32, changed: &Beside) -> Result<u64> {
+        let Beside { dst, bytes, runs } = changed;
         let session = &self.client.session;
-        let sent = session.memory_parts(context, dst, bytes, runs);
+        let sent = session.memory_parts(context, *dst, bytes, runs);
         let sent = sent.and_then(|n| self.queued_one().map(|()| n));
         sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
     }

@@ -1,9 +1,10 @@
 //! Memory pools: stream-ordered allocation.
 
+use super::managed::advised_at;
 use super::prelude::*;
 use crate::cuda::engine::pool::Maker;
 use crate::cuda::engine::{context, host_pool, memory, pool, stream};
-use crate::cuda::state::advice::{CPU, Place};
+use crate::cuda::state::advice::Place;
 use crate::cuda::state::handles::WORKER_IDS;
 use crate::cuda::state::host_pools::{HostPool, Of};
 use crate::cuda::state::ranges::{Sort, plausible};
@@ -69,32 +70,30 @@ unsafe fn located(cx: Cx, location: *const CUmemLocation, kind: CUmemAllocationT
     refuse_if(location.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program's structure, of plain numbers.
     let at = unsafe { location.read() };
-    let managed = match kind {
-        CU_MEM_ALLOCATION_TYPE_PINNED => false,
-        CU_MEM_ALLOCATION_TYPE_MANAGED => true,
-        _ if at.r#type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => {
-            return Err(CUDA_ERROR_NOT_SUPPORTED);
-        }
-        _ => return Err(CUDA_ERROR_INVALID_VALUE),
-    };
-    let of_host = match managed {
-        true => Of::Managed(Some(Place::of(CPU))),
-        false => Of::Host,
-    };
     match at.r#type {
-        CU_MEM_LOCATION_TYPE_NONE if managed => Ok(At::Seen(Of::Managed(None))),
-        CU_MEM_LOCATION_TYPE_DEVICE => {
-            cx.device(at.id).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-            Ok(match managed {
-                true => At::Seen(Of::Managed(Some(Place::of(at.id)))),
-                false => At::Device(at.id),
-            })
+        CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => return Err(CUDA_ERROR_NOT_SUPPORTED),
+        CU_MEM_LOCATION_TYPE_HOST_NUMA if at.id != 0 => return Err(CUDA_ERROR_INVALID_VALUE),
+        _ => {}
+    }
+    match (kind, at.r#type) {
+        (CU_MEM_ALLOCATION_TYPE_MANAGED, _) => managed_on(cx, &at).map(At::Seen),
+        (CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE) => {
+            advised_at(cx, &at).map(|_| At::Device(at.id))
         }
-        CU_MEM_LOCATION_TYPE_HOST => Ok(At::Seen(of_host)),
-        CU_MEM_LOCATION_TYPE_HOST_NUMA if at.id == 0 => Ok(At::Seen(of_host)),
-        CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => Err(CUDA_ERROR_NOT_SUPPORTED),
+        (
+            CU_MEM_ALLOCATION_TYPE_PINNED,
+            CU_MEM_LOCATION_TYPE_HOST | CU_MEM_LOCATION_TYPE_HOST_NUMA,
+        ) => Ok(At::Seen(Of::Host)),
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
+}
+
+/// Managed memory that is preferred to be at a location.
+fn managed_on(cx: Cx, at: &CUmemLocation) -> Result<Of> {
+    Ok(Of::Managed(match at.r#type {
+        CU_MEM_LOCATION_TYPE_NONE => None,
+        _ => Some(Place::of(advised_at(cx, at)?.device())),
+    }))
 }
 
 /// The default or the present pool of a place.
@@ -211,19 +210,7 @@ fn of_host(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
 fn of_managed(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
     let bad = props.handleTypes != 0 || props.maxSize != 0;
     refuse_if(bad, CUDA_ERROR_INVALID_VALUE)?;
-    let preferred = match props.location.r#type {
-        CU_MEM_LOCATION_TYPE_NONE => None,
-        CU_MEM_LOCATION_TYPE_DEVICE => {
-            let device = cx.device(props.location.id);
-            device.map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-            Some(Place::of(props.location.id))
-        }
-        CU_MEM_LOCATION_TYPE_HOST
-        | CU_MEM_LOCATION_TYPE_HOST_NUMA
-        | CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => Some(Place::of(CPU)),
-        _ => return Err(CUDA_ERROR_INVALID_VALUE),
-    };
-    Ok(host_pool::create(cx, Of::Managed(preferred), 0))
+    Ok(host_pool::create(cx, managed_on(cx, &props.location)?, 0))
 }
 
 pub unsafe fn cuMemSetMemPool(

@@ -106,6 +106,15 @@ pub fn child(api: &Api) {
     api.tell("cuMemPoolDestroy", &[pool]);
 }
 
+/// Whether memory of a pool has a value everywhere, which something else takes the place of.
+fn sees(p: u64, value: u64) -> bool {
+    // SAFETY: memory of the pool, whose copies are done.
+    let all = unsafe { std::slice::from_raw_parts_mut(p as *mut u32, N as usize) };
+    let same = all.iter().all(|w| u64::from(*w) == value);
+    all.fill(50);
+    same
+}
+
 /// Memory of the host in stream order: the program and kernels see it.
 pub fn of_host(api: &Api) {
     api.made("cuCtxCreate_v2", &[0, 0]);
@@ -147,14 +156,7 @@ pub fn of_host(api: &Api) {
         println!("launch: {}", api.launch(fill, stream, &[p, round, N]));
         api.tell("cuMemcpyDtoDAsync_v2", &[q, p, 4 * N, stream]);
         api.tell("cuStreamSynchronize", &[stream]);
-        let see = |p: u64| {
-            // SAFETY: memory of the pool, whose copies are done.
-            let all = unsafe { std::slice::from_raw_parts_mut(p as *mut u32, N as usize) };
-            let same = all.iter().all(|w| u64::from(*w) == round);
-            all.fill(50);
-            same
-        };
-        println!("the program sees it: {} {}", see(p), see(q));
+        println!("the program sees it: {} {}", sees(p, round), sees(q, round));
         let mut of = 0u64;
         api.tell("cuPointerGetAttribute", &[at(&mut of), 17, p]);
         println!("of the pool: {}", of == pool);
@@ -214,14 +216,7 @@ pub fn of_managed(api: &Api) {
         assert_eq!(api.launch(fill, stream, &[p, round, N]), 0);
         api.tell("cuMemcpyDtoDAsync_v2", &[q, p, 4 * N, stream]);
         api.tell("cuStreamSynchronize", &[stream]);
-        let see = |p: u64| {
-            // SAFETY: memory of the pool, which nothing uses.
-            let all = unsafe { std::slice::from_raw_parts_mut(p as *mut u32, N as usize) };
-            let same = all.iter().all(|w| u64::from(*w) == round);
-            all.fill(50);
-            same
-        };
-        println!("the program sees it: {} {}", see(p), see(q));
+        println!("the program sees it: {} {}", sees(p, round), sees(q, round));
         let (mut mine, mut managed, mut preferred) = (0u64, 0u32, 9i32);
         api.tell("cuPointerGetAttribute", &[at(&mut mine), 17, p]);
         api.tell("cuPointerGetAttribute", &[at(&mut managed), 8, p]);

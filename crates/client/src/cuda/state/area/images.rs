@@ -3,6 +3,7 @@
 //! block. So of such a block only what has changed since is sent, and it is closed as soon as the
 //! program hears of anything.
 
+use busbar_wire::changes::ends;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -15,6 +16,14 @@ pub struct Beside {
     pub bytes: Vec<u8>,
     /// What has, of these bytes.
     pub runs: Vec<Range<usize>>,
+}
+
+impl Beside {
+    /// Where the first byte that has changed goes, and how far it is to the last.
+    pub fn place(&self) -> (u64, usize) {
+        let (first, end) = ends(&self.runs);
+        (self.dst + first as u64, end - first)
+    }
 }
 
 /// Bytes by block.

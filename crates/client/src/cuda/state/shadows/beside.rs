@@ -18,8 +18,7 @@ use std::time::{Duration, Instant};
 /// The least that is left of an access's patience where it was in vain before.
 const LEAST_PATIENCE: Duration = Duration::from_millis(1);
 
-/// How many times as long as letting in took the program stays in, and within which bounds.
-const STAYS: u32 = 1;
+/// The program stays in for as long as it took to let it in, within these bounds.
 const SHORTEST: Duration = Duration::from_micros(300);
 const LONGEST: Duration = Duration::from_millis(20);
 
@@ -90,7 +89,7 @@ impl Areas {
         for s in all {
             self.see(pages, s)?;
         }
-        let stays = (begun.elapsed() * STAYS).clamp(SHORTEST, LONGEST);
+        let stays = begun.elapsed().clamp(SHORTEST, LONGEST);
         self.late.closes = Some(Instant::now() + stays);
         self.late.woken.notify_one();
         Ok(())

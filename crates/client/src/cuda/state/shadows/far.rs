@@ -1,23 +1,17 @@
 //! The device's side of shadowed memory, as the client reaches it.
 
 use super::Suspects;
+use crate::cuda::state::area::Beside;
 use crate::cuda::state::prelude::*;
 use busbar_wire::record::Heard;
-use std::ops::Range;
 
 /// The device's side of shadowed memory.
 pub trait Far {
     /// Sends bytes for device memory, ahead of the queue.
     fn push(&self, context: u32, dst: u64, bytes: &[u8]) -> Result<()>;
-    /// The same of those of some bytes that lie in these runs. Says how many times something was
-    /// sent.
-    fn push_parts(
-        &self,
-        context: u32,
-        dst: u64,
-        bytes: &[u8],
-        runs: &[Range<usize>],
-    ) -> Result<u64>;
+    /// The same of what the program has changed among other bytes. Says how many times something
+    /// was sent.
+    fn push_parts(&self, context: u32, changed: &Beside) -> Result<u64>;
     /// From now on bytes come and go although work waits for the program.
     fn apart(&self) -> Result<()>;
     /// What is queued from now on finds what was pushed.

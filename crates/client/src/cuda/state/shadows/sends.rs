@@ -65,11 +65,11 @@ impl Areas {
                 }
             }
         });
-        longest_first(&mut beside, |(_, b)| (b.dst, b.bytes.len()));
+        longest_first(&mut beside, |(_, b)| b.place());
         for (context, b) in &beside {
             note(b.dst, &b.bytes);
             any = true;
-            let times = far.push_parts(*context, b.dst, &b.bytes, &b.runs);
+            let times = far.push_parts(*context, b);
             done = done.and(times.map(|n| sent += n));
         }
         (self.found, self.sent) = (found, sent);

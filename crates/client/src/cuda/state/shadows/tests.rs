@@ -1,7 +1,7 @@
 //! Rules of shadowed memory, on memory of tests and a device that notes what it is asked.
 
 use super::super::area::tests::ram::Ram;
-use super::super::area::{Attach, Evidence, PATIENCE};
+use super::super::area::{Attach, Beside, Evidence, PATIENCE};
 use super::*;
 use std::cell::{Cell, RefCell};
 
@@ -27,14 +27,9 @@ impl Far for Wire {
         self.0.borrow_mut().push(said);
         Ok(())
     }
-    fn push_parts(
-        &self,
-        context: u32,
-        dst: u64,
-        bytes: &[u8],
-        runs: &[std::ops::Range<usize>],
-    ) -> Result<u64> {
-        match runs {
+    fn push_parts(&self, context: u32, changed: &Beside) -> Result<u64> {
+        let Beside { dst, bytes, runs } = changed;
+        match &runs[..] {
             [r] => self.push(context, dst + r.start as u64, &bytes[r.clone()])?,
             _ => self.0.borrow_mut().push(format!("parts {dst:#x} {runs:?}")),
         }

@@ -89,6 +89,16 @@ fn beside_work_that_lasts_nothing_is_seen_that_is_older_than_its_flag() {
     s.late().end_late(&ram, &wire).unwrap();
     let sent = [push(AT + BLOCK, 90), push(AT, 1), "fence".into()];
     assert_eq!(said(&wire), sent);
+    // Of a few bytes, too, the fewest are taken for the flag.
+    for p in [AT, AT + BLOCK, AT] {
+        assert_eq!(fault(p), Outcome::Retry);
+    }
+    said(&wire);
+    ram.write(AT, &[7]);
+    ram.write(AT + BLOCK, &[7; 5]);
+    s.late().end_late(&ram, &wire).unwrap();
+    let sent = [push(AT + BLOCK, 5), push(AT, 1), "fence".into()];
+    assert_eq!(said(&wire), sent);
 }
 
 #[test]
