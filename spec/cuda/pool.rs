@@ -51,7 +51,7 @@ fn cuMemPoolCreate(
 #[id(0x0801)] #[queued] #[by_hand(client)] #[cx] #[disturbs] #[get_proc("cuMemPoolDestroy", 11020)]
 fn cuMemPoolDestroy(#[del] pool: CUmemoryPool) -> CUresult;
 
-#[id(0x0807)] #[waits] #[get_proc("cuMemPoolExportPointer", 11020)]
+#[id(0x0807)] #[waits] #[by_hand(client)] #[cx] #[get_proc("cuMemPoolExportPointer", 11020)]
 fn cuMemPoolExportPointer(
     #[out] shareData_out: *mut CUmemPoolPtrExportData,
     ptr: CUdeviceptr,

@@ -132,6 +132,11 @@ fn registered_memory_is_what_the_driver_says_of_it() {
 }
 
 #[test]
+fn two_processes_and_their_kernels_have_the_same_host_memory() {
+    same_with_and_without_shared_memory("host_pools_shared");
+}
+
+#[test]
 fn host_memory_that_is_created_and_mapped_is_the_hosts_and_the_devices() {
     same_with_and_without_shared_memory("created");
 }

@@ -95,6 +95,7 @@ fn main() {
         "refused" => refused(&api),
         "descriptors" => descriptors(&api),
         "words" => words(&api),
+        "host_pools_shared" => pools::host_shared(&api),
         "created" => created::created(&api),
         "mistakes" => mistakes::mistakes(&api),
         "mistakes_beside_calls" => mistakes::beside_calls(&api),

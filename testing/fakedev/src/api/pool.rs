@@ -122,7 +122,8 @@ api! {
         out: *mut i32, pool: CUmemoryPool, kind: i32, flags: u64,
     ) {
         let pool = by_handle(pool)?;
-        let file = pool.file.as_ref().filter(|_| kind == DESCRIPTOR && flags == 0);
+        let right = !pool.imported && kind == DESCRIPTOR && flags == 0;
+        let file = pool.file.as_ref().filter(|_| right);
         if out.is_null() {
             return Err(INVALID_VALUE);
         }
@@ -134,12 +135,12 @@ api! {
         out: *mut CUmemoryPool, handle: usize, kind: i32, flags: u64,
     ) {
         device::initialized()?;
-        if out.is_null() || kind != DESCRIPTOR || flags != 0 || handle as i32 <= 0 {
+        if out.is_null() || kind != DESCRIPTOR || flags != 0 || (handle as i32) < 0 {
             return Err(INVALID_VALUE);
         }
         let mut about: libc::stat = std::mem::zeroed();
         if libc::fstat(handle as i32, &mut about) != 0 || about.st_size <= 0 {
-            return Err(INVALID_VALUE);
+            return Err(UNKNOWN);
         }
         let file = BorrowedFd::borrow_raw(handle as i32);
         let file = file.try_clone_to_owned().map_err(|_| OPERATING_SYSTEM)?;
@@ -208,6 +209,9 @@ api! {
 
     fn [cuMemPoolGetAttribute] (pool: CUmemoryPool, which: i32, value: *mut c_void) {
         let pool = by_handle(pool)?;
+        if pool.imported {
+            return Err(INVALID_VALUE);
+        }
         let state = pool.state.lock().unwrap();
         match which {
             1..=3 => put(value.cast(), state.settings.get(&which).map_or(1, |v| *v as i32)),

@@ -38,6 +38,14 @@ fn duplicate(fd: BorrowedFd<'_>) -> R<OwnedFd> {
     fd.try_clone_to_owned().map_err(|_| OPERATING_SYSTEM)
 }
 
+/// Whether a descriptor stands for host memory: its file's name says so.
+fn is_of_host(fd: usize) -> bool {
+    let name = std::fs::read_link(format!("/proc/self/fd/{fd}"));
+    name.is_ok_and(|name| name.to_string_lossy().contains(OF_HOST.to_str().unwrap_or_default()))
+}
+
+const OF_HOST: &std::ffi::CStr = c"fakedev-host";
+
 api! {
     fn [cuMemGetAllocationGranularity] (out: *mut usize, prop: *const AllocationProp, option: i32) {
         device::initialized()?;
@@ -82,7 +90,8 @@ api! {
         let charge = if on_device { size } else { 0 };
         let device = device::get(if on_device { prop.location.id as usize } else { 0 });
         device.charge(charge)?;
-        let file = libc::memfd_create(c"fakedev".as_ptr(), libc::MFD_CLOEXEC);
+        let name = if on_device { c"fakedev" } else { OF_HOST };
+        let file = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
         if file < 0 {
             device.refund(charge);
             return Err(OPERATING_SYSTEM);
@@ -267,12 +276,15 @@ api! {
             return Err(INVALID_VALUE);
         }
         let file = duplicate(BorrowedFd::borrow_raw(os_handle as i32))?;
-        let prop = AllocationProp {
-            kind: 1,
-            handle_types: HANDLE_TYPE_FD,
-            location: Location { kind: LOCATION_DEVICE, id: context::device_of_current() },
-            ..AllocationProp::default()
+        let (handle_types, location) = match is_of_host(os_handle) {
+            // An H200 says that it cannot be given on.
+            true => (0, Location { kind: LOCATION_HOST_NUMA, id: 0 }),
+            false => {
+                let (kind, id) = (LOCATION_DEVICE, context::device_of_current());
+                (HANDLE_TYPE_FD, Location { kind, id })
+            }
         };
+        let prop = AllocationProp { kind: 1, handle_types, location, ..AllocationProp::default() };
         put(out, enter(file, about.st_size as usize, prop, 0) as CUmemHandle)
     }
 }

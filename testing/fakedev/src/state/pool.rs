@@ -99,7 +99,7 @@ impl Pool {
     pub fn allocate(&self, size: usize, context: usize) -> R<u64> {
         let mut state = self.state.lock().unwrap();
         if self.imported {
-            return Err(NOT_SUPPORTED);
+            return Err(INVALID_VALUE);
         }
         if self.max != 0 && state.used + size as u64 > self.max as u64 {
             return Err(OUT_OF_MEMORY);

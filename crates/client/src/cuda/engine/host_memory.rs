@@ -2,9 +2,10 @@
 
 use super::prelude::*;
 use crate::cuda::call::unmap_host;
-use crate::cuda::engine::{place, shadow, shared, transfer};
+use crate::cuda::engine::{host_file, place, shadow, shared, transfer};
+use crate::cuda::state::host_file::Piece;
 use crate::cuda::state::area::{Evidence, SMALL};
-use crate::cuda::state::ranges::{Range, Sort, Spaces, pages};
+use crate::cuda::state::ranges::{IN_FILE, Range, Sort, Spaces, pages};
 use crate::cuda::state::spares::Spare;
 
 /// Makes page-locked memory.
@@ -20,6 +21,18 @@ pub fn alloc(cx: Cx, size: usize, flags: u32) -> Result<u64> {
         cx.state().shadows.has_host_memory(None);
     }
     tell(cx, (p, size as u64), Sort::Host, flags);
+    Ok(p)
+}
+
+/// Makes page-locked memory of what lies in a file, which other processes may have, too.
+pub fn of_file(cx: Cx, piece: Piece, flags: u32) -> Result<u64> {
+    let of = cx.home()?;
+    let p = host_file::place(cx, &piece)?;
+    let (size, flags) = (piece.size, flags | IN_FILE);
+    cx.state().pieces.insert(p, piece);
+    cx.state().ranges.add(p, size, Sort::Host, of, flags);
+    cx.state().shadows.has_host_memory(None);
+    tell(cx, (p, size), Sort::Host, flags);
     Ok(p)
 }
 
@@ -67,7 +80,7 @@ pub fn untell(cx: Cx, r: &Range) {
 /// Whether page-locked memory may be a flag for kernels, of which programs make one after the
 /// other. Of several servers any may be the one whose kernels see the next.
 pub fn is_flag(cx: Cx, r: &Range) -> bool {
-    r.size <= SMALL && cx.state().ranges.may_be_for_kernels(r) && cx.rest().next().is_none()
+    r.size <= SMALL && !r.is_in_file() && cx.state().ranges.may_be_for_kernels(r) && cx.rest().next().is_none()
 }
 
 /// Kernels see page-locked memory no longer. Says whether what is left of a `flag` is kept for the
@@ -112,6 +125,11 @@ pub fn free(cx: Cx, p: u64) -> Result<()> {
     if state.spaces.is_shared(r.base) {
         // In the context it was registered in, whose work must be over first.
         shared::free(cx.in_context(r.context), r.base, r.size);
+        return Ok(());
+    }
+    if let Some(piece) = state.pieces.take(&r.base) {
+        shadow::conceal(cx, &r);
+        host_file::leave(cx, r.base, &piece);
         return Ok(());
     }
     if !put_by(cx, &r, flag) {

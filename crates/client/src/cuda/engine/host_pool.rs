@@ -1,8 +1,9 @@
 //! Pools of host memory and of managed memory, which are given and taken back in stream order.
 
 use super::prelude::*;
-use crate::cuda::engine::{host_memory, managed, stream};
+use crate::cuda::engine::{host_file, host_memory, managed, stream};
 use crate::cuda::state::advice::Advice;
+use crate::cuda::state::host_file::{HostFile, Piece};
 use crate::cuda::state::host_pools::{HostPool, Of};
 use crate::cuda::state::ranges::{Range, Sort};
 
@@ -22,18 +23,19 @@ pub fn find(cx: Cx, id: u32) -> Option<Arc<HostPool>> {
     cx.state().host_pools.get(&id)
 }
 
-/// Makes a pool that may have so many bytes in use; 0 for any number.
-pub fn create(cx: Cx, of: Of, most: u64) -> u32 {
+/// Makes a pool that may have so many bytes in use; 0 for any number. Other processes may have its
+/// memory if it lies in a file.
+pub fn create(cx: Cx, of: Of, most: u64, file: Option<Arc<HostFile>>) -> u32 {
     let id = cx.create_in(Kind::MemoryPool, 0);
     let pools = &cx.state().host_pools;
-    pools.insert(id, HostPool::new(id, of, most));
+    pools.insert(id, HostPool::new(id, of, most, file));
     id
 }
 
 /// The pool that there is without a program's making one.
 pub fn default(cx: Cx, of: Of) -> u32 {
     let known = &mut lock(&cx.state().known_host_pools).own;
-    *known.entry(of).or_insert_with(|| create(cx, of, 0))
+    *known.entry(of).or_insert_with(|| create(cx, of, 0, None))
 }
 
 /// The pool that a program has put in its place, or that one.
@@ -68,9 +70,11 @@ pub fn release(cx: Cx, free: Vec<u64>) -> Result<()> {
 }
 
 /// Makes memory for a pool.
-fn make(cx: Cx, of: Of, size: u64) -> Result<u64> {
-    if of == Of::Host {
-        return host_memory::alloc(cx, size as usize, FLAGS);
+fn make(cx: Cx, pool: &HostPool, size: u64) -> Result<u64> {
+    match (&pool.file, pool.of) {
+        (Some(file), _) => return host_memory::of_file(cx, host_file::piece(file, size)?, FLAGS),
+        (None, Of::Host) => return host_memory::alloc(cx, size as usize, FLAGS),
+        (None, Of::Managed(_)) => {}
     }
     // A pool outlives the contexts of a program, so its memory is best in one that stays.
     let (_, device) = cx.home()?;
@@ -106,13 +110,14 @@ fn not_captured(cx: Cx, stream: u32) -> Result<()> {
 /// Memory of a pool, which is there at once.
 pub fn alloc(cx: Cx, pool: Arc<HostPool>, size: u64, stream: u32) -> Result<u64> {
     not_captured(cx, stream)?;
+    refuse_if(pool.is_imported(), CUDA_ERROR_INVALID_VALUE)?;
     release(cx, Vec::new())?;
     if size == 0 {
         return Ok(0);
     }
     let at = match pool.take(size).ok_or(CUDA_ERROR_OUT_OF_MEMORY)? {
         Some(at) => at,
-        None => make(cx, pool.of, size).inspect_err(|_| pool.not_made(size))?,
+        None => make(cx, &pool, size).inspect_err(|_| pool.not_made(size))?,
     };
     if let Of::Managed(preferred) = pool.of {
         let advice = Advice {
@@ -123,6 +128,29 @@ pub fn alloc(cx: Cx, pool: Arc<HostPool>, size: u64, stream: u32) -> Result<u64>
     }
     cx.state().host_pooled.insert(at, (pool, size));
     Ok(at)
+}
+
+/// Memory of another process's pool.
+pub fn import(cx: Cx, pool: Arc<HostPool>, data: &CUmemPoolPtrExportData) -> Result<u64> {
+    let file = pool.file.as_ref().filter(|file| !file.is_own);
+    let piece = Piece::of(file.ok_or(CUDA_ERROR_INVALID_VALUE)?, data);
+    let piece = piece.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    release(cx, Vec::new())?;
+    let size = piece.size;
+    let at = host_memory::of_file(cx, piece, FLAGS)?;
+    pool.has(size);
+    cx.state().host_pooled.insert(at, (pool, size));
+    Ok(at)
+}
+
+/// What another process needs to have memory of a pool; `None` where that is none of these pools.
+pub fn export(cx: Cx, at: u64) -> Result<Option<CUmemPoolPtrExportData>> {
+    if cx.state().host_pooled.get(&at).is_none() {
+        return Ok(None);
+    }
+    let piece = cx.state().pieces.get(&at).filter(|piece| piece.file.is_own);
+    let piece = piece.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    Ok(Some(piece.ticket()))
 }
 
 /// Frees memory of a pool when a stream has come so far; says whether it is such.

@@ -18,6 +18,7 @@ pub mod graph;
 pub mod graph_host;
 pub mod handshake;
 pub mod helper;
+pub mod host_file;
 pub mod host_memory;
 pub mod host_pool;
 pub mod image;

@@ -52,9 +52,24 @@ pub fn add_created(cx: Cx, at: u64, len: u64) -> Result<()> {
         "kernels see {len} bytes of created host memory at {at:#x}"
     );
     transfer::wait_for_copies(cx, at, len);
-    let mut area = Area::new(Sort::Host, at, len, at, NOBODYS);
+    // Of what lies in a file nobody sees the accesses of other processes.
+    let of_others = cx.state().ranges.find(at).is_some_and(|r| r.is_in_file());
+    let mut area = match of_others {
+        true => Area::open_wide(Sort::Host, at, len, at, NOBODYS),
+        false => Area::new(Sort::Host, at, len, at, NOBODYS),
+    };
     area.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
-    shadows.insert(&Host, area)
+    insert(cx, area)
+}
+
+/// Shadows memory; of what is never closed a thread looks after what the program writes.
+fn insert(cx: Cx, area: Area) -> Result<()> {
+    let watched = area.is_watched();
+    cx.state().shadows.insert(&Host, area)?;
+    if watched {
+        watch::start(cx)?;
+    }
+    Ok(())
 }
 
 /// Such memory is about to be unmapped: all its bytes are here first.
@@ -178,6 +193,7 @@ pub fn show(home: Cx, r: &Range, start: u64, evidence: Evidence) -> Result<()> {
     // Flags and counters by which the program talks to running kernels are small. Of what others
     // see too, by another mapping, in its file or in another process, nobody sees the accesses.
     let open = r.size <= SMALL && shadows.has_room_for_small(r.size)
+        || r.is_in_file()
         || r.sort == Sort::Registered && place::is_seen_by_others(r.base, r.size);
     let mut area = match r.sort {
         sort if open => Area::open_wide(sort, r.base, r.size, start, home.scope),
@@ -190,12 +206,7 @@ pub fn show(home: Cx, r: &Range, start: u64, evidence: Evidence) -> Result<()> {
         false => libc::PROT_READ | libc::PROT_WRITE,
     });
     area.is_named(evidence);
-    let watched = area.is_watched();
-    shadows.insert(&Host, area)?;
-    if watched {
-        watch::start(home)?;
-    }
-    Ok(())
+    insert(home, area)
 }
 
 /// Kernels see page-locked memory no longer, which is about to go, or to be the program's alone;
@@ -204,7 +215,7 @@ pub fn show(home: Cx, r: &Range, start: u64, evidence: Evidence) -> Result<()> {
 fn hide(cx: Cx, r: &Range) -> Option<(Spare, bool)> {
     let shadows = &cx.state().shadows;
     let left = match r.sort {
-        Sort::Registered => {
+        _ if r.sort == Sort::Registered || r.is_in_file() => {
             let wait = |owed: &[(u32, u32)], mark| cx.wait_for(owed, mark);
             shadows.forget_registered(&Host, &cx, r.base, wait)
         }

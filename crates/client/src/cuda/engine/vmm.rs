@@ -2,12 +2,31 @@
 
 use super::prelude::*;
 use crate::cuda::call::unmap_host;
-use crate::cuda::engine::{place, shadow};
-use crate::cuda::state::ranges::CREATED;
-use crate::cuda::state::vmm::Allocation;
+use crate::cuda::engine::{host_file, place, shadow};
+use crate::cuda::state::host_file::FIRST;
+use crate::cuda::state::ranges::{CREATED, IN_FILE};
+use crate::cuda::state::vmm::{Allocation, Pages};
+
+/// Makes memory at the worker; of the host's, the program has these pages.
+pub fn create(cx: Cx, size: u64, props: &CUmemAllocationProp, pages: Pages) -> Result<u32> {
+    let allocation = cx.create_in(Kind::Allocation, 0);
+    let m = msg::VmmCreate {
+        allocation,
+        size,
+        props: busbar_abi::bytes_of(props),
+    };
+    cx.call(&m).inspect_err(|_| {
+        cx.destroy(Kind::Allocation, allocation);
+        if let Pages::At(at) = pages {
+            unmap_host(at, size);
+        }
+    })?;
+    add(cx, allocation, size, props, pages);
+    Ok(allocation)
+}
 
 /// Makes memory known that the worker has under this id; of the host's, with the program's pages.
-pub fn add(cx: Cx, id: u32, size: u64, props: &CUmemAllocationProp, pages: Option<u64>) {
+pub fn add(cx: Cx, id: u32, size: u64, props: &CUmemAllocationProp, pages: Pages) {
     let made = Allocation {
         size,
         props: busbar_abi::bytes_of(props).to_vec(),
@@ -77,12 +96,30 @@ pub const FLAGS: u32 = CREATED | CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVI
 
 const RIGHTS: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
-/// Moves the program's pages of host memory to where it maps them. Nobody may use them yet.
-pub fn move_in(from: u64, to: u64, size: u64) -> Result<()> {
+/// The flags of host memory that a program maps.
+pub fn flags_of(pages: &Pages) -> u32 {
+    match pages {
+        Pages::In(_) => FLAGS | IN_FILE,
+        _ => FLAGS,
+    }
+}
+
+/// Has the program's pages of host memory where it maps them. Nobody may use them yet. They are
+/// there from now on.
+pub fn move_in(pages: &Pages, to: u64, size: u64) -> Result<Pages> {
+    let from = match pages {
+        Pages::None => return Ok(Pages::None),
+        Pages::At(from) => *from,
+        Pages::In(file) => {
+            host_file::map(file, FIRST, to, size, libc::PROT_NONE)?;
+            return Ok(pages.clone());
+        }
+    };
     place::map_fixed(to, size, libc::PROT_NONE)?;
     // SAFETY: pages that are nowhere else, and a mapping that is new.
     let moved = unsafe { place::move_pages(from, to, size) };
-    moved.and_then(|()| place::protect(to, size, libc::PROT_NONE))
+    moved.and_then(|()| place::protect(to, size, libc::PROT_NONE))?;
+    Ok(Pages::At(to))
 }
 
 /// Sets who may use host memory: the program, and what `m` says.
@@ -102,18 +139,22 @@ pub fn let_in(cx: Cx, m: &msg::VmmSetAccess<'_>, all: &[(u64, u64)], devices: bo
 
 /// Takes the program's pages away from where they are mapped, with the bytes that devices wrote.
 pub fn move_out(cx: Cx, va: u64, id: u32) -> Result<()> {
-    let of_host = |a: &Allocation| a.pages.map(|_| a.size);
-    let size = lock(&cx.state().vmm).allocations.get(&id).and_then(of_host);
-    let Some(size) = size else {
+    let of_host = |a: &Allocation| a.pages.is_any().then(|| (a.size, a.pages.clone()));
+    let known = lock(&cx.state().vmm).allocations.get(&id).and_then(of_host);
+    let Some((size, pages)) = known else {
         return Ok(());
     };
     shadow::take_created(cx, va, size);
+    if let Pages::In(_) = pages {
+        unmap_host(va, size);
+        return Ok(());
+    }
     place::protect(va, size, RIGHTS)?;
     let to = place::map_anywhere(size)?;
     // SAFETY: the program unmaps it, and the other is new.
     unsafe { place::move_pages(va, to, size)? };
     let mut s = lock(&cx.state().vmm);
-    s.allocations.entry(id).and_modify(|a| a.pages = Some(to));
+    s.allocations.entry(id).and_modify(|a| a.pages = Pages::At(to));
     Ok(())
 }
 
@@ -123,7 +164,7 @@ pub fn forget_unused(cx: Cx, id: u32) -> Result<()> {
     let Some(gone) = lock(&cx.state().vmm).take_unused(id) else {
         return Ok(());
     };
-    if let Some(at) = gone.pages {
+    if let Pages::At(at) = gone.pages {
         unmap_host(at, gone.size);
     }
     let sent = cx.send(&msg::VmmRelease { allocation: id });

@@ -3,9 +3,10 @@
 use super::managed::advised_at;
 use super::prelude::*;
 use crate::cuda::engine::pool::Maker;
-use crate::cuda::engine::{context, host_pool, memory, pool, stream};
+use crate::cuda::engine::{context, host_file, host_pool, memory, pool, stream};
 use crate::cuda::state::advice::Place;
 use crate::cuda::state::handles::WORKER_IDS;
+use crate::cuda::state::host_file::POOL;
 use crate::cuda::state::host_pools::{HostPool, Of};
 use crate::cuda::state::ranges::{Sort, plausible};
 
@@ -186,9 +187,9 @@ pub fn cuMemPoolCreate(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
 fn of_host(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
     let shared = props.handleTypes != 0;
     match props.location.r#type {
+        // No process can share memory that is on no node in particular.
         CU_MEM_LOCATION_TYPE_HOST => refuse_if(shared, CUDA_ERROR_INVALID_VALUE)?,
-        // Another process of this machine would need this one's memory, too.
-        _ => refuse_if(shared, CUDA_ERROR_NOT_SUPPORTED)?,
+        _ => {}
     }
     // What else a driver refuses is its own to say: it makes such a pool once, of which nothing is
     // taken.
@@ -203,14 +204,16 @@ fn of_host(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
     }
     cx.destroy(Kind::MemoryPool, tried);
     there?;
-    Ok(host_pool::create(cx, Of::Host, props.maxSize as u64))
+    let file = shared.then(|| host_file::create(POOL, 0, [0; 32]));
+    let most = props.maxSize as u64;
+    Ok(host_pool::create(cx, Of::Host, most, file.transpose()?))
 }
 
 /// Makes a pool of managed memory, which no other process can have, and which has no bound.
 fn of_managed(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
     let bad = props.handleTypes != 0 || props.maxSize != 0;
     refuse_if(bad, CUDA_ERROR_INVALID_VALUE)?;
-    Ok(host_pool::create(cx, managed_on(cx, &props.location)?, 0))
+    Ok(host_pool::create(cx, managed_on(cx, &props.location)?, 0, None))
 }
 
 pub unsafe fn cuMemSetMemPool(
@@ -267,10 +270,13 @@ pub unsafe fn cuMemPoolGetAttribute(
     attribute: CUmemPool_attribute,
     value: *mut c_void,
 ) -> Result<()> {
-    if !(1..=LAST_ATTRIBUTE).contains(&attribute) {
+    let host = host_pool::find(cx, pool);
+    // Of its own pool another process knows more.
+    let is_imported = host.as_ref().is_some_and(|host| host.is_imported());
+    if is_imported || !(1..=LAST_ATTRIBUTE).contains(&attribute) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let v = match host_pool::find(cx, pool) {
+    let v = match host {
         Some(host) => host_pool::attribute(&host, attribute),
         None => cx.reply_to(&msg::PoolAttribute { pool, attribute })?.value,
     };
@@ -391,11 +397,23 @@ pub unsafe fn cuMemPoolGetAccess(
     Ok(cx.reply_to(&m)?.flags)
 }
 
+pub fn cuMemPoolExportPointer(cx: Cx, p: CUdeviceptr) -> Result<CUmemPoolPtrExportData> {
+    if let Some(data) = host_pool::export(cx, p)? {
+        return Ok(data);
+    }
+    let r = cx.reply_to(&msg::CuMemPoolExportPointer { ptr: p })?;
+    let reserved = r.share_data_out;
+    Ok(CUmemPoolPtrExportData { reserved })
+}
+
 pub fn cuMemPoolImportPointer(
     cx: Cx,
     pool: u32,
     data: &CUmemPoolPtrExportData,
 ) -> Result<CUdeviceptr> {
+    if let Some(host) = host_pool::find(cx, pool) {
+        return host_pool::import(cx, host, data);
+    }
     let m = msg::PoolImportPointer {
         pool,
         data: busbar_abi::bytes_of(data),

@@ -1,11 +1,11 @@
 //! Virtual memory management: addresses are reserved here, memory is made and mapped at the worker.
 
 use super::prelude::*;
-use crate::cuda::call::unmap_host;
-use crate::cuda::engine::{place, vmm};
+use crate::cuda::engine::{host_file, place, vmm};
+use crate::cuda::state::host_file::MEMORY;
 use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::space::GRANULE;
-use crate::cuda::state::vmm::{Mapping, Vmm};
+use crate::cuda::state::vmm::{Mapping, Pages, Vmm};
 
 pub use super::vmm_share::*;
 
@@ -44,19 +44,12 @@ pub fn cuMemCreate(cx: Cx, size: usize, props: &CUmemAllocationProp, flags: u64)
     }
     vmm::check(cx, props)?;
     let host = vmm::is_host(&props.location);
-    let pages = host.then(|| place::map_anywhere(size)).transpose()?;
-    let allocation = cx.create_in(Kind::Allocation, 0);
-    let m = msg::VmmCreate {
-        allocation,
-        size,
-        props: busbar_abi::bytes_of(props),
+    let pages = match (host, props.requestedHandleTypes) {
+        (false, _) => Pages::None,
+        (true, 0) => Pages::At(place::map_anywhere(size)?),
+        _ => Pages::In(host_file::create(MEMORY, size, busbar_abi::to_array(props))?),
     };
-    cx.call(&m).inspect_err(|_| {
-        cx.destroy(Kind::Allocation, allocation);
-        pages.inspect(|at| unmap_host(*at, size));
-    })?;
-    vmm::add(cx, allocation, size, props, pages);
-    Ok(allocation)
+    vmm::create(cx, size, props, pages)
 }
 
 pub fn cuMemRelease(cx: Cx, id: u32) -> Result<()> {
@@ -100,13 +93,13 @@ pub fn cuMemMap(
     let aligned = p.is_multiple_of(GRANULE);
     refuse_if(flags != 0 || !aligned || overlaps, CUDA_ERROR_INVALID_VALUE)?;
     refuse_if(!s.reservations.holds(p, size), CUDA_ERROR_INVALID_VALUE)?;
-    let (device, pages) = (a.device, a.pages);
-    if let Some(from) = pages {
-        // Two places of the program's would have to change together.
-        refuse_if(s.is_mapped(id), CUDA_ERROR_NOT_SUPPORTED)?;
-        vmm::move_in(from, p, size)?;
-        s.allocations.entry(id).and_modify(|a| a.pages = Some(p));
-    }
+    let device = a.device;
+    // Two places of the program's would have to change together.
+    let twice = matches!(a.pages, Pages::At(_)) && s.is_mapped(id);
+    refuse_if(twice, CUDA_ERROR_NOT_SUPPORTED)?;
+    let pages = vmm::move_in(&a.pages, p, size)?;
+    let (is_host, flags) = (pages.is_any(), vmm::flags_of(&pages));
+    s.allocations.entry(id).and_modify(|a| a.pages = pages);
     cx.send(&msg::VmmMap {
         va: p,
         size,
@@ -121,9 +114,9 @@ pub fn cuMemMap(
         by_others: BTreeMap::new(),
     };
     s.mappings.insert(p, mapping);
-    let (device, sort, flags) = match pages {
-        None => (device, Sort::Foreign, 0),
-        Some(_) => (cx.current_device().unwrap_or(0), Sort::Host, vmm::FLAGS),
+    let (device, sort, flags) = match is_host {
+        false => (device, Sort::Foreign, 0),
+        true => (cx.current_device().unwrap_or(0), Sort::Host, flags),
     };
     let of = (cx.device(device)?.primary, device);
     cx.state().ranges.add(p, size, sort, of, flags);
@@ -186,7 +179,7 @@ pub unsafe fn cuMemSetAccess(
         let Some(home) = allocations.get(&m.allocation) else {
             continue;
         };
-        if home.pages.is_some() {
+        if home.pages.is_any() {
             m.access = device.max(program).unwrap_or(m.access);
             m.by_host = program.unwrap_or(m.by_host);
             continue;

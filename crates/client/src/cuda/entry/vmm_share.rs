@@ -5,9 +5,12 @@
 //! as they would the driver's, and whoever has it may import.
 
 use super::prelude::*;
-use crate::cuda::engine::{host_pool, vmm};
+use crate::cuda::engine::{host_file, host_pool, vmm};
 use crate::cuda::life::unsupported;
+use crate::cuda::state::host_file::{self as files, HostFile};
+use crate::cuda::state::host_pools::Of;
 use crate::cuda::state::space::GRANULE;
+use crate::cuda::state::vmm::Pages;
 use std::fs::File;
 use std::io::Write;
 use std::mem::ManuallyDrop;
@@ -117,9 +120,10 @@ pub unsafe fn cuMemExportToShareableHandle(
     {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    if vmm::is_host(&props.location) {
-        let why = "another process would need this one's pages";
-        return Err(unsupported("cuMemExportToShareableHandle", why));
+    let pages = lock(&cx.state().vmm).allocations.get(&id).map(|a| a.pages.clone());
+    if let Some(Pages::In(file)) = pages {
+        // SAFETY: checked for null above; the program's pointer to a descriptor.
+        return unsafe { put(out.cast::<i32>(), host_file::descriptor(&file)?) };
     }
     let r = cx.reply_to(&msg::VmmExport { allocation: id })?;
     let t = Ticket {
@@ -139,9 +143,14 @@ pub unsafe fn cuMemPoolExportToShareableHandle(
     kind: CUmemAllocationHandleType,
     flags: u64,
 ) -> Result<()> {
-    let of_host = host_pool::find(cx, pool).is_some();
-    if out.is_null() || kind != DESCRIPTOR || flags != 0 || of_host {
+    if out.is_null() || kind != DESCRIPTOR || flags != 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    if let Some(host) = host_pool::find(cx, pool) {
+        let file = host.file.as_ref().filter(|file| file.is_own);
+        let file = file.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        // SAFETY: checked for null above; the program's pointer to a descriptor.
+        return unsafe { put(out.cast::<i32>(), host_file::descriptor(file)?) };
     }
     let r = cx.reply_to(&msg::PoolExport { pool })?;
     let t = Ticket {
@@ -162,7 +171,11 @@ pub unsafe fn cuMemPoolImportFromShareableHandle(
 ) -> Result<u32> {
     refuse_if(kind != DESCRIPTOR || flags != 0, CUDA_ERROR_INVALID_VALUE)?;
     let fd = i32::try_from(handle as usize).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-    let t = Ticket::of(fd, POOL)?;
+    if let Some(file) = host_file::open(fd, files::POOL) {
+        return Ok(host_pool::create(cx, Of::Host, 0, Some(file)));
+    }
+    let of_none = |e| if fd < 0 { e } else { CUDA_ERROR_UNKNOWN };
+    let t = Ticket::of(fd, POOL).map_err(of_none)?;
     let pool = cx.create(Kind::MemoryPool);
     let m = msg::PoolImport {
         pool,
@@ -181,6 +194,9 @@ pub unsafe fn cuMemImportFromShareableHandle(
 ) -> Result<u32> {
     let fd = i32::try_from(os_handle as usize).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
     refuse_if(kind != DESCRIPTOR, CUDA_ERROR_INVALID_VALUE)?;
+    if let Some(file) = host_file::open(fd, files::MEMORY) {
+        return import_of_host(cx, file);
+    }
     let t = Ticket::of(fd, MEMORY)?;
     let allocation = cx.create_in(Kind::Allocation, 0);
     let m = msg::VmmImport {
@@ -193,8 +209,20 @@ pub unsafe fn cuMemImportFromShareableHandle(
     let r = decode::<msg::VmmImportReply<'_>>(&reply).inspect_err(fail)?;
     let props = busbar_abi::from_bytes(r.props);
     let props = props.ok_or(CUDA_ERROR_UNKNOWN).inspect_err(fail)?;
-    vmm::add(cx, allocation, t.size, &props, None);
+    vmm::add(cx, allocation, t.size, &props, Pages::None);
     Ok(allocation)
+}
+
+/// Takes another process's host memory: the worker makes some that stands for it.
+fn import_of_host(cx: Cx, file: Arc<HostFile>) -> Result<u32> {
+    let props = busbar_abi::from_bytes::<CUmemAllocationProp>(&file.head.props);
+    let right = |p: &CUmemAllocationProp| {
+        vmm::is_host(&p.location) && file.head.size.is_multiple_of(GRANULE)
+    };
+    let mut props = props.filter(right).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    // It is not given on.
+    props.requestedHandleTypes = 0;
+    vmm::create(cx, file.head.size, &props, Pages::In(file))
 }
 
 #[cfg(test)]

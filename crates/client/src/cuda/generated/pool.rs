@@ -294,11 +294,10 @@ unsafe extern "C" fn plain_cuMemPoolExportPointer(
         let cx = life::enter()?;
         let cx = cx.of_address(ptr);
         not_null(shareData_out)?;
-        let v_req = wire::CuMemPoolExportPointer { ptr };
-        let v_bytes = cx.call(&v_req)?;
-        let v_reply: wire::CuMemPoolExportPointerReply = decode(&v_bytes)?;
+        // SAFETY: the arguments are the program's.
+        let v_shareData_out = unsafe { crate::cuda::entry::pool::cuMemPoolExportPointer(cx, ptr) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { put(shareData_out, v_reply.share_data_out) };
+        unsafe { shareData_out.write_unaligned(v_shareData_out) };
         Ok(())
     })
 }

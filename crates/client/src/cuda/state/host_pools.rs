@@ -2,6 +2,7 @@
 //! any other, so these pools are the program's alone: the worker knows nothing of them.
 
 use super::advice::Place;
+use super::host_file::HostFile;
 use super::prelude::*;
 
 /// What a pool's memory is.
@@ -52,18 +53,33 @@ pub struct HostPool {
     pub of: Of,
     /// The most bytes that it may have in use; 0 for any number.
     most: u64,
+    /// Of host memory that other processes may have: the file that it lies in.
+    pub file: Option<Arc<HostFile>>,
     pub inside: Mutex<Inside>,
 }
 
 impl HostPool {
     /// A pool that may have so many bytes in use; 0 for any number.
-    pub fn new(id: u32, of: Of, most: u64) -> Arc<Self> {
+    pub fn new(id: u32, of: Of, most: u64, file: Option<Arc<HostFile>>) -> Arc<Self> {
         Arc::new(Self {
             id,
             of,
             most,
+            file,
             inside: Mutex::default(),
         })
+    }
+
+    /// Whether another process has made it: nothing is taken of it here.
+    pub fn is_imported(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| !file.is_own)
+    }
+
+    /// Memory of it has come from another process.
+    pub fn has(&self, size: u64) {
+        let mut p = lock(&self.inside);
+        p.used.add(size);
+        p.reserved.add(size);
     }
 
     /// Takes memory: `None` when that is too much, else memory that is free, if there is some. What
@@ -88,11 +104,11 @@ impl HostPool {
         p.reserved.now -= size;
     }
 
-    /// Memory is free again. Gives it back where the pool is gone.
+    /// Memory is free again. Gives it back where the pool is gone, or another process's.
     pub fn give(&self, at: u64, size: u64) -> Option<u64> {
         let mut p = lock(&self.inside);
         p.used.now -= size;
-        if p.destroyed {
+        if p.destroyed || self.is_imported() {
             p.reserved.now -= size;
             return Some(at);
         }
@@ -151,7 +167,7 @@ mod tests {
 
     #[test]
     fn memory_is_used_again_and_goes_with_its_pool() {
-        let pool = HostPool::new(7, Of::Host, 300);
+        let pool = HostPool::new(7, Of::Host, 300, None);
         assert_eq!(pool.take(100), Some(None), "to be made");
         assert_eq!(pool.take(200), Some(None));
         assert_eq!(pool.take(1), None, "too much");

@@ -15,6 +15,7 @@ pub mod events;
 pub mod functions;
 pub mod graphs;
 pub mod handles;
+pub mod host_file;
 pub mod host_pools;
 pub mod loaded;
 pub mod logs;
@@ -45,6 +46,7 @@ use events::Events;
 use functions::{Function, Setup};
 use graphs::Graphs;
 use handles::Handles;
+use host_file::Piece;
 use host_pools::HostPool;
 use loaded::{Library, Link, Module};
 use logs::Logs;
@@ -128,6 +130,8 @@ pub struct State {
     pub host_pools: Bodies<u32, Arc<HostPool>>,
     /// Their memory that the program has, by address: the pool, and its length.
     pub host_pooled: Bodies<u64, (Arc<HostPool>, u64)>,
+    /// Page-locked memory that lies in a file, by address.
+    pub pieces: Bodies<u64, Piece>,
     /// Memory of such pools that are gone.
     pub host_left: Mutex<Vec<u64>>,
     /// Those of them that a program has by a place instead of by their handle.

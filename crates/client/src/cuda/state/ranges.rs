@@ -35,6 +35,9 @@ pub const ORDERED: u32 = 1 << 31;
 /// Set in the flags of page-locked memory that the program has made and mapped itself.
 pub const CREATED: u32 = 1 << 30;
 
+/// Set in the flags of page-locked memory that lies in a file, for other processes to have.
+pub const IN_FILE: u32 = 1 << 29;
+
 /// A range of memory that CUDA knows.
 #[derive(Debug, Clone, Copy)]
 pub struct Range {
@@ -63,6 +66,11 @@ impl Range {
     /// Whether it is what `cuMemHostAlloc` gave.
     pub fn is_allocated(&self) -> bool {
         self.sort == Sort::Host && self.flags & CREATED == 0
+    }
+
+    /// Whether other processes may have it, too, by a file.
+    pub fn is_in_file(&self) -> bool {
+        self.sort == Sort::Host && self.flags & IN_FILE != 0
     }
 
     /// Whether all of `len` bytes at `p`, an address of this range, are in it.

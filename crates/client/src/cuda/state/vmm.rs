@@ -1,7 +1,26 @@
 //! Memory that the program makes and maps itself, and what other processes share.
 
+use super::host_file::HostFile;
 use super::prelude::*;
 use super::space::{Reservations, Share};
+
+/// Where the program's pages of memory are.
+#[derive(Debug, Clone)]
+pub enum Pages {
+    /// It has none: the memory is a device's.
+    None,
+    /// At an address.
+    At(u64),
+    /// In a file, which may be mapped at any number of places.
+    In(Arc<HostFile>),
+}
+
+impl Pages {
+    /// Whether the memory is the host's.
+    pub fn is_any(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+}
 
 /// Memory that `cuMemCreate` made, or another process.
 #[derive(Debug)]
@@ -14,8 +33,7 @@ pub struct Allocation {
     pub device: CUdevice,
     /// How often the program holds it.
     pub held: u32,
-    /// Of memory of the host: where the program's pages are.
-    pub pages: Option<u64>,
+    pub pages: Pages,
 }
 
 /// Memory at an address.
@@ -109,8 +127,11 @@ impl Vmm {
 
     /// The mappings of memory of the host in a range.
     pub fn of_host(&self, p: u64, size: u64) -> Vec<(u64, u64)> {
-        let pages = |m: &Mapping| self.allocations.get(&m.allocation)?.pages;
-        let all = self.touching(p, size).filter(|(_, m)| pages(m).is_some());
+        let is_host = |m: &Mapping| {
+            let home = self.allocations.get(&m.allocation);
+            home.is_some_and(|home| home.pages.is_any())
+        };
+        let all = self.touching(p, size).filter(|(_, m)| is_host(m));
         all.map(|(va, m)| (*va, m.size)).collect()
     }
 
@@ -150,7 +171,7 @@ mod tests {
             props: vec![],
             device: 0,
             held: 1,
-            pages: None,
+            pages: Pages::None,
         };
         v.allocations.insert(7, memory);
         let mapping = Mapping {

@@ -1,12 +1,15 @@
 //! Pools that processes share, and pools of the host's memory and of managed memory.
 
 use super::api::{Api, at};
-use std::os::fd::RawFd;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 const DESCRIPTOR: u64 = 1;
 const ON_DEVICE: u64 = 1;
 const ON_HOST: u64 = 2;
+const ON_NODE: u64 = 3;
 const N: u64 = 300_000;
 
 /// `CUmemPoolProps`: pinned memory of a place, with these handles, at most so much.
@@ -103,6 +106,207 @@ pub fn child(api: &Api) {
     api.tell("cuMemFreeAsync", &[p, stream]);
     api.tell("cuMemFreeAsync", &[p, stream]);
     api.tell("cuStreamSynchronize", &[stream]);
+    api.tell("cuMemPoolDestroy", &[pool]);
+}
+
+/// Two processes take turns.
+struct Turns(UnixStream);
+
+impl Turns {
+    fn hand_over(&mut self) {
+        self.0.write_all(&[1]).expect("the other listens");
+    }
+
+    fn wait(&mut self) {
+        self.0.read_exact(&mut [0]).expect("the other goes on");
+    }
+}
+
+/// Memory of the host that another process may have, too: all of it has a value, and then another.
+struct Common<'a> {
+    api: &'a Api,
+    at: u64,
+    n: u64,
+}
+
+impl Common<'_> {
+    fn is(&self, who: &str, value: u32) {
+        // SAFETY: memory of as many words, which nobody writes at this moment.
+        let all = unsafe { std::slice::from_raw_parts(self.at as *const u32, self.n as usize) };
+        let same = all.iter().filter(|w| **w == value).count();
+        println!("{who} sees {value} in {same} of {}", self.n);
+    }
+
+    fn written(&self, value: u32) {
+        // SAFETY: as above.
+        let all = unsafe { std::slice::from_raw_parts_mut(self.at as *mut u32, self.n as usize) };
+        all.fill(value);
+    }
+
+    fn filled(&self, value: u32) {
+        let fill = self.api.kernel("fill");
+        let rc = self.api.launch(fill, 0, &[self.at, u64::from(value), self.n]);
+        println!("launch: {rc}, {}", self.api.call("cuCtxSynchronize", &[]));
+    }
+
+    /// A kernel copies it elsewhere: what it read.
+    fn read(&self, who: &str) {
+        let there = self.api.made("cuMemAlloc_v2", &[4 * self.n]);
+        let copy = self.api.kernel("copy");
+        self.api.launch(copy, 0, &[there, self.at, 4 * self.n]);
+        let mut back = vec![0u32; self.n as usize];
+        self.api
+            .tell("cuMemcpyDtoH_v2", &[at(&mut back[0]), there, 4 * self.n]);
+        let same = back.iter().all(|w| *w == back[0]);
+        println!("{who}'s kernel read {} {same}", back[0]);
+        self.api.tell("cuMemFree_v2", &[there]);
+    }
+
+    /// One of several turns of each process.
+    fn turn(&self, turns: &mut Turns, who: &str, value: u32) {
+        self.read(who);
+        self.filled(value);
+        self.is(who, value);
+        self.written(value + 1);
+        turns.hand_over();
+    }
+}
+
+/// `CUmemAllocationProp`: host memory with these handles.
+fn of_node(handles: u32) -> [u32; 8] {
+    [1, handles, ON_NODE as u32, 0, 0, 0, 0, 0]
+}
+
+const GRANULE: u64 = 2 << 20;
+
+/// Host memory is mapped for the program and for kernels.
+fn mapped(api: &Api, memory: u64) -> Common<'_> {
+    let va = api.made("cuMemAddressReserve", &[GRANULE, 0, 0, 0]);
+    api.tell("cuMemMap", &[va, GRANULE, 0, memory, 0]);
+    let mut both = [[ON_DEVICE as u32, 0, 3], [ON_NODE as u32, 0, 3]];
+    api.tell("cuMemSetAccess", &[va, GRANULE, at(&mut both), 2]);
+    let n = GRANULE / 4;
+    Common { api, at: va, n }
+}
+
+/// Host memory of a pool, and of `cuMemCreate`, which another process has, too.
+pub fn host_shared(api: &Api) {
+    if std::env::args().nth(2).is_some() {
+        return host_child(api);
+    }
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let stream = api.made("cuStreamCreate", &[1]);
+    let mut wanted = props(DESCRIPTOR, ON_NODE, 0);
+    let pool = api.made("cuMemPoolCreate", &[at(&mut wanted)]);
+    let mut own = props(0, ON_NODE, 0);
+    let private = api.made("cuMemPoolCreate", &[at(&mut own)]);
+    let mut fds: [RawFd; 2] = [-1; 2];
+    let export = "cuMemPoolExportToShareableHandle";
+    api.tell(export, &[at(&mut fds[0]), private, DESCRIPTOR, 0]);
+    api.tell(export, &[at(&mut fds[0]), pool, 8, 0]);
+    api.tell(export, &[at(&mut fds[0]), pool, DESCRIPTOR, 0]);
+    let [small, large] =
+        [16, N].map(|n| api.made("cuMemAllocFromPoolAsync", &[4 * n, pool, stream]));
+    let secret = api.made("cuMemAllocFromPoolAsync", &[64, private, stream]);
+    let mut shares = [[0u64; 8]; 3];
+    for (share, p) in shares.iter_mut().zip([small, large, secret]) {
+        api.tell("cuMemPoolExportPointer", &[at(share), p]);
+    }
+    let all = [(small, 16), (large, N)].map(|(at, n)| Common { api, at, n });
+    all[0].written(5);
+    all[1].filled(6);
+    let mut handles = of_node(DESCRIPTOR as u32);
+    let memory = api.made("cuMemCreate", &[GRANULE, at(&mut handles), 0]);
+    let created = mapped(api, memory);
+    created.written(7);
+    let args = [at(&mut fds[1]), memory, DESCRIPTOR, 0];
+    api.tell("cuMemExportToShareableHandle", &args);
+    let (mine, other) = UnixStream::pair().expect("a pair");
+    let shared = [fds[0], fds[1], other.as_raw_fd()];
+    for fd in shared {
+        // SAFETY: the descriptor is ours; the child is to have it.
+        unsafe { libc::fcntl(fd, libc::F_SETFD, 0) };
+    }
+    let hex = |w: &u64| format!("{w:x}");
+    let words: Vec<String> = shares[..2].iter().flatten().map(hex).collect();
+    let mut child = Command::new(std::env::current_exe().expect("this program"));
+    child.args(["host_pools_shared", &words.join(",")]);
+    child.args(shared.map(|fd| fd.to_string()));
+    let mut child = child.spawn().expect("the other");
+    // One that ends before its time leaves nobody to wait for.
+    drop(other);
+    let mut turns = Turns(mine);
+    for round in 0..2 {
+        for c in all.iter().chain([&created]) {
+            turns.wait();
+            c.turn(&mut turns, "the first", 100 * round + 20);
+        }
+    }
+    println!("the other: {:?}", child.wait().map(|s| s.code()));
+    created.is("the first", 131);
+    api.tell("cuMemUnmap", &[created.at, GRANULE]);
+    api.tell("cuMemRelease", &[memory]);
+    for p in [small, large, secret] {
+        api.tell("cuMemFreeAsync", &[p, stream]);
+    }
+    api.tell("cuStreamSynchronize", &[stream]);
+    api.tell("cuMemPoolDestroy", &[pool]);
+    println!("done");
+}
+
+/// The other process.
+fn host_child(api: &Api) {
+    let mut args = std::env::args().skip(2);
+    let words = args.next().expect("what was exported");
+    let words = words.split(',').map(|w| u64::from_str_radix(w, 16));
+    let shares: Vec<u64> = words.collect::<Result<_, _>>().expect("numbers");
+    let fds: Vec<RawFd> = args.map(|a| a.parse().expect("a descriptor")).collect();
+    // SAFETY: it is for us.
+    let mut turns = Turns(unsafe { UnixStream::from_raw_fd(fds[2]) });
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let import = "cuMemPoolImportFromShareableHandle";
+    let pool = api.made(import, &[fds[0] as u64, DESCRIPTOR, 0]);
+    let mut wrong = 0u64;
+    api.tell("cuMemAllocFromPoolAsync", &[at(&mut wrong), 64, pool, 0]);
+    let mut fd = 0i32;
+    let export = "cuMemPoolExportToShareableHandle";
+    api.tell(export, &[at(&mut fd), pool, DESCRIPTOR, 0]);
+    api.tell("cuMemPoolGetAttribute", &[pool, 7, at(&mut wrong)]);
+    let (small, large) = shares.split_at(8);
+    let (mut small, mut large) = (small.to_vec(), large.to_vec());
+    let all = [(&mut small, 16), (&mut large, N)].map(|(share, n)| {
+        let p = api.made("cuMemPoolImportPointer", &[pool, at(&mut share[0])]);
+        let mut on = [0u64; 8];
+        api.tell("cuMemPoolExportPointer", &[at(&mut on), p]);
+        Common { api, at: p, n }
+    });
+    let args = [fds[1] as u64, DESCRIPTOR];
+    let memory = api.made("cuMemImportFromShareableHandle", &args);
+    let created = mapped(api, memory);
+    for (c, value) in all.iter().chain([&created]).zip(5..) {
+        c.is("the other", value);
+    }
+    for round in 0..2 {
+        for c in all.iter().chain([&created]) {
+            c.turn(&mut turns, "the other", 100 * round + 10);
+            turns.wait();
+        }
+    }
+    // Mapped once more it is the same memory.
+    let second = mapped(api, memory);
+    second.read("the other");
+    second.filled(130);
+    created.is("the other", 130);
+    created.written(131);
+    second.is("the other", 131);
+    for place in [created.at, second.at] {
+        api.tell("cuMemUnmap", &[place, GRANULE]);
+    }
+    api.tell("cuMemRelease", &[memory]);
+    let [small, large] = all.map(|c| c.at);
+    api.tell("cuMemFreeAsync", &[small, 0]);
+    api.tell("cuMemFreeAsync", &[small, 0]);
+    api.tell("cuMemFree_v2", &[large]);
     api.tell("cuMemPoolDestroy", &[pool]);
 }
 
