@@ -162,7 +162,7 @@ fn nvmlDeviceGetEncoderUtilization(
     #[out] samplingPeriodUs: *mut u32,
 ) -> nvmlReturn_t;
 
-#[asked]
+#[asked] #[cx]
 fn nvmlDeviceGetFieldValues(
     #[handle] device: nvmlDevice_t,
     valuesCount: i32,
@@ -376,7 +376,7 @@ fn nvmlDeviceGetPcieLinkMaxSpeed(
     #[out] maxSpeed: *mut u32,
 ) -> nvmlReturn_t;
 
-#[cx] #[is(live(device, Number::PcieReplays))]
+#[local] #[cx]
 fn nvmlDeviceGetPcieReplayCounter(
     #[handle] device: nvmlDevice_t,
     #[out] value: *mut u32,

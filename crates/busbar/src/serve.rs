@@ -14,6 +14,7 @@ mod dials;
 mod door;
 mod drain;
 mod entry;
+mod events;
 mod fabric;
 mod greeting;
 mod groups;

@@ -163,7 +163,7 @@ pub fn run(a: Args) -> Result<()> {
     }
     if a.readings {
         busbar_worker::nvml::serve(a.nvml_library.as_deref());
-        return Ok(());
+        end();
     }
     if let Some(fd) = a.fabric_fd {
         end::run(&ours(fd).into(), options.rdma, a.fabric_near);
@@ -182,7 +182,12 @@ pub fn run(a: Args) -> Result<()> {
     if let Err(why) = busbar_worker::run::run(control, &options, given, APIS, warm) {
         bail!("worker: {why}");
     }
-    // Exit handlers of a vendor's library may take long or hang, and the kernel frees all there is.
+    end()
+}
+
+/// Ends the process. Exit handlers of a vendor's library may take long or hang, and the kernel
+/// frees all there is.
+fn end() -> ! {
     // SAFETY: _exit has no preconditions; nothing is buffered.
     unsafe { libc::_exit(0) }
 }

@@ -4,53 +4,24 @@
 //! with the environment that `busbar run` would give it.
 
 mod common;
+#[path = "common/program.rs"]
+mod program;
 
-use common::{Server, built, serve_with};
-use libloading::Library;
-use std::ffi::{CStr, c_char};
+use common::{Server, serve_with};
+use program::{CHILD, Handle, Nvml, is_program, program};
+use std::ffi::CStr;
 use std::process::Command;
 use std::ptr::null_mut;
 
+const INVALID_ARGUMENT: u32 = 2;
 const NOT_SUPPORTED: u32 = 3;
-const CHILD: &str = "NVML_TEST_SERVER_PID";
-
-type Handle = usize;
+const NO_PERMISSION: u32 = 4;
 
 fn serve(nvml: &str) -> Server {
     serve_with(nvml, &[])
 }
 
-/// Runs the test `name` of this program as a program of the server.
-fn program(name: &str, server: &Server) {
-    let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--nocapture"])
-        .env("BUSBAR_SERVER", &server.address)
-        .env("FAKEDEV_DEVICES", "2")
-        .env(CHILD, server.child.id().to_string())
-        .status()
-        .unwrap();
-    assert!(status.success(), "{name} as a program: {status}");
-}
-
-fn is_program() -> bool {
-    std::env::var_os(CHILD).is_some()
-}
-
-struct Nvml(Library);
-
 impl Nvml {
-    fn load(name: &str) -> Self {
-        // SAFETY: a library of ours.
-        Self(unsafe { Library::new(built(name)) }.unwrap())
-    }
-
-    /// Calls a function with up to four words as arguments, which is how C passes them here.
-    fn call(&self, name: &str, args: [usize; 4]) -> u32 {
-        type F = unsafe extern "C" fn(usize, usize, usize, usize) -> u32;
-        // SAFETY: integers and pointers alone, which go in registers, wanted or not.
-        unsafe { self.0.get::<F>(name.as_bytes()).unwrap()(args[0], args[1], args[2], args[3]) }
-    }
-
     /// As [`Nvml::call`], with as many words as there are.
     fn many(&self, name: &str, args: &[usize]) -> u32 {
         type F = unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> u32;
@@ -60,35 +31,6 @@ impl Nvml {
         unsafe { self.0.get::<F>(name.as_bytes()).unwrap()(a[0], a[1], a[2], a[3], a[4], a[5]) }
     }
 
-    fn text(&self, name: &str, d: Option<Handle>) -> Result<String, u32> {
-        let mut buf = [0 as c_char; 96];
-        let (p, n) = (buf.as_mut_ptr() as usize, buf.len());
-        let args = d.map_or([p, n, 0, 0], |d| [d, p, n, 0]);
-        match self.call(name, args) {
-            // SAFETY: the library wrote a text.
-            0 => Ok(unsafe { CStr::from_ptr(buf.as_ptr()) }
-                .to_str()
-                .unwrap()
-                .into()),
-            rc => Err(rc),
-        }
-    }
-
-    /// Numbers that a function stores: behind its last argument, or its last two.
-    fn numbers(&self, name: &str, first: &[usize]) -> Result<[u32; 2], u32> {
-        let (mut a, mut b) = ([0u32; 2], 0u32);
-        let mut args = [0; 4];
-        args[..first.len()].copy_from_slice(first);
-        args[first.len()] = a.as_mut_ptr() as usize;
-        if first.len() < 3 {
-            args[first.len() + 1] = (&raw mut b) as usize;
-        }
-        match self.call(name, args) {
-            0 => Ok([a[0], a[1].max(b)]),
-            rc => Err(rc),
-        }
-    }
-
     fn wide<const N: usize>(&self, name: &str, d: Handle, first: u64) -> Result<[u64; N], u32> {
         let mut values = [0; N];
         values[0] = first;
@@ -96,20 +38,6 @@ impl Nvml {
             0 => Ok(values),
             rc => Err(rc),
         }
-    }
-
-    /// The devices by UUID.
-    fn devices(&self) -> Vec<(String, Handle)> {
-        let n = self.numbers("nvmlDeviceGetCount_v2", &[]).unwrap()[0];
-        let device = |i| {
-            let mut h: Handle = 0;
-            let args = [i as usize, (&raw mut h) as usize, 0, 0];
-            assert_eq!(self.call("nvmlDeviceGetHandleByIndex_v2", args), 0);
-            (self.text("nvmlDeviceGetUUID", Some(h)).unwrap(), h)
-        };
-        let mut list: Vec<_> = (0..n).map(device).collect();
-        list.sort();
-        list
     }
 
     fn energy(&self, d: Handle) -> Result<[u64; 1], u32> {
@@ -432,21 +360,14 @@ fn places_names_and_capabilities_are_those_of_the_servers_cuda() {
     );
 }
 
-/// The symbols that `spec/nvml` refuses, and all.
-fn symbols() -> (Vec<String>, Vec<String>) {
+/// The symbols of a class in `spec/nvml`.
+fn symbols(of_class: impl Fn(&str) -> bool) -> Vec<String> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let table = std::fs::read_to_string(root.join("docs/coverage-nvml.md")).unwrap();
     let rows = table.lines().filter_map(|l| l.strip_prefix("| `"));
-    let (mut refused, mut all) = (Vec::new(), Vec::new());
-    for row in rows {
-        let (name, class) = row.split_once("` | ").unwrap();
-        all.push(name.to_owned());
-        if class.starts_with("unsupported") {
-            refused.push(name.to_owned());
-        }
-    }
-    assert!(refused.len() > 200 && all.len() > refused.len() + 150);
-    (refused, all)
+    let rows = rows.map(|row| row.split_once("` | ").unwrap());
+    let found = rows.filter(|(_, class)| of_class(class));
+    found.map(|(name, _)| name.to_owned()).collect()
 }
 
 #[test]
@@ -456,18 +377,32 @@ fn every_symbol_is_there_and_says_what_it_cannot_do() {
         return program(name, &serve("libfakenvml.so"));
     }
     let nvml = Nvml::load("libnvidia_ml.so");
-    let (refused, all) = symbols();
-    for f in &refused {
+    let refused = symbols(|class| class.starts_with("unsupported"));
+    let forbidden = symbols(|class| class.starts_with("forbidden"));
+    let all = symbols(|_| true);
+    assert!(refused.len() > 150 && forbidden.len() > 30);
+    assert!(all.len() > refused.len() + forbidden.len() + 150);
+    for f in refused.iter().chain(&forbidden) {
         assert_eq!(nvml.call(f, [0; 4]), 1, "{f}");
     }
     assert_eq!(nvml.call("nvmlInit_v2", [0; 4]), 0);
     for f in &refused {
         assert_eq!(nvml.call(f, [0; 4]), NOT_SUPPORTED, "{f}");
     }
+    let (_, device) = nvml.devices().remove(0);
+    // A GPU is taken away by its place, which no handle names.
+    let by_place = ["DiscoverGpus", "ModifyDrainState", "RemoveGpu"];
+    for f in &forbidden {
+        assert_eq!(nvml.call(f, [device, 0, 0, 0]), NO_PERMISSION, "{f}");
+        let no_device = match by_place.iter().any(|p| f.contains(p)) {
+            true => NO_PERMISSION,
+            false => INVALID_ARGUMENT,
+        };
+        assert_eq!(nvml.call(f, [device + 1, 0, 0, 0]), no_device, "{f}");
+    }
     // The others take no null for a device, nor for a place of an answer.
     let starts = ["nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags"];
     let ends = ["nvmlShutdown", "nvmlErrorString"];
-    let (_, device) = nvml.devices().remove(0);
     for f in all.iter().map(String::as_str) {
         if !starts.contains(&f) && !ends.contains(&f) {
             assert_ne!(nvml.many(f, &[]), 0, "{f}");

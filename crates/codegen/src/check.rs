@@ -119,7 +119,7 @@ fn alias(api: &Api, c: &Call, to: &str, args: Option<&[String]>) -> Result<()> {
     };
     let further = match &target.item.class {
         Class::Is(to, _) => api.find(to).is_some(),
-        class => matches!(class, Class::Unsupported(_)),
+        class => class.is_refused(),
     };
     if further {
         bail!("`{to}` is itself no function with a body");

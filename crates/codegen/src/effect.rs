@@ -181,7 +181,7 @@ fn is_mut(pointer: &TypePtr) -> bool {
 
 /// Whether a function of that class has a body of its own.
 fn has_body(class: &Class) -> bool {
-    !matches!(class, Class::Unsupported(_) | Class::Is(..))
+    !class.is_refused() && !matches!(class, Class::Is(..))
 }
 
 /// The field, or parameter, of that name.

@@ -219,8 +219,9 @@ impl Api {
 /// Whether that mark may stand at a parameter of a call without a message: it says what becomes of
 /// objects, or what the hand-written function is told.
 fn may_be_marked(call: &Call, p: &Param) -> bool {
-    if let Class::Asked(_) = call.item.class {
-        return true;
+    match (&call.item.class, &p.mark) {
+        (Class::Asked(_), _) | (Class::Forbidden(_), Some(Mark::Handle(_))) => return true,
+        _ => {}
     }
     match p.mark {
         Some(Mark::Handle(_) | Mark::Out(_) | Mark::CStr | Mark::InRef) => {

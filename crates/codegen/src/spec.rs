@@ -43,9 +43,18 @@ pub enum Class {
     Asked(bool),
     /// Refused, for this reason.
     Unsupported(String),
+    /// Refused as a driver refuses an ordinary user, for this reason: handles are checked first.
+    Forbidden(String),
     /// Does what another function of the API does, or a hand-written one of the family, with these
     /// arguments; without any, with its own.
     Is(String, Option<Vec<String>>),
+}
+
+impl Class {
+    /// Whether calls of that class fail whatever they are given.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::Unsupported(_) | Self::Forbidden(_))
+    }
 }
 
 /// How a call begins whose hand-written function is told of it: `#[cx]`.
@@ -429,12 +438,15 @@ fn class_of(word: &str, attr: &Attribute) -> Result<Option<Class>> {
             syn::Meta::List(_) => bail!("`asked` knows the word `whole`"),
             _ => false,
         }),
-        "unsupported" => {
+        "unsupported" | "forbidden" => {
             let reason = attr.parse_args::<LitStr>()?.value();
             if reason.is_empty() {
-                bail!("unsupported without a reason");
+                bail!("{word} without a reason");
             }
-            Class::Unsupported(reason)
+            match word {
+                "unsupported" => Class::Unsupported(reason),
+                _ => Class::Forbidden(reason),
+            }
         }
         "is" => match attr.parse_args::<Expr>()? {
             Expr::Call(c) => {

@@ -211,6 +211,35 @@ pub struct Said {
     pub bytes: Vec<String>,
 }
 
+/// Something that happened to a GPU.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Event {
+    /// Greater than that of all that happened before, to any GPU of the server.
+    pub number: u64,
+    /// What it is, as NVML numbers types.
+    pub kind: u64,
+    /// What NVML says of it: the number of an Xid.
+    pub data: u64,
+    /// Which part of the GPU it is of, as NVML numbers parts.
+    pub gpu_instance: u32,
+    /// Which part of that part.
+    pub compute_instance: u32,
+}
+
+/// What a line of the process that reads NVML begins with which is no answer: behind it stands a
+/// [`Happening`].
+pub const HAPPENING: &str = "event ";
+
+/// An event, before it has its number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Happening {
+    /// The GPU's UUID.
+    pub gpu: String,
+    /// The event.
+    pub event: Event,
+}
+
 /// How one GPU reaches another, as NVML numbers it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -232,6 +261,9 @@ pub struct Gpu {
     pub texts: BTreeMap<String, String>,
     /// Other GPUs of the machine, by UUID.
     pub links: BTreeMap<String, Link>,
+    /// What happened to it of late, the oldest first, if that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
 }
 
 impl Gpu {

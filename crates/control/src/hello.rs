@@ -28,6 +28,8 @@ pub const KEPT_PARAMETERS: &str = "kept-parameters";
 pub const CHANGED_PARAMETERS: &str = "changed-parameters";
 /// The ability to take bytes for memory that lie among others.
 pub const MEMORY_PARTS: &str = "memory-parts";
+/// The ability to do atomic operations on memory.
+pub const MEMORY_ATOMICS: &str = "memory-atomics";
 /// The worker takes records with marks, and tells what devices did for their sake, if its machine
 /// has CUPTI.
 pub const ACTIVITY: &str = "activity";
@@ -37,6 +39,8 @@ pub const RDMA: &str = "rdma";
 pub const HOLDINGS: &str = "holdings";
 /// Whoever asks for the status is content with the last readings of the GPUs, however old.
 pub const LAST_READINGS: &str = "last-readings";
+/// Whoever asks for the status wants to know what happened to its GPUs, and nothing else.
+pub const EVENTS: &str = "events";
 /// The ability to take leases as [`crate::lease`] has it.
 pub const LEASES: &str = "leases";
 /// What a client proves itself with when it shares memory is derived, in this context, from the

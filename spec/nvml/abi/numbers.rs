@@ -40,6 +40,7 @@ pub type nvmlPowerSource_t = u32;
 pub type nvmlPstates_t = u32;
 pub type nvmlRestrictedAPI_t = u32;
 pub type nvmlSamplingType_t = u32;
+pub type nvmlSystemEventSet_t = *mut c_void;
 pub type nvmlTemperatureSensors_t = u32;
 pub type nvmlTemperatureThresholds_t = u32;
 pub type nvmlUnit_t = *mut c_void;

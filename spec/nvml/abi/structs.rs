@@ -145,3 +145,60 @@ pub struct nvmlUUID_t {
     pub r#type: u32,
     pub value: [u8; 41],
 }
+
+/// Something that happened to a device, in the first form.
+#[layout(size = 24, align = 8, offsets = [0, 8, 16])]
+#[repr(C)]
+pub struct nvmlEventDataOld_t {
+    pub device: nvmlDevice_t,
+    pub eventType: u64,
+    pub eventData: u64,
+}
+
+/// The second form: of which parts of the device, too.
+#[layout(size = 32, align = 8, offsets = [0, 8, 16, 24, 28])]
+#[repr(C)]
+pub struct nvmlEventData_t {
+    pub device: nvmlDevice_t,
+    pub eventType: u64,
+    pub eventData: u64,
+    pub gpuInstanceId: u32,
+    pub computeInstanceId: u32,
+}
+
+/// Asks for a set of the machine's events.
+#[layout(size = 16, align = 8, offsets = [0, 8])]
+#[repr(C)]
+pub struct nvmlSystemEventSetCreateRequest_t {
+    pub version: u32,
+    pub set: nvmlSystemEventSet_t,
+}
+
+/// Gives one back.
+#[layout(size = 16, align = 8, offsets = [0, 8])]
+#[repr(C)]
+pub struct nvmlSystemEventSetFreeRequest_t {
+    pub version: u32,
+    pub set: nvmlSystemEventSet_t,
+}
+
+/// Says what it is to tell.
+#[layout(size = 24, align = 8, offsets = [0, 8, 16])]
+#[repr(C)]
+pub struct nvmlSystemRegisterEventRequest_t {
+    pub version: u32,
+    pub eventTypes: u64,
+    pub set: nvmlSystemEventSet_t,
+}
+
+/// Waits for what it tells: room for so many events.
+#[layout(size = 32, align = 8, offsets = [0, 4, 8, 16, 24, 28])]
+#[repr(C)]
+pub struct nvmlSystemEventSetWaitRequest_t {
+    pub version: u32,
+    pub timeoutms: u32,
+    pub set: nvmlSystemEventSet_t,
+    pub data: *mut c_void,
+    pub dataSize: u32,
+    pub numEvent: u32,
+}

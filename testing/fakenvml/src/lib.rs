@@ -4,30 +4,25 @@
 //! `FAKEDEV_DEVICES` is the number of devices (1), `FAKEDEV_MACHINE` that of the machine, which is
 //! in their UUIDs (0); with `FAKENVML_GROWS` there is a byte more in use each time somebody looks.
 //! Live values differ between devices and are the same at every question, so that a native and a
-//! remote run can be compared; only the energy grows.
+//! remote run can be compared; only the energy grows, and the field that counts PCIe replays (94).
+//! Who asks for the field 60000 + N makes an event of the type 1 << N happen to the device, with
+//! the scope as its data: that gets to wherever the library is.
 
 // Functions of the API keep their C names.
 #![allow(non_snake_case)]
 
+mod event;
+mod state;
+
+use state::{
+    Device, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_SUPPORTED, PROCESS, SUCCESS, count, put, valid,
+};
 use std::ffi::c_char;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A handle is the device's number and one: never null.
-type Device = usize;
-
-const SUCCESS: u32 = 0;
-const INVALID_ARGUMENT: u32 = 2;
-const NOT_SUPPORTED: u32 = 3;
-const INSUFFICIENT_SIZE: u32 = 7;
+use std::sync::atomic::Ordering;
 
 const MIB: u64 = 1 << 20;
 const TOTAL: u64 = 4608 * MIB;
 const RESERVED: u64 = 512 * MIB;
-
-fn count() -> usize {
-    let set = std::env::var("FAKEDEV_DEVICES").ok();
-    set.and_then(|n| n.parse().ok()).unwrap_or(1)
-}
 
 /// How the UUIDs of all machines' devices begin.
 const UUIDS: &str = "GPU-62757362-6172-2d66-616b-65646576";
@@ -40,27 +35,10 @@ fn machine() -> u8 {
 
 fn used(d: Device) -> u64 {
     let more = match std::env::var_os("FAKENVML_GROWS") {
-        Some(_) => LOOKED.fetch_add(1, Ordering::Relaxed),
+        Some(_) => PROCESS.looked.fetch_add(1, Ordering::Relaxed),
         None => 0,
     };
     (100 + d as u64) * MIB + more
-}
-
-fn valid(d: Device) -> bool {
-    (1..=count()).contains(&d)
-}
-
-/// Stores `value`.
-///
-/// # Safety
-/// `out` is null or points to room for a `T`.
-unsafe fn put<T>(out: *mut T, value: T) -> u32 {
-    if out.is_null() {
-        return INVALID_ARGUMENT;
-    }
-    // SAFETY: the caller's promise.
-    unsafe { out.write(value) };
-    SUCCESS
 }
 
 /// Stores a text with its NUL.
@@ -141,9 +119,6 @@ numbers! {
     nvmlDeviceGetIrqNum(d) = 40 + d;
 }
 
-static LOOKED: AtomicU64 = AtomicU64::new(0);
-static ENERGY: AtomicU64 = AtomicU64::new(1_000_000);
-
 #[rustfmt::skip]
 api! {
     fn nvmlInit_v2() SUCCESS;
@@ -180,7 +155,7 @@ api! {
     fn nvmlDeviceGetTemperature(d: Device, sensor: u32, out: *mut u32)
         if sensor == 0 { put(out, 30 + d as u32) } else { INVALID_ARGUMENT };
     fn nvmlDeviceGetTotalEnergyConsumption(_d: Device, out: *mut u64)
-        put(out, ENERGY.fetch_add(1000, Ordering::Relaxed));
+        put(out, PROCESS.energy.fetch_add(1000, Ordering::Relaxed));
     fn nvmlDeviceGetClockInfo(d: Device, domain: u32, out: *mut u32)
         put(out, 1000 + 100 * domain + d as u32);
     fn nvmlDeviceGetMaxClockInfo(_d: Device, domain: u32, out: *mut u32)
@@ -251,11 +226,21 @@ api! {
             let [field, ..] = *out.add(i);
             let (known, id) = (field as u32 != 7, field & 0xffff_ffff);
             let result = u64::from(if known { SUCCESS } else { NOT_SUPPORTED });
-            let value = [field, 17, 3, 3 | result << 32, 100 * id + d as u64];
+            let more = match id {
+                94 => PROCESS.replays.fetch_add(1, Ordering::Relaxed),
+                event::FIRST_FIELD..=event::LAST_FIELD => {
+                    event::happen(d, 1 << (id - event::FIRST_FIELD), field >> 32);
+                    0
+                }
+                _ => 0,
+            };
+            let value = [field, 17, 3, 3 | result << 32, 100 * id + d as u64 + more];
             put(out.add(i), value);
         }
         SUCCESS
     };
+    fn nvmlDeviceValidateInforom(d: Device)
+        if valid(d) { SUCCESS } else { INVALID_ARGUMENT };
     // An error in one question must not spoil the others.
     fn nvmlDeviceGetFanSpeed(_d: Device, _out: *mut u32) NOT_SUPPORTED;
     fn nvmlDeviceGetPciInfo_v3(d: Device, out: *mut [u32; 17]) {

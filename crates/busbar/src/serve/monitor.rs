@@ -1,13 +1,16 @@
 //! What the GPUs are doing: readings from the process that asks NVML, at most one set a second.
 
+use super::events::Events;
 use super::workers::Workers;
-use busbar_control::gpu::{Gpus, Question, Said};
+use busbar_control::gpu::{Gpu, Gpus, HAPPENING, Question, Said};
 use busbar_transport::lock::lock;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin};
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How old readings may be that are given out again.
@@ -21,6 +24,8 @@ struct Helper {
     child: Child,
     ask: ChildStdin,
     lines: Receiver<String>,
+    /// Ends with the process.
+    reader: JoinHandle<()>,
 }
 
 #[derive(Default)]
@@ -31,10 +36,11 @@ struct State {
     rest: Option<Instant>,
 }
 
-/// Keeps the process and its latest readings.
+/// Keeps the process, its latest readings, and what it told of itself.
 #[derive(Default)]
 pub(crate) struct Monitor {
     state: Mutex<State>,
+    events: Arc<Mutex<Events>>,
 }
 
 impl State {
@@ -54,26 +60,38 @@ impl Drop for Helper {
 }
 
 impl Helper {
-    fn start(workers: &Workers) -> Option<Self> {
+    fn start(workers: &Workers, events: Arc<Mutex<Events>>) -> Option<Self> {
         let mut child = workers.readings()?;
         let ask = child.stdin.take()?;
         let out = BufReader::new(child.stdout.take()?);
         let (send, lines) = sync_channel(1);
         let read = move || {
             for line in out.lines().map_while(Result::ok) {
-                if send.send(line).is_err() {
+                if let Some(told) = line.strip_prefix(HAPPENING) {
+                    let told = serde_json::from_str(told);
+                    told.into_iter().for_each(|h| lock(&events).add(h));
+                } else if send.send(line).is_err() {
                     return;
                 }
             }
         };
-        // Before the thread: without one the process ends with this.
-        let helper = Self { child, ask, lines };
-        std::thread::Builder::new()
+        let reader = std::thread::Builder::new()
             .name("readings".into())
             .stack_size(256 << 10)
-            .spawn(read)
-            .ok()?;
-        Some(helper)
+            .spawn(read);
+        match reader {
+            Ok(reader) => Some(Self {
+                child,
+                ask,
+                lines,
+                reader,
+            }),
+            Err(_) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                None
+            }
+        }
     }
 
     fn ask<T: DeserializeOwned>(&mut self, question: &str) -> Option<T> {
@@ -89,12 +107,16 @@ impl Monitor {
     /// what never changes is still there: the driver's version.
     pub fn read(&self, workers: &Workers, last_is_enough: bool) -> Gpus {
         let mut s = lock(&self.state);
+        // Who is content with the last readings may still wait for what happens.
+        if s.helper.as_ref().is_some_and(|h| h.reader.is_finished()) {
+            s.silent();
+        }
         let enough = last_is_enough && !s.last.gpus.is_empty();
         if enough || s.rest.is_some_and(|t| Instant::now() < t) {
             return s.last.clone();
         }
         if s.helper.is_none() {
-            s.helper = Helper::start(workers);
+            s.helper = Helper::start(workers, self.events.clone());
         }
         match s.helper.as_mut().and_then(|h| h.ask::<Gpus>("")) {
             Some(g) => {
@@ -107,6 +129,11 @@ impl Monitor {
             None => s.silent(),
         }
         s.last.clone()
+    }
+
+    /// What happened to these GPUs of late.
+    pub fn events(&self, gpus: impl Iterator<Item = String>) -> BTreeMap<String, Gpu> {
+        lock(&self.events).of(gpus)
     }
 
     /// What NVML says to a question of a client's.

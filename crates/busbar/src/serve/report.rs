@@ -6,8 +6,8 @@ use super::entry::SessionEntry;
 use super::identity::Who;
 use super::state::Server;
 use busbar_control::attach::Order;
-use busbar_control::gpu::{Question, Said};
-use busbar_control::hello::{ClientInfo, HOLDINGS, Hello, LAST_READINGS};
+use busbar_control::gpu::{Gpus, Question, Said};
+use busbar_control::hello::{ClientInfo, EVENTS, HOLDINGS, Hello, LAST_READINGS};
 use busbar_control::holding::Holding;
 use busbar_control::status::{Session, Status};
 use busbar_pool::Asker;
@@ -51,6 +51,20 @@ fn said(server: &Server, question: &Question, asker: &Asker<'_>) -> Option<Said>
     drop(pool);
     let may = (question.gpu.is_empty() || sees) && !part;
     may.then(|| server.monitor.ask(question)).flatten()
+}
+
+/// What happened of late to the devices that are of whoever asks.
+fn happened(server: &Server, asker: &Asker<'_>) -> Gpus {
+    if server.has_gpus() {
+        // Events are told by a process that readings start.
+        server.monitor.read(&server.workers, true);
+    }
+    let devices = lock(&server.pool).devices(asker);
+    let theirs = devices.into_iter().filter(|d| d.yours);
+    Gpus {
+        gpus: server.monitor.events(theirs.map(|d| d.device.uuid)),
+        ..Gpus::default()
+    }
 }
 
 /// How the collectives of a session go to other servers: by what the job asks for, and by what this
@@ -149,6 +163,12 @@ pub(super) fn status(server: &Server, hello: &Hello, who: &Who) -> Status {
         };
     }
     let asked = |feature| hello.features.iter().any(|f| f == feature);
+    if asked(EVENTS) {
+        return Status {
+            gpus: happened(server, &asker),
+            ..Status::default()
+        };
+    }
     let holdings = asked(HOLDINGS);
     if holdings || lock(&server.pool).part(&asker).is_some() {
         ask_workers(server, |_| true);

@@ -26,6 +26,12 @@ impl Cx {
     pub fn handle(self, _kind: Kind, raw: u64) -> Result<&'static Gpu> {
         self.0.device(raw as nvmlDevice_t)
     }
+
+    /// The answer of a call that only whoever administers the device may make.
+    pub fn forbidden(self, name: &'static str, reason: &'static str) -> nvmlReturn_t {
+        crate::log!(Info, "{name} is not permitted: {reason}");
+        NVML_ERROR_NO_PERMISSION
+    }
 }
 
 /// Runs a call's body.

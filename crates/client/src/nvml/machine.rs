@@ -1,17 +1,21 @@
 //! What the servers said of their GPUs, kept for the calls.
 //!
-//! Everything is in atomics and in memory that is never freed: there is no lock that a fork could
-//! catch in another thread's hands, and a handle stays good after `nvmlShutdown`, as programs
-//! expect that keep theirs over a second `nvmlInit`.
+//! It is in atomics and in memory that is never freed: there is no lock that a fork could catch in
+//! another thread's hands, and a handle stays good after `nvmlShutdown`, as programs expect that
+//! keep theirs over a second `nvmlInit`. What is the process's own alone has a lock for each
+//! process (`own`).
 
+use super::counters::{Counters, Key};
+use super::own::Own;
+use super::sets::Sets;
 use crate::config::Config;
 use crate::hello;
 use crate::ranks::Spot;
 use crate::servers::domain;
 use busbar_abi::nvml::*;
 use busbar_control::device;
-use busbar_control::gpu::{Gpus, Link, Number, Question, Said, plain_uuid};
-use busbar_control::hello::{HOLDINGS, Hello, Intent, LAST_READINGS};
+use busbar_control::gpu::{Event, Gpus, Link, Number, Question, Said, plain_uuid};
+use busbar_control::hello::{EVENTS, HOLDINGS, Hello, Intent, LAST_READINGS};
 use busbar_control::status::{Session, Status};
 use std::collections::BTreeMap;
 use std::ptr::null_mut;
@@ -69,6 +73,15 @@ pub struct Machine {
     pub told: AtomicBool,
 }
 
+/// What a program keeps in NVML.
+#[derive(Default)]
+pub struct Mine {
+    /// What it waits for.
+    pub sets: Sets,
+    /// What it has cleared.
+    pub counters: Counters,
+}
+
 /// What a process has one of.
 struct Process {
     /// The machine, from the first `nvmlInit` on.
@@ -77,13 +90,20 @@ struct Process {
     users: AtomicU32,
     /// When the servers were last asked, or will be given up on, in milliseconds as [`now`] counts.
     asked: AtomicU64,
+    own: Own<Mine>,
 }
 
 static PROCESS: Process = Process {
     machine: AtomicPtr::new(null_mut()),
     users: AtomicU32::new(0),
     asked: AtomicU64::new(0),
+    own: Own::new(),
 };
+
+/// Does something with what this process keeps. Nobody is asked meanwhile.
+pub fn own<R>(f: impl FnOnce(&mut Mine) -> R) -> R {
+    PROCESS.own.with(f)
+}
 
 fn now() -> u64 {
     let mut t = libc::timespec {
@@ -116,6 +136,14 @@ pub fn sessions(server: usize) -> Result<Vec<Session>> {
     let mut hello = Hello::new(Intent::Status);
     hello.features = vec![HOLDINGS.into(), LAST_READINGS.into()];
     Ok(answer(server, hello)?.sessions)
+}
+
+/// What happened to a server's GPUs of late, by UUID. An older server does not know.
+pub fn events(server: usize) -> Result<BTreeMap<String, Vec<Event>>> {
+    let mut hello = Hello::new(Intent::Status);
+    hello.features = vec![EVENTS.into(), LAST_READINGS.into()];
+    let all = answer(server, hello)?.gpus.gpus;
+    Ok(all.into_iter().map(|(uuid, g)| (uuid, g.events)).collect())
 }
 
 /// Has a server's NVML answer a question. An older server does not know how.
@@ -216,6 +244,11 @@ impl Gpu {
                 Ordering::Relaxed,
             );
         }
+    }
+
+    /// What one of its counters is known by.
+    pub fn counter(&self, field: u32, scope: u32) -> Key {
+        (self.facts.server, self.facts.uuid.clone(), field, scope)
     }
 
     /// A number that does not change while programs run.

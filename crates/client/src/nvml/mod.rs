@@ -10,9 +10,12 @@
 #![allow(non_snake_case)]
 
 mod ask;
+mod counters;
 mod entry;
 pub mod generated;
 mod life;
 mod machine;
+mod own;
 mod place;
+mod sets;
 mod strangers;

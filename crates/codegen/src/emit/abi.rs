@@ -3,7 +3,7 @@
 use crate::abi::Module;
 use crate::file::{ALLOW, Files, put, rust};
 use crate::model::{Api, Call, type_text};
-use crate::spec::{Class, Sort};
+use crate::spec::Sort;
 use std::fmt::Write as _;
 
 const ROOT: &str = "crates/abi/src/generated";
@@ -169,7 +169,7 @@ fn in_table(api: &Api, c: &Call) -> bool {
     if other.is_some_and(|ty| Some(ty.as_str()) != code) {
         return false;
     }
-    let refused = matches!(c.item.class, Class::Unsupported(_));
+    let refused = c.item.class.is_refused();
     c.item.sort == Sort::Function && !refused && !c.item.unexported
 }
 

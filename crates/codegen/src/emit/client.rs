@@ -4,7 +4,7 @@ use super::asked;
 use super::begin::{self, THEIRS, handle_word};
 use crate::file::{ALLOW, Files, put, rust};
 use crate::model::{Api, Arg, Call, Family, ResultConfig, Role, type_text};
-use crate::spec::{Class, Count, Null, Sort};
+use crate::spec::{Class, Count, Mark, Null, Sort};
 use quote::ToTokens as _;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -310,13 +310,17 @@ fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
         variants.push((format!("{name}{suffix}"), true));
     }
     for (variant, per_thread) in &variants {
-        let about = if refused.is_some() { ": refused" } else { "" };
-        let number = api.callbacks.get(variant).filter(|_| refused.is_none());
+        let fails = refused.is_some() || c.item.class.is_refused();
+        let about = if fails { ": refused" } else { "" };
+        let number = api.callbacks.get(variant).filter(|_| !fails);
         let told = number.is_some();
         if let Some(number) = number {
             watched(c, &rc, variant, *number, s);
         }
-        let used = |a: &Arg| refused.is_none() && begin::uses(api, c, a);
+        let used = |a: &Arg| match c.item.class {
+            Class::Forbidden(_) => handle_of(api, c, a).is_some(),
+            _ => refused.is_none() && begin::uses(api, c, a),
+        };
         let params = params(&c.args, used);
         let head = match told {
             // Arguments that lie on the stack would be copied there again.
@@ -375,14 +379,34 @@ fn returns(c: &Call, result: &ResultConfig) -> String {
     ty.map_or_else(|| result.ty.clone(), |ty| type_text(ty).0)
 }
 
+/// The kind of a handle that a call is given.
+fn handle_of(api: &Api, c: &Call, a: &Arg) -> Option<String> {
+    let p = c.item.params.iter().find(|p| p.name == a.name)?;
+    matches!(p.mark, Some(Mark::Handle(_))).then_some(())?;
+    api.kind(&p.ty).ok()
+}
+
+/// A refusal behind the check of the handles.
+fn forbidden(api: &Api, c: &Call, reason: &str, s: &mut String) {
+    s.push_str("life::guard(move || {\nlet cx = life::enter()?;\n");
+    for a in &c.args {
+        if let Some(kind) = handle_of(api, c, a) {
+            let _ = writeln!(s, "cx.handle(Kind::{kind}, {} as u64)?;", a.name);
+        }
+    }
+    let _ = writeln!(s, "Err(cx.forbidden({:?}, {reason:?}))\n}})", c.item.name);
+}
+
 /// What an entry point does: what another does, what is hand-written, or a message.
 fn body(api: &Api, c: &Call, per_thread: bool, s: &mut String) {
     let told = c.client_by_hand() || matches!(c.item.class, Class::Is(..));
     if let Some(begin) = c.item.begin.as_ref().filter(|_| told) {
         return begin::emit(api, c, begin, per_thread, s);
     }
-    if let Class::Asked(_) = c.item.class {
-        return asked::entry(api, c, s);
+    match &c.item.class {
+        Class::Asked(_) => return asked::entry(api, c, s),
+        Class::Forbidden(reason) => return forbidden(api, c, reason, s),
+        _ => {}
     }
     let mut args: Vec<String> = c.args.iter().map(|a| a.name.clone()).collect();
     let call = match &c.item.class {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The classes, and what they mean.
-const CLASSES: [(&str, &str); 11] = [
+const CLASSES: [(&str, &str); 12] = [
     (
         "queued",
         "sent, not waited for; an error surfaces at a later call",
@@ -34,6 +34,10 @@ const CLASSES: [(&str, &str); 11] = [
     ),
     ("todo", "to be written; refused so far"),
     ("unsupported", "refused, for the reason given"),
+    (
+        "forbidden",
+        "refused as an ordinary user is, for the reason given",
+    ),
 ];
 
 /// Writes the coverage table of an API that asks for one.
@@ -95,6 +99,7 @@ fn class(api: &Api, c: &Call) -> &'static str {
         Class::Asked(_) => "asked",
         Class::Custom => "custom",
         Class::Unsupported(_) => "unsupported",
+        Class::Forbidden(_) => "forbidden",
         Class::Is(..) if target.is_none() => "shared",
         Class::Is(..) => "alias",
     }
@@ -103,7 +108,7 @@ fn class(api: &Api, c: &Call) -> &'static str {
 fn remark(c: &Call) -> String {
     let mut parts = Vec::new();
     match &c.item.class {
-        Class::Unsupported(reason) => parts.push(reason.clone()),
+        Class::Unsupported(reason) | Class::Forbidden(reason) => parts.push(reason.clone()),
         Class::QueuedIf(condition) => parts.push(code(condition)),
         Class::Is(to, None) => parts.push(format!("`{to}`")),
         Class::Is(to, Some(args)) => parts.push(code(&format!("{to}({})", args.join(", ")))),

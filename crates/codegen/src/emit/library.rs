@@ -50,7 +50,7 @@ pub fn emit(api: &Api, files: &mut Files) {
 
 /// The functions that the worker may call.
 fn in_table(c: &&Call) -> bool {
-    c.is_function() && !matches!(c.item.class, Class::Unsupported(_) | Class::Is(..))
+    c.is_function() && !c.item.class.is_refused() && !matches!(c.item.class, Class::Is(..))
 }
 
 fn table(api: &Api) -> String {

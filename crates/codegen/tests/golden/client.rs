@@ -182,6 +182,15 @@ pub unsafe extern "C" fn toyGone(_cup: ToyCup) -> ToyResult {
     life::unsupported("toyGone", "nobody has one")
 }
 
+/// `toyPaint`: refused.
+pub unsafe extern "C" fn toyPaint(cup: ToyCup, _colour: u32) -> ToyResult {
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Cup, cup as u64)?;
+        Err(cx.forbidden("toyPaint", "somebody else drinks from it, too"))
+    })
+}
+
 /// `toyWeigh`.
 pub unsafe extern "C" fn toyWeigh(
     cup: ToyCup,

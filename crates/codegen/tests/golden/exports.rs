@@ -118,6 +118,13 @@ pub unsafe extern "C" fn toyGone(cup: ToyCup) -> ToyResult {
 
 // SAFETY: the name is the API's own.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn toyPaint(cup: ToyCup, colour: u32) -> ToyResult {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::toyPaint(cup, colour) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
 pub static toyData: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
 // SAFETY: the name is the API's own.

@@ -46,6 +46,9 @@ fn toyMine(n: i32) -> ToyResult;
 #[unsupported("nobody has one")]
 fn toyGone(cup: ToyCup) -> ToyResult;
 
+#[forbidden("somebody else drinks from it, too")]
+fn toyPaint(#[handle] cup: ToyCup, colour: u32) -> ToyResult;
+
 #[unsupported("for a debugger")]
 static toyData: u32;
 

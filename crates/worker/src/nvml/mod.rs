@@ -1,18 +1,22 @@
 //! Readings of this machine's GPUs, asked of NVML in a process of its own.
 //!
 //! [`serve`] answers each line on stdin with one line on stdout: [`Gpus`] as JSON, or what a
-//! function said to a [`Question`]. NVML keeps devices open and may hang when one breaks, so
-//! neither the server nor a worker loads it.
+//! function said to a [`Question`]. Between them are lines of what happens, see [`HAPPENING`]. NVML
+//! keeps devices open and may hang when one breaks, so neither the server nor a worker loads it.
+//!
+//! [`HAPPENING`]: busbar_control::gpu::HAPPENING
 
+mod events;
 mod generated;
+mod library;
 
 use busbar_control::gpu::{Arg, Gpu, Gpus, Link, Number, Question, Said, plain_uuid};
 use busbar_control::text::{from_hex, to_hex};
+use library::{Handle, Nvml};
 use std::collections::BTreeMap;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::io::{BufRead, Write};
-
-type Handle = *mut c_void;
+use std::sync::Arc;
 
 /// How a number is asked for.
 #[derive(Clone, Copy)]
@@ -166,11 +170,6 @@ const MEMORY_V2: u64 = 40 | 2 << 24;
 /// The version word of NVML's longer PCI structure.
 const PCI_EXT: u32 = 64 | 1 << 24;
 
-/// NVML, loaded and initialized.
-struct Nvml {
-    library: libloading::Library,
-}
-
 /// A device that both NVML and the server know.
 struct Known {
     uuid: String,
@@ -183,7 +182,7 @@ struct Known {
 /// Answers each line on stdin until there are no more.
 pub fn serve(library: Option<&str>) {
     let driver = driver_version();
-    let nvml = Nvml::load(library);
+    let nvml = Nvml::load(library).map(Arc::new);
     let base = match &nvml {
         Ok(n) => Gpus {
             nvml: n.text(c"nvmlSystemGetNVMLVersion"),
@@ -197,7 +196,10 @@ pub fn serve(library: Option<&str>) {
             ..Gpus::default()
         },
     };
-    let known = nvml.as_ref().map(Nvml::devices).unwrap_or_default();
+    let known = nvml.as_ref().map(|n| n.devices()).unwrap_or_default();
+    if let Ok(nvml) = &nvml {
+        events::watch(nvml, known.iter().map(|k| (k.uuid.clone(), k.handle)));
+    }
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { return };
         let text = match serde_json::from_str::<Question>(&line) {
@@ -243,30 +245,6 @@ fn version_in(text: &str) -> Option<String> {
 }
 
 impl Nvml {
-    fn load(path: Option<&str>) -> Result<Self, String> {
-        let name = path.unwrap_or("libnvidia-ml.so.1");
-        // SAFETY: loading NVML runs its initializers, as any monitoring program does.
-        let library =
-            unsafe { libloading::Library::new(name) }.map_err(|e| format!("no NVML here ({e})"))?;
-        let me = Self { library };
-        type Init = unsafe extern "C" fn() -> u32;
-        let init: Option<Init> = me.find(c"nvmlInit_v2");
-        // SAFETY: the first call of the API, which takes nothing.
-        match init.map(|f| unsafe { f() }) {
-            Some(0) => Ok(me),
-            Some(rc) => Err(format!("NVML does not start: error {rc}")),
-            None => Err(format!("{name} is no NVML")),
-        }
-    }
-
-    /// A function by name. `F` is the type that `nvml.h` gives it.
-    fn find<F: Copy>(&self, name: &CStr) -> Option<F> {
-        // SAFETY: the type is the caller's business; all of them are private here.
-        unsafe { self.library.get::<F>(name.to_bytes_with_nul()) }
-            .ok()
-            .map(|s| *s)
-    }
-
     fn text(&self, name: &CStr) -> String {
         type Get = unsafe extern "C" fn(*mut c_char, u32) -> u32;
         // SAFETY: the buffer is as long as said.
@@ -418,6 +396,7 @@ impl Nvml {
             numbers,
             texts: k.texts.clone(),
             links: k.links.clone(),
+            ..Gpu::default()
         }
     }
 

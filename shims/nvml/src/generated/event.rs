@@ -94,7 +94,7 @@ pub unsafe extern "C" fn nvmlEventSetRegisterGpuOperationalEvents_v1(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlEventSetWait(
     set: nvmlEventSet_t,
-    data: *mut nvmlEventData_t,
+    data: *mut nvmlEventDataOld_t,
     timeoutms: u32,
 ) -> nvmlReturn_t {
     // SAFETY: the arguments are the program's.

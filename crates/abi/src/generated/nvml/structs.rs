@@ -136,6 +136,57 @@ pub struct nvmlUUID_t {
     pub r#type: u32,
     pub value: [u8; 41],
 }
+/// Something that happened to a device, in the first form.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct nvmlEventDataOld_t {
+    pub device: nvmlDevice_t,
+    pub eventType: u64,
+    pub eventData: u64,
+}
+/// The second form: of which parts of the device, too.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct nvmlEventData_t {
+    pub device: nvmlDevice_t,
+    pub eventType: u64,
+    pub eventData: u64,
+    pub gpuInstanceId: u32,
+    pub computeInstanceId: u32,
+}
+/// Asks for a set of the machine's events.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct nvmlSystemEventSetCreateRequest_t {
+    pub version: u32,
+    pub set: nvmlSystemEventSet_t,
+}
+/// Gives one back.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct nvmlSystemEventSetFreeRequest_t {
+    pub version: u32,
+    pub set: nvmlSystemEventSet_t,
+}
+/// Says what it is to tell.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct nvmlSystemRegisterEventRequest_t {
+    pub version: u32,
+    pub eventTypes: u64,
+    pub set: nvmlSystemEventSet_t,
+}
+/// Waits for what it tells: room for so many events.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct nvmlSystemEventSetWaitRequest_t {
+    pub version: u32,
+    pub timeoutms: u32,
+    pub set: nvmlSystemEventSet_t,
+    pub data: *mut c_void,
+    pub dataSize: u32,
+    pub numEvent: u32,
+}
 
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for nvmlMemory_t {}
@@ -171,6 +222,24 @@ unsafe impl crate::Plain for nvmlFieldValue_t {}
 unsafe impl crate::Plain for nvmlUUID_t {
     const HOLES: &[(usize, usize)] = &[(49, 3)];
 }
+// SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
+unsafe impl crate::Plain for nvmlEventDataOld_t {}
+// SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
+unsafe impl crate::Plain for nvmlEventData_t {}
+// SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
+unsafe impl crate::Plain for nvmlSystemEventSetCreateRequest_t {
+    const HOLES: &[(usize, usize)] = &[(4, 4)];
+}
+// SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
+unsafe impl crate::Plain for nvmlSystemEventSetFreeRequest_t {
+    const HOLES: &[(usize, usize)] = &[(4, 4)];
+}
+// SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
+unsafe impl crate::Plain for nvmlSystemRegisterEventRequest_t {
+    const HOLES: &[(usize, usize)] = &[(4, 4)];
+}
+// SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
+unsafe impl crate::Plain for nvmlSystemEventSetWaitRequest_t {}
 
 #[cfg(test)]
 mod tests {
@@ -540,5 +609,155 @@ mod tests {
         assert_eq!(offset_of!(nvmlUUID_t, version), 0, "nvmlUUID_t.version");
         assert_eq!(offset_of!(nvmlUUID_t, r#type), 4, "nvmlUUID_t.r#type");
         assert_eq!(offset_of!(nvmlUUID_t, value), 8, "nvmlUUID_t.value");
+        assert_eq!(
+            (
+                size_of::<nvmlEventDataOld_t>(),
+                align_of::<nvmlEventDataOld_t>()
+            ),
+            (24, 8),
+            "nvmlEventDataOld_t"
+        );
+        assert_eq!(
+            offset_of!(nvmlEventDataOld_t, device),
+            0,
+            "nvmlEventDataOld_t.device"
+        );
+        assert_eq!(
+            offset_of!(nvmlEventDataOld_t, eventType),
+            8,
+            "nvmlEventDataOld_t.eventType"
+        );
+        assert_eq!(
+            offset_of!(nvmlEventDataOld_t, eventData),
+            16,
+            "nvmlEventDataOld_t.eventData"
+        );
+        assert_eq!(
+            (size_of::<nvmlEventData_t>(), align_of::<nvmlEventData_t>()),
+            (32, 8),
+            "nvmlEventData_t"
+        );
+        assert_eq!(
+            offset_of!(nvmlEventData_t, device),
+            0,
+            "nvmlEventData_t.device"
+        );
+        assert_eq!(
+            offset_of!(nvmlEventData_t, eventType),
+            8,
+            "nvmlEventData_t.eventType"
+        );
+        assert_eq!(
+            offset_of!(nvmlEventData_t, eventData),
+            16,
+            "nvmlEventData_t.eventData"
+        );
+        assert_eq!(
+            offset_of!(nvmlEventData_t, gpuInstanceId),
+            24,
+            "nvmlEventData_t.gpuInstanceId"
+        );
+        assert_eq!(
+            offset_of!(nvmlEventData_t, computeInstanceId),
+            28,
+            "nvmlEventData_t.computeInstanceId"
+        );
+        assert_eq!(
+            (
+                size_of::<nvmlSystemEventSetCreateRequest_t>(),
+                align_of::<nvmlSystemEventSetCreateRequest_t>()
+            ),
+            (16, 8),
+            "nvmlSystemEventSetCreateRequest_t"
+        );
+        assert_eq!(
+            offset_of!(nvmlSystemEventSetCreateRequest_t, version),
+            0,
+            "nvmlSystemEventSetCreateRequest_t.version"
+        );
+        assert_eq!(
+            offset_of!(nvmlSystemEventSetCreateRequest_t, set),
+            8,
+            "nvmlSystemEventSetCreateRequest_t.set"
+        );
+        assert_eq!(
+            (
+                size_of::<nvmlSystemEventSetFreeRequest_t>(),
+                align_of::<nvmlSystemEventSetFreeRequest_t>()
+            ),
+            (16, 8),
+            "nvmlSystemEventSetFreeRequest_t"
+        );
+        assert_eq!(
+            offset_of!(nvmlSystemEventSetFreeRequest_t, version),
+            0,
+            "nvmlSystemEventSetFreeRequest_t.version"
+        );
+        assert_eq!(
+            offset_of!(nvmlSystemEventSetFreeRequest_t, set),
+            8,
+            "nvmlSystemEventSetFreeRequest_t.set"
+        );
+        assert_eq!(
+            (
+                size_of::<nvmlSystemRegisterEventRequest_t>(),
+                align_of::<nvmlSystemRegisterEventRequest_t>()
+            ),
+            (24, 8),
+            "nvmlSystemRegisterEventRequest_t"
+        );
+        assert_eq!(
+            offset_of!(nvmlSystemRegisterEventRequest_t, version),
+            0,
+            "nvmlSystemRegisterEventRequest_t.version"
+        );
+        assert_eq!(
+            offset_of!(nvmlSystemRegisterEventRequest_t, eventTypes),
+            8,
+            "nvmlSystemRegisterEventRequest_t.eventTypes"
+        );
+        assert_eq!(
+            offset_of!(nvmlSystemRegisterEventRequest_t, set),
+            16,
+            "nvmlSystemRegisterEventRequest_t.set"
+        );
+        assert_eq!(
+            (
+                size_of::<nvmlSystemEventSetWaitRequest_t>(),
+                align_of::<nvmlSystemEventSetWaitRequest_t>()
+            ),
+            (32, 8),
+            "nvmlSystemEventSetWaitRequest_t"
+        );
+        assert_eq!(
+            offset_of!(nvmlSystemEventSetWaitRequest_t, version),
+            0,
+            "nvmlSystemEventSetWaitRequest_t.version"
+        );
+        assert_eq!(
+            offset_of!(nvmlSystemEventSetWaitRequest_t, timeoutms),
+            4,
+            "nvmlSystemEventSetWaitRequest_t.timeoutms"
+        );
+        assert_eq!(
+            offset_of!(nvmlSystemEventSetWaitRequest_t, set),
+            8,
+            "nvmlSystemEventSetWaitRequest_t.set"
+        );
+        assert_eq!(
+            offset_of!(nvmlSystemEventSetWaitRequest_t, data),
+            16,
+            "nvmlSystemEventSetWaitRequest_t.data"
+        );
+        assert_eq!(
+            offset_of!(nvmlSystemEventSetWaitRequest_t, dataSize),
+            24,
+            "nvmlSystemEventSetWaitRequest_t.dataSize"
+        );
+        assert_eq!(
+            offset_of!(nvmlSystemEventSetWaitRequest_t, numEvent),
+            28,
+            "nvmlSystemEventSetWaitRequest_t.numEvent"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! One device.
 
 use crate::nvml::ask::{self, Arg};
+use crate::nvml::counters::PCIE_REPLAYS;
 use crate::nvml::life::{Cx, put_text, versioned};
 use crate::nvml::machine::{self, Gpu};
 use crate::nvml::place;
@@ -154,6 +155,48 @@ pub fn nvmlDeviceGetBAR1MemoryInfo(_cx: Cx, g: &Gpu) -> Result<nvmlBAR1Memory_t>
         bar1Free: total.saturating_sub(used),
         bar1Used: used,
     })
+}
+
+/// How often something was sent again over PCIe.
+pub fn nvmlDeviceGetPcieReplayCounter(_cx: Cx, g: &Gpu) -> Result<u32> {
+    let (now, key) = (g.live(Number::PcieReplays)?, g.counter(PCIE_REPLAYS, 0));
+    sized(machine::own(|o| o.counters.shown(&key, now)))
+}
+
+/// Values by their numbers, as the server's NVML has them.
+///
+/// # Safety
+/// As the API says of [`nvmlDeviceGetFieldValues`].
+pub(super) unsafe fn read_fields(g: &Gpu, count: i32, values: *mut nvmlFieldValue_t) -> Result {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        let places = ask::out_array(values, Ok(count as usize))?;
+        let args = [Arg::Device, Arg::Value(count as u64), places];
+        ask::ask(Some(g), "nvmlDeviceGetFieldValues", &args)
+    }
+}
+
+/// Values by their numbers. Counters begin where this process has cleared them.
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn nvmlDeviceGetFieldValues(
+    _cx: Cx,
+    g: &Gpu,
+    count: i32,
+    values: *mut nvmlFieldValue_t,
+) -> Result {
+    // SAFETY: passed on to the caller.
+    unsafe { read_fields(g, count, values)? };
+    if !values.is_null() {
+        // SAFETY: the caller's promise: so many values, which were just filled.
+        let values = unsafe { std::slice::from_raw_parts_mut(values, count as usize) };
+        for v in values {
+            let key = g.counter(v.fieldId, v.scopeId);
+            machine::own(|o| o.counters.show(&key, v));
+        }
+    }
+    Ok(())
 }
 
 /// How busy the device is.

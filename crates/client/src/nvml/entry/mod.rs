@@ -2,6 +2,8 @@
 
 pub mod affinity;
 pub mod device;
+pub mod event;
 pub mod pair;
 pub mod process;
+pub mod setting;
 pub mod system;

@@ -485,15 +485,7 @@ pub unsafe extern "C" fn nvmlDeviceGetFieldValues(
         let device = cx.handle(Kind::Device, device as u64)?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            ask::ask(
-                Some(device),
-                "nvmlDeviceGetFieldValues",
-                &[
-                    ask::Arg::Device,
-                    ask::Arg::Value(valuesCount as u64),
-                    ask::out_array(values, Ok(valuesCount as usize))?,
-                ],
-            )
+            crate::nvml::entry::device::nvmlDeviceGetFieldValues(cx, device, valuesCount, values)
         }
     })
 }
@@ -1113,7 +1105,8 @@ pub unsafe extern "C" fn nvmlDeviceGetPcieReplayCounter(
         let device = cx.handle(Kind::Device, device as u64)?;
         not_null(value)?;
         // SAFETY: the arguments are the program's.
-        let v_value = unsafe { live(cx, device, Number::PcieReplays) }?;
+        let v_value =
+            unsafe { crate::nvml::entry::device::nvmlDeviceGetPcieReplayCounter(cx, device) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         unsafe { value.write_unaligned(v_value) };
         Ok(())

@@ -7,43 +7,60 @@ use busbar_abi::nvml::*;
 use life::Kind;
 use std::ffi::{c_char, c_void};
 
-/// `nvmlDeviceGetSupportedEventTypes`: refused.
+use crate::nvml::ask;
+/// `nvmlDeviceGetSupportedEventTypes`.
 pub unsafe extern "C" fn nvmlDeviceGetSupportedEventTypes(
-    _device: nvmlDevice_t,
-    _eventTypes: *mut u64,
+    device: nvmlDevice_t,
+    eventTypes: *mut u64,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetSupportedEventTypes",
-        "events of a GPU are not told to other machines",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetSupportedEventTypes",
+                &[ask::Arg::Device, ask::out(eventTypes)?],
+            )
+        }
+    })
 }
 
-/// `nvmlDeviceRegisterEvents`: refused.
+/// `nvmlDeviceRegisterEvents`.
 pub unsafe extern "C" fn nvmlDeviceRegisterEvents(
-    _device: nvmlDevice_t,
-    _eventTypes: u64,
-    _set: nvmlEventSet_t,
+    device: nvmlDevice_t,
+    eventTypes: u64,
+    set: nvmlEventSet_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceRegisterEvents",
-        "events of a GPU are not told to other machines",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::nvml::entry::event::nvmlDeviceRegisterEvents(cx, device, eventTypes, set) }
+    })
 }
 
-/// `nvmlEventSetCreate`: refused.
-pub unsafe extern "C" fn nvmlEventSetCreate(_set: *mut nvmlEventSet_t) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlEventSetCreate",
-        "events of a GPU are not told to other machines",
-    )
+/// `nvmlEventSetCreate`.
+pub unsafe extern "C" fn nvmlEventSetCreate(set: *mut nvmlEventSet_t) -> nvmlReturn_t {
+    life::guard(move || {
+        let cx = life::enter()?;
+        not_null(set)?;
+        // SAFETY: the arguments are the program's.
+        let v_set = unsafe { crate::nvml::entry::event::nvmlEventSetCreate(cx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { set.write_unaligned(v_set) };
+        Ok(())
+    })
 }
 
-/// `nvmlEventSetFree`: refused.
-pub unsafe extern "C" fn nvmlEventSetFree(_set: nvmlEventSet_t) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlEventSetFree",
-        "events of a GPU are not told to other machines",
-    )
+/// `nvmlEventSetFree`.
+pub unsafe extern "C" fn nvmlEventSetFree(set: nvmlEventSet_t) -> nvmlReturn_t {
+    life::guard(move || {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::nvml::entry::event::nvmlEventSetFree(cx, set) }
+    })
 }
 
 /// `nvmlEventSetGetContextCount_v1`: refused.
@@ -53,7 +70,7 @@ pub unsafe extern "C" fn nvmlEventSetGetContextCount_v1(
 ) -> nvmlReturn_t {
     life::unsupported(
         "nvmlEventSetGetContextCount_v1",
-        "events of a GPU are not told to other machines",
+        "the server tells events without their context",
     )
 }
 
@@ -64,7 +81,7 @@ pub unsafe extern "C" fn nvmlEventSetGetContextData_v1(
 ) -> nvmlReturn_t {
     life::unsupported(
         "nvmlEventSetGetContextData_v1",
-        "events of a GPU are not told to other machines",
+        "the server tells events without their context",
     )
 }
 
@@ -75,7 +92,7 @@ pub unsafe extern "C" fn nvmlEventSetGetContextInfo_v1(
 ) -> nvmlReturn_t {
     life::unsupported(
         "nvmlEventSetGetContextInfo_v1",
-        "events of a GPU are not told to other machines",
+        "the server tells events without their context",
     )
 }
 
@@ -86,7 +103,7 @@ pub unsafe extern "C" fn nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1(
 ) -> nvmlReturn_t {
     life::unsupported(
         "nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1",
-        "events of a GPU are not told to other machines",
+        "the server tells events without their context",
     )
 }
 
@@ -97,32 +114,42 @@ pub unsafe extern "C" fn nvmlEventSetRegisterGpuOperationalEvents_v1(
 ) -> nvmlReturn_t {
     life::unsupported(
         "nvmlEventSetRegisterGpuOperationalEvents_v1",
-        "events of a GPU are not told to other machines",
+        "the server tells events without their context",
     )
 }
 
-/// `nvmlEventSetWait`: refused.
+/// `nvmlEventSetWait`.
 pub unsafe extern "C" fn nvmlEventSetWait(
-    _set: nvmlEventSet_t,
-    _data: *mut nvmlEventData_t,
-    _timeoutms: u32,
+    set: nvmlEventSet_t,
+    data: *mut nvmlEventDataOld_t,
+    timeoutms: u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlEventSetWait",
-        "events of a GPU are not told to other machines",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        not_null(data)?;
+        // SAFETY: the arguments are the program's.
+        let v_data = unsafe { crate::nvml::entry::event::nvmlEventSetWait(cx, set, timeoutms) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { data.write_unaligned(v_data) };
+        Ok(())
+    })
 }
 
-/// `nvmlEventSetWait_v2`: refused.
+/// `nvmlEventSetWait_v2`.
 pub unsafe extern "C" fn nvmlEventSetWait_v2(
-    _set: nvmlEventSet_t,
-    _data: *mut nvmlEventData_t,
-    _timeoutms: u32,
+    set: nvmlEventSet_t,
+    data: *mut nvmlEventData_t,
+    timeoutms: u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlEventSetWait_v2",
-        "events of a GPU are not told to other machines",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        not_null(data)?;
+        // SAFETY: the arguments are the program's.
+        let v_data = unsafe { crate::nvml::entry::event::nvmlEventSetWait_v2(cx, set, timeoutms) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { data.write_unaligned(v_data) };
+        Ok(())
+    })
 }
 
 /// `nvmlEventSetWait_v3`: refused.
@@ -132,46 +159,50 @@ pub unsafe extern "C" fn nvmlEventSetWait_v3(
 ) -> nvmlReturn_t {
     life::unsupported(
         "nvmlEventSetWait_v3",
-        "events of a GPU are not told to other machines",
+        "the server tells events without their context",
     )
 }
 
-/// `nvmlSystemEventSetCreate`: refused.
+/// `nvmlSystemEventSetCreate`.
 pub unsafe extern "C" fn nvmlSystemEventSetCreate(
-    _request: *mut nvmlSystemEventSetCreateRequest_t,
+    request: *mut nvmlSystemEventSetCreateRequest_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlSystemEventSetCreate",
-        "events of a GPU are not told to other machines",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::nvml::entry::event::nvmlSystemEventSetCreate(cx, request) }
+    })
 }
 
-/// `nvmlSystemEventSetFree`: refused.
+/// `nvmlSystemEventSetFree`.
 pub unsafe extern "C" fn nvmlSystemEventSetFree(
-    _request: *mut nvmlSystemEventSetFreeRequest_t,
+    request: *mut nvmlSystemEventSetFreeRequest_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlSystemEventSetFree",
-        "events of a GPU are not told to other machines",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::nvml::entry::event::nvmlSystemEventSetFree(cx, request) }
+    })
 }
 
-/// `nvmlSystemEventSetWait`: refused.
+/// `nvmlSystemEventSetWait`.
 pub unsafe extern "C" fn nvmlSystemEventSetWait(
-    _request: *mut nvmlSystemEventSetWaitRequest_t,
+    request: *mut nvmlSystemEventSetWaitRequest_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlSystemEventSetWait",
-        "events of a GPU are not told to other machines",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::nvml::entry::event::nvmlSystemEventSetWait(cx, request) }
+    })
 }
 
-/// `nvmlSystemRegisterEvents`: refused.
+/// `nvmlSystemRegisterEvents`.
 pub unsafe extern "C" fn nvmlSystemRegisterEvents(
-    _request: *mut nvmlSystemRegisterEventRequest_t,
+    request: *mut nvmlSystemRegisterEventRequest_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlSystemRegisterEvents",
-        "events of a GPU are not told to other machines",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::nvml::entry::event::nvmlSystemRegisterEvents(cx, request) }
+    })
 }

@@ -7,6 +7,7 @@ use busbar_abi::nvml::*;
 use life::Kind;
 use std::ffi::{c_char, c_void};
 
+use crate::nvml::ask;
 use crate::nvml::entry::affinity::*;
 
 /// `nvmlDeviceClearCpuAffinity`.
@@ -21,33 +22,44 @@ pub unsafe extern "C" fn nvmlDeviceClearCpuAffinity(device: nvmlDevice_t) -> nvm
 
 /// `nvmlDeviceClearEccErrorCounts`: refused.
 pub unsafe extern "C" fn nvmlDeviceClearEccErrorCounts(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _counterType: nvmlEccCounterType_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceClearEccErrorCounts",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceClearEccErrorCounts",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
-/// `nvmlDeviceClearFieldValues`: refused.
+/// `nvmlDeviceClearFieldValues`.
 pub unsafe extern "C" fn nvmlDeviceClearFieldValues(
-    _device: nvmlDevice_t,
-    _valuesCount: i32,
-    _values: *mut nvmlFieldValue_t,
+    device: nvmlDevice_t,
+    valuesCount: i32,
+    values: *mut nvmlFieldValue_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceClearFieldValues",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::nvml::entry::setting::nvmlDeviceClearFieldValues(cx, device, valuesCount, values)
+        }
+    })
 }
 
 /// `nvmlDeviceDiscoverGpus`: refused.
 pub unsafe extern "C" fn nvmlDeviceDiscoverGpus(_pciInfo: *mut nvmlPciInfo_t) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceDiscoverGpus",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        Err(cx.forbidden(
+            "nvmlDeviceDiscoverGpus",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceModifyDrainState`: refused.
@@ -55,43 +67,58 @@ pub unsafe extern "C" fn nvmlDeviceModifyDrainState(
     _pciInfo: *mut nvmlPciInfo_t,
     _newState: nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceModifyDrainState",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        Err(cx.forbidden(
+            "nvmlDeviceModifyDrainState",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDevicePowerSmoothingActivatePresetProfile`: refused.
 pub unsafe extern "C" fn nvmlDevicePowerSmoothingActivatePresetProfile(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _profile: *mut nvmlPowerSmoothingProfile_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDevicePowerSmoothingActivatePresetProfile",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDevicePowerSmoothingActivatePresetProfile",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDevicePowerSmoothingSetState`: refused.
 pub unsafe extern "C" fn nvmlDevicePowerSmoothingSetState(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _state: *mut nvmlPowerSmoothingState_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDevicePowerSmoothingSetState",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDevicePowerSmoothingSetState",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDevicePowerSmoothingUpdatePresetProfileParam`: refused.
 pub unsafe extern "C" fn nvmlDevicePowerSmoothingUpdatePresetProfileParam(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _profile: *mut nvmlPowerSmoothingProfile_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDevicePowerSmoothingUpdatePresetProfileParam",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDevicePowerSmoothingUpdatePresetProfileParam",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceQueryDrainState`: refused.
@@ -101,16 +128,19 @@ pub unsafe extern "C" fn nvmlDeviceQueryDrainState(
 ) -> nvmlReturn_t {
     life::unsupported(
         "nvmlDeviceQueryDrainState",
-        "a GPU that others may share is set by its server alone",
+        "the server does not tell this reading",
     )
 }
 
 /// `nvmlDeviceRemoveGpu`: refused.
 pub unsafe extern "C" fn nvmlDeviceRemoveGpu(_pciInfo: *mut nvmlPciInfo_t) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceRemoveGpu",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        Err(cx.forbidden(
+            "nvmlDeviceRemoveGpu",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceRemoveGpu_v2`: refused.
@@ -119,102 +149,141 @@ pub unsafe extern "C" fn nvmlDeviceRemoveGpu_v2(
     _gpuState: nvmlDetachGpuState_t,
     _linkState: nvmlPcieLinkState_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceRemoveGpu_v2",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        Err(cx.forbidden(
+            "nvmlDeviceRemoveGpu_v2",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceResetApplicationsClocks`: refused.
-pub unsafe extern "C" fn nvmlDeviceResetApplicationsClocks(_device: nvmlDevice_t) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceResetApplicationsClocks",
-        "a GPU that others may share is set by its server alone",
-    )
+pub unsafe extern "C" fn nvmlDeviceResetApplicationsClocks(device: nvmlDevice_t) -> nvmlReturn_t {
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceResetApplicationsClocks",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceResetGpuLockedClocks`: refused.
-pub unsafe extern "C" fn nvmlDeviceResetGpuLockedClocks(_device: nvmlDevice_t) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceResetGpuLockedClocks",
-        "a GPU that others may share is set by its server alone",
-    )
+pub unsafe extern "C" fn nvmlDeviceResetGpuLockedClocks(device: nvmlDevice_t) -> nvmlReturn_t {
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceResetGpuLockedClocks",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceResetMemoryLockedClocks`: refused.
-pub unsafe extern "C" fn nvmlDeviceResetMemoryLockedClocks(_device: nvmlDevice_t) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceResetMemoryLockedClocks",
-        "a GPU that others may share is set by its server alone",
-    )
+pub unsafe extern "C" fn nvmlDeviceResetMemoryLockedClocks(device: nvmlDevice_t) -> nvmlReturn_t {
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceResetMemoryLockedClocks",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetAPIRestriction`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetAPIRestriction(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _apiType: nvmlRestrictedAPI_t,
     _isRestricted: nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetAPIRestriction",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetAPIRestriction",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetAdaptiveTgpMode_v1`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetAdaptiveTgpMode_v1(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _mode: nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetAdaptiveTgpMode_v1",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetAdaptiveTgpMode_v1",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetApplicationsClocks`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetApplicationsClocks(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _memClockMHz: u32,
     _graphicsClockMHz: u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetApplicationsClocks",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetApplicationsClocks",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetAutoBoostedClocksEnabled`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetAutoBoostedClocksEnabled(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _enabled: nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetAutoBoostedClocksEnabled",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetAutoBoostedClocksEnabled",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetClockOffsets`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetClockOffsets(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _info: *mut nvmlClockOffset_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetClockOffsets",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetClockOffsets",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetComputeMode`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetComputeMode(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _mode: nvmlComputeMode_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetComputeMode",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetComputeMode",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetCpuAffinity`.
@@ -229,248 +298,340 @@ pub unsafe extern "C" fn nvmlDeviceSetCpuAffinity(device: nvmlDevice_t) -> nvmlR
 
 /// `nvmlDeviceSetDefaultAutoBoostedClocksEnabled`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetDefaultAutoBoostedClocksEnabled(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _enabled: nvmlEnableState_t,
     _flags: u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetDefaultAutoBoostedClocksEnabled",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetDefaultAutoBoostedClocksEnabled",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetDefaultFanSpeed_v2`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetDefaultFanSpeed_v2(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _fan: u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetDefaultFanSpeed_v2",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetDefaultFanSpeed_v2",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetDriverModel`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetDriverModel(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _driverModel: nvmlDriverModel_t,
     _flags: u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetDriverModel",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetDriverModel",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetEccMode`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetEccMode(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _ecc: nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetEccMode",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetEccMode",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetFanControlPolicy`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetFanControlPolicy(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _fan: u32,
     _policy: nvmlFanControlPolicy_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetFanControlPolicy",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetFanControlPolicy",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetFanSpeed_v2`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetFanSpeed_v2(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _fan: u32,
     _speed: u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetFanSpeed_v2",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetFanSpeed_v2",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetGpcClkVfOffset`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetGpcClkVfOffset(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _offset: i32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetGpcClkVfOffset",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetGpcClkVfOffset",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetGpuLockedClocks`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetGpuLockedClocks(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _minGpuClockMHz: u32,
     _maxGpuClockMHz: u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetGpuLockedClocks",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetGpuLockedClocks",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetGpuOperationMode`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetGpuOperationMode(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _mode: nvmlGpuOperationMode_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetGpuOperationMode",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetGpuOperationMode",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetHostname_v1`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetHostname_v1(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _hostname: *mut nvmlHostname_v1_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetHostname_v1",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetHostname_v1",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetMemClkVfOffset`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetMemClkVfOffset(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _offset: i32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetMemClkVfOffset",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetMemClkVfOffset",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetMemoryLimits_v1`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetMemoryLimits_v1(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _limits: *mut nvmlSetMemoryLimits_v1_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetMemoryLimits_v1",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetMemoryLimits_v1",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetMemoryLockedClocks`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetMemoryLockedClocks(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _minMemClockMHz: u32,
     _maxMemClockMHz: u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetMemoryLockedClocks",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetMemoryLockedClocks",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetPersistenceMode`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetPersistenceMode(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _mode: nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetPersistenceMode",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetPersistenceMode",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetPowerManagementLimit`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetPowerManagementLimit(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _limit: u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetPowerManagementLimit",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetPowerManagementLimit",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetPowerManagementLimit_v2`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetPowerManagementLimit_v2(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _powerValue: *mut nvmlPowerValue_v2_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetPowerManagementLimit_v2",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetPowerManagementLimit_v2",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetPowerMizerMode_v1`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetPowerMizerMode_v1(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _powerMizerMode: *mut nvmlDevicePowerMizerModes_v1_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetPowerMizerMode_v1",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetPowerMizerMode_v1",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetPowerMode`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetPowerMode(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _powerModeId: u32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetPowerMode",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetPowerMode",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetRusdSettings_v1`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetRusdSettings_v1(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _settings: *mut nvmlRusdSettings_v1_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetRusdSettings_v1",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetRusdSettings_v1",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceSetTemperatureThreshold`: refused.
 pub unsafe extern "C" fn nvmlDeviceSetTemperatureThreshold(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _thresholdType: nvmlTemperatureThresholds_t,
     _temp: *mut i32,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceSetTemperatureThreshold",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceSetTemperatureThreshold",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
-/// `nvmlDeviceValidateInforom`: refused.
-pub unsafe extern "C" fn nvmlDeviceValidateInforom(_device: nvmlDevice_t) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceValidateInforom",
-        "a GPU that others may share is set by its server alone",
-    )
+/// `nvmlDeviceValidateInforom`.
+pub unsafe extern "C" fn nvmlDeviceValidateInforom(device: nvmlDevice_t) -> nvmlReturn_t {
+    life::guard(move || {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceValidateInforom",
+                &[ask::Arg::Device],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceWorkloadPowerProfileClearRequestedProfiles`: refused.
 pub unsafe extern "C" fn nvmlDeviceWorkloadPowerProfileClearRequestedProfiles(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _requestedProfiles: *mut nvmlWorkloadPowerProfileRequestedProfiles_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceWorkloadPowerProfileClearRequestedProfiles",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceWorkloadPowerProfileClearRequestedProfiles",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceWorkloadPowerProfileGetCurrentProfiles`: refused.
@@ -480,7 +641,7 @@ pub unsafe extern "C" fn nvmlDeviceWorkloadPowerProfileGetCurrentProfiles(
 ) -> nvmlReturn_t {
     life::unsupported(
         "nvmlDeviceWorkloadPowerProfileGetCurrentProfiles",
-        "a GPU that others may share is set by its server alone",
+        "the server does not tell this reading",
     )
 }
 
@@ -491,28 +652,36 @@ pub unsafe extern "C" fn nvmlDeviceWorkloadPowerProfileGetProfilesInfo(
 ) -> nvmlReturn_t {
     life::unsupported(
         "nvmlDeviceWorkloadPowerProfileGetProfilesInfo",
-        "a GPU that others may share is set by its server alone",
+        "the server does not tell this reading",
     )
 }
 
 /// `nvmlDeviceWorkloadPowerProfileSetRequestedProfiles`: refused.
 pub unsafe extern "C" fn nvmlDeviceWorkloadPowerProfileSetRequestedProfiles(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _requestedProfiles: *mut nvmlWorkloadPowerProfileRequestedProfiles_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceWorkloadPowerProfileSetRequestedProfiles",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceWorkloadPowerProfileSetRequestedProfiles",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }
 
 /// `nvmlDeviceWorkloadPowerProfileUpdateProfiles_v1`: refused.
 pub unsafe extern "C" fn nvmlDeviceWorkloadPowerProfileUpdateProfiles_v1(
-    _device: nvmlDevice_t,
+    device: nvmlDevice_t,
     _updateProfiles: *mut nvmlWorkloadPowerProfileUpdateProfiles_v1_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceWorkloadPowerProfileUpdateProfiles_v1",
-        "a GPU that others may share is set by its server alone",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        cx.handle(Kind::Device, device as u64)?;
+        Err(cx.forbidden(
+            "nvmlDeviceWorkloadPowerProfileUpdateProfiles_v1",
+            "a GPU that others may share is set by its server alone",
+        ))
+    })
 }

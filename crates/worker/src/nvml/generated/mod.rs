@@ -328,6 +328,11 @@ pub const ASKED: &[(&str, bool, &[Shape])] = &[
         false,
         &[Device, Value, Value, Place(size_of::<u64>())],
     ),
+    (
+        "nvmlDeviceGetSupportedEventTypes",
+        false,
+        &[Device, Place(size_of::<u64>())],
+    ),
     ("nvmlGpmQueryDeviceSupport", false, &[Device, Versioned]),
     (
         "nvmlDeviceGetAttributes",
@@ -402,5 +407,6 @@ pub const ASKED: &[(&str, bool, &[Shape])] = &[
         false,
         &[Device, Versioned],
     ),
+    ("nvmlDeviceValidateInforom", false, &[Device]),
     ("nvmlSystemGetDriverBranch", false, &[Versioned, Value]),
 ];
