@@ -20,8 +20,8 @@ use busbar_channel::switches::Switch;
 use busbar_channel::{Bulk, Channel, Closed, Counters, Keeper, Lost, Mark, PEEK, Sink, Verdict};
 use busbar_channel::{look, patience};
 use busbar_control::hello::{
-    ACTIVITY, BUSY, CHANGED_PARAMETERS, Hello, Intent, KEPT_PARAMETERS, MEMORY_PARTS,
-    SHARED_MEMORY, SIDE_CONNECTION, SIDE_CONNECTIONS, Welcome,
+    ACTIVITY, BUSY, CHANGED_PARAMETERS, Hello, Intent, KEPT_PARAMETERS, MEMORY_ATOMICS,
+    MEMORY_PARTS, SHARED_MEMORY, SIDE_CONNECTION, SIDE_CONNECTIONS, Welcome,
 };
 use busbar_transport::Memory;
 use busbar_transport::{Connection, Dialer};
@@ -89,6 +89,8 @@ pub struct Session {
     pub tells: bool,
     /// The worker takes bytes that lie among others.
     pub takes_parts: bool,
+    /// The worker does atomic operations on memory.
+    pub takes_atomics: bool,
 }
 
 /// Content that a record is about to name.
@@ -132,6 +134,7 @@ impl Session {
             hello.features.extend(both.map(Into::into));
         }
         hello.features.push(MEMORY_PARTS.into());
+        hello.features.push(MEMORY_ATOMICS.into());
         let mut hello = hello::introduce(config, server, hello).map_err(Failure::Unreachable)?;
         hello.features.push(ACTIVITY.into());
         let way = rdma::Way::ask(&config.rdma, &mut hello);
@@ -210,6 +213,7 @@ impl Session {
             changes: able(CHANGED_PARAMETERS),
             tells: able(ACTIVITY),
             takes_parts: able(MEMORY_PARTS),
+            takes_atomics: able(MEMORY_ATOMICS),
             welcome,
             neighbour: None,
             linker: None,

@@ -13,6 +13,7 @@
 //!   [`codec`].
 #![forbid(unsafe_code)]
 
+pub mod atomics;
 pub mod changes;
 pub mod codec;
 #[cfg(test)]

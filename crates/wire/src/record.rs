@@ -244,6 +244,10 @@ pub const OP_MEMORY_PARTS: u16 = 0xff0e;
 /// bytes of the device's memory come and go even if the queue stands still. Executed as
 /// `OP_MEMORY_IN` is. Empty payload.
 pub const OP_MEMORY_APART: u16 = 0xff0f;
+/// Reserved op: a call for an atomic operation on a word of the device's memory. Executed
+/// as `OP_MEMORY_IN` is. Payload: a [`Atomic`](crate::atomics::Atomic). The answer: u64 the word
+/// before that.
+pub const OP_MEMORY_ATOMIC: u16 = 0xff10;
 /// Reserved op: a call of an API beside the session's own that is not for the queue: what it is to
 /// end may hold the queue up. Payload: that API's message.
 pub const OP_AT_ONCE: u16 = 0xff0c;

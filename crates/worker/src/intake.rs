@@ -12,8 +12,9 @@ use crate::staging::{Arena, Lent, SLAB};
 use busbar_channel::{Closed, PEEK, Sink};
 use busbar_wire::record::{
     self, Header, OP_AT_ONCE, OP_CALLBACK_BYTES, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE,
-    OP_MEMORY_APART, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_OUT,
-    OP_MEMORY_PARTS, OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT, Records,
+    OP_MEMORY_APART, OP_MEMORY_ATOMIC, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK,
+    OP_MEMORY_OPEN, OP_MEMORY_OUT, OP_MEMORY_PARTS, OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT,
+    Records,
 };
 use busbar_wire::session::Execution;
 use std::cell::Cell;
@@ -357,9 +358,9 @@ impl Sink for Intake {
                     self.ends.ahead.then(move || callbacks.done(n));
                     ahead = true;
                 }
-                OP_MEMORY_IN | OP_MEMORY_PARTS | OP_MEMORY_APART | OP_MEMORY_OUT
-                | OP_MEMORY_OPEN | OP_MEMORY_CLOSE | OP_MEMORY_WATCH | OP_MEMORY_LOOK
-                | OP_MIRROR_IN | OP_MIRROR_OUT => {
+                OP_MEMORY_IN | OP_MEMORY_PARTS | OP_MEMORY_APART | OP_MEMORY_ATOMIC
+                | OP_MEMORY_OUT | OP_MEMORY_OPEN | OP_MEMORY_CLOSE | OP_MEMORY_WATCH
+                | OP_MEMORY_LOOK | OP_MIRROR_IN | OP_MIRROR_OUT => {
                     self.ends.ahead.push(h, Payload::Bytes(payload.to_vec()))?;
                     ahead = true;
                 }

@@ -5,8 +5,8 @@ use crate::shared::Offers;
 use busbar_channel::send_hello;
 use busbar_control::attach::{Attach, Report};
 use busbar_control::hello::{
-    ACTIVITY, CHANGED_PARAMETERS, KEPT_PARAMETERS, MEMORY_PARTS, RDMA, Road, SHARED_MEMORY,
-    SIDE_CONNECTION, SIDE_CONNECTIONS, Welcome,
+    ACTIVITY, CHANGED_PARAMETERS, KEPT_PARAMETERS, MEMORY_ATOMICS, MEMORY_PARTS, RDMA, Road,
+    SHARED_MEMORY, SIDE_CONNECTION, SIDE_CONNECTIONS, Welcome,
 };
 use busbar_transport::rdma::{Outcome, Settings, Wish};
 use busbar_transport::{Connection, Path};
@@ -41,6 +41,7 @@ pub(crate) fn first_welcome(
         CHANGED_PARAMETERS,
         ACTIVITY,
         MEMORY_PARTS,
+        MEMORY_ATOMICS,
     ] {
         if attach.hello.features.iter().any(|f| f == able) {
             welcome.features.push(able.into());

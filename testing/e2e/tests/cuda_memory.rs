@@ -47,6 +47,11 @@ fn programs_and_kernels_use_managed_memory_at_the_same_time() {
     }
 }
 
+#[test]
+fn programs_and_kernels_change_the_same_word_at_the_same_time() {
+    same_with_and_without_shared_memory("atomics");
+}
+
 /// The simulated driver has no such pools; what an H200's says is in `testing/gpu/programs`.
 #[test]
 fn a_pool_may_have_managed_memory() {

@@ -20,8 +20,9 @@ use busbar_wire::generated::collectives;
 use busbar_wire::generated::cuda::contract::OTHERS_DEVICE;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::record::{
-    OP_CALLBACK_DONE, OP_MEMORY_APART, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK,
-    OP_MEMORY_OPEN, OP_MEMORY_OUT, OP_MEMORY_PARTS, OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT,
+    OP_CALLBACK_DONE, OP_MEMORY_APART, OP_MEMORY_ATOMIC, OP_MEMORY_CLOSE, OP_MEMORY_IN,
+    OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_OUT, OP_MEMORY_PARTS, OP_MEMORY_WATCH, OP_MIRROR_IN,
+    OP_MIRROR_OUT,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -521,6 +522,7 @@ fn name_of(op: u16) -> &'static str {
         OP_MEMORY_IN => "(shadowed memory, sent)",
         OP_MEMORY_PARTS => "(shadowed memory, sent in parts)",
         OP_MEMORY_APART => "(shadowed memory, apart)",
+        OP_MEMORY_ATOMIC => "(shadowed memory, an atomic operation)",
         OP_MEMORY_OUT => "(shadowed memory, asked for)",
         OP_MEMORY_OPEN => "(shadowed memory, opened)",
         OP_MEMORY_CLOSE => "(shadowed memory, closed)",

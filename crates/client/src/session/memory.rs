@@ -3,10 +3,11 @@
 use super::Session;
 use crate::calls::Answer;
 use busbar_channel::{Bulk, Closed};
+use busbar_wire::atomics::Atomic;
 use busbar_wire::changes::{ends, map};
 use busbar_wire::record::{
-    self, Heard, OP_MEMORY_APART, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN,
-    OP_MEMORY_OUT, OP_MEMORY_PARTS, OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT,
+    self, Heard, OP_MEMORY_APART, OP_MEMORY_ATOMIC, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK,
+    OP_MEMORY_OPEN, OP_MEMORY_OUT, OP_MEMORY_PARTS, OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT,
 };
 use busbar_wire::sums::sums;
 use std::ops::Range;
@@ -60,6 +61,13 @@ impl Session {
             true => self.ahead(OP_MEMORY_APART, 0, &[], |_| {}),
             false => Ok(()),
         }
+    }
+
+    /// Has an atomic operation done on the device's memory; the answer says what the word was.
+    /// `None` where the worker does no such thing.
+    pub fn memory_atomic(&self, scope: u32, atomic: &Atomic) -> Option<Result<Answer, Closed>> {
+        let asked = || self.ask(OP_MEMORY_ATOMIC, scope, None, |out| atomic.encode(out));
+        self.takes_atomics.then(asked)
     }
 
     /// Sends bytes for a mirror, ahead of what is queued.

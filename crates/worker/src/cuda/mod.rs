@@ -14,6 +14,7 @@ mod across;
 mod activity;
 mod address;
 mod array;
+mod atomics;
 mod blame;
 mod compile;
 mod compiled;

@@ -8,6 +8,7 @@
 //! one context share a few channels to the device, in which a copy waits behind a stream that is
 //! held. What such a function needs comes and goes by a context that nothing else is done in.
 
+use super::atomics::Atomics;
 use super::blame::Blame;
 use super::driver::{CONTEXT, of_device, relax};
 use super::prelude::*;
@@ -20,13 +21,15 @@ use crate::callback::Callbacks;
 use crate::memory::{Charge, Gate, Use};
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent};
+use busbar_wire::atomics::Atomic;
 use busbar_wire::changes::{Parts, read_map, regular};
 use busbar_wire::codec::Message as _;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::promise::Word;
 use busbar_wire::record::{
-    Header, Heard, OP_MEMORY_APART, OP_MEMORY_CLOSE, OP_MEMORY_IN, OP_MEMORY_LOOK, OP_MEMORY_OPEN,
-    OP_MEMORY_OUT, OP_MEMORY_PARTS, OP_MEMORY_WATCH, OP_MIRROR_IN, OP_MIRROR_OUT,
+    Header, Heard, OP_MEMORY_APART, OP_MEMORY_ATOMIC, OP_MEMORY_CLOSE, OP_MEMORY_IN,
+    OP_MEMORY_LOOK, OP_MEMORY_OPEN, OP_MEMORY_OUT, OP_MEMORY_PARTS, OP_MEMORY_WATCH, OP_MIRROR_IN,
+    OP_MIRROR_OUT,
 };
 use busbar_wire::sums;
 
@@ -35,6 +38,14 @@ use busbar_wire::sums;
 struct Lane {
     context: u64,
     stream: u64,
+}
+
+/// A lane in a context that nothing else is done in, and what that takes.
+struct Apart {
+    lane: Lane,
+    _charge: Charge,
+    /// Once there has been an atomic operation.
+    atomics: Option<Atomics>,
 }
 
 /// A context of the session's; its device and the lane in it once they are known.
@@ -48,16 +59,15 @@ struct Place {
 struct Contexts {
     /// The session's, by id.
     known: HashMap<u32, Place>,
-    /// Those that nothing else is done in, by device, and what each takes; `None` where there is no
-    /// room for one.
-    apart: HashMap<CUdevice, Option<(Lane, Charge)>>,
+    /// Those that nothing else is done in, by device; `None` where there is no room for one.
+    apart: HashMap<CUdevice, Option<Apart>>,
 }
 
 impl Contexts {
     fn has(&self, stream: u64) -> bool {
         let mut own = self.known.values().filter_map(|p| p.lane);
         let mut apart = self.apart.values().flatten();
-        own.any(|l| l.stream == stream) || apart.any(|(l, _)| l.stream == stream)
+        own.any(|l| l.stream == stream) || apart.any(|a| a.lane.stream == stream)
     }
 }
 
@@ -114,6 +124,8 @@ struct Begun {
     context: u64,
     rc: CUresult,
     pieces: Vec<Piece>,
+    /// What a word was.
+    had: Option<u64>,
     /// Bytes that went to the client.
     told: usize,
 }
@@ -230,13 +242,17 @@ impl Mover {
     }
 
     /// A context of its own on a device, which becomes current.
-    fn context_apart(&self, device: CUdevice) -> Result<(Lane, Charge)> {
+    fn context_apart(&self, device: CUdevice) -> Result<Apart> {
         let charge = self.gate.take(Use::Context, Some(device), CONTEXT);
         let charge = charge.map_err(|_| CUDA_ERROR_OUT_OF_MEMORY)?;
         let mut context: CUcontext = std::ptr::null_mut();
         // SAFETY: a pointer to a live handle, and a device of the session's.
         check(unsafe { self.driver.cuCtxCreate_v2(&mut context, 0, device) })?;
-        Ok((self.lane(context as u64)?, charge))
+        Ok(Apart {
+            lane: self.lane(context as u64)?,
+            _charge: charge,
+            atomics: None,
+        })
     }
 
     /// A context's device.
@@ -255,9 +271,18 @@ impl Mover {
     /// this one.
     fn apart(&mut self, places: &mut Contexts, device: CUdevice) -> Option<Lane> {
         self.functions |= self.callbacks.any();
-        if !self.functions && !self.still {
-            return None;
+        match self.functions || self.still {
+            true => self.made_apart(places, device).map(|apart| apart.lane),
+            false => None,
         }
+    }
+
+    /// The lane apart on a device, which is made if there is none.
+    fn made_apart<'a>(
+        &mut self,
+        places: &'a mut Contexts,
+        device: CUdevice,
+    ) -> Option<&'a mut Apart> {
         if !places.apart.contains_key(&device) {
             // What was begun in the session's comes first.
             let before = self.wait(places);
@@ -267,13 +292,31 @@ impl Mover {
             });
             places.apart.insert(device, made.ok());
         }
-        let (lane, _) = places.apart.get(&device)?.as_ref()?;
-        Some(*lane)
+        places.apart.get_mut(&device)?.as_mut()
     }
 
-    /// Makes a context current that a record's copies are made in: the record's own context, and
-    /// the lane.
-    fn enter(&mut self, places: &mut Contexts, id: u32) -> Result<(u64, Lane)> {
+    /// Does an atomic operation. In a context of its own: code is loaded there, and launched, while
+    /// kernels of the session's run, which may wait for just this.
+    fn atomic(&mut self, places: &mut Contexts, id: u32, payload: &[u8]) -> Result<u64> {
+        let atomic = Atomic::decode(payload).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        self.may(atomic.at, u64::from(atomic.width))?;
+        let device = self.known_device(places, id)?;
+        // What was to be there before is.
+        check(self.wait(places))?;
+        let driver = self.driver;
+        let apart = self.made_apart(places, device);
+        let apart = apart.ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
+        // SAFETY: a live context, which is nobody else's.
+        check(unsafe { driver.cuCtxSetCurrent(apart.lane.context as CUcontext) })?;
+        let atomics = match &mut apart.atomics {
+            Some(atomics) => atomics,
+            none => none.insert(Atomics::load(driver)?),
+        };
+        atomics.run(driver, apart.lane.stream as CUstream, &atomic)
+    }
+
+    /// The device of a context of the session's.
+    fn known_device(&mut self, places: &mut Contexts, id: u32) -> Result<CUdevice> {
         if !std::mem::replace(&mut self.relaxed, true) {
             relax(self.driver);
         }
@@ -282,7 +325,15 @@ impl Mover {
         if of.device.is_none() {
             of.device = self.device_of(of.context).ok();
         }
-        let (context, device, own) = (of.context, of.device, of.lane);
+        of.device.ok_or(CUDA_ERROR_INVALID_CONTEXT)
+    }
+
+    /// Makes a context current that a record's copies are made in: the record's own context, and
+    /// the lane.
+    fn enter(&mut self, places: &mut Contexts, id: u32) -> Result<(u64, Lane)> {
+        let device = self.known_device(places, id).ok();
+        let of = places.known.get(&id).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+        let (context, own) = (of.context, of.lane);
         let apart = device.and_then(|device| self.apart(places, device));
         let lane = match apart.or(own) {
             Some(lane) => {
@@ -538,6 +589,7 @@ impl Urgent for Mover {
             context: 0,
             rc: CUDA_SUCCESS,
             pieces: Vec::new(),
+            had: None,
             told: 0,
         };
         let places = self.places.clone();
@@ -558,12 +610,17 @@ impl Urgent for Mover {
             };
             let is_twin = match &parts {
                 Some((at, parts)) => self.twins.write_parts(*at, parts),
+                None if h.op == OP_MEMORY_ATOMIC => false,
                 None => self.twin(&mut b, payload)?,
             };
             if is_twin {
                 return Ok(());
             }
             let mut places = places.lock();
+            if h.op == OP_MEMORY_ATOMIC {
+                b.had = Some(self.atomic(&mut places, h.aux, payload)?);
+                return Ok(());
+            }
             let (context, lane) = self.enter(&mut places, h.aux)?;
             b.context = context;
             match (&parts, h.op) {
@@ -591,10 +648,10 @@ impl Urgent for Mover {
                 if rc == CUDA_SUCCESS {
                     b.told += b.pieces.drain(..).map(|p| self.send(p)).sum::<usize>();
                 }
-                self.outbox.reply(h.call, rc, |w| {
-                    if h.op == OP_MEMORY_OUT {
-                        w.u64(b.told as u64);
-                    }
+                self.outbox.reply(h.call, rc, |w| match (h.op, b.had) {
+                    (OP_MEMORY_OUT, _) => w.u64(b.told as u64),
+                    (_, Some(had)) => w.u64(had),
+                    _ => {}
                 });
             } else if rc != CUDA_SUCCESS && !known {
                 self.outbox.error(rc, |w| {

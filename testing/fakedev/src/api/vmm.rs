@@ -41,7 +41,10 @@ fn duplicate(fd: BorrowedFd<'_>) -> R<OwnedFd> {
 /// Whether a descriptor stands for host memory: its file's name says so.
 fn is_of_host(fd: usize) -> bool {
     let name = std::fs::read_link(format!("/proc/self/fd/{fd}"));
-    name.is_ok_and(|name| name.to_string_lossy().contains(OF_HOST.to_str().unwrap_or_default()))
+    name.is_ok_and(|name| {
+        name.to_string_lossy()
+            .contains(OF_HOST.to_str().unwrap_or_default())
+    })
 }
 
 const OF_HOST: &std::ffi::CStr = c"fakedev-host";

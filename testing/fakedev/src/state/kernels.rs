@@ -6,7 +6,7 @@
 use super::{memory, stream};
 use crate::config;
 use crate::ffi::*;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// No kernel spins longer.
@@ -118,6 +118,30 @@ fn talk<'a>(rounds: impl Iterator<Item = (u32, (&'a AtomicU32, &'a AtomicU32))>)
         }
         said.store(round, Ordering::Release);
     }
+    DONE
+}
+
+/// What an atomic operation makes of a word; behind the two addresses come the operand, the expected
+/// word, the bits that count, and the operation's number.
+fn operation(a: &Args, had: u64) -> u64 {
+    let (operand, expected, which) = (a.u64(2), a.u64(3), a.u64(4));
+    let new = match a.u32(5) {
+        0 => had.wrapping_add(operand),
+        1 => had & operand,
+        2 => had | operand,
+        3 => had ^ operand,
+        4 => operand,
+        _ if had & which == expected => operand,
+        _ => had,
+    };
+    had & !which | new & which
+}
+
+/// Leaves what a word was where the second address says.
+fn answer(a: &Args, had: u64) -> R<Asks> {
+    let to = a.at::<u64>(1, 1)?;
+    // SAFETY: the word was just checked.
+    unsafe { to.write_volatile(had) };
     DONE
 }
 
@@ -319,6 +343,54 @@ static BUILTINS: &[Builtin] = &[
             // SAFETY: all up to the last pair was just checked.
             let pair = |at: usize| unsafe { (&*words.add(at), &*words.add(at + 1)) };
             talk((1..=n).map(|round| (round, pair((round - 1) as usize * apart))))
+        },
+    },
+    // count(u32 *words): adds one to the first word until the second is not zero; the third says
+    // how often
+    Builtin {
+        name: "count",
+        params: &[P],
+        run: |a| {
+            let words = a.at::<AtomicU32>(0, 3)?;
+            // SAFETY: all three were just checked.
+            let [counter, stop, told] = [0, 1, 2].map(|i| unsafe { &*words.add(i) });
+            let until = Instant::now() + Duration::from_secs(10);
+            let mut n = 0;
+            while stop.load(Ordering::Acquire) == 0 {
+                counter.fetch_add(1, Ordering::Relaxed);
+                n += 1;
+                if Instant::now() > until {
+                    return Err(LAUNCH_FAILED);
+                }
+                std::thread::sleep(Duration::from_micros(20));
+            }
+            told.store(n, Ordering::Release);
+            DONE
+        },
+    },
+    // Those of the worker: an operation on a word of 32 bits, and of 64
+    Builtin {
+        name: "busbar_atomic32",
+        params: &[P, P, P, P, P, W],
+        run: |a| {
+            let word = a.at::<AtomicU32>(0, 1)?;
+            // SAFETY: the word was just checked.
+            let word = unsafe { &*word };
+            let (order, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+            let had = word.fetch_update(order, fetch, |had| Some(operation(a, had.into()) as u32));
+            answer(a, had.unwrap_or_default().into())
+        },
+    },
+    Builtin {
+        name: "busbar_atomic64",
+        params: &[P, P, P, P, P, W],
+        run: |a| {
+            let word = a.at::<AtomicU64>(0, 1)?;
+            // SAFETY: the word was just checked.
+            let word = unsafe { &*word };
+            let (order, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+            let had = word.fetch_update(order, fetch, |had| Some(operation(a, had)));
+            answer(a, had.unwrap_or_default())
         },
     },
     // trap(): the kernel fails

@@ -5,6 +5,7 @@
 //! A thread of its own reads the pipe and does the rest. Faults elsewhere go to whoever handled
 //! them before.
 
+use super::instruction::{self, Instruction, Registers};
 use crate::cuda::state::shadows::{Outcome, Waits};
 use crate::prelude::*;
 use crate::replace;
@@ -22,7 +23,14 @@ use std::time::Duration;
 /// Who knows what a fault needs.
 pub trait Owner: Send + Sync {
     /// What becomes of an access to `p`, as [`crate::cuda::state::shadows::Areas::fault`] says it.
-    fn fault(&self, p: u64, write: Option<bool>, waits: Waits) -> Outcome;
+    /// The device may do `what` the program wants instead.
+    fn fault(
+        &self,
+        p: u64,
+        write: Option<bool>,
+        waits: Waits,
+        what: &dyn Fn() -> Option<Instruction>,
+    ) -> Outcome;
     /// Waits for work, up to a mark.
     fn wait(&self, owed: &[(u32, u32)], mark: u64) -> Result<()>;
     /// Work has outlasted the patience of an access to `p`.
@@ -103,7 +111,18 @@ pub fn is_watched(p: u64) -> bool {
     FAULTS.watched.has(p)
 }
 
+/// Writes what a byte has, by an instruction that the device does not do in its place: the page is
+/// to be open.
+#[cfg(target_arch = "x86_64")]
+fn rewrite(byte: &AtomicU8) {
+    // SAFETY: adds nothing to a byte that may be written.
+    unsafe {
+        std::arch::asm!("clc", "lock adc byte ptr [{}], 0", in(reg) byte.as_ptr());
+    }
+}
+
 /// Writes what a byte has. Adding nothing to it would be made a mere look by the compiler.
+#[cfg(not(target_arch = "x86_64"))]
 fn rewrite(byte: &AtomicU8) {
     let mut has = byte.load(Ordering::Relaxed);
     while let Err(now) = byte.compare_exchange_weak(has, has, Ordering::AcqRel, Ordering::Relaxed) {
@@ -160,6 +179,8 @@ struct Request {
     address: u64,
     write: Option<bool>,
     in_function: bool,
+    /// The thread's registers, which it has when the handler returns.
+    context: *mut c_void,
     answer: AtomicU32,
 }
 
@@ -269,6 +290,62 @@ unsafe fn was_write(_context: *mut c_void) -> Option<bool> {
     None
 }
 
+/// Where the general registers are, as instructions number them.
+#[cfg(target_arch = "x86_64")]
+const GENERAL: [c_int; 16] = [
+    libc::REG_RAX,
+    libc::REG_RCX,
+    libc::REG_RDX,
+    libc::REG_RBX,
+    libc::REG_RSP,
+    libc::REG_RBP,
+    libc::REG_RSI,
+    libc::REG_RDI,
+    libc::REG_R8,
+    libc::REG_R9,
+    libc::REG_R10,
+    libc::REG_R11,
+    libc::REG_R12,
+    libc::REG_R13,
+    libc::REG_R14,
+    libc::REG_R15,
+];
+
+/// The registers of a thread that sleeps in the handler.
+#[cfg(target_arch = "x86_64")]
+unsafe fn registers(context: *mut c_void) -> Option<Registers> {
+    // SAFETY: the kernel's own structure, given to a handler with SA_SIGINFO.
+    let all = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let get = |which: c_int| all[which as usize] as u64;
+    Some(Registers {
+        general: GENERAL.map(get),
+        ip: get(libc::REG_RIP),
+        flags: get(libc::REG_EFL),
+    })
+}
+
+/// It has these when the handler returns.
+#[cfg(target_arch = "x86_64")]
+unsafe fn set_registers(context: *mut c_void, r: &Registers) {
+    // SAFETY: as above.
+    let all = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let mut set = |which: c_int, to: u64| all[which as usize] = to as i64;
+    for (which, to) in GENERAL.into_iter().zip(r.general) {
+        set(which, to);
+    }
+    set(libc::REG_RIP, r.ip);
+    set(libc::REG_EFL, r.flags);
+}
+
+/// Elsewhere no instruction is known.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn registers(_context: *mut c_void) -> Option<Registers> {
+    None
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn set_registers(_context: *mut c_void, _r: &Registers) {}
+
 /// Asks the thread, and sleeps until it has answered.
 fn ask(r: &Request) -> u32 {
     let p: *const Request = r;
@@ -323,6 +400,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_
             // SAFETY: the handler's own argument.
             write: unsafe { was_write(context) },
             in_function: is_in_function(me),
+            context,
             answer: AtomicU32::new(OPEN),
         };
         answer = ask(&r);
@@ -500,6 +578,50 @@ impl Asked {
         }
     }
 
+    /// The instruction that faults, if it is one that the device may do.
+    fn instruction(self) -> Option<Instruction> {
+        /// The longest there is.
+        const MOST: usize = 15;
+        // SAFETY: not answered yet.
+        let r = unsafe { &*self.0 };
+        // SAFETY: the thread sleeps in its handler.
+        let registers = unsafe { registers(r.context)? };
+        let mut bytes = [0u8; MOST];
+        let to = libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: MOST,
+        };
+        // Two pages may have it, and the second may not be there.
+        let first = (PAGE - registers.ip % PAGE).min(MOST as u64) as usize;
+        let piece = |at: usize, n: usize| libc::iovec {
+            iov_base: (registers.ip + at as u64) as *mut c_void,
+            iov_len: n,
+        };
+        let from = [piece(0, first), piece(first, MOST - first)];
+        // SAFETY: room for as many bytes; of what cannot be read less comes.
+        let n = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, from.as_ptr(), 2, 0) };
+        let came = bytes.get(..usize::try_from(n).ok()?)?;
+        let found = instruction::read(came, &registers)?;
+        let at = found.atomic.at;
+        let is_there = (at..at + u64::from(found.atomic.width)).contains(&r.address);
+        is_there.then_some(found)
+    }
+
+    /// The instruction that faults has been done, to a word that was this before.
+    fn done(self, had: u64) {
+        let Some(found) = self.instruction() else {
+            return;
+        };
+        // SAFETY: not answered yet, and the thread sleeps in its handler.
+        unsafe {
+            let context = (*self.0).context;
+            if let Some(mut r) = registers(context) {
+                found.done(&mut r, had);
+                set_registers(context, &r);
+            }
+        }
+    }
+
     /// Does what the fault needs. What has to wait for the device goes to a thread of its own: a
     /// function that the device itself waits for may fault meanwhile. Once it has `waited` it is
     /// let in beside what other threads have queued since, of which there may be more each time;
@@ -513,8 +635,12 @@ impl Asked {
         };
         let owners = lock(&FAULTS.owners).clone();
         for (_, owner) in owners {
-            match owner.fault(p, write, waits) {
+            match owner.fault(p, write, waits, &|| self.instruction()) {
                 Outcome::Retry => return self.answer(RETRY),
+                Outcome::Done(had) => {
+                    self.done(had);
+                    return self.answer(RETRY);
+                }
                 Outcome::Refuse => {}
                 Outcome::Wait {
                     owed,

@@ -5,6 +5,7 @@ use super::client::Client;
 use super::cx::Cx;
 use super::fault::{self, Owner};
 use super::host::Host;
+use super::instruction::Instruction;
 use super::watch;
 use crate::cuda::state::shadows::{Outcome, Waits};
 use busbar_abi::cuda::*;
@@ -13,7 +14,13 @@ use busbar_abi::cuda::*;
 struct Guarded(&'static Client);
 
 impl Owner for Guarded {
-    fn fault(&self, p: u64, write: Option<bool>, waits: Waits) -> Outcome {
+    fn fault(
+        &self,
+        p: u64,
+        write: Option<bool>,
+        waits: Waits,
+        what: &dyn Fn() -> Option<Instruction>,
+    ) -> Outcome {
         let (state, cx) = (self.0.state, Cx::of(self.0));
         // A capture must not be waited for; what it holds has not run.
         let waits = match waits {
@@ -26,7 +33,16 @@ impl Owner for Guarded {
             // now on looks, and waits for this lock.
             state.shadows.note_edges();
         }
-        let outcome = areas.fault(&Host, &cx, p, write, waits);
+        let beside = write == Some(true) && areas.is_beside(p, waits);
+        let instruction = beside.then(what).flatten();
+        let done = instruction.map_or(Ok(None), |i| {
+            areas.atomic(&Host, &cx, &i.atomic, i.is_store)
+        });
+        let outcome = match done {
+            Ok(Some(had)) => Outcome::Done(had),
+            Ok(None) => areas.fault(&Host, &cx, p, write, waits),
+            Err(_) => Outcome::Refuse,
+        };
         let (open, late) = (areas.has_open(), areas.sees_late());
         drop(areas);
         // Without these threads the next call that waits brings what there is.

@@ -6,6 +6,7 @@ use super::fault;
 use crate::cuda::state::area::{ANY, Beside, Change, Pages};
 use crate::cuda::state::shadows::{Far, Suspects, Touch};
 use busbar_abi::cuda::*;
+use busbar_wire::atomics::Atomic;
 use busbar_wire::codec::Request as _;
 use busbar_wire::generated::cuda as msg;
 use busbar_wire::record::Heard;
@@ -108,6 +109,18 @@ impl Far for Cx {
         let sent = session.memory_parts(context, *dst, bytes, runs);
         let sent = sent.and_then(|n| self.queued_one().map(|()| n));
         sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
+    }
+
+    fn atomic(&self, context: u32, atomic: &Atomic) -> Result<u64> {
+        let answer = self.client.session.memory_atomic(context, atomic);
+        match answer.ok_or(CUDA_ERROR_NOT_SUPPORTED)? {
+            Ok(a) if a.status == CUDA_SUCCESS => {
+                let had = a.body.first_chunk().ok_or(CUDA_ERROR_UNKNOWN)?;
+                Ok(u64::from_le_bytes(*had))
+            }
+            Ok(a) => Err(a.status),
+            Err(_) => Err(CUDA_ERROR_DEVICE_UNAVAILABLE),
+        }
     }
 
     fn apart(&self) -> Result<()> {

@@ -9,6 +9,7 @@ pub mod freed;
 mod gates;
 mod guard;
 mod host;
+mod instruction;
 mod jobs;
 pub mod links;
 mod recycle;

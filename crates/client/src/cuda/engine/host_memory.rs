@@ -3,8 +3,8 @@
 use super::prelude::*;
 use crate::cuda::call::unmap_host;
 use crate::cuda::engine::{host_file, place, shadow, shared, transfer};
-use crate::cuda::state::host_file::Piece;
 use crate::cuda::state::area::{Evidence, SMALL};
+use crate::cuda::state::host_file::Piece;
 use crate::cuda::state::ranges::{IN_FILE, Range, Sort, Spaces, pages};
 use crate::cuda::state::spares::Spare;
 
@@ -80,7 +80,10 @@ pub fn untell(cx: Cx, r: &Range) {
 /// Whether page-locked memory may be a flag for kernels, of which programs make one after the
 /// other. Of several servers any may be the one whose kernels see the next.
 pub fn is_flag(cx: Cx, r: &Range) -> bool {
-    r.size <= SMALL && !r.is_in_file() && cx.state().ranges.may_be_for_kernels(r) && cx.rest().next().is_none()
+    r.size <= SMALL
+        && !r.is_in_file()
+        && cx.state().ranges.may_be_for_kernels(r)
+        && cx.rest().next().is_none()
 }
 
 /// Kernels see page-locked memory no longer. Says whether what is left of a `flag` is kept for the

@@ -154,7 +154,9 @@ pub fn move_out(cx: Cx, va: u64, id: u32) -> Result<()> {
     // SAFETY: the program unmaps it, and the other is new.
     unsafe { place::move_pages(va, to, size)? };
     let mut s = lock(&cx.state().vmm);
-    s.allocations.entry(id).and_modify(|a| a.pages = Pages::At(to));
+    s.allocations
+        .entry(id)
+        .and_modify(|a| a.pages = Pages::At(to));
     Ok(())
 }
 

@@ -213,7 +213,12 @@ fn of_host(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
 fn of_managed(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
     let bad = props.handleTypes != 0 || props.maxSize != 0;
     refuse_if(bad, CUDA_ERROR_INVALID_VALUE)?;
-    Ok(host_pool::create(cx, managed_on(cx, &props.location)?, 0, None))
+    Ok(host_pool::create(
+        cx,
+        managed_on(cx, &props.location)?,
+        0,
+        None,
+    ))
 }
 
 pub unsafe fn cuMemSetMemPool(

@@ -47,7 +47,11 @@ pub fn cuMemCreate(cx: Cx, size: usize, props: &CUmemAllocationProp, flags: u64)
     let pages = match (host, props.requestedHandleTypes) {
         (false, _) => Pages::None,
         (true, 0) => Pages::At(place::map_anywhere(size)?),
-        _ => Pages::In(host_file::create(MEMORY, size, busbar_abi::to_array(props))?),
+        _ => Pages::In(host_file::create(
+            MEMORY,
+            size,
+            busbar_abi::to_array(props),
+        )?),
     };
     vmm::create(cx, size, props, pages)
 }

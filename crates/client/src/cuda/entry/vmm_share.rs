@@ -120,7 +120,10 @@ pub unsafe fn cuMemExportToShareableHandle(
     {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let pages = lock(&cx.state().vmm).allocations.get(&id).map(|a| a.pages.clone());
+    let pages = lock(&cx.state().vmm)
+        .allocations
+        .get(&id)
+        .map(|a| a.pages.clone());
     if let Some(Pages::In(file)) = pages {
         // SAFETY: checked for null above; the program's pointer to a descriptor.
         return unsafe { put(out.cast::<i32>(), host_file::descriptor(&file)?) };

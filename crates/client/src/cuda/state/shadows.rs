@@ -11,6 +11,7 @@
 //! Lock order: the list of areas here comes before the session's own locks, and nothing that holds
 //! it touches memory that may fault, or waits for what the worker has queued.
 
+mod atomics;
 mod beside;
 mod doubts;
 mod far;

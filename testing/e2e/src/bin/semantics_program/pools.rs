@@ -145,7 +145,9 @@ impl Common<'_> {
 
     fn filled(&self, value: u32) {
         let fill = self.api.kernel("fill");
-        let rc = self.api.launch(fill, 0, &[self.at, u64::from(value), self.n]);
+        let rc = self
+            .api
+            .launch(fill, 0, &[self.at, u64::from(value), self.n]);
         println!("launch: {rc}, {}", self.api.call("cuCtxSynchronize", &[]));
     }
 

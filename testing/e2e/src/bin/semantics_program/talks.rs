@@ -207,3 +207,61 @@ pub fn talks(api: &Api) {
     });
     println!("answer: {}", answer.load(Ordering::Acquire));
 }
+
+/// The program and a kernel change the same words of managed memory at the same time.
+pub fn atomics(api: &Api) {
+    const GLOBAL: u64 = 1;
+    const TIMES: u32 = 40;
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let stream = api.made("cuStreamCreate", &[1]);
+    let mut p = 0u64;
+    api.tell("cuMemAllocManaged", &[at(&mut p), 8192, GLOBAL]);
+    // SAFETY: memory that is there until the program ends.
+    let word = |i: u64| unsafe { &*((p + 4 * i) as *const AtomicU32) };
+    let [counter, stop, told] = [0, 1, 2].map(word);
+    let count = api.kernel("count");
+    println!("launch: {}", api.launch(count, stream, &[p]));
+    let begun = until(|| counter.load(Ordering::Acquire) > 0);
+    println!("begun: {begun}");
+    let mut rises = true;
+    let mut last = 0;
+    for _ in 0..TIMES {
+        // What a kernel adds comes in between.
+        let had = counter.fetch_add(1, Ordering::AcqRel);
+        let now = counter.load(Ordering::Acquire);
+        rises &= had >= last && now > had;
+        last = now;
+    }
+    println!("rises: {rises}");
+    // SAFETY: as above.
+    let (byte, long) = unsafe {
+        (
+            &*((p + 21) as *const std::sync::atomic::AtomicU8),
+            &*((p + 32) as *const std::sync::atomic::AtomicI64),
+        )
+    };
+    byte.store(7, Ordering::Release);
+    long.store(-5, Ordering::Release);
+    let had = [
+        byte.fetch_sub(9, Ordering::AcqRel).into(),
+        byte.swap(0xf0, Ordering::AcqRel).into(),
+        byte.fetch_or(0x0f, Ordering::AcqRel).into(),
+        byte.fetch_and(0x3c, Ordering::AcqRel).into(),
+        byte.fetch_xor(0xff, Ordering::AcqRel).into(),
+        long.fetch_sub(1 << 40, Ordering::AcqRel),
+        long.swap(3, Ordering::AcqRel),
+        long.fetch_max(9, Ordering::AcqRel),
+    ];
+    println!("were: {had:?}, {byte:?} {long:?}");
+    for expected in [8, 9] {
+        let (to, order) = (expected + 1, Ordering::AcqRel);
+        let done = long.compare_exchange(expected, to, order, Ordering::Acquire);
+        println!("{expected}: {done:?}");
+    }
+    stop.store(1, Ordering::Release);
+    api.tell("cuStreamSynchronize", &[stream]);
+    let sum = counter.load(Ordering::Acquire);
+    let told = told.load(Ordering::Acquire);
+    println!("none is lost: {}", sum == told + TIMES && told > 0);
+    println!("done");
+}

@@ -56,6 +56,14 @@ impl Areas {
         self.late.closes.is_some()
     }
 
+    /// The program is let in beside work that lasts, or has the device do something beside it.
+    pub(super) fn begin_late(&mut self, far: &impl Far) -> Result<()> {
+        match std::mem::replace(&mut self.late.apart, true) {
+            true => Ok(()),
+            false => far.apart(),
+        }
+    }
+
     /// Lets the program in to blocks that the device holds.
     pub fn let_in_late(
         &mut self,
@@ -66,9 +74,7 @@ impl Areas {
         n: usize,
     ) -> Result<()> {
         let begun = Instant::now();
-        if !std::mem::replace(&mut self.late.apart, true) {
-            far.apart()?;
-        }
+        self.begin_late(far)?;
         // What the program sees already is closed, and comes again together with this.
         let mut all = self.close_late(pages, far)?;
         all.drain(..all.len().saturating_sub(MOST_SEEN - 1));

@@ -3,6 +3,7 @@
 use super::Suspects;
 use crate::cuda::state::area::Beside;
 use crate::cuda::state::prelude::*;
+use busbar_wire::atomics::Atomic;
 use busbar_wire::record::Heard;
 
 /// The device's side of shadowed memory.
@@ -12,6 +13,8 @@ pub trait Far {
     /// The same of what the program has changed among other bytes. Says how many times something
     /// was sent.
     fn push_parts(&self, context: u32, changed: &Beside) -> Result<u64>;
+    /// Has an atomic operation done on device memory, behind what was pushed: what the word was.
+    fn atomic(&self, context: u32, atomic: &Atomic) -> Result<u64>;
     /// From now on bytes come and go although work waits for the program.
     fn apart(&self) -> Result<()>;
     /// What is queued from now on finds what was pushed.

@@ -19,6 +19,8 @@ pub enum Outcome {
         /// How long, before the access is let in beside it.
         patience: Duration,
     },
+    /// The device has done it, to a word that was this before.
+    Done(u64),
     /// The memory is not ours, or its bytes cannot be had.
     Refuse,
 }
@@ -33,6 +35,18 @@ pub enum Waits {
     NoMore,
     /// A function in stream order must not: it would wait for itself.
     Never,
+}
+
+/// What accesses to an area may have to wait for.
+pub(super) struct Owed {
+    /// Contexts and streams with work.
+    all: Vec<(u32, u32)>,
+    /// Those whose work may use it.
+    pub work: Vec<(u32, u32)>,
+    /// The memory may be named by mistake: nobody would wait for it.
+    pub in_doubt: bool,
+    /// How long an access waits.
+    patience: Duration,
 }
 
 impl Areas {
@@ -52,6 +66,21 @@ impl Areas {
         self.open += usize::from(!had);
         self.woken.notify_one();
         Some(())
+    }
+
+    /// The work that accesses to an area may have to wait for.
+    pub(super) fn owed_for(&self, start: u64) -> Owed {
+        let area = self.areas.get(&start);
+        let all = match area.is_some_and(|a| a.claim.may_end()) {
+            true => self.doubts.under_way(start),
+            false => self.owed(0),
+        };
+        Owed {
+            work: area.map_or_else(Vec::new, |a| a.waits_for(&all)),
+            all,
+            in_doubt: area.is_some_and(|a| a.claim.is_in_doubt()),
+            patience: area.map_or(PATIENCE, |a| a.patience),
+        }
     }
 
     /// Whether the program is let in to the memory at `p` while work goes on that may write there.
@@ -87,15 +116,12 @@ impl Areas {
             return retry(a.let_in(pages, block, write.unwrap_or(true)));
         }
         let n = a.ahead(block);
-        let area = self.areas.get(&start);
-        // Whose memory was named by mistake would not wait.
-        let in_doubt = area.is_some_and(|a| a.claim.is_in_doubt());
-        let all = match area.is_some_and(|a| a.claim.may_end()) {
-            true => self.doubts.under_way(start),
-            false => self.owed(0),
-        };
-        let owed = area.map_or_else(Vec::new, |a| a.waits_for(&all));
-        let patience = area.map_or(PATIENCE, |a| a.patience);
+        let Owed {
+            all,
+            work: owed,
+            in_doubt,
+            patience,
+        } = self.owed_for(start);
         if !owed.is_empty() && waits == Waits::Yes {
             // The work may be waiting for the program, and the program for what the work writes.
             if self.open_page(pages, far, start, p).is_some() {

@@ -1,6 +1,6 @@
 //! Work that lasts, and what the program sees beside it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,10 @@ pub struct Late {
     pub seen: Vec<Seen>,
     /// When it is closed.
     pub closes: Option<Instant>,
+    /// Pages in which the program has done atomic operations beside such work.
+    pub atomics: HashSet<u64>,
+    /// The device does none.
+    pub no_atomics: bool,
     /// The worker knows that there is such work.
     pub apart: bool,
     pub woken: Arc<Condvar>,
@@ -65,6 +69,12 @@ impl Late {
     /// Whether any work lasts.
     pub fn is_any(&self) -> bool {
         !self.outlasted.is_empty()
+    }
+
+    /// Whether the program was let in to a block, and is still.
+    pub fn sees(&self, area: u64, block: usize) -> bool {
+        let has = |s: &Seen| s.area == area && (s.first..s.first + s.n).contains(&block);
+        self.seen.iter().any(has)
     }
 
     /// Some work is over.

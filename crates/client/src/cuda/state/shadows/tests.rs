@@ -3,6 +3,7 @@
 use super::super::area::tests::ram::Ram;
 use super::super::area::{Attach, Beside, Evidence, PATIENCE};
 use super::*;
+use busbar_wire::atomics::Atomic;
 use std::cell::{Cell, RefCell};
 
 mod beside;
@@ -34,6 +35,15 @@ impl Far for Wire {
             _ => self.0.borrow_mut().push(format!("parts {dst:#x} {runs:?}")),
         }
         Ok(1)
+    }
+    fn atomic(&self, context: u32, atomic: &Atomic) -> Result<u64> {
+        let Atomic { at, operand, .. } = atomic;
+        let said = format!("atomic {context} {at:#x} {operand}");
+        self.0.borrow_mut().push(said);
+        match self.1.get() {
+            NO_ATOMICS => Err(CUDA_ERROR_NOT_SUPPORTED),
+            n => Ok(n.into()),
+        }
     }
     fn apart(&self) -> Result<()> {
         self.0.borrow_mut().push("apart".into());
@@ -71,6 +81,9 @@ impl Far for Wire {
         Ok(false)
     }
 }
+
+/// A device that is said to write so often does no atomic operations.
+const NO_ATOMICS: u8 = u8::MAX;
 
 /// The thread of a test.
 fn me() -> ThreadId {

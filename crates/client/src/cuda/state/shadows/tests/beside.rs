@@ -65,6 +65,47 @@ fn beside_work_that_lasts_the_program_is_let_in_for_a_moment() {
 }
 
 #[test]
+fn beside_work_that_lasts_the_device_does_what_is_atomic() {
+    use busbar_wire::atomics::Operation;
+    let (ram, wire, s) = managed();
+    let is_beside = |waits| s.areas().is_beside(AT, waits);
+    assert!(!is_beside(Waits::Yes), "there is no work");
+    s.areas().work(&ram, &wire, (3, 1), Touch::All).unwrap();
+    assert!(!is_beside(Waits::Yes), "it may be over soon");
+    lasting_work(&ram, &wire, &s);
+    assert!(is_beside(Waits::Yes) && is_beside(Waits::NoMore));
+    assert!(!is_beside(Waits::Never), "a function sees what it saw");
+    let add = |at, operand| Atomic {
+        at,
+        width: 4,
+        operation: Operation::Add,
+        operand,
+        expected: 0,
+    };
+    let done = |atomic: &Atomic, store| s.areas().atomic(&ram, &wire, atomic, store).unwrap();
+    assert_eq!(done(&add(AT + 8, 1), true), None, "a store is let in");
+    // It has seen something, and changed it: the device has that before.
+    let fault = || s.areas().fault(&ram, &wire, AT, Some(true), Waits::Yes);
+    assert_eq!(fault(), Outcome::Retry);
+    assert!(is_beside(Waits::Yes), "it sees it still");
+    ram.write(AT + 40, b"x");
+    said(&wire);
+    assert_eq!(done(&add(AT + 8, 5), false), Some(0));
+    let sent = format!("push 3 {:#x} 1 120", AT + 40);
+    let asked = format!("atomic 3 {:#x} 5", AT + 8);
+    assert_eq!(said(&wire), [sent, "fence".into(), asked]);
+    assert!(!s.areas().sees_late(), "it sees what comes of it");
+    assert_eq!(done(&add(AT + 16, 6), true), Some(0), "stores near it, too");
+    assert_eq!(done(&add(AT + 8192, 6), true), None, "and no others");
+    said(&wire);
+    wire.1.set(NO_ATOMICS);
+    assert_eq!(done(&add(AT + 8, 7), false), None, "the device does none");
+    assert_eq!(said(&wire), [format!("atomic 3 {:#x} 7", AT + 8)]);
+    assert_eq!(done(&add(AT + 8, 7), false), None);
+    assert!(said(&wire).is_empty(), "it is not asked again");
+}
+
+#[test]
 fn beside_work_that_lasts_nothing_is_seen_that_is_older_than_its_flag() {
     let (ram, wire, s) = managed();
     lasting_work(&ram, &wire, &s);
