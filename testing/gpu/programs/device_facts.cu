@@ -24,7 +24,7 @@ static bool local(int a) {
         CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
         CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED,
         114, 121, 136, 137,            // other APIs' semaphores, sparse arrays, decompression
-        141, 142, 143, 144, 145, 146,  // memory of the host, mapped and in pools
+        143, 146,                      // memory of the host that other machines have, and adapters
     };
     for (int m : masked)
         if (m == a) return true;

@@ -5,7 +5,7 @@
 //! fat binary, holds a host address that it would follow. So lengths are checked here, text is
 //! given an end, and wrappers are refused: a client sends what lies behind them.
 
-use busbar_abi::cuda::{CUDA_ERROR_INVALID_IMAGE, Result};
+use busbar_abi::cuda::{CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_NO_BINARY_FOR_GPU, CUresult, Result};
 
 const WRAPPER: u32 = 0x4662_43b1;
 const FATBIN: u32 = 0xba55_ed50;
@@ -24,10 +24,22 @@ pub struct Checked {
     pub compiles: bool,
 }
 
+/// What the driver gets of a library that is no image: it says so when the library is used.
+pub fn in_place_of(error: CUresult) -> Vec<u8> {
+    let mut bytes = vec![0; LEAST];
+    if error == CUDA_ERROR_NO_BINARY_FOR_GPU {
+        // A fat binary with nothing in it.
+        bytes[..4].copy_from_slice(&FATBIN.to_le_bytes());
+        (bytes[4], bytes[6]) = (1, 16);
+    }
+    bytes
+}
+
 /// Checks an image.
 pub fn checked(mut bytes: Vec<u8>) -> Result<Checked> {
     let len = bytes.len();
-    let compiles = match number(&bytes, 0, 4).map(|n| n as u32) {
+    let kind = number(&bytes, 0, 4).map(|n| n as u32);
+    let compiles = match kind {
         Some(FATBIN) => fatbin(&bytes),
         Some(ELF) => elf(&bytes).map(|()| false),
         Some(WRAPPER) | None => None,
@@ -39,7 +51,11 @@ pub fn checked(mut bytes: Vec<u8>) -> Result<Checked> {
             Some(true)
         }
     };
-    let compiles = compiles.ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+    // As the driver calls a fat binary that it finds nothing in.
+    let compiles = compiles.ok_or(match kind {
+        Some(FATBIN) => CUDA_ERROR_NO_BINARY_FOR_GPU,
+        _ => CUDA_ERROR_INVALID_IMAGE,
+    })?;
     Ok(Checked {
         bytes,
         len,

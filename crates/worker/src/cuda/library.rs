@@ -2,6 +2,7 @@
 
 use super::blame::is_fatal;
 use super::compile::Compile;
+use super::image::in_place_of;
 use super::module::{describe, names_of};
 use super::prelude::*;
 use super::state::handles::{Body, Function};
@@ -9,7 +10,9 @@ use crate::answer::text;
 use crate::objects::Creates;
 
 fn load(w: &mut Cuda, (m, hash): (&impl Creates<Kind>, &[u8; 32]), c: &mut Compile) -> Result {
-    let image = w.image(hash)?.bytes;
+    // A driver looks at a library when it is used.
+    let image = w.image(hash).map(|image| image.bytes);
+    let image = image.unwrap_or_else(in_place_of);
     // It is on each device that it is used on.
     let charge = w.charge(Use::Module, None, image.len() as u64)?;
     let mut library: CUlibrary = std::ptr::null_mut();

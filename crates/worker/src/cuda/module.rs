@@ -159,6 +159,10 @@ pub fn names_of<F: Copy>(
 ) -> Result<Vec<u8>> {
     let (mut n, mut names) = (0, Vec::new());
     check(count(&mut n))?;
+    if n == 0 {
+        // A library that is no image has none, and no list of them.
+        return Ok(names);
+    }
     let mut all = Vec::<F>::with_capacity(n as usize);
     check(list(all.as_mut_ptr(), n))?;
     // SAFETY: the driver has filled as many places as it said that there are.

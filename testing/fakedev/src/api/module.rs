@@ -44,7 +44,10 @@ unsafe fn load_library(out: *mut CUlibrary, image: *const c_void) -> Res {
         return Err(INVALID_VALUE);
     }
     // SAFETY: the caller of the driver gives an image.
-    let image = Arc::new(unsafe { Image::read(image.cast())? });
+    let image = unsafe { Image::read(image.cast()) }.map(Arc::new);
+    if image == Err(INVALID_VALUE) {
+        return Err(INVALID_VALUE);
+    }
     // SAFETY: not null, and valid by the caller's contract.
     unsafe { put(out, Library::load(image).handle) }
 }
@@ -156,18 +159,20 @@ api! {
     fn [cuLibraryGetManaged] (
         _out: *mut CUdeviceptr, _size: *mut usize, library: CUlibrary, _name: *const c_char,
     ) {
-        LIBRARIES.get(library)?;
+        LIBRARIES.get(library)?.image.as_ref().map_err(|code| *code)?;
         Err(NOT_FOUND)
     }
 
     fn [cuLibraryGetKernelCount] (out: *mut u32, library: CUlibrary) {
         let library = LIBRARIES.get(library)?;
-        put(out, library.image.kernels.as_ref().map_or(0, |kernels| kernels.len() as u32))
+        let kernels = library.image.as_ref().ok().and_then(|image| image.kernels.as_ref());
+        put(out, kernels.map_or(0, |kernels| kernels.len() as u32))
     }
 
     fn [cuLibraryEnumerateKernels] (out: *mut CUkernel, room: u32, library: CUlibrary) {
         let library = LIBRARIES.get(library)?;
-        let kernels = library.image.kernels.iter().flatten();
+        let image = library.image.as_ref().map_err(|code| *code)?;
+        let kernels = image.kernels.iter().flatten();
         for (i, (name, _)) in kernels.take(room as usize).enumerate() {
             put(out.add(i), library.kernel(name)?.handle)?;
         }

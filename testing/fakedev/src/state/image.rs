@@ -102,10 +102,10 @@ impl Image {
             )
         };
         if magic != FAT_MAGIC || header < 16 || body > MAX_BODY {
-            return Err(INVALID_IMAGE);
+            return Err(NO_BINARY_FOR_GPU);
         }
         if !memory::readable(p as u64 + u64::from(header), body as usize) {
-            return Err(INVALID_IMAGE);
+            return Err(NO_BINARY_FOR_GPU);
         }
         // SAFETY: the header says where the body is and how long, and there is memory.
         let body = unsafe { std::slice::from_raw_parts(p.add(header.into()), body as usize) };
@@ -123,9 +123,9 @@ impl Image {
             let kind = word(0, body) as u16;
             let header = word(4, body) as usize;
             let size = u64::from(word(8, body)) | u64::from(word(12, body)) << 32;
-            let end = (header as u64).checked_add(size).ok_or(INVALID_IMAGE)?;
+            let end = (header as u64).checked_add(size).ok_or(NO_BINARY_FOR_GPU)?;
             if header < ENTRY_HEADER || end > body.len() as u64 {
-                return Err(INVALID_IMAGE);
+                return Err(NO_BINARY_FOR_GPU);
             }
             let arch = word(28, body);
             let payload = &body[header..end as usize];

@@ -115,15 +115,15 @@ fn free_globals(globals: &BTreeMap<String, (u64, usize)>) {
 pub struct Library {
     /// Its handle.
     pub handle: usize,
-    /// Its image.
-    pub image: Arc<Image>,
+    /// Its image, or what is wrong with it: whoever uses the library is told.
+    pub image: R<Arc<Image>>,
     kernels: Mutex<BTreeMap<String, Arc<KernelHandle>>>,
     modules: Mutex<BTreeMap<usize, Arc<Module>>>,
 }
 
 impl Library {
     /// A new library.
-    pub fn load(image: Arc<Image>) -> Arc<Library> {
+    pub fn load(image: R<Arc<Image>>) -> Arc<Library> {
         let library = Arc::new(Library {
             handle: handle::fresh(),
             image,
@@ -156,14 +156,14 @@ impl Library {
         }
         // As the real one does where it loads code.
         let _ = context.synchronize();
-        let module = Module::load(self.image.clone(), context.handle, context.device)?;
+        let module = Module::load(self.image.clone()?, context.handle, context.device)?;
         modules.insert(context.handle, module.clone());
         Ok(module)
     }
 
     /// The kernel of a name; always the same one.
     pub fn kernel(&self, name: &str) -> R<Arc<KernelHandle>> {
-        let kernel = self.image.kernel(name)?;
+        let kernel = self.image.as_ref().map_err(|code| *code)?.kernel(name)?;
         let mut kernels = self.kernels.lock().unwrap();
         if let Some(kernel) = kernels.get(name) {
             return Ok(kernel.clone());

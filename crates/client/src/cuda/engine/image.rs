@@ -86,6 +86,21 @@ pub unsafe fn take(code: *const c_void, arch: u32) -> Option<Image> {
     }
 }
 
+/// What is sent of code that is no image: its first bytes, by which the driver at the server says
+/// what is wrong with it, and when.
+///
+/// # Safety
+/// `code` points at four bytes at least.
+pub unsafe fn of_none(code: *const c_void) -> Image {
+    let mut bytes = [0; 64];
+    // SAFETY: passed on to the caller.
+    bytes[..4].copy_from_slice(&unsafe { u32_at(code.cast(), 0) }.to_le_bytes());
+    Image {
+        bytes: Arc::new(bytes),
+        native: false,
+    }
+}
+
 /// Copies what can be read from an address on, up to `most` bytes. The kernel copies, and stops
 /// where there is nothing.
 fn readable(p: *const u8, most: usize) -> Option<Vec<u8>> {

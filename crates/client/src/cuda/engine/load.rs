@@ -136,7 +136,7 @@ pub fn arch(cx: Cx) -> u32 {
 pub unsafe fn offer(cx: Cx, code: *const c_void) -> Result<(Offered<'static>, bool)> {
     refuse_if(code.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: passed on to the caller.
-    let image = unsafe { image::take(code, arch(cx)) }.ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+    let image = unsafe { image::take(code, arch(cx)).unwrap_or_else(|| image::of_none(code)) };
     output::look_into(cx.state(), &image.bytes);
     Ok((cx.client.session.offer(image.bytes), image.native))
 }

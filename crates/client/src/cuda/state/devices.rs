@@ -97,10 +97,7 @@ const HIDDEN: &[u32] = &[
     CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_HOST_NUMA_MULTINODE_IPC_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED,
 ];
 /// The ways to share memory of a pool that there are between processes of the program's machine.
@@ -124,6 +121,9 @@ pub fn parse(bytes: &[u8], server: usize, number: usize) -> Result<Vec<Device>, 
         attributes.extend(HIDDEN.iter().map(|a| (*a as i32, 0)));
         let handles = CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES as i32;
         *attributes.entry(handles).or_insert(0) &= SHARED_AS;
+        // Over a network no memory of the server's is nearer: one node stands for all.
+        let node = CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID as i32;
+        attributes.entry(node).and_modify(|n| *n = (*n).min(0));
         // What tells devices apart does so over servers.
         let pci = CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID as i32;
         attributes

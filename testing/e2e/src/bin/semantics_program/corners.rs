@@ -29,6 +29,42 @@ pub fn corners(api: &Api) {
     rights(api);
     maps(api);
     refused(api);
+    no_code(api);
+}
+
+/// What is no code: a driver says so of a module when that is loaded, and of a library when that is
+/// used.
+fn no_code(api: &Api) {
+    let fat = |rest: &[u8]| [&0xba55_ed50u32.to_le_bytes(), &[1, 0][..], rest].concat();
+    let cases = [
+        ("zeros", vec![]),
+        ("short", b"abc".to_vec()),
+        ("text", b"hello, this is no code at all".to_vec()),
+        ("numbers", vec![1, 2, 3, 4]),
+        ("nothing in it", fat(&[16, 0])),
+        ("no head", fat(&[])),
+        (
+            "too long",
+            fat(&[16, 0, 64, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255]),
+        ),
+    ];
+    for (what, mut code) in cases {
+        code.resize(4096, 0);
+        let (mut library, mut out, mut count) = (0u64, 0u64, 9u32);
+        let code = code.as_ptr() as u64;
+        println!("{what}:");
+        api.tell("cuLibraryLoadData", &[at(&mut library), code]);
+        api.tell("cuLibraryGetKernelCount", &[at(&mut count), library]);
+        println!("{count}");
+        let name = c"f".as_ptr() as u64;
+        api.tell("cuLibraryGetKernel", &[at(&mut out), library, name]);
+        let (mut size, mut p) = (0u64, 0u64);
+        let args = [at(&mut p), at(&mut size), library, name];
+        api.tell("cuLibraryGetGlobal", &args);
+        api.tell("cuLibraryGetModule", &[at(&mut out), library]);
+        api.tell("cuLibraryUnload", &[library]);
+        api.tell("cuModuleLoadData", &[at(&mut out), code]);
+    }
 }
 
 /// Loads code that the driver compiles, and says what the driver says of that.
