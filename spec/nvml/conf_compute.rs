@@ -6,10 +6,10 @@ fn nvmlDeviceGetConfComputeGpuAttestationReport(
     gpuAtstReport: *mut nvmlConfComputeGpuAttestationReport_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("confidential computing is an affair of the server and its GPU")]
+#[asked]
 fn nvmlDeviceGetConfComputeGpuCertificate(
-    device: nvmlDevice_t,
-    gpuCert: *mut nvmlConfComputeGpuCertificate_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] gpuCert: *mut nvmlConfComputeGpuCertificate_t,
 ) -> nvmlReturn_t;
 
 #[asked(whole)]

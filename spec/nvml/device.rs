@@ -430,7 +430,7 @@ fn nvmlDeviceGetSerial(
     length: u32,
 ) -> nvmlReturn_t;
 
-#[cx] #[is(live(device, Number::Energy))]
+#[asked]
 fn nvmlDeviceGetTotalEnergyConsumption(
     #[handle] device: nvmlDevice_t,
     #[out] energy: *mut u64,

@@ -46,10 +46,10 @@ fn nvmlDeviceGetGridLicensableFeatures_v3(
     pGridLicensableFeatures: *mut nvmlGridLicensableFeatures_t,
 ) -> nvmlReturn_t;
 
-#[unsupported("virtual GPUs are an affair of the server's host")]
+#[asked]
 fn nvmlDeviceGetGridLicensableFeatures_v4(
-    device: nvmlDevice_t,
-    pGridLicensableFeatures: *mut nvmlGridLicensableFeatures_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] pGridLicensableFeatures: *mut nvmlGridLicensableFeatures_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("virtual GPUs are an affair of the server's host")]

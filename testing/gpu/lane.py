@@ -73,7 +73,8 @@ for source in sorted((HERE / "programs").glob("*.cu")):
         continue
     # Those that make contexts one after the other, or have kernels wait for the program, take long
     # beside others that do.
-    limit = 150 if source.stem in ("doc_contexts", "environment", "concurrent") else 60
+    slow = ("doc_contexts", "environment", "concurrent", "system_atomics")
+    limit = 150 if source.stem in slow else 60
     for kind in ("static", "shared"):
         PROGRAMS.append((f"{source.stem}-{kind}", f"{{bin}}/{source.stem}-{kind}", limit))
 # Programs made at random: their first seed, how many, steps of each, threads, and devices.

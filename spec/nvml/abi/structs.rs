@@ -202,3 +202,23 @@ pub struct nvmlSystemEventSetWaitRequest_t {
     pub dataSize: u32,
     pub numEvent: u32,
 }
+
+/// Features that need a licence, in the fourth form, and how many there are.
+#[layout(size = 860, align = 4, offsets = [0, 4, 8])]
+#[repr(C)]
+pub struct nvmlGridLicensableFeatures_t {
+    pub isGridLicenseSupported: i32,
+    pub licensableFeaturesCount: u32,
+    /// Three of 284 bytes.
+    pub gridLicensableFeatures: [u32; 213],
+}
+
+/// The certificates of a GPU for confidential computing, and how long they are.
+#[layout(size = 9224, align = 4, offsets = [0, 4, 8, 4104])]
+#[repr(C)]
+pub struct nvmlConfComputeGpuCertificate_t {
+    pub certChainSize: u32,
+    pub attestationCertChainSize: u32,
+    pub certChain: [u8; 4096],
+    pub attestationCertChain: [u8; 5120],
+}

@@ -19,8 +19,7 @@ static void ask(size_t from, size_t pages) {
     CUresult c =
         cuMemRangeGetAttribute(&last, 4, CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, at, n);
     CUresult d = cuMemRangeGetAttribute(who, 8, CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, at, n);
-    bool host = who[0] == -1 || who[1] == -1, device = who[0] == 0 || who[1] == 0;
-    printf(" %d/%d %d/%d %d/%d %d/%d%d", a, mostly, b, preferred, c, last, d, host, device);
+    printf(" %d/%d %d/%d %d/%d %d/%d,%d", a, mostly, b, preferred, c, last, d, who[0], who[1]);
     void *data[] = {&mostly, who};
     size_t sizes[] = {4, 8};
     CUmem_range_attribute which[] = {CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY,
@@ -44,9 +43,18 @@ static void advise(size_t from, size_t n, CUmem_advise what, int device) {
 #endif
 }
 
+static void order(int on) {
+    unsigned is = 7;
+    CUpointer_attribute a = CU_POINTER_ATTRIBUTE_SYNC_MEMOPS;
+    CUresult set = on < 0 ? CUDA_SUCCESS : cuPointerSetAttribute(&on, a, p);
+    CUresult got = cuPointerGetAttribute(&is, a, p);
+    printf("copies are synchronous: %d %d %u\n", set, got, is);
+}
+
 int main() {
     CHECK(cudaFree(0));
     EXPECT(cuMemAllocManaged(&p, 16 * PAGE, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS);
+    for (int on : {-1, 1, 0, 1}) order(on);
     look();
     advise(2 * PAGE, 2 * PAGE, CU_MEM_ADVISE_SET_READ_MOSTLY, 0);
     advise(6 * PAGE, PAGE, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, 0);

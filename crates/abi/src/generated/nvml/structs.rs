@@ -187,6 +187,24 @@ pub struct nvmlSystemEventSetWaitRequest_t {
     pub dataSize: u32,
     pub numEvent: u32,
 }
+/// Features that need a licence, in the fourth form, and how many there are.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct nvmlGridLicensableFeatures_t {
+    pub isGridLicenseSupported: i32,
+    pub licensableFeaturesCount: u32,
+    #[doc = " Three of 284 bytes."]
+    pub gridLicensableFeatures: [u32; 213],
+}
+/// The certificates of a GPU for confidential computing, and how long they are.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct nvmlConfComputeGpuCertificate_t {
+    pub certChainSize: u32,
+    pub attestationCertChainSize: u32,
+    pub certChain: [u8; 4096],
+    pub attestationCertChain: [u8; 5120],
+}
 
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for nvmlMemory_t {}
@@ -240,6 +258,10 @@ unsafe impl crate::Plain for nvmlSystemRegisterEventRequest_t {
 }
 // SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
 unsafe impl crate::Plain for nvmlSystemEventSetWaitRequest_t {}
+// SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
+unsafe impl crate::Plain for nvmlGridLicensableFeatures_t {}
+// SAFETY: `repr(C)`, and numbers, addresses and optional functions only.
+unsafe impl crate::Plain for nvmlConfComputeGpuCertificate_t {}
 
 #[cfg(test)]
 mod tests {
@@ -758,6 +780,57 @@ mod tests {
             offset_of!(nvmlSystemEventSetWaitRequest_t, numEvent),
             28,
             "nvmlSystemEventSetWaitRequest_t.numEvent"
+        );
+        assert_eq!(
+            (
+                size_of::<nvmlGridLicensableFeatures_t>(),
+                align_of::<nvmlGridLicensableFeatures_t>()
+            ),
+            (860, 4),
+            "nvmlGridLicensableFeatures_t"
+        );
+        assert_eq!(
+            offset_of!(nvmlGridLicensableFeatures_t, isGridLicenseSupported),
+            0,
+            "nvmlGridLicensableFeatures_t.isGridLicenseSupported"
+        );
+        assert_eq!(
+            offset_of!(nvmlGridLicensableFeatures_t, licensableFeaturesCount),
+            4,
+            "nvmlGridLicensableFeatures_t.licensableFeaturesCount"
+        );
+        assert_eq!(
+            offset_of!(nvmlGridLicensableFeatures_t, gridLicensableFeatures),
+            8,
+            "nvmlGridLicensableFeatures_t.gridLicensableFeatures"
+        );
+        assert_eq!(
+            (
+                size_of::<nvmlConfComputeGpuCertificate_t>(),
+                align_of::<nvmlConfComputeGpuCertificate_t>()
+            ),
+            (9224, 4),
+            "nvmlConfComputeGpuCertificate_t"
+        );
+        assert_eq!(
+            offset_of!(nvmlConfComputeGpuCertificate_t, certChainSize),
+            0,
+            "nvmlConfComputeGpuCertificate_t.certChainSize"
+        );
+        assert_eq!(
+            offset_of!(nvmlConfComputeGpuCertificate_t, attestationCertChainSize),
+            4,
+            "nvmlConfComputeGpuCertificate_t.attestationCertChainSize"
+        );
+        assert_eq!(
+            offset_of!(nvmlConfComputeGpuCertificate_t, certChain),
+            8,
+            "nvmlConfComputeGpuCertificate_t.certChain"
+        );
+        assert_eq!(
+            offset_of!(nvmlConfComputeGpuCertificate_t, attestationCertChain),
+            4104,
+            "nvmlConfComputeGpuCertificate_t.attestationCertChain"
         );
     }
 }

@@ -138,8 +138,15 @@ pub unsafe fn range_attribute(
         CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY if size >= 4 && size.is_multiple_of(4) => {
             let (first, rest) = all.split_first().ok_or(CUDA_ERROR_INVALID_VALUE)?;
             let everywhere = |d: &&i32| rest.iter().all(|a| a.accessed_by.contains(d));
-            let who = first.accessed_by.iter().filter(everywhere).copied();
-            let list = who.chain(std::iter::repeat(NOWHERE));
+            let mut who: Vec<i32> = first
+                .accessed_by
+                .iter()
+                .filter(everywhere)
+                .copied()
+                .collect();
+            // Devices come first, the processor last.
+            who.sort_by_key(|device| (*device < 0, *device));
+            let list = who.into_iter().chain(std::iter::repeat(NOWHERE));
             for (i, v) in list.take(size / 4).enumerate() {
                 // SAFETY: the program's array of `size` bytes.
                 unsafe { data.cast::<i32>().add(i).write_unaligned(v) };

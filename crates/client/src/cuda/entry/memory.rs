@@ -3,7 +3,7 @@
 use super::prelude::*;
 use crate::cuda::engine::{host_memory, host_pool, memory, peer, place, pool, shadow, transfer};
 use crate::cuda::state::area::Evidence;
-use crate::cuda::state::ranges::{ORDERED, Range, Sort};
+use crate::cuda::state::ranges::{Range, Sort};
 use crate::cuda::state::space;
 
 /// Alignment of the rows of pitched memory.
@@ -53,8 +53,7 @@ unsafe fn attribute(cx: Cx, r: &Range, p: u64, which: u32, data: *mut c_void) ->
             3 => put(data.cast(), p),
             4 if on_host || r.sort == Sort::Managed => put(data.cast(), p),
             4 => Err(CUDA_ERROR_INVALID_VALUE),
-            6 if r.sort == Sort::Managed => put(data.cast(), 1u32),
-            6 => put(data.cast(), u32::from(r.flags & ORDERED != 0 && !on_host)),
+            6 => put(data.cast(), u32::from(r.is_ordered() && !on_host)),
             7 => put(data.cast(), r.serial),
             8 => put(data.cast(), u32::from(r.sort == Sort::Managed)),
             9 => put(data.cast(), r.device),

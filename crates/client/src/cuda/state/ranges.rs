@@ -29,7 +29,8 @@ impl Sort {
     }
 }
 
-/// Set in the flags of device memory whose copies the program wants to be synchronous.
+/// Set in the flags of device memory whose copies the program wants to be synchronous, and of
+/// managed memory, whose copies are, if it does not.
 pub const ORDERED: u32 = 1 << 31;
 
 /// Set in the flags of page-locked memory that the program has made and mapped itself.
@@ -71,6 +72,11 @@ impl Range {
     /// Whether other processes may have it, too, by a file.
     pub fn is_in_file(&self) -> bool {
         self.sort == Sort::Host && self.flags & IN_FILE != 0
+    }
+
+    /// Whether the program wants copies of it to be synchronous.
+    pub fn is_ordered(&self) -> bool {
+        (self.flags & ORDERED != 0) == (self.sort != Sort::Managed)
     }
 
     /// Whether all of `len` bytes at `p`, an address of this range, are in it.
@@ -202,14 +208,15 @@ impl Ranges {
         })
     }
 
-    /// Sets whether the program wants copies of device memory at `p` to be synchronous.
+    /// Sets whether the program wants copies of memory at `p` to be synchronous.
     pub fn order(&self, p: u64, on: bool) -> Result<()> {
         let known = self.find(p).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         self.change(|all| {
             if let Some(r) = all.get_mut(&known.base)
-                && matches!(r.sort, Sort::Device | Sort::Foreign | Sort::Imported)
+                && !r.sort.is_page_locked()
             {
-                r.flags = r.flags & !ORDERED | if on { ORDERED } else { 0 };
+                let marked = on == (r.sort != Sort::Managed);
+                r.flags = r.flags & !ORDERED | if marked { ORDERED } else { 0 };
             }
         });
         Ok(())
@@ -489,6 +496,27 @@ mod tests {
             .map(|p| r.find(p).unwrap().serial)
             .into();
         assert!(serials[0] < serials[1] && serials[1] < serials[2]);
+    }
+
+    #[test]
+    fn copies_are_synchronous_where_the_program_wants_it() {
+        let r = Ranges::default();
+        // Those of managed memory are from the beginning, and page-locked memory's never.
+        for (sort, first, then) in [
+            (Sort::Device, false, [true, false]),
+            (Sort::Managed, true, [true, false]),
+            (Sort::Host, false, [false, false]),
+        ] {
+            r.add(0x1000, 0x100, sort, (1, 0), 0);
+            let is = || r.find(0x1000).is_some_and(|r| r.is_ordered());
+            assert_eq!(is(), first, "{sort:?}");
+            for (on, after) in [true, false].into_iter().zip(then) {
+                r.order(0x1010, on).unwrap();
+                assert_eq!(is(), after, "{sort:?} {on}");
+            }
+            r.remove(0x1000, |s| s == sort);
+        }
+        assert!(r.order(0x1010, true).is_err(), "nothing is there");
     }
 
     #[test]

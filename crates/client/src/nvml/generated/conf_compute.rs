@@ -19,15 +19,23 @@ pub unsafe extern "C" fn nvmlDeviceGetConfComputeGpuAttestationReport(
     )
 }
 
-/// `nvmlDeviceGetConfComputeGpuCertificate`: refused.
+/// `nvmlDeviceGetConfComputeGpuCertificate`.
 pub unsafe extern "C" fn nvmlDeviceGetConfComputeGpuCertificate(
-    _device: nvmlDevice_t,
-    _gpuCert: *mut nvmlConfComputeGpuCertificate_t,
+    device: nvmlDevice_t,
+    gpuCert: *mut nvmlConfComputeGpuCertificate_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetConfComputeGpuCertificate",
-        "confidential computing is an affair of the server and its GPU",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetConfComputeGpuCertificate",
+                &[ask::Arg::Device, ask::out(gpuCert)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetConfComputeMemSizeInfo`.

@@ -1261,12 +1261,14 @@ pub unsafe extern "C" fn nvmlDeviceGetTotalEnergyConsumption(
     life::guard(move || {
         let cx = life::enter()?;
         let device = cx.handle(Kind::Device, device as u64)?;
-        not_null(energy)?;
         // SAFETY: the arguments are the program's.
-        let v_energy = unsafe { live(cx, device, Number::Energy) }?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { energy.write_unaligned(v_energy) };
-        Ok(())
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetTotalEnergyConsumption",
+                &[ask::Arg::Device, ask::out(energy)?],
+            )
+        }
     })
 }
 

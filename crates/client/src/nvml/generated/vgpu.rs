@@ -7,6 +7,7 @@ use busbar_abi::nvml::*;
 use life::Kind;
 use std::ffi::{c_char, c_void};
 
+use crate::nvml::ask;
 use crate::nvml::entry::device::*;
 
 /// `nvmlDeviceGetActiveVgpus`: refused.
@@ -90,15 +91,23 @@ pub unsafe extern "C" fn nvmlDeviceGetGridLicensableFeatures_v3(
     )
 }
 
-/// `nvmlDeviceGetGridLicensableFeatures_v4`: refused.
+/// `nvmlDeviceGetGridLicensableFeatures_v4`.
 pub unsafe extern "C" fn nvmlDeviceGetGridLicensableFeatures_v4(
-    _device: nvmlDevice_t,
-    _pGridLicensableFeatures: *mut nvmlGridLicensableFeatures_t,
+    device: nvmlDevice_t,
+    pGridLicensableFeatures: *mut nvmlGridLicensableFeatures_t,
 ) -> nvmlReturn_t {
-    life::unsupported(
-        "nvmlDeviceGetGridLicensableFeatures_v4",
-        "virtual GPUs are an affair of the server's host",
-    )
+    life::guard(move || {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            ask::ask(
+                Some(device),
+                "nvmlDeviceGetGridLicensableFeatures_v4",
+                &[ask::Arg::Device, ask::out(pGridLicensableFeatures)?],
+            )
+        }
+    })
 }
 
 /// `nvmlDeviceGetHostVgpuMode`: refused.

@@ -142,6 +142,11 @@ pub const ASKED: &[(&str, bool, &[Shape])] = &[
         &[Device, Value, Place(size_of::<nvmlViolationTime_t>())],
     ),
     (
+        "nvmlDeviceGetConfComputeGpuCertificate",
+        false,
+        &[Device, Place(size_of::<nvmlConfComputeGpuCertificate_t>())],
+    ),
+    (
         "nvmlDeviceGetConfComputeMemSizeInfo",
         true,
         &[Device, Place(size_of::<nvmlConfComputeMemSizeInfo_t>())],
@@ -259,6 +264,11 @@ pub const ASKED: &[(&str, bool, &[Shape])] = &[
             Place(size_of::<u32>()),
             List(size_of::<nvmlSample_t>(), 4),
         ],
+    ),
+    (
+        "nvmlDeviceGetTotalEnergyConsumption",
+        false,
+        &[Device, Place(size_of::<u64>())],
     ),
     (
         "nvmlDeviceGetDetailedEccErrors",
@@ -409,4 +419,9 @@ pub const ASKED: &[(&str, bool, &[Shape])] = &[
     ),
     ("nvmlDeviceValidateInforom", false, &[Device]),
     ("nvmlSystemGetDriverBranch", false, &[Versioned, Value]),
+    (
+        "nvmlDeviceGetGridLicensableFeatures_v4",
+        false,
+        &[Device, Place(size_of::<nvmlGridLicensableFeatures_t>())],
+    ),
 ];
