@@ -6,10 +6,14 @@ mod card;
 mod clock;
 mod fields;
 mod long;
+mod monitor;
 mod not_told;
 mod options;
 mod own;
+mod readings;
 mod screen;
+mod topology;
+mod xml;
 
 use crate::complaint::complain;
 use crate::servers::{self, Said, Servers, told};
@@ -17,10 +21,10 @@ use crate::signals::Signals;
 use crate::status::fail_with;
 use crate::{launch, program, table};
 use anyhow::{Result, bail};
-use busbar_control::hello::HOLDINGS;
+use busbar_client::hello;
+use busbar_control::hello::{HOLDINGS, Hello, Intent};
 use busbar_control::status::Status;
 use card::{Card, cards};
-use fields::Csv;
 use options::{Form, Options};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -40,6 +44,9 @@ pub fn words(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
   busbar smi --server gpu-host -L
   busbar smi --query-gpu=index,server,name,memory.used --format=csv,noheader
   busbar smi -q -d MEMORY,POWER -i 0
+  busbar smi -q -x                                # all that is known, in XML
+  busbar smi topo -m                              # how the GPUs reach each other
+  busbar smi dmon -s pum -c 10                    # a line a GPU, ten times, a second between
   busbar smi -l 5                                 # again every five seconds")]
 pub struct Args {
     #[command(flatten)]
@@ -51,8 +58,9 @@ pub struct Args {
     /// that `busbar run` has started, its own
     #[arg(long)]
     own: bool,
-    /// What nvidia-smi takes: `-L`, `-q`, `-d`, `-i`, `-l`, `--query-gpu`, `--query-compute-apps`,
-    /// `--format`; where this machine has nvidia-smi, all that it knows
+    /// What nvidia-smi takes: `-L`, `-q`, `-x`, `-d`, `-i`, `-l`, `--query-gpu`,
+    /// `--query-compute-apps`, `--format`, `topo`, `dmon`, `pmon`; where this machine has
+    /// nvidia-smi, all that it knows
     #[arg(allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
 }
@@ -142,8 +150,11 @@ fn drawn(a: &Args) -> Result<()> {
         table::print(text);
         return Ok(());
     }
+    if let Form::Monitor(_) = options.form {
+        ends_well();
+    }
     let mut first = true;
-    loop {
+    for done in 1u64.. {
         let config = a.servers.all()?;
         let answers = servers::ask(&config, &[HOLDINGS]);
         let up: Vec<_> = answers
@@ -157,7 +168,13 @@ fn drawn(a: &Args) -> Result<()> {
         };
         let chosen = options.chosen(all)?;
         if !up.is_empty() {
-            table::print(&text(&options, &up, &chosen, first));
+            let ask = |server: &str, question| {
+                let mut hello = Hello::new(Intent::Status);
+                hello.ask = Some(question);
+                hello::tell(&config, server, hello).ok()?.said
+            };
+            table::print(&text(&options, &up, &chosen, (first, &ask)));
+            first = false;
         }
         let nothing = chosen.is_empty() && !up.is_empty();
         let mut errors = errors(answers);
@@ -165,32 +182,59 @@ fn drawn(a: &Args) -> Result<()> {
             let why = "no server has an NVIDIA GPU: `busbar devices` lists what there is";
             errors.push(why.into());
         }
-        let Some(every) = options.every else {
+        let again = options.every.filter(|_| options.times != Some(done));
+        let Some(every) = again else {
             return fail_with(errors);
         };
         // A server that is away may come back.
         for e in errors {
             complain(e);
         }
-        first = false;
         std::thread::sleep(every);
     }
+    Ok(())
 }
 
-/// What is shown of some servers and their GPUs; a list has its heading at `first` alone.
-fn text(options: &Options, up: &[(&str, &Status)], cards: &[Card<'_>], first: bool) -> String {
-    let list = |csv: &Csv, lines: Vec<String>| {
-        let heading = csv.heading().filter(|_| first);
+/// Has Ctrl-C end samples as nvidia-smi does: there is no failure.
+fn ends_well() {
+    extern "C" fn end(_: libc::c_int) {
+        // SAFETY: may be called at any moment.
+        unsafe { libc::_exit(0) }
+    }
+    let end: extern "C" fn(libc::c_int) = end;
+    // SAFETY: a function that a signal may call.
+    unsafe { libc::signal(libc::SIGINT, end as libc::sighandler_t) };
+}
+
+/// What is shown of some servers and their GPUs; a list has its heading at `first` alone. `ask` is
+/// for what the status does not say.
+fn text(
+    options: &Options,
+    up: &[(&str, &Status)],
+    cards: &[Card<'_>],
+    (first, ask): (bool, topology::Ask<'_>),
+) -> String {
+    let list = |heading: Option<String>, lines: Vec<String>| {
+        let heading = heading.filter(|_| first);
         heading.into_iter().chain(lines).collect()
     };
     match &options.form {
         Form::Screen => screen::drawn(up, cards),
         Form::List => cards.iter().map(Card::line).collect(),
         Form::Long(sections) => long::drawn(cards, sections),
-        Form::Gpus(csv) => list(csv, cards.iter().map(|c| csv.line(c, None)).collect()),
+        Form::Xml(sections) => xml::drawn(cards, sections),
+        Form::Topology(topology) => topology.drawn(cards, ask),
+        Form::Monitor(monitor) => list(Some(monitor.heading()), monitor.lines(cards)),
+        Form::Gpus(csv) => {
+            let lines = cards.iter().map(|c| csv.line(c, None));
+            list(csv.heading(), lines.collect())
+        }
         Form::Processes(csv) => {
             let all = cards.iter().flat_map(Card::processes);
-            list(csv, all.map(|p| csv.line(p.card, Some(&p))).collect())
+            list(
+                csv.heading(),
+                all.map(|p| csv.line(p.card, Some(&p))).collect(),
+            )
         }
         Form::Help(text) => text.clone(),
     }

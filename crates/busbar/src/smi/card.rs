@@ -2,7 +2,7 @@
 
 use super::own::Own;
 use crate::table::plain;
-use busbar_control::gpu::{Gpu, Number, hyphened_uuid};
+use busbar_control::gpu::{Gpu, Link, Number, hyphened_uuid};
 use busbar_control::status::{Listed, Session, Status};
 
 /// A GPU.
@@ -89,6 +89,11 @@ impl<'a> Card<'a> {
         Some(format!("{domain:08X}:{bus:02X}:{device:02X}.0"))
     }
 
+    /// That, or its number where it is not known.
+    pub fn place_or_index(&self) -> String {
+        self.bus().unwrap_or_else(|| self.index.to_string())
+    }
+
     /// A part of that, in so many digits.
     pub fn place(&self, part: usize, digits: usize) -> Option<String> {
         let number = self.listed.device.pci?[part];
@@ -122,6 +127,17 @@ impl<'a> Card<'a> {
     pub fn driver(&self) -> Option<String> {
         let text = plain(&self.status.gpus.driver);
         (!text.is_empty()).then_some(text)
+    }
+
+    /// The version of CUDA that its driver is for.
+    pub fn cuda(&self) -> Option<String> {
+        let version = self.listed.device.cuda;
+        (version > 0).then(|| format!("{}.{}", version / 1000, version % 1000 / 10))
+    }
+
+    /// How it reaches another GPU of its server.
+    pub fn link(&self, other: &Self) -> Option<&'a Link> {
+        self.gpu?.links.get(&other.listed.device.uuid)
     }
 
     /// All its memory.
@@ -169,6 +185,20 @@ impl Process<'_> {
     pub fn memory(&self) -> Option<u64> {
         let one = self.session.devices.len() == 1;
         one.then(|| self.session.holding.bytes())
+    }
+
+    /// Percent of the last second in which it had the GPU's time, where it takes turns with others.
+    pub fn busy(&self) -> Option<u32> {
+        let ordinal = self.card.listed.device.ordinal;
+        let at = self.session.devices.iter().position(|d| *d == ordinal)?;
+        let time = self.session.time.get(at)?.as_ref()?;
+        Some(time.second / 10)
+    }
+
+    /// The name of what runs, without folder and arguments.
+    pub fn command(&self) -> String {
+        let first = self.session.program.split(' ').next().unwrap_or_default();
+        plain(first.rsplit('/').next().unwrap_or_default())
     }
 
     /// Something that it says of itself.

@@ -31,3 +31,10 @@ pub fn short() -> String {
     let (text, ms) = now(c"%Y/%m/%d %H:%M:%S");
     format!("{text}.{ms:03}")
 }
+
+/// `20261124` and `12:27:16`.
+pub fn stamps() -> (String, String) {
+    let (text, _) = now(c"%Y%m%d %H:%M:%S");
+    let (date, time) = text.split_once(' ').unwrap_or_default();
+    (date.into(), time.into())
+}

@@ -12,7 +12,7 @@ const MIB: u64 = 1 << 20;
 
 /// Where a field's value comes from.
 #[derive(Clone, Copy)]
-enum Value {
+pub enum Value {
     /// From the GPU.
     Gpu(fn(&Card<'_>) -> Option<String>),
     /// From the program.
@@ -31,15 +31,16 @@ enum Value {
 
 /// A field.
 #[derive(Clone, Copy)]
-struct Field {
+pub struct Field {
     /// Its names; the first is in the heading.
-    names: &'static [&'static str],
+    pub names: &'static [&'static str],
     /// Its unit, if it has one.
-    unit: &'static str,
+    pub unit: &'static str,
     value: Value,
 }
 
-const fn field(names: &'static [&'static str], unit: &'static str, value: Value) -> Field {
+/// A field with these names.
+pub const fn field(names: &'static [&'static str], unit: &'static str, value: Value) -> Field {
     Field { names, unit, value }
 }
 
@@ -241,7 +242,7 @@ const PROCESS: &[Field] = &[
 
 impl Field {
     /// Its value, without the unit.
-    fn value(&self, card: &Card<'_>, process: Option<&Process<'_>>) -> Option<String> {
+    pub fn value(&self, card: &Card<'_>, process: Option<&Process<'_>>) -> Option<String> {
         match self.value {
             Gpu(of) => of(card),
             Value::Process(of) => of(process?),
@@ -257,7 +258,7 @@ impl Field {
     }
 
     /// Its value with the unit.
-    fn shown(&self, card: &Card<'_>, process: Option<&Process<'_>>) -> Option<String> {
+    pub fn shown(&self, card: &Card<'_>, process: Option<&Process<'_>>) -> Option<String> {
         let value = self.value(card, process)?;
         Some([value.as_str(), self.unit].join(" ").trim_end().into())
     }
@@ -274,7 +275,8 @@ fn all(processes: bool) -> impl Iterator<Item = Field> {
     known.iter().copied().chain(others)
 }
 
-fn find(processes: bool, name: &str) -> Option<Field> {
+/// That of a name.
+pub fn find(processes: bool, name: &str) -> Option<Field> {
     all(processes).find(|f| f.names.contains(&name))
 }
 

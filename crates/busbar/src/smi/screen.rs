@@ -45,11 +45,6 @@ fn row(cells: [String; 3]) -> String {
     format!("|{}|\n", cells.join("|"))
 }
 
-/// The version of CUDA that a driver is for.
-fn cuda(version: u32) -> String {
-    format!("{}.{}", version / 1000, version % 1000 / 10)
-}
-
 /// All of it.
 pub fn drawn(up: &[(&str, &Status)], cards: &[Card<'_>]) -> String {
     let mut out = clock::long() + "\n";
@@ -79,8 +74,8 @@ pub fn drawn(up: &[(&str, &Status)], cards: &[Card<'_>]) -> String {
 fn machine(server: &str, cards: &[&Card<'_>]) -> String {
     let driver = cards.iter().find_map(|c| c.driver());
     let driver = format!("Driver Version: {}", driver.as_deref().unwrap_or(UNKNOWN));
-    let version = cards.iter().map(|c| c.listed.device.cuda).find(|v| *v > 0);
-    let version = format!("CUDA Version: {}", version.map_or(UNKNOWN.into(), cuda));
+    let version = cards.iter().find_map(|c| c.cuda());
+    let version = format!("CUDA Version: {}", version.as_deref().unwrap_or(UNKNOWN));
     let mut out = rule('-');
     let server = short(server, 32);
     let _ = writeln!(out, "| {server:<34}{driver:<31}{version:<23}|");
