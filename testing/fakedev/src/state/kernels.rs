@@ -121,8 +121,8 @@ fn talk<'a>(rounds: impl Iterator<Item = (u32, (&'a AtomicU32, &'a AtomicU32))>)
     DONE
 }
 
-/// What an atomic operation makes of a word; behind the two addresses come the operand, the expected
-/// word, the bits that count, and the operation's number.
+/// What an atomic operation makes of a word; behind the two addresses come the operand, the
+/// expected word, the bits that count, and the operation's number.
 fn operation(a: &Args, had: u64) -> u64 {
     let (operand, expected, which) = (a.u64(2), a.u64(3), a.u64(4));
     let new = match a.u32(5) {

@@ -186,11 +186,9 @@ pub fn cuMemPoolCreate(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
 /// Makes a pool of host memory, on a node of the server's if one is named.
 fn of_host(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
     let shared = props.handleTypes != 0;
-    match props.location.r#type {
-        // No process can share memory that is on no node in particular.
-        CU_MEM_LOCATION_TYPE_HOST => refuse_if(shared, CUDA_ERROR_INVALID_VALUE)?,
-        _ => {}
-    }
+    // No process can share memory that is on no node in particular.
+    let nowhere = props.location.r#type == CU_MEM_LOCATION_TYPE_HOST;
+    refuse_if(shared && nowhere, CUDA_ERROR_INVALID_VALUE)?;
     // What else a driver refuses is its own to say: it makes such a pool once, of which nothing is
     // taken.
     let tried = cx.create(Kind::MemoryPool);

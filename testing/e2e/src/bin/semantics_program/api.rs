@@ -7,7 +7,8 @@ pub const IMAGE: &str = "fakedev-module 1\n\
     kernel nop nop\nkernel trap trap\nkernel assert assert u32\nkernel fill fill_u32\n\
     kernel spin spin\nkernel probe probe\nkernel say say\n\
     kernel start start\nkernel change change\nkernel talk talk\nkernel meet meet\n\
-    kernel flag flag\nkernel count count\nkernel copy copy\nkernel follow follow\nkernel mark mark\n\
+    kernel flag flag\nkernel count count\nkernel copy copy\nkernel follow follow\n\
+    kernel mark mark\n\
     kernel some fill_u32 ptr u32 u64 bytes:1024\nkernel many fill_u32 ptr u32 u64 bytes:2048\n\
     kernel late fill_u32 ptr u32 u64 bytes:1024\n\0";
 

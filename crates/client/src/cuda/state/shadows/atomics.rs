@@ -21,6 +21,9 @@ const NEAR: u64 = 4096;
 impl Areas {
     /// Whether the program would be let in to the memory at `p` beside work that lasts, to write.
     pub fn is_beside(&mut self, p: u64, waits: Waits) -> bool {
+        if waits == Waits::Yes && !self.late.may_last() {
+            return false;
+        }
         let Some(a) = self.at(p).filter(|a| a.guards(p)) else {
             return false;
         };

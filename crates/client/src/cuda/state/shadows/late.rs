@@ -41,6 +41,11 @@ pub struct Late {
 }
 
 impl Late {
+    /// Whether it may be in vain to wait, for whatever it is.
+    pub fn may_last(&self) -> bool {
+        self.waits >= MOST_WAITS || !self.outlasted.is_empty() || !self.seen.is_empty()
+    }
+
     /// Whether it is in vain to wait for some work.
     pub fn lasts(&self, owed: &[(u32, u32)]) -> bool {
         let lately = |work| {
