@@ -183,17 +183,17 @@ fn the_device_does_what_the_processor_would_have_done() {
         match way {
             // [rsi]
             0 => {
-                code.push(reg << 3 | base as u8);
+                code.push(reg << 3 | base);
                 r.general[6] = at;
             }
             // [rsi + disp8]
             1 => {
-                code.extend([0x40 | reg << 3 | base as u8, 0xf8]);
+                code.extend([0x40 | reg << 3 | base, 0xf8]);
                 r.general[6] = at + 8;
             }
             // [rsi + r14 * 4 + disp32]
             _ => {
-                code.extend([0x80 | reg << 3 | 4, 2 << 6 | 6 << 3 | base as u8]);
+                code.extend([0x80 | reg << 3 | 4, 2 << 6 | 6 << 3 | base]);
                 code.extend(100i32.to_le_bytes());
                 r.general[14] = dice.next() % 1000;
                 r.general[6] = at - 4 * r.general[14] - 100;
