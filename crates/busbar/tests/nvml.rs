@@ -158,7 +158,7 @@ fn values_are_those_of_the_servers_nvml() {
         let (there_pair, here_pair) = ([a[i].1, a[j].1], [b[i].1, b[j].1]);
         let want = there.numbers(f, &there_pair);
         assert_eq!(here.numbers(f, &here_pair), want, "{f} {i} {j}");
-        for kind in 0..6 {
+        for kind in 0..7 {
             let want = status(&there, there_pair, kind);
             assert_eq!(status(&here, here_pair, kind), want, "{kind} {i} {j}");
         }

@@ -253,7 +253,8 @@ api! {
     fn nvmlDeviceGetP2PStatus(a: Device, b: Device, kind: u32, out: *mut u32)
         match kind {
             3 if a != b => put(out, 5),
-            0..5 => put(out, 0),
+            5 if a != b => put(out, 6),
+            0..=5 => put(out, 0),
             _ => INVALID_ARGUMENT,
         };
 }

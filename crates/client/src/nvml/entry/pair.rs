@@ -13,6 +13,7 @@ const KINDS: u32 = 5;
 const SYSTEM: nvmlGpuTopologyLevel_t = 50;
 /// Two devices cannot do that.
 const CANNOT: nvmlGpuP2PStatus_t = 5;
+const UNKNOWN: nvmlGpuP2PStatus_t = 6;
 
 /// Whether two devices are at different servers, between which there is nothing that NVML knows.
 fn apart(a: &Gpu, b: &Gpu) -> bool {
@@ -59,8 +60,10 @@ pub fn nvmlDeviceGetP2PStatus(
     b: &Gpu,
     kind: nvmlGpuP2PCapsIndex_t,
 ) -> Result<nvmlGpuP2PStatus_t> {
-    refuse_if(kind >= KINDS, NVML_ERROR_INVALID_ARGUMENT)?;
+    refuse_if(kind > KINDS, NVML_ERROR_INVALID_ARGUMENT)?;
     match between(a, b) {
+        // Behind the last kind is that of "unknown", which may be asked about, too.
+        Some(_) if kind == KINDS => Ok(UNKNOWN),
         None => {
             strangers::suspect(&cx.0.told);
             Ok(NVML_P2P_STATUS_OK)
