@@ -182,11 +182,18 @@ fn me() -> ThreadId {
 pub struct Sending(Option<(Cx, (u32, u32))>);
 
 impl Drop for Sending {
+    #[inline]
     fn drop(&mut self) {
+        // Of most work nothing is noted.
         if let Some((cx, work)) = self.0 {
-            cx.state().shadows.areas().sent(me(), work);
+            sent(cx, work);
         }
     }
+}
+
+#[cold]
+fn sent(cx: Cx, work: (u32, u32)) {
+    cx.state().shadows.areas().sent(me(), work);
 }
 
 impl Cx {

@@ -29,6 +29,17 @@ enum Params<'a> {
     Packed(&'a [u8]),
 }
 
+impl Params<'_> {
+    /// How many bytes they are, packed.
+    #[inline]
+    fn len(&self, f: &Function) -> usize {
+        match self {
+            Self::Each(_) => f.packed as usize,
+            Self::Packed(bytes) => bytes.len(),
+        }
+    }
+}
+
 const EXTRA_END: u64 = 0;
 const EXTRA_POINTER: u64 = 1;
 const EXTRA_SIZE: u64 = 2;
@@ -202,6 +213,9 @@ pub struct Launch<'a> {
 }
 
 impl Launch<'_> {
+    /// Bytes of its fields, without attributes.
+    const FIELDS: usize = 44;
+
     /// Its fields, as they stand in all its messages.
     #[inline]
     fn write(&self, out: &mut Vec<u8>) {
@@ -282,18 +296,37 @@ pub unsafe fn queue(
     extra: *mut *mut c_void,
 ) -> Result<u64, CUresult> {
     // SAFETY: passed on to the caller.
-    let params = unsafe { params(f, kernel_params, extra)? };
+    unsafe {
+        let params = params(f, kernel_params, extra)?;
+        match cx.state().shadows.concerns_launches() {
+            true => queue_seen(cx, f, l, &params),
+            false => send(cx, f, l, &params),
+        }
+    }
+}
+
+/// Queues a launch where there is memory that kernels and the program see. Apart, so that a launch
+/// without takes a straight way.
+///
+/// # Safety
+/// As for [`queue`].
+#[inline(never)]
+unsafe fn queue_seen(cx: Cx, f: &Function, l: &Launch<'_>, params: &Params<'_>) -> Result<u64> {
     let mut known = Vec::new();
-    let mut _sending = Sending::default();
-    let params = if cx.state().shadows.concerns_launches() {
-        // SAFETY: passed on to the caller.
-        unsafe { pack(f, &params, &mut known) };
-        let named = addresses::translate(cx, f, &mut known, cx.state().captures.any())?;
-        _sending = addresses::work(cx, l.stream, Touch::At(&named))?;
-        Params::Packed(&known)
-    } else {
-        params
-    };
+    // SAFETY: passed on to the caller.
+    unsafe { pack(f, params, &mut known) };
+    let named = addresses::translate(cx, f, &mut known, cx.state().captures.any())?;
+    let _sending = addresses::work(cx, l.stream, Touch::At(&named))?;
+    // SAFETY: the parameters are here.
+    unsafe { send(cx, f, l, &Params::Packed(&known)) }
+}
+
+/// Queues a launch with these parameters, or waits for it, as [`queue`] does.
+///
+/// # Safety
+/// As for [`queue`].
+#[inline]
+unsafe fn send(cx: Cx, f: &Function, l: &Launch<'_>, params: &Params<'_>) -> Result<u64> {
     // The driver loads a kernel's code in each context when it is first launched there.
     let _pass = cx.pass(cx.client.many && f.is_first_in(cx.scope));
     // In a stream of another context than the function's it may be refused. A kernel has none.
@@ -306,7 +339,7 @@ pub unsafe fn queue(
     if !(l.usual && here) {
         let mut packed = Vec::new();
         // SAFETY: passed on to the caller.
-        unsafe { pack(f, &params, &mut packed) };
+        unsafe { pack(f, params, &mut packed) };
         let reply = cx.reply_to(&msg::LaunchNow {
             function: l.function,
             stream: l.stream,
@@ -321,7 +354,7 @@ pub unsafe fn queue(
     }
     if f.packed >= LONG && cx.client.session.keeps {
         // SAFETY: passed on to the caller.
-        let sent = unsafe { queue_long(cx, f, l, &params) };
+        let sent = unsafe { queue_long(cx, f, l, params) };
         return queued(cx, sent);
     }
     // Written field by field into the queue, as the message `LaunchKernel` encodes itself: this is
@@ -331,13 +364,12 @@ pub unsafe fn queue(
         .client
         .session
         .queue_raw(op::LAUNCH_KERNEL, cx.scope, |out| {
+            let n = params.len(f);
+            out.reserve(Launch::FIELDS + l.attrs.len() + 4 + n);
             l.write(out);
-            let at = out.len();
-            out.extend_from_slice(&[0; 4]);
+            out.extend_from_slice(&(n as u32).to_le_bytes());
             // SAFETY: passed on to the caller.
-            unsafe { pack(f, &params, out) };
-            let n = (out.len() - at - 4) as u32;
-            out[at..at + 4].copy_from_slice(&n.to_le_bytes());
+            unsafe { pack(f, params, out) };
         });
     queued(cx, sent)
 }
