@@ -1,6 +1,10 @@
 //! A session: the one ordered stream of calls from this process to its worker.
 
+mod apart;
 mod memory;
+
+pub use apart::Closes;
+use apart::Fields;
 
 use crate::calls::{Answer, Calls};
 use crate::config::Config;
@@ -25,7 +29,7 @@ use busbar_control::hello::{
 };
 use busbar_transport::Memory;
 use busbar_transport::{Connection, Dialer};
-use busbar_wire::codec::{Request, Writer};
+use busbar_wire::codec::Request;
 use busbar_wire::record::{Header, Notice, OP_GOODBYE, Records};
 use busbar_wire::{limits, record};
 use std::io::Write;
@@ -91,6 +95,8 @@ pub struct Session {
     pub takes_parts: bool,
     /// The worker does atomic operations on memory.
     pub takes_atomics: bool,
+    /// Set where memory of the program's may be closed to it.
+    pub closes: OnceLock<Closes>,
 }
 
 /// Content that a record is about to name.
@@ -214,6 +220,7 @@ impl Session {
             tells: able(ACTIVITY),
             takes_parts: able(MEMORY_PARTS),
             takes_atomics: able(MEMORY_ATOMICS),
+            closes: OnceLock::new(),
             welcome,
             neighbour: None,
             linker: None,
@@ -244,7 +251,8 @@ impl Session {
     /// Queues a message that nobody waits for.
     #[inline]
     pub fn queue<'a, R: Request<'a>>(&self, scope: u32, msg: &R) -> Result<(), Closed> {
-        self.queue_raw(R::OP, scope, |out| msg.encode(&mut Writer::new(out)))
+        let fields = Fields::of(msg, self.closes.get());
+        self.queue_raw(R::OP, scope, |out| fields.write(out))
     }
 
     /// Memory of the program's stays: page-locked, whose bytes may be moved in place.
@@ -305,10 +313,13 @@ impl Session {
             };
             s.queued(R::OP, n + record::HEADER);
         }
+        let own = apart::read(&bulk, self.closes.get());
+        let bulk = own.as_deref().map_or(bulk, Bulk::Copy);
         let (op, mark) = self.marked(R::OP.into());
+        let message = Fields::of(msg, self.closes.get());
         let fields = |out: &mut Vec<u8>| {
             marks::write(mark, out);
-            msg.encode(&mut Writer::new(out));
+            message.write(out);
         };
         self.channel.push_bulk(op, 0, scope, fields, bulk)
     }
@@ -321,7 +332,8 @@ impl Session {
         msg: &R,
         place: Option<(*mut u8, usize)>,
     ) -> Result<Answer, Closed> {
-        self.call_raw(R::OP, scope, place, |out| msg.encode(&mut Writer::new(out)))
+        let fields = Fields::of(msg, self.closes.get());
+        self.call_raw(R::OP, scope, place, |out| fields.write(out))
     }
 
     /// As [`Session::call`], for a record whose payload `fields` writes.
@@ -434,9 +446,10 @@ impl Session {
             s.queued(R::OP, record::HEADER);
         }
         let (op, mark) = self.marked(R::OP.into());
+        let fields = Fields::of(msg, self.closes.get());
         self.channel.push(op, id, scope, |out| {
             marks::write(mark, out);
-            msg.encode(&mut Writer::new(out));
+            fields.write(out);
         })
     }
 

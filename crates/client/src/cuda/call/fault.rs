@@ -106,6 +106,19 @@ pub fn open(p: u64, len: u64, writes: bool) -> bool {
     any
 }
 
+/// Whether any of some memory may be closed.
+pub fn meets(p: u64, len: u64) -> bool {
+    let end = p.saturating_add(len);
+    let mut at = p;
+    while is_active() && at < end {
+        if FAULTS.watched.has(at) {
+            return true;
+        }
+        at = FAULTS.watched.next(at);
+    }
+    false
+}
+
 /// Whether a page may be closed.
 pub fn is_watched(p: u64) -> bool {
     FAULTS.watched.has(p)

@@ -8,6 +8,7 @@ use super::host::Host;
 use super::instruction::Instruction;
 use super::watch;
 use crate::cuda::state::shadows::{Outcome, Waits};
+use crate::session::Closes;
 use busbar_abi::cuda::*;
 
 /// A client whose memory may fault.
@@ -74,6 +75,11 @@ impl Cx {
         fault::start(self.client as *const Client as usize, || {
             Box::new(Guarded(self.client))
         })?;
+        let (any, meets) = (fault::is_active, fault::meets);
+        self.client
+            .session
+            .closes
+            .get_or_init(|| Closes { any, meets });
         fault::once(accesses::come_first);
         accesses::unblock();
         Ok(())

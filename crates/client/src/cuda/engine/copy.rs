@@ -183,6 +183,10 @@ unsafe fn queue_to_device(
     must_be_copied(cx, dst, len, stream)?;
     // SAFETY: passed on to the caller.
     addresses::in_copy(cx, dst, unsafe { std::slice::from_raw_parts(src, len) })?;
+    // What is copied may have its own address in it: then kernels see it from now on.
+    if let Some(there) = cx.state().shadows.device_side(src as u64, len) {
+        return on_device(cx, dst, there, len, stream).map(Ok);
+    }
     let touch = shadowed.map_or(Touch::Nothing, |_| Touch::All);
     let _sending = cx.work_if_shadowed(stream, touch)?;
     if cx.state().captures.any()

@@ -113,6 +113,8 @@ pub fn beside(api: &Api) {
     question.store(1, Ordering::Release);
     api.tell("cuStreamSynchronize", &[stream]);
 
+    has_itself(api, other);
+
     // A stream goes while the program is let in beside its work.
     let [question, answer] = words(small);
     let talk = api.kernel("talk");
@@ -206,6 +208,44 @@ pub fn talks(api: &Api) {
         api.tell("cuStreamSynchronize", &[stream]);
     });
     println!("answer: {}", answer.load(Ordering::Acquire));
+}
+
+/// Copies of page-locked memory that has its own address in it: kernels that find it there use it.
+fn has_itself(api: &Api, stream: u64) {
+    const MAPPED: u64 = 2;
+    const LEN: u64 = 20_000;
+    const GLOBAL: u64 = 1;
+    let [mark, fill] = ["mark", "fill"].map(|name| api.kernel(name));
+    let scratch = api.made("cuMemAlloc_v2", &[LEN]);
+    let (own, mut managed) = (api.made("cuMemAlloc_v2", &[LEN]), 0u64);
+    api.tell("cuMemAllocManaged", &[at(&mut managed), LEN, GLOBAL]);
+    let ways = [own, managed].map(|there| {
+        [(2_100, false), (2_100, true), (LEN, false), (LEN, true)]
+            .map(|(len, later)| (there, len, later))
+    });
+    for (there, len, later) in ways.into_iter().flatten() {
+        let mut p = 0u64;
+        api.tell("cuMemHostAlloc", &[at(&mut p), LEN, MAPPED]);
+        // SAFETY: memory that is there until it is freed below; nothing else uses it now.
+        let all = unsafe { std::slice::from_raw_parts_mut(p as *mut u64, LEN as usize / 8) };
+        all.fill(p);
+        all[0] = p + 64;
+        // Work that may use whatever it likes.
+        assert_eq!(api.launch(fill, stream, &[scratch, 1, LEN / 4]), 0);
+        let rc = match later {
+            true => api.call("cuMemcpyHtoDAsync_v2", &[there, p, len, stream]),
+            false => api.call("cuMemcpy", &[there, p, len]),
+        };
+        let launched = api.launch(mark, stream, &[there, 777]);
+        println!("copied: {rc}, launched: {launched}");
+        api.tell("cuStreamSynchronize", &[stream]);
+        println!(
+            "marked: {} {}",
+            all[8] as u32,
+            all.iter().filter(|w| **w == p).count()
+        );
+        api.tell("cuMemFreeHost", &[p]);
+    }
 }
 
 /// The program and a kernel change the same words of managed memory at the same time.
