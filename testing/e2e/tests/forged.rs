@@ -7,8 +7,10 @@
 use busbar_e2e::hostile::Raw;
 use busbar_e2e::server::Options;
 use busbar_harness::rng::{Rng, effort};
+use busbar_wire::atomics::{Atomic, Operation};
 use busbar_wire::codec::{Reader, Request, Writer};
 use busbar_wire::generated::cuda::*;
+use busbar_wire::record::{OP_MEMORY_ATOMIC, OP_MEMORY_IN, OP_MEMORY_OUT, OP_MEMORY_PARTS};
 use std::time::Instant;
 
 /// So many in one frame.
@@ -132,6 +134,38 @@ fn with_handles(rng: &mut Rng) -> (u16, Vec<u8>) {
     HANDLES[rng.next_u64() as usize % HANDLES.len()](&bytes)
 }
 
+/// Bytes and words of device memory, ahead of the queue.
+fn ahead(rng: &mut Rng) -> (u16, Vec<u8>) {
+    let (va, n) = (address(rng), 1 + rng.next_u64() % 4096);
+    let mut payload = va.to_le_bytes().to_vec();
+    match rng.next_u64() % 4 {
+        0 => payload.resize(8 + n as usize, 7),
+        1 => {
+            payload.extend(n.to_le_bytes());
+            return (OP_MEMORY_OUT, payload);
+        }
+        2 => {
+            // The first and the last of eight bytes.
+            payload.extend([8, 0, 0, 0, 0x81, 7, 7]);
+            return (OP_MEMORY_PARTS, payload);
+        }
+        _ => {
+            let width = 1 << (n % 4);
+            let atomic = Atomic {
+                at: va & !(u64::from(width) - 1),
+                width,
+                operation: Operation::Exchange,
+                operand: 7,
+                expected: 0,
+            };
+            payload.clear();
+            atomic.encode(&mut payload);
+            return (OP_MEMORY_ATOMIC, payload);
+        }
+    }
+    (OP_MEMORY_IN, payload)
+}
+
 /// In the default stream, which there is.
 fn with_addresses(rng: &mut Rng) -> (u16, Vec<u8>) {
     let (va, n) = (address(rng), 1 + rng.next_u64() % 4096);
@@ -194,8 +228,9 @@ fn nothing_forged_reaches_the_driver() {
     let mut done = 0;
     while done < all {
         let one = |_| {
-            let (op, payload) = match rng.next_u64() % 3 {
+            let (op, payload) = match rng.next_u64() % 4 {
                 0 => with_addresses(&mut rng),
+                1 => ahead(&mut rng),
                 _ => with_handles(&mut rng),
             };
             (op, 1, payload)
