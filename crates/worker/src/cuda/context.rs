@@ -86,9 +86,32 @@ fn forget(w: &mut Cuda, id: u32) {
     w.remove((Kind::Context, id));
 }
 
+/// The primary context of a device, if there is one at this moment.
+fn primary(w: &Cuda, dev: CUdevice) -> Option<u64> {
+    let (mut flags, mut active, mut ctx) = (0, 0, std::ptr::null_mut());
+    // SAFETY: a device of this machine, and pointers to live variables; what is retained is
+    // released.
+    unsafe {
+        check(w.cuDevicePrimaryCtxGetState(dev, &mut flags, &mut active)).ok()?;
+        if active == 0 || check(w.cuDevicePrimaryCtxRetain(&mut ctx, dev)).is_err() {
+            return None;
+        }
+        w.cuDevicePrimaryCtxRelease_v2(dev);
+    }
+    Some(ctx as u64)
+}
+
 fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result {
     let dev = w.device(device)?;
+    let named = w.handle(Kind::Context, context).ok();
+    let primary = primary(w, dev);
+    // Nobody may wait for what goes, so that must be what is left.
+    let other = named.is_some_and(|named| primary.is_some_and(|primary| primary != named));
+    refuse_if(other, CUDA_ERROR_INVALID_VALUE)?;
     let left = leave(w, context);
+    // One that the client does not know has been made for its libraries.
+    let unnamed = primary.filter(|_| named.is_none() && reset != 0);
+    let also = unnamed.map(|ctx| w.completer.leave_context(ctx));
     w.peers
         .retain(|(user, owner)| *user != dev && *owner != dev);
     // SAFETY: a device of this machine.
@@ -101,7 +124,9 @@ fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result {
             w.cuDevicePrimaryCtxRelease_v2(dev)
         }
     };
-    w.completer.abandon(left, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    for left in also.into_iter().chain([left]) {
+        w.completer.abandon(left, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    }
     forget(w, context);
     super::shared::adopt_anywhere(w);
     check(rc)
