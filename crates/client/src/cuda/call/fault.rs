@@ -12,7 +12,7 @@ use crate::replace;
 use crate::threads;
 use busbar_abi::cuda::*;
 use libc::sigset_t;
-use std::cell::UnsafeCell;
+use std::cell::{OnceCell, UnsafeCell};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -620,11 +620,8 @@ impl Asked {
         is_there.then_some(found)
     }
 
-    /// The instruction that faults has been done, to a word that was this before.
-    fn done(self, had: u64) {
-        let Some(found) = self.instruction() else {
-            return;
-        };
+    /// The instruction found has been done, to a word that was this before.
+    fn done(self, found: Instruction, had: u64) {
         // SAFETY: not answered yet, and the thread sleeps in its handler.
         unsafe {
             let context = (*self.0).context;
@@ -646,12 +643,17 @@ impl Asked {
             let waits = if r.in_function { Waits::Never } else { waits };
             (r.address, r.write, waits)
         };
+        // Read once at most: the instruction that is done is the instruction that is stepped over.
+        let read = OnceCell::new();
+        let found = || *read.get_or_init(|| self.instruction());
         let owners = lock(&FAULTS.owners).clone();
         for (_, owner) in owners {
-            match owner.fault(p, write, waits, &|| self.instruction()) {
+            match owner.fault(p, write, waits, &found) {
                 Outcome::Retry => return self.answer(RETRY),
                 Outcome::Done(had) => {
-                    self.done(had);
+                    if let Some(found) = found() {
+                        self.done(found, had);
+                    }
                     return self.answer(RETRY);
                 }
                 Outcome::Refuse => {}
