@@ -5,6 +5,7 @@
 
 use super::prelude::*;
 use crate::cuda::call::unmap_host;
+use crate::cuda::engine::place::map_at;
 use crate::cuda::state::host_file::{FIRST, HEAD, Head, HostFile, MEMORY, Piece};
 use crate::cuda::state::ranges::pages;
 use crate::cuda::state::space::{self, GRANULE};
@@ -101,15 +102,9 @@ fn len(file: &HostFile) -> Result<u64> {
 
 /// Maps a part of a file, where nothing is mapped yet.
 pub fn map(file: &HostFile, offset: u64, at: u64, len: u64, rights: i32) -> Result<()> {
-    let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     let from = i64::try_from(offset).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-    let (want, n) = (at as *mut c_void, len as usize);
-    // SAFETY: a new mapping that replaces nothing, of a file that does not get shorter.
-    let p = unsafe { libc::mmap(want, n, rights, flags, file.fd.as_raw_fd(), from) };
-    if p != want && p != libc::MAP_FAILED {
-        unmap_host(p as u64, len);
-    }
-    refuse_if(p != want, CUDA_ERROR_OUT_OF_MEMORY)
+    // The file does not get shorter.
+    map_at(at, len, rights, libc::MAP_SHARED, file.fd.as_raw_fd(), from)
 }
 
 /// A new piece of a pool's file.

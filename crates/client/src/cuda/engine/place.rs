@@ -6,20 +6,31 @@ use crate::cuda::engine::shared;
 use crate::cuda::state::ranges::{Spaces, pages, whole};
 use crate::cuda::state::space;
 use std::ffi::c_void;
+use std::os::fd::RawFd;
 
 /// Maps fresh memory of the program's at an address of one of our ranges.
 pub fn map_fixed(at: u64, len: u64, rights: i32) -> Result<()> {
-    let flags =
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    map_at(
+        at,
+        len,
+        rights,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        -1,
+        0,
+    )
+}
+
+/// Maps memory, of a file or fresh, at an address where nothing is.
+pub fn map_at(at: u64, len: u64, rights: i32, kind: i32, file: RawFd, offset: i64) -> Result<()> {
+    let flags = kind | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    let want = at as *mut c_void;
     // SAFETY: a new mapping that replaces nothing.
-    let p = unsafe { libc::mmap(at as *mut c_void, len as usize, rights, flags, -1, 0) };
-    if p as u64 == at {
-        return Ok(());
-    }
-    if p != libc::MAP_FAILED {
+    let p = unsafe { libc::mmap(want, len as usize, rights, flags, file, offset) };
+    // A kernel that does not know the flag takes the address for a wish.
+    if p != want && p != libc::MAP_FAILED {
         unmap_host(p as u64, len);
     }
-    Err(CUDA_ERROR_OUT_OF_MEMORY)
+    refuse_if(p != want, CUDA_ERROR_OUT_OF_MEMORY)
 }
 
 /// Maps fresh memory of the program's where there is room.
