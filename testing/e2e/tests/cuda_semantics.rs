@@ -786,6 +786,22 @@ fn a_graph_whose_nodes_get_other_arguments_asks_nothing_more() {
 }
 
 #[test]
+fn what_a_stream_captures_is_asked_once_a_capture() {
+    let text = same(&Server::start(), "1", &["asked", "20"]);
+    assert!(text.ends_with("right: 20\n"), "{text}");
+    let calls = [
+        ("cuStreamBeginCapture_v2", 100),
+        // Of each of three streams, of one again when it has joined; the graph when it is wanted.
+        ("CaptureInfo", 600),
+        // What would merge two captures is refused at the call.
+        ("cuStreamWaitEvent", 200),
+        ("CaptureEnd", 100),
+        ("GraphNodes", 100),
+    ];
+    waits_for_no_more("asked", &calls);
+}
+
+#[test]
 fn a_module_and_its_functions_cost_one_question() {
     let server = Server::start();
     let wanted = printed(native(Path::new(PROGRAM)).args(["loads", "20"]));

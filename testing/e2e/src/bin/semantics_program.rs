@@ -99,6 +99,7 @@ fn main() {
         "created" => created::created(&api),
         "mistakes" => mistakes::mistakes(&api),
         "mistakes_beside_calls" => mistakes::beside_calls(&api),
+        "asked" => captures::asked(&api, rounds()),
         "loads" => corners::loads(&api),
         "compiles" => corners::compiles(&api),
         "corners" => corners::corners(&api),

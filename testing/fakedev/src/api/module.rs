@@ -52,10 +52,6 @@ unsafe fn load_library(out: *mut CUlibrary, image: *const c_void) -> Res {
     unsafe { put(out, Library::load(image).handle) }
 }
 
-fn global(module: &Module, name: &str) -> R<(u64, usize)> {
-    module.globals.get(name).copied().ok_or(NOT_FOUND)
-}
-
 api! {
     fn [cuModuleLoadData] (out: *mut CUmodule, image: *const c_void) {
         load(out, image)
@@ -96,7 +92,7 @@ api! {
         out: *mut CUdeviceptr, size: *mut usize, module: CUmodule, name: *const c_char,
     ) {
         context::current()?;
-        let (address, bytes) = global(&*MODULES.get(module)?, text(name)?)?;
+        let (address, bytes) = MODULES.get(module)?.global(text(name)?)?;
         put_opt(out, address);
         put_opt(size, bytes);
         Ok(())
@@ -150,7 +146,7 @@ api! {
         out: *mut CUdeviceptr, size: *mut usize, library: CUlibrary, name: *const c_char,
     ) {
         let module = LIBRARIES.get(library)?.module(&*context::current()?)?;
-        let (address, bytes) = global(&module, text(name)?)?;
+        let (address, bytes) = module.global(text(name)?)?;
         put_opt(out, address);
         put_opt(size, bytes);
         Ok(())

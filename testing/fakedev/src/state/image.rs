@@ -5,7 +5,8 @@
 //!   parameter is `u32`, `u64`, `f32`, `ptr` or `bytes:N`; without any, they are the builtin's own;
 //! - `global NAME BYTES`: zeroed device memory.
 //!
-//! A real image, ELF or PTX, loads as well: it has a kernel of any name, which does nothing.
+//! A real image, ELF or PTX, loads as well: it has a kernel of any name, which does nothing. Of one
+//! that is compressed nothing can be read, so it has a variable of any name too.
 
 use super::elf;
 use super::kernels::{self, Builtin};
@@ -38,7 +39,12 @@ pub struct Image {
     pub kernels: Option<BTreeMap<String, Kernel>>,
     /// Its globals and their sizes.
     pub globals: BTreeMap<String, usize>,
+    /// It is compressed: it may have any other global, which is [`CLOSED_GLOBAL`] bytes long.
+    pub closed: bool,
 }
+
+/// How long a global of a compressed image is.
+pub const CLOSED_GLOBAL: usize = 4096;
 
 /// A kernel of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,8 +92,8 @@ impl Image {
         // SAFETY: by the caller's contract.
         let globals = unsafe { elf::globals(p) };
         Image {
-            kernels: None,
             globals,
+            ..Image::default()
         }
     }
 
@@ -118,7 +124,7 @@ impl Image {
             let bytes = body[at..at + 4].try_into().expect("four bytes");
             u32::from_le_bytes(bytes)
         };
-        let mut best: Option<(u32, &[u8])> = None;
+        let mut best: Option<(u32, u16, &[u8])> = None;
         while body.len() >= ENTRY_HEADER {
             let kind = word(0, body) as u16;
             let header = word(4, body) as usize;
@@ -135,12 +141,12 @@ impl Image {
                 KIND_PTX if arch <= ARCHITECTURE => arch,
                 _ => 0,
             };
-            if rank > 0 && best.is_none_or(|(other, _)| rank > other) {
-                best = Some((rank, payload));
+            if rank > 0 && best.is_none_or(|(other, ..)| rank > other) {
+                best = Some((rank, kind, payload));
             }
             body = &body[end as usize..];
         }
-        let (_, payload) = best.ok_or(NO_BINARY_FOR_GPU)?;
+        let (_, kind, payload) = best.ok_or(NO_BINARY_FOR_GPU)?;
         if payload.starts_with(FIRST_LINE.as_bytes()) {
             Image::text(payload)
         } else if payload.starts_with(&ELF_MAGIC.to_le_bytes()) {
@@ -148,7 +154,10 @@ impl Image {
             Ok(unsafe { Image::elf(payload.as_ptr()) })
         } else {
             // Compressed, or PTX.
-            Ok(Image::default())
+            Ok(Image {
+                closed: kind == KIND_ELF,
+                ..Image::default()
+            })
         }
     }
 
@@ -184,6 +193,7 @@ impl Image {
         Ok(Image {
             kernels: Some(kernels),
             globals,
+            ..Image::default()
         })
     }
 

@@ -4,7 +4,7 @@
 use super::context::{self, Context};
 use super::function::{Attributes, ByDevice, FUNCTIONS, Function, KERNELS, KernelHandle};
 use super::handle::{self, Table};
-use super::image::Image;
+use super::image::{self, Image};
 use super::memory::{self, Kind};
 use crate::config;
 use crate::ffi::*;
@@ -37,7 +37,8 @@ pub struct Module {
     pub image: Arc<Image>,
     functions: Mutex<BTreeMap<String, Arc<Function>>>,
     /// Where its globals are, and their sizes.
-    pub globals: BTreeMap<String, (u64, usize)>,
+    globals: Mutex<BTreeMap<String, (u64, usize)>>,
+    device: usize,
 }
 
 impl Module {
@@ -60,10 +61,26 @@ impl Module {
             context,
             image,
             functions,
-            globals,
+            globals: Mutex::new(globals),
+            device,
         });
         MODULES.insert(handle, module.clone());
         Ok(module)
+    }
+
+    /// Where the global of a name is, and its size.
+    pub fn global(&self, name: &str) -> R<(u64, usize)> {
+        let mut globals = self.globals.lock().unwrap();
+        if let Some(found) = globals.get(name) {
+            return Ok(*found);
+        }
+        if !self.image.closed || name.is_empty() {
+            return Err(NOT_FOUND);
+        }
+        let size = image::CLOSED_GLOBAL;
+        let at = memory::allocate(Kind::Global, size, self.context, self.device, self.handle)?;
+        globals.insert(name.to_owned(), (at, size));
+        Ok((at, size))
     }
 
     /// The function of a name; always the same one.
@@ -99,7 +116,7 @@ impl Module {
         for function in std::mem::take(&mut *self.functions.lock().unwrap()).into_values() {
             let _ = FUNCTIONS.remove(function.handle);
         }
-        free_globals(&self.globals);
+        free_globals(&std::mem::take(&mut *self.globals.lock().unwrap()));
     }
 }
 

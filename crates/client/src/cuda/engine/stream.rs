@@ -1,6 +1,8 @@
 //! Streams: their special values, and captures.
 
 use super::prelude::*;
+use crate::cuda::state::order::Capturing;
+use busbar_channel::switches::Switch;
 use crate::cuda::call::{ReplyBytes, thread};
 use crate::cuda::engine::settled;
 use crate::cuda::state::order::ALL_STREAMS;
@@ -60,8 +62,11 @@ pub fn context_of(cx: Cx, stream: u32) -> Result<u32> {
     }
 }
 
-/// What the worker says of a stream's capture; `None` when nothing captures.
-#[inline]
+/// What the worker is asked of a stream's capture, besides whether there is one.
+pub const WANTS_GRAPH: u32 = 1;
+pub const WANTS_NODES: u32 = 2;
+
+/// What the worker says of a stream's capture, and `detail`; `None` when nothing captures.
 pub fn ask(cx: Cx, stream: u32, detail: u32) -> Result<Option<ReplyBytes>> {
     if !cx.state().captures.any() {
         return Ok(None);
@@ -69,17 +74,49 @@ pub fn ask(cx: Cx, stream: u32, detail: u32) -> Result<Option<ReplyBytes>> {
     cx.call(&msg::CaptureInfo { stream, detail }).map(Some)
 }
 
+/// Whether a stream captures, under which id, and where that is wanted into which graph. The worker
+/// says so once for each stream of a capture: libraries ask at each launch. What a legacy stream
+/// may do depends on all others, so of that it is asked each time.
+#[inline]
+pub fn capturing(cx: Cx, stream: u32, graph: bool) -> Result<Capturing> {
+    let captures = &cx.state().captures;
+    let none = Capturing {
+        status: CU_STREAM_CAPTURE_STATUS_NONE,
+        id: 0,
+        graph: 0,
+    };
+    if !captures.any() {
+        return Ok(none);
+    }
+    let lasts = stream != 0 && Switch::Local.on();
+    let known = captures.recall(stream).filter(|_| lasts);
+    if let Some(known) = known.filter(|k| !graph || k.graph != 0 || *k == none) {
+        return Ok(known);
+    }
+    let age = captures.age();
+    let Some(answer) = ask(cx, stream, if graph { WANTS_GRAPH } else { 0 })? else {
+        return Ok(none);
+    };
+    let r = decode::<msg::CaptureInfoReply<'_>>(&answer)?;
+    let says = Capturing {
+        status: r.status as CUstreamCaptureStatus,
+        id: r.id,
+        graph: r.graph,
+    };
+    if lasts {
+        captures.learn(stream, says, age);
+    }
+    Ok(says)
+}
+
 /// Whether this stream captures. A capture that is void is an error, and so is work in the legacy
 /// stream that would wait for one that captures: that voids the capture.
 pub fn captures(cx: Cx, stream: u32) -> Result<bool> {
-    let asked = ask(cx, stream, 0);
-    if let Err(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) = asked {
+    let known = capturing(cx, stream, false);
+    if let Err(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) = known {
         refuse_wait(cx, stream)?;
     }
-    let Some(a) = asked? else {
-        return Ok(false);
-    };
-    match decode::<msg::CaptureInfoReply<'_>>(&a)?.status as CUstreamCaptureStatus {
+    match known?.status {
         CU_STREAM_CAPTURE_STATUS_NONE => Ok(false),
         CU_STREAM_CAPTURE_STATUS_ACTIVE => Ok(true),
         _ => Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED),

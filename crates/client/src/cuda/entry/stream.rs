@@ -2,6 +2,7 @@
 
 use super::green;
 use super::prelude::*;
+use crate::cuda::state::order::Capturing;
 use crate::cuda::call::thread;
 use crate::cuda::engine::activity::{self, Resource};
 use crate::cuda::engine::{across, callback, graph, settled, stream};
@@ -210,12 +211,7 @@ pub unsafe fn cuStreamEndCapture(
 
 pub fn cuStreamIsCapturing(cx: Cx, sid: u32) -> Result<CUstreamCaptureStatus> {
     cx.need_context()?;
-    let answer = stream::ask(cx, sid, 0)?;
-    let v = match &answer {
-        None => 0,
-        Some(a) => decode::<msg::CaptureInfoReply<'_>>(a)?.status,
-    };
-    Ok(v as CUstreamCaptureStatus)
+    Ok(stream::capturing(cx, sid, false)?.status)
 }
 
 pub unsafe fn cuStreamGetCaptureInfo_v3(
@@ -230,29 +226,43 @@ pub unsafe fn cuStreamGetCaptureInfo_v3(
 ) -> Result<()> {
     refuse_if(status.is_null(), CUDA_ERROR_INVALID_VALUE)?;
     cx.need_context()?;
-    let wants_nodes = !nodes_out.is_null() || !count_out.is_null();
-    let detail = u32::from(!graph.is_null()) | u32::from(wants_nodes) << 1;
-    let answer = stream::ask(cx, stream, detail)?;
-    let Some(a) = &answer else {
-        // SAFETY: checked for null above; the program's pointer.
-        return unsafe { put(status, CU_STREAM_CAPTURE_STATUS_NONE as _) };
-    };
-    let r = decode::<msg::CaptureInfoReply<'_>>(a)?;
     let scope = stream::context_of(cx, stream).unwrap_or(0);
     let there = cx.in_context(scope);
-    let handle = |n: &u32| there.adopt(Kind::GraphNode, *n);
-    let nodes = r.nodes.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
-    let count = nodes.len();
-    let edges = graph::annotations(r.edges, count)?;
+    let mut lists = None;
+    let says = match nodes_out.is_null() && count_out.is_null() {
+        true => stream::capturing(cx, stream, !graph.is_null())?,
+        false => {
+            let wanted = u32::from(!graph.is_null()) * stream::WANTS_GRAPH;
+            let Some(a) = stream::ask(cx, stream, wanted | stream::WANTS_NODES)? else {
+                // SAFETY: checked for null above; the program's pointer.
+                return unsafe { put(status, CU_STREAM_CAPTURE_STATUS_NONE as _) };
+            };
+            let r = decode::<msg::CaptureInfoReply<'_>>(&a)?;
+            let handle = |n: &u32| there.adopt(Kind::GraphNode, *n);
+            let nodes = r.nodes.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
+            let edges = graph::annotations(r.edges, nodes.len())?;
+            lists = Some((nodes, edges));
+            Capturing {
+                status: r.status as CUstreamCaptureStatus,
+                id: r.id,
+                graph: r.graph,
+            }
+        }
+    };
+    let captures = &cx.state().captures;
     // SAFETY: the program's pointers, of which only the first must be there.
     unsafe {
-        put(status, r.status as CUstreamCaptureStatus)?;
-        put_opt(id, r.id);
-        if r.graph != 0 {
-            put_opt(graph, there.adopt(Kind::Graph, r.graph)? as CUgraph);
+        put(status, says.status)?;
+        if says.status == CU_STREAM_CAPTURE_STATUS_NONE {
+            return Ok(());
         }
-        if wants_nodes {
-            let (nodes, edges) = cx.state().captures.tell(stream, nodes, edges);
+        put_opt(id, says.id);
+        if says.graph != 0 {
+            put_opt(graph, there.adopt(Kind::Graph, says.graph)? as CUgraph);
+        }
+        if let Some((nodes, edges)) = lists {
+            let count = nodes.len();
+            let (nodes, edges) = captures.tell(stream, nodes, edges);
             put_opt(nodes_out, nodes);
             put_opt(edges_out, edges);
             put_opt(count_out, count);
@@ -297,6 +307,8 @@ pub unsafe fn cuStreamWaitEvent(
             h_stream,
             h_event,
             flags,
-        })
+        })?;
+        cx.state().captures.joins(h_stream);
+        Ok(())
     })
 }

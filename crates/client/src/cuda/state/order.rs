@@ -331,6 +331,34 @@ pub struct Captures {
     doubt: AtomicBool,
     /// The nodes, as handles, and edges that the program was last told of, by stream.
     told: Mutex<HashMap<u32, Told>>,
+    /// What the worker has said of streams since a capture last began or ended.
+    known: Mutex<Known>,
+}
+
+/// What is known of streams while some capture. An answer belongs here only if nothing has come
+/// between the question and it that may have changed it: each such thing is a new `age`.
+#[derive(Default)]
+struct Known {
+    age: u64,
+    streams: HashMap<u32, Capturing>,
+}
+
+impl Known {
+    fn grow_old(&mut self) {
+        self.age += 1;
+        self.streams.clear();
+    }
+}
+
+/// What a stream's capture is called, and whether it has one at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capturing {
+    /// None, or active: of one that is void the worker has to be asked.
+    pub status: CUstreamCaptureStatus,
+    /// The capture's id; 0 where there is none.
+    pub id: u64,
+    /// The id of its graph's handle, if anyone has asked for it; 0 otherwise.
+    pub graph: u32,
 }
 
 impl Captures {
@@ -357,6 +385,39 @@ impl Captures {
         hit
     }
 
+    /// What is known of a stream, as long as no capture may be void.
+    pub fn recall(&self, stream: u32) -> Option<Capturing> {
+        let known = lock(&self.known);
+        let found = known.streams.get(&stream).copied();
+        found.filter(|_| !self.in_doubt())
+    }
+
+    /// To be had before the worker is asked, for [`Captures::learn`].
+    pub fn age(&self) -> u64 {
+        lock(&self.known).age
+    }
+
+    /// The worker has said this of a stream; it was asked at `age`.
+    pub fn learn(&self, stream: u32, says: Capturing, age: u64) {
+        let lasts = matches!(
+            says.status,
+            CU_STREAM_CAPTURE_STATUS_NONE | CU_STREAM_CAPTURE_STATUS_ACTIVE
+        );
+        let mut known = lock(&self.known);
+        if lasts && known.age == age {
+            known.streams.insert(stream, says);
+        }
+    }
+
+    /// A stream waits for an event: it may be part of that one's capture from now on.
+    pub fn joins(&self, stream: u32) {
+        if self.any() {
+            let mut known = lock(&self.known);
+            known.age += 1;
+            known.streams.remove(&stream);
+        }
+    }
+
     /// Begins a capture by `begin`. It is counted before it begins: another thread must not miss
     /// it.
     pub fn begin<T>(
@@ -366,7 +427,9 @@ impl Captures {
         begin: impl FnOnce() -> Result<T>,
     ) -> Result<()> {
         self.count.fetch_add(1, Ordering::AcqRel);
-        begin().inspect_err(|_| self.one_less())?;
+        let begun = begin();
+        lock(&self.known).grow_old();
+        begun.inspect_err(|_| self.one_less())?;
         let old = lock(&self.begun).insert(stream, (mode, std::thread::current().id()));
         if old.is_some() {
             self.one_less();
@@ -380,6 +443,7 @@ impl Captures {
             self.one_less();
         }
         lock(&self.told).remove(&stream);
+        lock(&self.known).grow_old();
     }
 
     /// Keeps lists for the program, as the driver does: until the next such call for that stream,

@@ -327,6 +327,59 @@ fn two(api: &Api, t: &Things) {
     }
 }
 
+/// Streams that are asked what they capture at each launch, as libraries do: one that captures, one
+/// that joins it half-way, one that looks on.
+pub fn asked(api: &Api, rounds: u32) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let [origin, joins, other] = [1; 3].map(|_| api.made("cuStreamCreate", &[NON_BLOCKING]));
+    let event = api.made("cuEventCreate", &[2]);
+    let memory = api.made("cuMemAlloc_v2", &[4096]);
+    let ask = |stream: u64| {
+        let (mut is, mut status, mut id, mut graph) = (-1i32, -1i32, 0u64, 0u64);
+        api.tell("cuStreamIsCapturing", &[stream, at(&mut is)]);
+        let args = [stream, at(&mut status), at(&mut id), at(&mut graph)];
+        api.tell(
+            "cuStreamGetCaptureInfo_v3",
+            &[args[0], args[1], args[2], args[3], 0, 0, 0],
+        );
+        assert_eq!(is, status);
+        (status, id, graph)
+    };
+    let (mut right, mut ids) = (0, Vec::new());
+    for _ in 0..rounds {
+        api.tell("cuStreamBeginCapture_v2", &[origin, RELAXED]);
+        let (active, id, graph) = ask(origin);
+        let mut same = active == 1 && graph != 0;
+        for n in 0..16 {
+            if n == 8 {
+                api.tell("cuEventRecord", &[event, origin]);
+                api.tell("cuStreamWaitEvent", &[joins, event, 0]);
+            }
+            for stream in [origin, joins] {
+                if stream == origin || n >= 8 {
+                    api.tell("cuMemsetD8Async", &[memory, n, 4, stream]);
+                    same &= ask(stream) == (1, id, graph);
+                } else {
+                    same &= ask(stream) == (0, 0, 0);
+                }
+            }
+            same &= ask(other) == (0, 0, 0);
+        }
+        api.tell("cuEventRecord", &[event, joins]);
+        api.tell("cuStreamWaitEvent", &[origin, event, 0]);
+        let (mut captured, mut nodes) = (0u64, 0u64);
+        api.tell("cuStreamEndCapture", &[origin, at(&mut captured)]);
+        api.tell("cuGraphGetNodes", &[captured, 0, at(&mut nodes)]);
+        same &= captured == graph && nodes == 24;
+        same &= [origin, joins, other].map(ask) == [(0, 0, 0); 3];
+        api.tell("cuGraphDestroy", &[captured]);
+        same &= !ids.contains(&id);
+        ids.push(id);
+        right += u32::from(same);
+    }
+    println!("right: {right}");
+}
+
 /// An executable graph with a function, whose stream is gone before it.
 fn outlived(api: &Api) {
     let s = api.made("cuStreamCreate", &[NON_BLOCKING]);
