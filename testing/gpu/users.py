@@ -1,7 +1,7 @@
 """Programs as users write them, whole, natively and through Busbar in turn on one GPU machine.
 
-    python3 testing/gpu/users.py --dist dist [--wheels FOLDER] [--only NAME ...] [--rounds 2]
-                                 [--part K/N] [--minutes 9] [--json FILE]
+    python3 testing/gpu/users.py --dist dist [--wheels FOLDER] [--sites FOLDER] [--only NAME ...]
+                                 [--rounds 2] [--part K/N] [--minutes 9] [--json FILE]
     python3 testing/gpu/users.py --dist dist --no-times --jobs 6      only what they print
     python3 testing/gpu/users.py --merge A.json B.json ...            one table of several runs
 
@@ -14,12 +14,14 @@ is that of its whole process. The bar is native + 1 s, and 1.05 of native, for t
 is what the bytes that were sent take on the network at least, and is taken off first.
 
 `--wheels` names what `fetch_users.py` packed: packages that this machine lacks are unpacked from
-there, for the time of the run.
+there, for the time of the run. `--sites` names what `fetch_site.py` packed: programs that need an
+environment of their own (`SITES`) are left out where that is not there.
 """
 
 import argparse
 import concurrent.futures
 import importlib.metadata
+import importlib.util
 import json
 import os
 import pathlib
@@ -27,6 +29,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 
@@ -35,6 +38,14 @@ from remote import Remote, compare, lines, run
 HERE = pathlib.Path(__file__).resolve().parent
 # Programs whose collectives run at the server.
 COLLECTIVES = ("nccl_one_rank",)
+# Programs that have an environment of their own, and which one of `fetch_site.py`.
+SITES = {
+    "cudf_frames": "cudf",
+    "cuml_learning": "cuml",
+    "dali_images": "dali",
+    "onnx_inference": "onnx",
+    "vllm_batch": "vllm",
+}
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 LIMIT = 240
 
@@ -53,6 +64,26 @@ def install(wheels, folder):
     return [w.name.split("-")[0] for w in lacking]
 
 
+def unpack(packed, folder):
+    """Unpacks an environment of its own; says what Python is to find first. CUDA's libraries of
+    this machine are put beside what it has of them, where its own libraries look for them."""
+    here = folder / "packages"
+    with tarfile.open(packed) as archive:
+        archive.extractall(here, filter="tar")
+    for package in importlib.util.find_spec("nvidia").submodule_search_locations:
+        for library in pathlib.Path(package).glob("*/lib/*.so*"):
+            link = here / "nvidia" / library.relative_to(package)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            if not link.exists():
+                link.symlink_to(library)
+    # Some packages need what stands in `.pth` files.
+    custom = folder / "first"
+    custom.mkdir()
+    lines = f"import site\nsite.addsitedir({str(here)!r})\n"
+    (custom / "sitecustomize.py").write_text(lines)
+    return f"{custom}:{here}"
+
+
 def surroundings(side, work, site):
     """The environment of one side, whose caches are its own."""
     home = work / f"home-{side}"
@@ -64,6 +95,7 @@ def surroundings(side, work, site):
         XDG_CACHE_HOME=str(home / ".cache"),
         TORCHINDUCTOR_CACHE_DIR=str(home / "inductor"),
         TRITON_CACHE_DIR=str(home / "triton"),
+        VLLM_CACHE_ROOT=str(home / "vllm"),
         PYTHONPATH=":".join(p for p in paths if p),
         PYTHONFAULTHANDLER="1",
         PYTHONUNBUFFERED="1",
@@ -189,6 +221,7 @@ def main():
     )
     p.add_argument("--dist", default="dist")
     p.add_argument("--wheels", help="folder of wheels for what this machine lacks")
+    p.add_argument("--sites", help="folder of environments that programs have of their own")
     p.add_argument("--only", nargs="*", default=[], help="names to run (regular expressions)")
     p.add_argument("--part", default="1/1", help="K/N: every Nth program, beginning with the Kth")
     p.add_argument("--rounds", type=int, default=2, help="timed runs on each side")
@@ -213,6 +246,11 @@ def main():
         return
     names = sorted(f.stem for f in (HERE / "users").glob("*.py"))
     names = [n for n in names if not a.only or any(re.fullmatch(o, n) for o in a.only)]
+    packed = {n: pathlib.Path(a.sites or "/none") / f"{site}.txz" for n, site in SITES.items()}
+    lacking = [n for n in names if n in packed and not packed[n].exists()]
+    names = [n for n in names if n not in lacking]
+    if lacking:
+        print("# without an environment, see fetch_site.py:", " ".join(lacking), flush=True)
     part, parts = map(int, a.part.split("/"))
     names = names[part - 1::parts]
     began = time.monotonic()
@@ -227,7 +265,11 @@ def main():
         if a.minutes and time.monotonic() - began > a.minutes * 60:
             return None
         words = [sys.executable, str(HERE / "users" / f"{name}.py")]
-        env = {side: surroundings(side, work, site) for side in ("native", "remote")}
+        own = site
+        if name in packed:
+            (work / name).mkdir()
+            own = unpack(packed[name], work / name)
+        env = {side: surroundings(side, work, own) for side in ("native", "remote")}
         env["remote"].update(BUSBAR_STATS="1", BUSBAR_LOG=f"warn:{logs}/{name}.client.log")
         if name in COLLECTIVES:
             env["remote"]["BUSBAR_NCCL"] = "1"
