@@ -20,6 +20,7 @@ pub mod config;
 mod content;
 pub mod cuda;
 mod env;
+mod exits;
 pub mod guest;
 pub mod hello;
 mod landing;

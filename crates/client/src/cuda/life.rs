@@ -7,6 +7,7 @@ use super::state::space::Share;
 use super::state::{State, devices};
 use crate::config::Config;
 use crate::env::var;
+use crate::exits;
 use crate::hello::Failure;
 use crate::plan::Plan;
 use crate::prelude::*;
@@ -288,11 +289,11 @@ pub fn init() -> Result<()> {
     if let Some(r) = settled() {
         return r;
     }
-    // SAFETY: both handlers are plain functions that live as long as the library, which is linked
-    // never to be unloaded.
-    PROCESS.handlers.call_once(|| unsafe {
-        libc::pthread_atfork(None, None, Some(forked));
-        libc::atexit(ended);
+    PROCESS.handlers.call_once(|| {
+        // SAFETY: a plain function that lives as long as the library, which is linked never to be
+        // unloaded.
+        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        exits::at_exit(ended);
     });
     PROCESS.counts.store(stats::asked(), Ordering::Relaxed);
     PROCESS.stage.store(OPEN, Ordering::Release);

@@ -100,11 +100,9 @@ fn connect(
     let mut all = lock(&LIFE.servers);
     if all.is_empty() {
         LIFE.counts.store(crate::stats::asked(), Ordering::Relaxed);
-        // SAFETY: both functions stay loaded: the library is never unloaded.
-        unsafe {
-            libc::atexit(at_exit);
-            libc::pthread_atfork(None, None, Some(in_child));
-        }
+        // SAFETY: the function stays loaded: the library is never unloaded.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        crate::exits::at_exit(at_exit);
     }
     all.push(server);
     Ok(server)

@@ -88,7 +88,7 @@ fn main() {
         "peers" => peers(&api),
         "visible" => visible(&api),
         "devices" => full::devices(&api),
-        "capture" => capture(&api),
+        "capture" => captures::beside(&api),
         "calls_in_captures" => captures::calls(&api),
         "prints" => prints(&api),
         "prints_last" => prints_last(&api),
@@ -117,6 +117,7 @@ fn main() {
         "after_a_reset" => whose::after_a_reset(&api),
         "named" => whose::named(&api),
         "own_streams" => threads::own_streams(&api),
+        "leaves" => threads::leaves(&api),
         "small_stacks" => threads::small_stacks(&api),
         "with_itself" => kernels::with_itself(&api),
         "event_ids" => held::event_ids(&api),
@@ -592,69 +593,6 @@ fn peers(api: &Api) {
     api.tell("cuDevicePrimaryCtxReset_v2", &[0]);
     first(b);
     api.tell("cuMemFree_v2", &[b]);
-}
-
-/// Frees and waits beside a capture leave it alone; what it may not do voids it.
-fn capture(api: &Api) {
-    api.made("cuCtxCreate_v2", &[0, 0]);
-    let (fill, spin) = (api.kernel("fill"), api.kernel("spin"));
-    let [other, stream] = [1, 1].map(|flags| api.made("cuStreamCreate", &[flags]));
-    let p = api.made("cuMemAlloc_v2", &[4096]);
-    for (mode, size) in [(2u64, 512u64), (2, 4 << 20), (1, 512), (0, 4 << 20)] {
-        let q = api.made("cuMemAlloc_v2", &[size]);
-        println!("busy: {}", api.launch(spin, other, &[20_000]));
-        println!("mode {mode}");
-        api.tell("cuStreamBeginCapture_v2", &[stream, mode]);
-        println!(
-            "launch: {}",
-            api.launch(fill, stream, &[p, mode + 40, 1024])
-        );
-        let mut old = 2i32;
-        if mode != 2 {
-            api.tell("cuThreadExchangeStreamCaptureMode", &[at(&mut old)]);
-        }
-        println!("busy: {}", api.launch(spin, other, &[20_000]));
-        api.tell("cuMemFree_v2", &[q]);
-        let mut r = 0u64;
-        api.tell("cuMemAlloc_v2", &[at(&mut r), size]);
-        if mode != 2 {
-            api.tell("cuThreadExchangeStreamCaptureMode", &[at(&mut old)]);
-        }
-        let mut status = -1i32;
-        api.tell("cuStreamIsCapturing", &[stream, at(&mut status)]);
-        println!("status {status}");
-        api.run_captured(stream);
-        let mut v = [0u32; 1];
-        api.call("cuMemcpyDtoH_v2", &[at(&mut v), p, 4]);
-        println!("{v:?}");
-        api.tell("cuMemFree_v2", &[r]);
-    }
-    // Without leave, what may disturb a capture is refused and ends it.
-    for (mode, name) in [
-        (0u64, "cuMemAlloc_v2"),
-        (1, "cuMemAlloc_v2"),
-        (0, "cuMemHostAlloc"),
-    ] {
-        api.tell("cuStreamBeginCapture_v2", &[stream, mode]);
-        let mut r = 0u64;
-        api.tell(name, &[at(&mut r), 4096, 0]);
-        let mut graph = 0u64;
-        api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
-        api.tell("cuStreamSynchronize", &[stream]);
-    }
-    // Another thread's.
-    api.tell("cuStreamBeginCapture_v2", &[stream, 1]);
-    let mut ctx = 0u64;
-    api.call("cuCtxGetCurrent", &[at(&mut ctx)]);
-    std::thread::scope(|s| {
-        s.spawn(|| {
-            api.call("cuCtxSetCurrent", &[ctx]);
-            let mut r = 0u64;
-            api.tell("cuMemAlloc_v2", &[at(&mut r), 4096]);
-        });
-    });
-    let mut graph = 0u64;
-    api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
 }
 
 /// Kernels print more than a pipe holds, and then an assertion fails.

@@ -1,11 +1,11 @@
 //! Streams: their special values, and captures.
 
 use super::prelude::*;
-use crate::cuda::state::order::Capturing;
-use busbar_channel::switches::Switch;
 use crate::cuda::call::{ReplyBytes, thread};
 use crate::cuda::engine::settled;
 use crate::cuda::state::order::ALL_STREAMS;
+use crate::cuda::state::order::Capturing;
+use busbar_channel::switches::Switch;
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`, as handles.
 const LEGACY: u64 = 1;

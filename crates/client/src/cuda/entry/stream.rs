@@ -2,11 +2,11 @@
 
 use super::green;
 use super::prelude::*;
-use crate::cuda::state::order::Capturing;
 use crate::cuda::call::thread;
 use crate::cuda::engine::activity::{self, Resource};
 use crate::cuda::engine::{across, callback, graph, settled, stream};
 use crate::cuda::life::{enter_in_functions, guard};
+use crate::cuda::state::order::Capturing;
 use crate::marks;
 use busbar_wire::codec::Request;
 

@@ -394,3 +394,66 @@ fn outlived(api: &Api) {
     api.tell("cuGraphExecDestroy", &[exec]);
     api.tell("cuCtxSynchronize", &[]);
 }
+
+/// Frees and waits beside a capture leave it alone; what it may not do voids it.
+pub fn beside(api: &Api) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let (fill, spin) = (api.kernel("fill"), api.kernel("spin"));
+    let [other, stream] = [1, 1].map(|flags| api.made("cuStreamCreate", &[flags]));
+    let p = api.made("cuMemAlloc_v2", &[4096]);
+    for (mode, size) in [(2u64, 512u64), (2, 4 << 20), (1, 512), (0, 4 << 20)] {
+        let q = api.made("cuMemAlloc_v2", &[size]);
+        println!("busy: {}", api.launch(spin, other, &[20_000]));
+        println!("mode {mode}");
+        api.tell("cuStreamBeginCapture_v2", &[stream, mode]);
+        println!(
+            "launch: {}",
+            api.launch(fill, stream, &[p, mode + 40, 1024])
+        );
+        let mut old = 2i32;
+        if mode != 2 {
+            api.tell("cuThreadExchangeStreamCaptureMode", &[at(&mut old)]);
+        }
+        println!("busy: {}", api.launch(spin, other, &[20_000]));
+        api.tell("cuMemFree_v2", &[q]);
+        let mut r = 0u64;
+        api.tell("cuMemAlloc_v2", &[at(&mut r), size]);
+        if mode != 2 {
+            api.tell("cuThreadExchangeStreamCaptureMode", &[at(&mut old)]);
+        }
+        let mut status = -1i32;
+        api.tell("cuStreamIsCapturing", &[stream, at(&mut status)]);
+        println!("status {status}");
+        api.run_captured(stream);
+        let mut v = [0u32; 1];
+        api.call("cuMemcpyDtoH_v2", &[at(&mut v), p, 4]);
+        println!("{v:?}");
+        api.tell("cuMemFree_v2", &[r]);
+    }
+    // Without leave, what may disturb a capture is refused and ends it.
+    for (mode, name) in [
+        (0u64, "cuMemAlloc_v2"),
+        (1, "cuMemAlloc_v2"),
+        (0, "cuMemHostAlloc"),
+    ] {
+        api.tell("cuStreamBeginCapture_v2", &[stream, mode]);
+        let mut r = 0u64;
+        api.tell(name, &[at(&mut r), 4096, 0]);
+        let mut graph = 0u64;
+        api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
+        api.tell("cuStreamSynchronize", &[stream]);
+    }
+    // Another thread's.
+    api.tell("cuStreamBeginCapture_v2", &[stream, 1]);
+    let mut ctx = 0u64;
+    api.call("cuCtxGetCurrent", &[at(&mut ctx)]);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            api.call("cuCtxSetCurrent", &[ctx]);
+            let mut r = 0u64;
+            api.tell("cuMemAlloc_v2", &[at(&mut r), 4096]);
+        });
+    });
+    let mut graph = 0u64;
+    api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
+}

@@ -1,6 +1,7 @@
 //! Threads of a program: their own default streams, their small stacks, memory that is not there.
 
 use super::api::{Api, at};
+use std::io::Write;
 use std::sync::mpsc::channel;
 
 const PER_THREAD: u64 = 2;
@@ -241,6 +242,30 @@ pub fn files(api: &Api) {
         over.store(true, std::sync::atomic::Ordering::Relaxed);
     });
     println!("in part: {wrong:?}, stale: {stale:?}");
+}
+
+/// A process leaves at once, as children of Python's `multiprocessing` do. Before it one leaves
+/// that has its memory, as a child does while it has not become another program.
+#[allow(deprecated)] // The child calls one function, which ends it.
+pub fn leaves(api: &Api) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    // SAFETY: the child does nothing but leave.
+    unsafe {
+        let child = libc::vfork();
+        if child == 0 {
+            libc::_exit(5);
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        println!("child: {}", libc::WEXITSTATUS(status));
+    }
+    let memory = api.made("cuMemAlloc_v2", &[4096]);
+    api.tell("cuMemsetD8_v2", &[memory, 1, 4096]);
+    api.tell("cuCtxSynchronize", &[]);
+    // What is printed is the program's own to see to.
+    std::io::stdout().flush().expect("someone reads");
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(3) };
 }
 
 /// All kinds of calls from threads with as little stack as programs give them.
