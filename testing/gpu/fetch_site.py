@@ -105,6 +105,9 @@ def main():
             shutil.rmtree(info, ignore_errors=True)
         for made in [*site.rglob("__pycache__"), *site.rglob("include")]:
             shutil.rmtree(made, ignore_errors=True)
+        for folder in sorted(filter(pathlib.Path.is_dir, site.rglob("*")), reverse=True):
+            if not any(folder.iterdir()):
+                folder.rmdir()
         for library in site.rglob("*.so*"):
             if library.is_file() and library.read_bytes()[:4] == b"\x7fELF":
                 data = bytearray(library.read_bytes())

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod atomics;
+pub mod capture;
 pub mod changes;
 pub mod codec;
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::driver::{RELAXED, is_capturing};
 use super::graph::{edge_list, node_list, or_null};
 use super::prelude::*;
 use crate::answer::Behind;
+use busbar_wire::capture::{WANTS_GRAPH, WANTS_NODES};
 
 pub fn cu_stream_synchronize(
     w: &mut Cuda,
@@ -29,9 +30,6 @@ pub fn cu_stream_query(w: &mut Cuda, m: msg::CuStreamQuery) -> Result<Answered, 
     w.completer.now(rc, reply(w.record.call));
     Ok(Answered)
 }
-
-const WANTS_GRAPH: u32 = 1;
-const WANTS_NODES: u32 = 2;
 
 pub fn capture_info(w: &mut Cuda, m: msg::CaptureInfo) -> Result<Encoded> {
     let stream = w.stream(m.stream)? as CUstream;

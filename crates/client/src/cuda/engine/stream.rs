@@ -3,9 +3,9 @@
 use super::prelude::*;
 use crate::cuda::call::{ReplyBytes, thread};
 use crate::cuda::engine::settled;
-use crate::cuda::state::order::ALL_STREAMS;
-use crate::cuda::state::order::Capturing;
+use crate::cuda::state::order::{ALL_STREAMS, Capturing};
 use busbar_channel::switches::Switch;
+use busbar_wire::capture::WANTS_GRAPH;
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`, as handles.
 const LEGACY: u64 = 1;
@@ -62,11 +62,8 @@ pub fn context_of(cx: Cx, stream: u32) -> Result<u32> {
     }
 }
 
-/// What the worker is asked of a stream's capture, besides whether there is one.
-pub const WANTS_GRAPH: u32 = 1;
-pub const WANTS_NODES: u32 = 2;
-
-/// What the worker says of a stream's capture, and `detail`; `None` when nothing captures.
+/// What the worker says of a stream's capture, and of what `detail` asks for (see
+/// `busbar_wire::capture`); `None` when nothing captures.
 pub fn ask(cx: Cx, stream: u32, detail: u32) -> Result<Option<ReplyBytes>> {
     if !cx.state().captures.any() {
         return Ok(None);
@@ -74,35 +71,34 @@ pub fn ask(cx: Cx, stream: u32, detail: u32) -> Result<Option<ReplyBytes>> {
     cx.call(&msg::CaptureInfo { stream, detail }).map(Some)
 }
 
-/// Whether a stream captures, under which id, and where that is wanted into which graph. The worker
-/// says so once for each stream of a capture: libraries ask at each launch. What a legacy stream
+/// What an answer says, but for nodes.
+pub fn says(answer: &msg::CaptureInfoReply<'_>) -> Capturing {
+    Capturing {
+        status: answer.status as CUstreamCaptureStatus,
+        id: answer.id,
+        graph: answer.graph,
+    }
+}
+
+/// Whether a stream captures, under which id, and if `graph` is wanted into which one. The worker
+/// says so once for each stream of a capture: libraries ask at each launch. What the legacy stream
 /// may do depends on all others, so of that it is asked each time.
 #[inline]
 pub fn capturing(cx: Cx, stream: u32, graph: bool) -> Result<Capturing> {
     let captures = &cx.state().captures;
-    let none = Capturing {
-        status: CU_STREAM_CAPTURE_STATUS_NONE,
-        id: 0,
-        graph: 0,
-    };
     if !captures.any() {
-        return Ok(none);
+        return Ok(Capturing::NONE);
     }
     let lasts = stream != 0 && Switch::Local.on();
     let known = captures.recall(stream).filter(|_| lasts);
-    if let Some(known) = known.filter(|k| !graph || k.graph != 0 || *k == none) {
+    if let Some(known) = known.filter(|k| !graph || k.graph != 0 || *k == Capturing::NONE) {
         return Ok(known);
     }
     let age = captures.age();
     let Some(answer) = ask(cx, stream, if graph { WANTS_GRAPH } else { 0 })? else {
-        return Ok(none);
+        return Ok(Capturing::NONE);
     };
-    let r = decode::<msg::CaptureInfoReply<'_>>(&answer)?;
-    let says = Capturing {
-        status: r.status as CUstreamCaptureStatus,
-        id: r.id,
-        graph: r.graph,
-    };
+    let says = says(&decode(&answer)?);
     if lasts {
         captures.learn(stream, says, age);
     }

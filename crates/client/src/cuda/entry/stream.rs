@@ -8,6 +8,7 @@ use crate::cuda::engine::{across, callback, graph, settled, stream};
 use crate::cuda::life::{enter_in_functions, guard};
 use crate::cuda::state::order::Capturing;
 use crate::marks;
+use busbar_wire::capture::{WANTS_GRAPH, WANTS_NODES};
 use busbar_wire::codec::Request;
 
 const NON_BLOCKING: u32 = 1;
@@ -228,28 +229,22 @@ pub unsafe fn cuStreamGetCaptureInfo_v3(
     cx.need_context()?;
     let scope = stream::context_of(cx, stream).unwrap_or(0);
     let there = cx.in_context(scope);
-    let mut lists = None;
-    let says = match nodes_out.is_null() && count_out.is_null() {
-        true => stream::capturing(cx, stream, !graph.is_null())?,
-        false => {
-            let wanted = u32::from(!graph.is_null()) * stream::WANTS_GRAPH;
-            let Some(a) = stream::ask(cx, stream, wanted | stream::WANTS_NODES)? else {
-                // SAFETY: checked for null above; the program's pointer.
-                return unsafe { put(status, CU_STREAM_CAPTURE_STATUS_NONE as _) };
-            };
-            let r = decode::<msg::CaptureInfoReply<'_>>(&a)?;
-            let handle = |n: &u32| there.adopt(Kind::GraphNode, *n);
-            let nodes = r.nodes.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
-            let edges = graph::annotations(r.edges, nodes.len())?;
-            lists = Some((nodes, edges));
-            Capturing {
-                status: r.status as CUstreamCaptureStatus,
-                id: r.id,
-                graph: r.graph,
+    let wants_nodes = !nodes_out.is_null() || !count_out.is_null();
+    let (says, lists) = if wants_nodes {
+        let wanted = u32::from(!graph.is_null()) * WANTS_GRAPH;
+        match stream::ask(cx, stream, wanted | WANTS_NODES)? {
+            None => (Capturing::NONE, None),
+            Some(a) => {
+                let r = decode::<msg::CaptureInfoReply<'_>>(&a)?;
+                let handle = |n: &u32| there.adopt(Kind::GraphNode, *n);
+                let nodes = r.nodes.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
+                let edges = graph::annotations(r.edges, nodes.len())?;
+                (stream::says(&r), Some((nodes, edges)))
             }
         }
+    } else {
+        (stream::capturing(cx, stream, !graph.is_null())?, None)
     };
-    let captures = &cx.state().captures;
     // SAFETY: the program's pointers, of which only the first must be there.
     unsafe {
         put(status, says.status)?;
@@ -262,7 +257,7 @@ pub unsafe fn cuStreamGetCaptureInfo_v3(
         }
         if let Some((nodes, edges)) = lists {
             let count = nodes.len();
-            let (nodes, edges) = captures.tell(stream, nodes, edges);
+            let (nodes, edges) = cx.state().captures.tell(stream, nodes, edges);
             put_opt(nodes_out, nodes);
             put_opt(edges_out, edges);
             put_opt(count_out, count);

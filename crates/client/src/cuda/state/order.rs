@@ -361,6 +361,15 @@ pub struct Capturing {
     pub graph: u32,
 }
 
+impl Capturing {
+    /// A stream that captures nothing.
+    pub const NONE: Self = Self {
+        status: CU_STREAM_CAPTURE_STATUS_NONE,
+        id: 0,
+        graph: 0,
+    };
+}
+
 impl Captures {
     /// Whether any stream of the process may be capturing.
     #[inline]
@@ -628,6 +637,41 @@ mod tests {
         assert!(c.any() && c.in_doubt(), "the other one captures");
         c.end(2);
         assert!(!c.any() && !c.in_doubt());
+    }
+
+    #[test]
+    fn what_is_known_of_a_stream_lasts_until_something_may_have_changed_it() {
+        let c = Captures::default();
+        let active = Capturing {
+            status: CU_STREAM_CAPTURE_STATUS_ACTIVE,
+            id: 7,
+            graph: 3,
+        };
+        let learn = |stream, says| c.learn(stream, says, c.age());
+        c.begin(1, GLOBAL, || Ok(())).unwrap();
+        learn(1, active);
+        learn(2, Capturing::NONE);
+        assert_eq!(c.recall(1), Some(active));
+        assert_eq!(c.recall(2), Some(Capturing::NONE));
+        c.joins(2);
+        assert_eq!((c.recall(1), c.recall(2)), (Some(active), None));
+        // Asked before something happened, answered after it.
+        let asked = c.age();
+        c.joins(3);
+        c.learn(2, Capturing::NONE, asked);
+        assert_eq!(c.recall(2), None);
+        let status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+        learn(4, Capturing { status, ..active });
+        assert_eq!(c.recall(4), None, "of one that is void the worker is asked");
+        c.begin(5, GLOBAL, || Ok(())).unwrap();
+        assert_eq!(c.recall(1), None);
+        learn(1, active);
+        assert!(c.spoils(CUDA_ERROR_STREAM_CAPTURE_ISOLATION));
+        assert_eq!(c.recall(1), None);
+        c.end(5);
+        c.end(1);
+        c.begin(1, GLOBAL, || Ok(())).unwrap();
+        assert_eq!(c.recall(1), None, "another capture");
     }
 
     #[test]
