@@ -18,6 +18,8 @@ import sys
 import tarfile
 import tempfile
 
+from fetch_users import MACHINE, plain
+
 RAPIDS = "pandas<2.4 numpy<2.5 numba==0.64.0 cuda-core<0.8"
 # What to fetch, and which packages of it are not needed for what the programs do.
 SITES = {
@@ -41,8 +43,7 @@ THERE = """
     cupy_cuda13x filelock fsspec jinja2 markupsafe mpmath networkx opencv_python_headless pyarrow
     setuptools sympy typing_extensions
 """.split()
-PLATFORMS = [f"manylinux_2_{n}_x86_64" for n in range(35, 4, -1)]
-FAT, MACHINE, PORTABLE = 0xBA55ED50, 2, 1
+FAT, CODE, PORTABLE = 0xBA55ED50, 2, 1
 
 
 def prune(data, arch):
@@ -68,7 +69,7 @@ def prune(data, arch):
                 entries.append((kind, wants, data[entry : entry + head + bytes_]))
                 entry += head + bytes_
             fits = lambda kind, wants: wants <= arch and (
-                kind == PORTABLE or kind == MACHINE and wants // 10 == arch // 10
+                kind == PORTABLE or kind == CODE and wants // 10 == arch // 10
             )
             best = max((e[:2] for e in entries if fits(*e[:2])), default=None)
             kept = b"".join(e[2] for e in entries if best is None or e[:2] == best)
@@ -87,14 +88,10 @@ def main():
     p.add_argument("--without", nargs="*", default=[], metavar="PACKAGE")
     a = p.parse_args()
     wanted, unneeded = SITES[a.site]
-    plain = lambda name: name.lower().replace("-", "_")
     without = set(map(plain, [*THERE, *unneeded.split(), *a.without]))
     with tempfile.TemporaryDirectory() as scratch:
         site = pathlib.Path(scratch) / "site"
-        command = [sys.executable, "-m", "pip", "install", "-q", "--target", str(site)]
-        command += ["--only-binary=:all:", "--python-version", "3.12", "--implementation", "cp"]
-        for platform in [*PLATFORMS, "manylinux2014_x86_64", "manylinux1_x86_64"]:
-            command += ["--platform", platform]
+        command = [sys.executable, "-m", "pip", "install", "-q", "--target", str(site), *MACHINE]
         if subprocess.run([*command, "torch==2.11.0", *wanted.split()]).returncode:
             sys.exit("pip could not fetch all of them")
         for info in site.glob("*.dist-info"):

@@ -38,7 +38,16 @@ PACKAGES = """
     xxhash==4.1.0 yarl==1.25.1 zipp==4.1.2
 """.split()
 # pip takes a wheel for exactly these, not for what they would also run on.
-PLATFORMS = [f"manylinux_2_{n}_x86_64" for n in (5, 12, 17, 24, 27, 28, 31, 34)]
+PLATFORMS = [f"manylinux_2_{n}_x86_64" for n in range(5, 36)]
+PLATFORMS += ["manylinux2014_x86_64", "manylinux1_x86_64"]
+# What pip is told of the machine that the packages are for.
+MACHINE = ["--only-binary=:all:", "--python-version", "3.12", "--implementation", "cp"]
+MACHINE += [word for name in PLATFORMS for word in ("--platform", name)]
+
+
+def plain(name):
+    """A package's name as it is compared."""
+    return name.lower().replace("_", "-")
 
 
 def main():
@@ -48,16 +57,13 @@ def main():
     p.add_argument("--out", default="wheels")
     p.add_argument("--without", nargs="*", default=[], metavar="PACKAGE")
     a = p.parse_args()
-    plain = lambda name: name.lower().replace("_", "-")
     without = set(map(plain, a.without))
     unknown = without - {plain(x.split("==")[0]) for x in PACKAGES}
     if unknown:
         sys.exit(f"not among the packages: {' '.join(sorted(unknown))}")
     wanted = [x for x in PACKAGES if plain(x.split("==")[0]) not in without]
-    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
-    command += ["--python-version", "3.12", "--implementation", "cp", "--dest", a.out]
-    for platform in [*PLATFORMS, "manylinux2014_x86_64", "manylinux1_x86_64"]:
-        command += ["--platform", platform]
+    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--dest", a.out]
+    command += MACHINE
     if subprocess.run([*command, *wanted]).returncode:
         sys.exit("pip could not fetch all of them")
     there = list(pathlib.Path(a.out).glob("*.whl"))

@@ -6,6 +6,7 @@
 use crate::prelude::*;
 use crate::replace::{AHEAD, LIBRARY, Next, Replacement, replace};
 use libc::c_int;
+use std::ffi::{CStr, c_void};
 use std::sync::Once;
 
 /// How this process ends.
@@ -25,25 +26,19 @@ static END: End = End {
     next: [const { Next::new() }; 2],
 };
 
-/// What comes in the place of each.
-const EXITS: [Replacement; 2] = [
+const EXITS: [Replacement; 2] = [exit::<0>(c"_exit"), exit::<1>(c"_Exit")];
+
+/// What comes in the place of one of them.
+const fn exit<const NAME: usize>(name: &'static CStr) -> Replacement {
     Replacement {
-        name: c"_exit",
+        name,
         ours: [
-            leave::<0, LIBRARY> as *const (),
-            leave::<0, AHEAD> as *const (),
+            leave::<NAME, LIBRARY> as *const (),
+            leave::<NAME, AHEAD> as *const (),
         ],
-        next: &END.next[0],
-    },
-    Replacement {
-        name: c"_Exit",
-        ours: [
-            leave::<1, LIBRARY> as *const (),
-            leave::<1, AHEAD> as *const (),
-        ],
-        next: &END.next[1],
-    },
-];
+        next: &END.next[NAME],
+    }
+}
 
 /// Has `f` run when the process ends.
 pub fn at_exit(f: extern "C" fn()) {
@@ -72,6 +67,6 @@ unsafe extern "C" fn leave<const NAME: usize, const PLACE: usize>(code: c_int) {
     // SAFETY: whoever comes here was led here after it was looked up where that leads to.
     unsafe {
         type Real = unsafe extern "C" fn(c_int);
-        std::mem::transmute::<*const std::ffi::c_void, Real>(END.next[NAME].of(PLACE))(code);
+        std::mem::transmute::<*const c_void, Real>(END.next[NAME].of(PLACE))(code);
     }
 }

@@ -1,6 +1,6 @@
 //! What a program waits for, and what it sends more than once: counted, natively the same.
 
-use busbar_e2e::program::{self, Running, finished, native, printed, remote, remote_at, stats};
+use busbar_e2e::program::{self, Running, finished, remote, remote_at, stats};
 use busbar_e2e::server::Server;
 use busbar_e2e::tree::over_verbs;
 use busbar_relay::{LinkSpec, Relay};
@@ -179,10 +179,7 @@ fn a_word_of_the_devices_comes_with_the_wait_for_its_stream() {
 
 #[test]
 fn a_graph_whose_nodes_get_other_arguments_asks_nothing_more() {
-    let server = Server::start();
-    let wanted = printed(native(Path::new(PROGRAM)).args(["changes", "20"]));
-    let got = printed(remote(&server, Path::new(PROGRAM)).args(["changes", "20"]));
-    assert_eq!(wanted, got);
+    same(&Server::start(), "1", &["changes", "20"]);
     waits_for_no_more("changes", &[("ContextSynchronize", 100), ("CopyOut", 100)]);
 }
 
@@ -205,9 +202,7 @@ fn what_a_stream_captures_is_asked_once_a_capture() {
 #[test]
 fn a_module_and_its_functions_cost_one_question() {
     let server = Server::start();
-    let wanted = printed(native(Path::new(PROGRAM)).args(["loads", "20"]));
-    let got = printed(remote(&server, Path::new(PROGRAM)).args(["loads", "20"]));
-    assert_eq!(wanted, got);
+    same(&server, "1", &["loads", "20"]);
     let trips = trips_of(&server, "loads", 100);
     assert_eq!(trips["ModuleLoad"], 100);
     // And one for a function that is not there, of which the client knows nothing. A worker that is

@@ -63,12 +63,9 @@ pub fn context_of(cx: Cx, stream: u32) -> Result<u32> {
 }
 
 /// What the worker says of a stream's capture, and of what `detail` asks for (see
-/// `busbar_wire::capture`); `None` when nothing captures.
-pub fn ask(cx: Cx, stream: u32, detail: u32) -> Result<Option<ReplyBytes>> {
-    if !cx.state().captures.any() {
-        return Ok(None);
-    }
-    cx.call(&msg::CaptureInfo { stream, detail }).map(Some)
+/// `busbar_wire::capture`).
+pub fn ask(cx: Cx, stream: u32, detail: u32) -> Result<ReplyBytes> {
+    cx.call(&msg::CaptureInfo { stream, detail })
 }
 
 /// What an answer says, but for nodes.
@@ -90,14 +87,12 @@ pub fn capturing(cx: Cx, stream: u32, graph: bool) -> Result<Capturing> {
         return Ok(Capturing::NONE);
     }
     let lasts = stream != 0 && Switch::Local.on();
-    let known = captures.recall(stream).filter(|_| lasts);
-    if let Some(known) = known.filter(|k| !graph || k.graph != 0 || *k == Capturing::NONE) {
+    let suffices = |k: &Capturing| !graph || k.graph != 0 || *k == Capturing::NONE;
+    if lasts && let Some(known) = captures.recall(stream).filter(suffices) {
         return Ok(known);
     }
     let age = captures.age();
-    let Some(answer) = ask(cx, stream, if graph { WANTS_GRAPH } else { 0 })? else {
-        return Ok(Capturing::NONE);
-    };
+    let answer = ask(cx, stream, u32::from(graph) * WANTS_GRAPH)?;
     let says = says(&decode(&answer)?);
     if lasts {
         captures.learn(stream, says, age);

@@ -6,7 +6,6 @@ use crate::cuda::call::thread;
 use crate::cuda::engine::activity::{self, Resource};
 use crate::cuda::engine::{across, callback, graph, settled, stream};
 use crate::cuda::life::{enter_in_functions, guard};
-use crate::cuda::state::order::Capturing;
 use crate::marks;
 use busbar_wire::capture::{WANTS_GRAPH, WANTS_NODES};
 use busbar_wire::codec::Request;
@@ -230,18 +229,14 @@ pub unsafe fn cuStreamGetCaptureInfo_v3(
     let scope = stream::context_of(cx, stream).unwrap_or(0);
     let there = cx.in_context(scope);
     let wants_nodes = !nodes_out.is_null() || !count_out.is_null();
-    let (says, lists) = if wants_nodes {
+    let (says, lists) = if wants_nodes && cx.state().captures.any() {
         let wanted = u32::from(!graph.is_null()) * WANTS_GRAPH;
-        match stream::ask(cx, stream, wanted | WANTS_NODES)? {
-            None => (Capturing::NONE, None),
-            Some(a) => {
-                let r = decode::<msg::CaptureInfoReply<'_>>(&a)?;
-                let handle = |n: &u32| there.adopt(Kind::GraphNode, *n);
-                let nodes = r.nodes.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
-                let edges = graph::annotations(r.edges, nodes.len())?;
-                (stream::says(&r), Some((nodes, edges)))
-            }
-        }
+        let answer = stream::ask(cx, stream, wanted | WANTS_NODES)?;
+        let r = decode::<msg::CaptureInfoReply<'_>>(&answer)?;
+        let handle = |n: &u32| there.adopt(Kind::GraphNode, *n);
+        let nodes = r.nodes.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
+        let edges = graph::annotations(r.edges, nodes.len())?;
+        (stream::says(&r), Some((nodes, edges)))
     } else {
         (stream::capturing(cx, stream, !graph.is_null())?, None)
     };

@@ -337,11 +337,9 @@ pub fn asked(api: &Api, rounds: u32) {
     let ask = |stream: u64| {
         let (mut is, mut status, mut id, mut graph) = (-1i32, -1i32, 0u64, 0u64);
         api.tell("cuStreamIsCapturing", &[stream, at(&mut is)]);
-        let args = [stream, at(&mut status), at(&mut id), at(&mut graph)];
-        api.tell(
-            "cuStreamGetCaptureInfo_v3",
-            &[args[0], args[1], args[2], args[3], 0, 0, 0],
-        );
+        let [status_at, id_at, graph_at] = [at(&mut status), at(&mut id), at(&mut graph)];
+        let args = [stream, status_at, id_at, graph_at, 0, 0, 0];
+        api.tell("cuStreamGetCaptureInfo_v3", &args);
         assert_eq!(is, status);
         (status, id, graph)
     };
