@@ -4,15 +4,17 @@
 
 Programs run as their launchers start them, and must print the same on both sides; PyTorch's own
 distributed tests end alike, one by one; and while ranks train, a rank, a worker, a server is
-killed: the other ranks end with an error that says so, and the GPUs are free. Clients see no driver
-(remote.py). Two servers of one machine are two hosts to NCCL, with sockets between them. Needs
-root, PyTorch and two GPUs or more, an even number; a launcher that is not there is left out
-(DeepSpeed's and MPI's may be in folders of `PYTHONPATH` and `PATH`).
+killed: the other ranks end with an error that says so, and the GPUs are free; those of an elastic
+job (Horovod's) go on without the one that is lost. Clients see no driver (remote.py). Two servers
+of one machine are two hosts to NCCL, with sockets between them. Needs root, PyTorch and two GPUs or
+more, an even number; a launcher that is not there is left out (DeepSpeed's, Horovod's and MPI's may
+be in folders of `PYTHONPATH` and `PATH`).
 """
 
 import argparse
 import concurrent.futures
 import contextlib
+import functools
 import importlib.util
 import json
 import os
@@ -33,8 +35,8 @@ PY = HERE / "programs"
 # A rank that is left has an error after so many seconds at most.
 LOST = 30
 # Instead of how many servers: that of the suite; one whose GPUs nobody reserves, as without `-n`;
-# and one that two machines share by the name of a job.
-SUITE, SHARED, NODES = 0, -1, -2
+# one that two machines share by the name of a job; and two of which an elastic job loses one.
+SUITE, SHARED, NODES, LOSING = 0, -1, -2, -3
 
 
 def programs(gpus):
@@ -96,6 +98,7 @@ class Servers:
         )
         each = [(every, "one"), (first, "a"), (second, "b")]
         each += [(every, name) for name in ("suite", "shared", "nodes")]
+        each += [(first, "c"), (second, "d")]
         for n, (devices, name) in enumerate(each):
             options = ["--devices", devices, "--cache-dir", str(pathlib.Path(work) / f"cache-{n}")]
             before = os.environ.get("NCCL_HOSTID")
@@ -107,8 +110,9 @@ class Servers:
                 os.environ["NCCL_HOSTID"] = before
 
     def addresses(self, count):
-        one, a, b, suite, shared, nodes = self.all
+        one, a, b, suite, shared, nodes, c, d = self.all
         of = {1: [one], 2: [a, b], SUITE: [suite], SHARED: [shared], NODES: [nodes]}
+        of[LOSING] = [c, d]
         return ",".join(s.server for s in of[count])
 
     def prefix(self, count, node=0):
@@ -236,10 +240,8 @@ def distributed(servers, work, part, seconds):
 class Trained:
     """Ranks that train, whose lines a thread follows."""
 
-    def __init__(self, servers, count):
+    def __init__(self, command):
         env = dict(os.environ, NCCL_IB_DISABLE="1", TORCH_NCCL_ASYNC_ERROR_HANDLING="1")
-        command = [*servers.prefix(count), sys.executable, f"{PY}/job_steps.py"]
-        command += [str(servers.gpus)]
         self.process = start(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
         )
@@ -268,9 +270,78 @@ class Trained:
         self.thread.join()
 
 
+def kill(servers, what, count, pid):
+    """Kills that process, its worker, or its server; what keeps it from that, if anything."""
+    if what == "rank":
+        os.kill(pid, signal.SIGKILL)
+    elif what == "worker":
+        each = [s for s in servers.sessions(count) if s.get("pid") == pid]
+        if not each:
+            return f"no session of process {pid} among {servers.sessions(count)}"[:300]
+        # Of several the last: ranks have the GPUs in the order of the servers.
+        os.kill(each[-1]["worker_pid"], signal.SIGKILL)
+    else:
+        servers.all[{1: 0, 2: 2, LOSING: -1}[count]].process.kill()
+    return None
+
+
+def outlived(servers, prefix, what, count):
+    """What an elastic job says at its end whose last worker is lost on the way, after how many
+    seconds it goes on without that one, and its lines; or why it does not."""
+    job = [sys.executable, f"{PY}/elastic_horovod.py", "launch", str(servers.gpus)]
+    last = servers.gpus - 1
+    trained = Trained([*prefix, *job])
+    try:
+        if not trained.seen(f"worker {last}: step 100$", 120):
+            return "the workers did not train", trained
+        pid = int(trained.seen(f"worker {last}: process", 1)[1].split()[-1])
+        why = kill(servers, what, count, pid)
+        if why:
+            return why, trained
+        lost = time.monotonic()
+        again = trained.seen(r"rank 0 of \d+ from step [1-9]", 90)
+        end = trained.seen(r'worker 0: \{"steps"', 90)
+        if not again or not end:
+            return "the others do not go on", trained
+        said = json.loads(end[1][end[1].index("{"):])
+        return {**said, "after": again[0] - lost}, trained
+    finally:
+        trained.end()
+
+
+@functools.cache
+def elastic_natively(servers):
+    """The same without Busbar, where a process is all that can be killed."""
+    return outlived(servers, [], "rank", 1)
+
+
+def elastic(servers, what, count):
+    """A rank, its worker or its server is lost: the others go on, and learn what they would have
+    learned with it, since all learn from the same batches."""
+    row = {"name": f"elastic, {what} killed, {1 if count == 1 else 2} server(s)"}
+    missing = absent([sys.executable, "-m", "horovod"])
+    if missing:
+        return {**row, "verdict": "-", "why": f"no {missing} here"}
+    native, here = elastic_natively(servers)
+    remote, there = outlived(servers, servers.prefix(count), what, count)
+    if isinstance(native, str) or isinstance(remote, str):
+        row.update(verdict="FAIL", why=f"natively {native}, remotely {remote}"[:300])
+    else:
+        row["native_s"], row["remote_s"] = (side["after"] for side in (native, remote))
+        same = native["losses"] == remote["losses"]
+        row["verdict"] = "same" if same else "DIFF"
+        row["why"] = f"{remote['steps']} steps, the last of {remote['ranks']} rank(s)"
+    if row["verdict"] != "same":
+        row["log"] = "\n== remote\n".join(
+            "\n".join(t for _, t in side.lines[-200:]) for side in (here, there)
+        )
+    return row
+
+
 def killed(servers, what, count):
     """One of them is killed: each other rank is told, and nothing hangs."""
-    trained = Trained(servers, count)
+    job = [sys.executable, f"{PY}/job_steps.py", str(servers.gpus)]
+    trained = Trained([*servers.prefix(count), *job])
     ranks = range(servers.gpus)
     row = {"name": f"{what} killed, {count} server(s)", "verdict": "FAIL"}
     try:
@@ -278,16 +349,9 @@ def killed(servers, what, count):
             row["why"] = "the ranks did not train"
             return row
         pid = int(trained.seen(r"^rank 1: process \d+", 1)[1].split()[-1])
-        if what == "rank":
-            os.kill(pid, signal.SIGKILL)
-        elif what == "worker":
-            each = [s for s in servers.sessions(count) if s.get("pid") == pid]
-            if not each:
-                row["why"] = f"no session of process {pid} among {servers.sessions(count)}"[:300]
-                return row
-            os.kill(each[0]["worker_pid"], signal.SIGKILL)
-        else:
-            servers.all[0 if count == 1 else 2].process.kill()
+        row["why"] = kill(servers, what, count, pid)
+        if row["why"]:
+            return row
         begun = time.monotonic()
         took = 0
         for rank in ranks:
@@ -354,6 +418,11 @@ def main():
                 todo.append(pool.submit(distributed, servers, work, part, a.seconds))
             for future in concurrent.futures.as_completed(todo):
                 told(future.result())
+        for what in KILLS:
+            # Of one server that is gone nobody is left.
+            for count in (1, LOSING)[what == "server":]:
+                if wanted(f"elastic-{what}"):
+                    told(elastic(servers, what, count))
         # A server that is killed is not there for the next.
         for count in (1, 2):
             for what in KILLS:

@@ -42,7 +42,7 @@ STYLES = {
     ),
     "horovodrun": ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
 }
-MODES = ["sum", "look", "names", "on", "blocked", "late", "computes"]
+MODES = ["sum", "look", "names", "on", "blocked", "late", "computes", "elastic"]
 SUM, FLOAT = 0, 7
 
 
@@ -97,16 +97,13 @@ class Rank:
         must("stream", cuda.cuStreamCreate(ctypes.byref(self.stream), 1))
         self.comm = ctypes.c_void_p()
 
-    def meet(self):
-        at, uid = Path(os.environ["JOB_STORE"]) / "id", Id()
+    def meet(self, number=0):
+        uid, name = Id(), f"id-{number}"
         if self.rank == 0:
             must("ncclGetUniqueId", nccl.ncclGetUniqueId(ctypes.byref(uid)))
-            at.with_suffix(".new").write_bytes(bytes(uid))
-            at.with_suffix(".new").rename(at)
+            put(name, bytes(uid))
         else:
-            while not at.exists():
-                time.sleep(0.01)
-            ctypes.memmove(ctypes.byref(uid), at.read_bytes(), ctypes.sizeof(uid))
+            ctypes.memmove(ctypes.byref(uid), got(name), ctypes.sizeof(uid))
         made = nccl.ncclCommInitRank(ctypes.byref(self.comm), self.ranks, uid, self.rank)
         must("ncclCommInitRank", made)
 
@@ -139,6 +136,9 @@ class Rank:
         if self.mode == "look":
             sys.stdin.read()
             return
+        if self.mode == "elastic":
+            self.elastic()
+            return
         self.meet()
         a, b = self.buffer([self.rank + 1.0, 0.5]), self.buffer([0.0, 0.0])
         must("ncclAllReduce", self.reduce(a, b, 2))
@@ -150,6 +150,43 @@ class Rank:
             must("ncclCommDestroy", nccl.ncclCommDestroy(self.comm))
             return
         self.wait(a, b)
+
+    def elastic(self):
+        """Sums on and on with those that a file `round-N` names. When one is lost it leaves what
+        they had made, and meets those of the next round, until there is a file `go`."""
+        me, number = self.rank, int(os.environ["JOB_ROUND"])
+        a, b = self.buffer([0.0, 0.0]), self.buffer([0.0, 0.0])
+        go = Path(os.environ["JOB_STORE"]) / "go"
+        while True:
+            members = list(map(int, got(f"round-{number}").split()))
+            self.rank, self.ranks = members.index(me), len(members)
+            self.meet(number)
+            sums, code = 0, 0
+            while not code:
+                # The first of them says for all when they end.
+                mine = (ctypes.c_float * 2)(me + 1, self.rank == 0 and go.exists())
+                must("put", cuda.cuMemcpyHtoD_v2(a, mine, ctypes.sizeof(mine)))
+                code = self.reduce(a, b, 2)
+                while not code and cuda.cuStreamQuery(self.stream) == 600:
+                    code, why = self.trouble()
+                    time.sleep(0.005)
+                code, why = (code, why) if code else self.trouble()
+                if code:
+                    break
+                total, end = self.read(b, 2)
+                if total != sum(members) + len(members):
+                    say(f"rank {me}: round {number}: {total} is no sum of {members}")
+                    sys.exit(4)
+                if end:
+                    must("ncclCommDestroy", nccl.ncclCommDestroy(self.comm))
+                    say(f"rank {me}: round {number}: ends as one of {members}")
+                    return
+                sums += 1
+                if sums == 3:
+                    say(f"rank {me}: round {number}: goes on")
+            must("ncclCommAbort", nccl.ncclCommAbort(self.comm))
+            say(f"rank {me}: round {number}: error {code}: {why}")
+            number += 1
 
     def names(self):
         """What devices are told apart by, as CUDA and as NVML have it."""
@@ -219,6 +256,22 @@ class Rank:
             time.sleep(0.02)
 
 
+def put(name, value):
+    """Gives a file of the store to others, whole."""
+    at = Path(os.environ["JOB_STORE"]) / name
+    new = at.with_name(name + ".new")
+    new.write_bytes(value)
+    new.rename(at)
+
+
+def got(name):
+    """What a file of the store has, when it is there."""
+    at = Path(os.environ["JOB_STORE"]) / name
+    while not at.exists():
+        time.sleep(0.01)
+    return at.read_bytes()
+
+
 def die_with_parent():
     """A launcher that is killed leaves nobody behind who waits for others."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -229,31 +282,44 @@ def launch(a):
     if not store:
         store = tempfile.mkdtemp(prefix="job-")
         atexit.register(shutil.rmtree, store, ignore_errors=True)
-    names, ranks = STYLES[a.style], []
-    for local in range(a.n):
+    os.environ["JOB_STORE"] = store
+    names, ranks = STYLES[a.style], {}
+
+    def begin(local, number=0):
         rank, world = a.node * a.n + local, a.nodes * a.n
-        env = dict(os.environ, JOB_STORE=store, JOB_STYLE=a.style)
+        env = dict(os.environ, JOB_STYLE=a.style, JOB_ROUND=str(number))
         env.update(zip(names, map(str, (rank, world, local, a.n)), strict=True))
         if a.style == "deepspeed":
             env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(a.n)))
         if a.visible:
             env["CUDA_VISIBLE_DEVICES"] = str(local)
         command = [sys.executable, __file__, "rank", a.mode]
-        out = open(f"{store}/{rank}", "w+")
+        out = open(f"{store}/{rank}", "a+")
         stdin = subprocess.PIPE if a.mode == "look" else subprocess.DEVNULL
-        err = open(f"{store}/{rank}.err", "w") if a.follow else None
+        err = open(f"{store}/{rank}.err", "a") if a.follow else None
         child = subprocess.Popen(
             command, env=env, stdout=out, stderr=err, stdin=stdin, preexec_fn=die_with_parent
         )
-        ranks.append((child, out))
+        ranks[rank] = (child, out)
         if a.follow:
-            say(f"process {rank} {ranks[-1][0].pid}")
+            say(f"process {rank} {child.pid}")
+
+    put("round-0", " ".join(map(str, range(a.n * a.nodes))).encode())
+    for local in range(a.n):
+        begin(local)
     if a.follow:
+        number = 0
         for line in sys.stdin:
             if line.strip() == "end":
                 break
+            # The ranks of the next round: those that are gone are started again.
+            number += 1
+            for rank in map(int, line.split()):
+                if ranks[rank][0].poll() is not None:
+                    begin(rank, number)
+            put(f"round-{number}", line.encode())
     worst = 0
-    for child, out in ranks:
+    for child, out in ranks.values():
         if child.stdin:
             child.stdin.close()
         worst = max(worst, abs(child.wait()))

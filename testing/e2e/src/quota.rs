@@ -26,8 +26,9 @@ enum Piece {
     Mipmapped(usize),
 }
 
-/// Takes `size` bytes in one of the ways, one of which is a pool of the thread's own.
-fn take(d: &Driver, pool: usize, way: u64, size: u64) -> Result<Piece, i32> {
+/// Takes `size` bytes in one of the ways, one of which is a pool of the thread's own, and two are
+/// this image.
+fn take(d: &Driver, image: &str, pool: usize, way: u64, size: u64) -> Result<Piece, i32> {
     fn done<T>(rc: i32, piece: T) -> Result<T, i32> {
         if rc == 0 { Ok(piece) } else { Err(rc) }
     }
@@ -52,7 +53,7 @@ fn take(d: &Driver, pool: usize, way: u64, size: u64) -> Result<Piece, i32> {
             done(rc, ()).map(|()| Piece::Linear(p))
         }
         LIBRARY => {
-            let (image, none) = (IMAGE.as_ptr().cast(), std::ptr::null_mut);
+            let (image, none) = (image.as_ptr().cast(), std::ptr::null_mut);
             let rc = d.cuLibraryLoadData(&mut handle, image, none(), none(), 0, none(), none(), 0);
             done(rc, ()).map(|()| Piece::Library(handle))
         }
@@ -73,7 +74,7 @@ fn take(d: &Driver, pool: usize, way: u64, size: u64) -> Result<Piece, i32> {
             done(rc, piece)
         }
         _ => {
-            let rc = d.cuModuleLoadData(&mut handle, IMAGE.as_ptr().cast());
+            let rc = d.cuModuleLoadData(&mut handle, image.as_ptr().cast());
             done(rc, ()).map(|()| Piece::Module(handle))
         }
     }
@@ -92,11 +93,14 @@ fn give_back(d: &Driver, piece: Piece) {
     assert_eq!(rc, 0, "memory is given back");
 }
 
-/// Takes and gives back at random; says what the device has, and how often there was no more.
+/// Takes and gives back at random; says what the device has, and how often there was no more. A
+/// real device takes an image from a file.
 ///
 /// # Panics
 /// When the program has more than the device says that there is.
-pub fn run(d: &Driver, seed: u64, steps: u64) {
+pub fn run(d: &Driver, seed: u64, steps: u64, file: Option<&String>) {
+    let read = |file| std::fs::read_to_string(file).expect("an image");
+    let image = &file.map_or(IMAGE.to_owned(), |file| read(file) + "\0");
     d.begin();
     let (mut free, mut total, mut all) = (0, 0, 0);
     assert_eq!(d.cuMemGetInfo_v2(&mut free, &mut total), 0);
@@ -124,7 +128,7 @@ pub fn run(d: &Driver, seed: u64, steps: u64) {
                         MODULE | LIBRARY => 0,
                         _ => UNIT * (1 + below(16)),
                     };
-                    match take(d, pool, way, size) {
+                    match take(d, image, pool, way, size) {
                         Ok(piece) => {
                             let now = held.fetch_add(size, Ordering::AcqRel) + size;
                             assert!(now <= most, "{now} bytes of {most}");
@@ -166,7 +170,7 @@ pub fn each(d: &Driver) {
         assert_eq!(d.cuMemGetInfo_v2(&mut free, &mut total), 0);
         while [0, 2, 4]
             .into_iter()
-            .any(|way| take(d, 0, way, PIECE).is_ok())
+            .any(|way| take(d, IMAGE, 0, way, PIECE).is_ok())
         {
             taken += PIECE;
         }

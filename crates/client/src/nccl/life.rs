@@ -229,8 +229,8 @@ unsafe extern "C" fn hear(server: u32, body: *const u8, len: usize) {
     let _ = catch_unwind(|| {
         if body.is_null() {
             let why = "the session with the server is over";
-            // Whoever sees the code asks for the words.
-            fail(ncclRemoteError, why);
+            // Not for the log: if it is not the process's own end, CUDA's part says more of it.
+            note(why);
             comms().tell_all(server, ncclRemoteError, why);
             return;
         }
