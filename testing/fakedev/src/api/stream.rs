@@ -177,6 +177,11 @@ api! {
         put(out, context.handle)
     }
 
+    fn [cuStreamGetGreenCtx] (stream: CUstream, green: *mut usize) {
+        resolve(stream, FLAVOUR)?;
+        put(green, 0)
+    }
+
     fn [cuStreamGetDevice; cuStreamGetDevice_ptsz] (stream: CUstream, out: *mut CUdevice) {
         put(out, resolve(stream, FLAVOUR)?.1.device as CUdevice)
     }
