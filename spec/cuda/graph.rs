@@ -7,7 +7,7 @@ fn cuDeviceGetGraphMemAttribute(
     value: *mut c_void,
 ) -> CUresult;
 
-#[id(0x0f01)] #[waits] #[get_proc("cuDeviceGraphMemTrim", 11040)]
+#[id(0x0f01)] #[waits] #[by_hand(worker)] #[get_proc("cuDeviceGraphMemTrim", 11040)]
 fn cuDeviceGraphMemTrim(device: CUdevice) -> CUresult;
 
 #[cx] #[is(mem_attribute(device, attr, value, true))] #[get_proc("cuDeviceSetGraphMemAttribute", 11040)]

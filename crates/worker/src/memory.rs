@@ -29,7 +29,7 @@ pub enum Use {
     Physical,
     /// Memory of pools.
     Pool,
-    /// What pools keep that nobody uses.
+    /// What pools and graphs keep that nobody uses.
     Kept,
     /// What graphs allocate.
     Graph,
@@ -176,6 +176,11 @@ impl Gate {
         Some(l.limit.most?.saturating_sub(l.bytes(on)))
     }
 
+    /// Bytes of a kind.
+    pub fn of(&self, kind: Use) -> u64 {
+        lock(&self.ledger).kinds.get(&kind).map_or(0, |m| m.bytes)
+    }
+
     /// What there is of each kind of device memory.
     pub fn figures(&self) -> BTreeMap<String, Memory> {
         self.named(|kind| !kind.of_host())
@@ -194,6 +199,11 @@ impl Gate {
 }
 
 impl Charge {
+    /// What it is for.
+    pub fn kind(&self) -> Use {
+        self.kind
+    }
+
     /// How much it is.
     pub fn bytes(&self) -> u64 {
         self.bytes

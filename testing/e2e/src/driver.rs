@@ -86,6 +86,10 @@ functions! {
     cuMemcpy2DAsync_v2(shape: &[u64; 16], stream: usize);
     cuMemcpy3DPeerAsync(shape: &[u64; 25], stream: usize);
     cuMemAllocManaged(out: &mut u64, size: usize, flags: u32);
+    cuGraphCreate(out: &mut usize, flags: u32);
+    cuGraphAddMemAllocNode(
+        out: &mut usize, graph: usize, after: *const usize, n: usize, params: &mut [u64; 15],
+    );
     cuGraphExecDestroy(exec: usize);
     cuGraphDestroy(graph: usize);
     cuMemsetD8_v2(dst: u64, value: u8, n: usize);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const THREADS: u64 = 16;
 const OUT_OF_MEMORY: i32 = 2;
 const UNIT: u64 = 2 << 20;
-const WAYS: u64 = 11;
+const WAYS: u64 = 12;
 /// The way whose memory the program does not name.
 const MODULE: u64 = 6;
 const LIBRARY: u64 = 7;
@@ -73,11 +73,33 @@ fn take(d: &Driver, image: &str, pool: usize, way: u64, size: u64) -> Result<Pie
             };
             done(rc, piece)
         }
+        11 => done(of_graph(d, size, &mut p), ()).map(|()| Piece::Pooled(p)),
         _ => {
             let rc = d.cuModuleLoadData(&mut handle, image.as_ptr().cast());
             done(rc, ()).map(|()| Piece::Module(handle))
         }
     }
+}
+
+/// Memory that a launch leaves, whose graph is gone.
+fn of_graph(d: &Driver, size: u64, address: &mut u64) -> i32 {
+    let (mut graph, mut node, mut exec) = (0, 0, 0);
+    let mut params = [0; 15];
+    params[..POOL.len()].copy_from_slice(&POOL);
+    params[13] = size;
+    assert_eq!(d.cuGraphCreate(&mut graph, 0), 0);
+    let after = std::ptr::null();
+    let mut rc = d.cuGraphAddMemAllocNode(&mut node, graph, after, 0, &mut params);
+    *address = params[14];
+    if rc == 0 {
+        rc = d.cuGraphInstantiateWithFlags(&mut exec, graph, 0);
+    }
+    if rc == 0 {
+        rc = d.cuGraphLaunch(exec, 0);
+        assert_eq!(d.cuGraphExecDestroy(exec), 0);
+    }
+    assert_eq!(d.cuGraphDestroy(graph), 0);
+    rc
 }
 
 fn give_back(d: &Driver, piece: Piece) {

@@ -14,6 +14,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 
 pub use super::graph_exec::*;
 pub use super::graph_host::*;
+pub use super::graph_memory::cu_device_graph_mem_trim;
 
 /// The nodes of ids.
 pub fn node_list(w: &mut Cuda, ids: &[u32]) -> Result<Vec<CUgraphNode>> {

@@ -3,6 +3,7 @@
 use super::done::Then;
 use super::driver::is_capturing;
 use super::graph_host::attach;
+use super::graph_memory;
 use super::graph_node::{build, host};
 use super::graph_walk::{edges, ends, inside, kind, nodes};
 use super::prelude::*;
@@ -234,54 +235,6 @@ fn learn(w: &mut Cuda, exec: u32, graph: CUgraph, fresh: Option<CUgraphExec>) ->
     Ok(e.lists())
 }
 
-/// What the nodes of a graph allocate and free, down to the innermost graph.
-#[derive(Default)]
-struct Nodes {
-    bytes: u64,
-    allocated: HashSet<u64>,
-    freed: HashSet<u64>,
-}
-
-impl Nodes {
-    fn of(w: &Cuda, graph: CUgraph) -> Result<Self> {
-        let mut found = Self::default();
-        if !w.graphs.allocated.is_empty() {
-            found.add(w, graph)?;
-        }
-        Ok(found)
-    }
-
-    fn add(&mut self, w: &Cuda, graph: CUgraph) -> Result {
-        for node in nodes(w, graph)? {
-            match kind(w, node) {
-                CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
-                    let mut a: CUDA_MEM_ALLOC_NODE_PARAMS = busbar_abi::zeroed();
-                    // SAFETY: a live node and a pointer to a live structure.
-                    check(unsafe { w.cuGraphMemAllocNodeGetParams(node, &mut a) })?;
-                    self.bytes = self.bytes.saturating_add(a.bytesize as u64);
-                    self.allocated.insert(a.dptr);
-                }
-                CU_GRAPH_NODE_TYPE_MEM_FREE => {
-                    let mut p: CUdeviceptr = 0;
-                    // SAFETY: a live node and a pointer to a live number.
-                    check(unsafe { w.cuGraphMemFreeNodeGetParams(node, &mut p) })?;
-                    self.freed.insert(p);
-                }
-                _ => {}
-            }
-            for g in inside(w, node).0 {
-                self.add(w, g)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a launch leaves memory behind.
-    fn keep(&self) -> bool {
-        !self.allocated.is_subset(&self.freed)
-    }
-}
-
 pub fn graph_instantiate(
     w: &mut Cuda,
     m: msg::GraphInstantiate,
@@ -305,8 +258,8 @@ pub fn graph_instantiate(
             p.hUploadStream = w.stream(m.stream)? as CUstream;
         }
         set_apart(w, graph)?;
-        let memory = Nodes::of(w, graph)?;
-        let charge = w.charge(Use::Graph, None, memory.bytes)?;
+        let memory = graph_memory::Nodes::of(w, graph)?;
+        let (charge, leaves) = memory.charge(w)?;
         reply.keeps = u32::from(m.flags & AUTO_FREE == 0 && memory.keep());
         let mut exec: CUgraphExec = std::ptr::null_mut();
         // SAFETY: a live graph and pointers to live values.
@@ -315,6 +268,7 @@ pub fn graph_instantiate(
         reply.node = adopt_within(w, graph, p.hErrNode_out);
         check(rc)?;
         w.made_of(&m, exec as u64, charge);
+        graph_memory::made(w, m.exec, leaves);
         if m.flags & DEVICE_LAUNCH != 0 {
             reply.handle = exec as u64;
         }
@@ -453,7 +407,9 @@ pub fn cu_graph_launch(w: &mut Cuda, m: msg::CuGraphLaunch) -> Result {
         w.turns.about(m.h_graph);
         let stream = w.stream(m.h_stream)? as CUstream;
         // SAFETY: live handles.
-        check(unsafe { w.cuGraphLaunch(exec, stream) })
+        check(unsafe { w.cuGraphLaunch(exec, stream) })?;
+        graph_memory::launched(w, m.h_graph, m.h_stream);
+        Ok(())
     });
     if let Some(mut e) = w.graphs.execs.remove(&m.h_graph) {
         let (stream, ctx) = w.here(m.h_stream);

@@ -30,6 +30,7 @@ mod generated;
 mod graph;
 mod graph_exec;
 mod graph_host;
+mod graph_memory;
 mod graph_node;
 mod graph_walk;
 mod green;
@@ -43,6 +44,7 @@ mod memory;
 mod module;
 mod mover;
 mod occupancy;
+mod part;
 mod peer;
 mod pool;
 mod prelude;
@@ -195,6 +197,9 @@ impl Api for Cuda {
             self.count_kept();
         }
         let done = generated::dispatch(self, payload);
+        if std::mem::take(&mut self.graphs.uncounted) {
+            self.count_for_graphs();
+        }
         // Still there when no copy out of it is under way.
         self.slab = None;
         if self.turns.after(false) {

@@ -1,6 +1,7 @@
 //! Stream-ordered memory.
 
-use super::driver::capture;
+use super::driver::{capture, is_capturing};
+use super::graph_memory;
 use super::prelude::*;
 use super::state::execs::Allocator;
 use super::state::exports::{Memory, fetch};
@@ -72,7 +73,7 @@ pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply
             w.graphs.allocated.insert(va, (m.size, by));
         }
         None => {
-            w.pooled.insert(va, (w.record.aux, charge));
+            w.pooled.insert(va, (w.record.aux, Arc::new(charge)));
             if let Ok(pool) = counted {
                 w.count_pool(pool);
             }
@@ -86,7 +87,10 @@ pub fn pool_free(w: &mut Cuda, m: msg::PoolFree) -> Result {
     let va = w.address(m.va)?;
     // SAFETY: an address that the driver checks, and a live stream.
     check(unsafe { w.cuMemFreeAsync(va, stream) })?;
-    w.pooled.remove(&va);
+    // What a capture frees its graph will.
+    if w.captures.is_empty() || !is_capturing(w.driver, stream) {
+        graph_memory::freed(w, va);
+    }
     Ok(())
 }
 
@@ -94,7 +98,7 @@ pub fn pool_free_now(w: &mut Cuda, m: msg::PoolFreeNow) -> Result {
     let va = w.address(m.va)?;
     // SAFETY: an address that the driver checks.
     check(unsafe { w.cuMemFree_v2(va) })?;
-    w.pooled.remove(&va);
+    graph_memory::freed(w, va);
     count_all(w);
     Ok(())
 }
@@ -212,6 +216,6 @@ pub fn pool_import_pointer(
     let seen = w.devices.iter().position(|d| *d == device);
     let device = seen.ok_or(CUDA_ERROR_INVALID_DEVICE)? as i32;
     w.given.memory(va, size);
-    w.pooled.insert(va, (w.record.aux, charge));
+    w.pooled.insert(va, (w.record.aux, Arc::new(charge)));
     Ok(msg::PoolImportPointerReply { va, size, device })
 }

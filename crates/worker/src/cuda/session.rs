@@ -12,7 +12,7 @@ use crate::across::Links;
 use crate::ahead::Ahead;
 use crate::answer::Outcome;
 use crate::content::{Content, Hash};
-use crate::memory::{Charge, Full, Gate};
+use crate::memory::{Charge, Gate};
 use crate::objects::{Creates, Dead, Key};
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent};
@@ -63,8 +63,9 @@ pub struct Cuda {
     pub gate: Gate,
     /// Physical memory that the program has mapped, by address: its size, and what keeps it.
     pub physical: BTreeMap<u64, mapped::Physical>,
-    /// Memory of pools, by address, with the id of the context that it was taken in.
-    pub pooled: HashMap<u64, (u32, Charge)>,
+    /// Memory of pools and what graphs have left, by address, with the id of the context that it
+    /// was taken in.
+    pub pooled: HashMap<u64, (u32, Arc<Charge>)>,
     /// What pools keep that nobody uses, by handle.
     pub kept: HashMap<u64, Charge>,
     /// On which devices pools are.
@@ -168,18 +169,6 @@ impl Mark {
 
 /// Lines that one session may put into the server's log: a client must not be able to fill it.
 pub const COMPLAINTS: u32 = 16;
-
-/// What a pool has and nobody uses.
-fn kept(d: &Driver, pool: CUmemoryPool) -> u64 {
-    let number = |attribute| {
-        let mut bytes = 0u64;
-        // SAFETY: a live pool, and room for the attribute, a 64-bit number.
-        let rc = unsafe { d.cuMemPoolGetAttribute(pool, attribute, (&raw mut bytes).cast()) };
-        if rc == CUDA_SUCCESS { bytes } else { 0 }
-    };
-    let all = number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-    all.saturating_sub(number(CU_MEMPOOL_ATTR_USED_MEM_CURRENT))
-}
 
 /// The driver's functions are the session's.
 impl Deref for Cuda {
@@ -365,20 +354,6 @@ impl Cuda {
         self.bury(dead);
     }
 
-    /// Takes device memory for the session. Where there is too little left, pools give back first
-    /// what nobody uses, as a driver has them do.
-    pub fn charge(&mut self, kind: Use, on: On, bytes: u64) -> Result<Charge> {
-        if let Ok(charge) = self.gate.take(kind, on, bytes) {
-            return Ok(charge);
-        }
-        let keeping: Vec<_> = self.kept.keys().copied().collect();
-        for pool in keeping {
-            self.trim_pool(pool as CUmemoryPool);
-        }
-        let taken = self.gate.take(kind, on, bytes);
-        taken.map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY)
-    }
-
     /// The current context's device.
     pub fn current_device(&self) -> On {
         let mut dev = 0;
@@ -390,44 +365,6 @@ impl Cuda {
     /// The device of a pool, where that is known.
     pub fn pool_is_on(&self, pool: CUmemoryPool) -> On {
         self.pools.get(&(pool as u64)).copied()
-    }
-
-    /// Counts what a pool keeps beyond what is allocated from it, as the driver says. That grows
-    /// when something is allocated or freed, and shrinks when it is told to, which it is if the
-    /// session would have more than its part otherwise, or when somebody waits for work.
-    pub fn count_pool(&mut self, pool: CUmemoryPool) {
-        self.kept.remove(&(pool as u64));
-        let kept = kept(self.driver, pool);
-        if kept == 0 {
-            return;
-        }
-        match self.gate.left(self.pool_is_on(pool)) {
-            Some(left) if left < kept => self.trim_pool(pool),
-            _ => drop(self.note_kept(pool, kept)),
-        }
-    }
-
-    /// Counts again what pools keep of which something is known.
-    pub fn count_kept(&mut self) {
-        for pool in self.kept.keys().copied().collect::<Vec<_>>() {
-            self.count_pool(pool as CUmemoryPool);
-        }
-    }
-
-    fn note_kept(&mut self, pool: CUmemoryPool, bytes: u64) -> Option<Charge> {
-        let charge = self.gate.found(Use::Kept, self.pool_is_on(pool), bytes);
-        self.kept.insert(pool as u64, charge)
-    }
-
-    /// Has a pool give back what nobody uses.
-    fn trim_pool(&mut self, pool: CUmemoryPool) {
-        self.kept.remove(&(pool as u64));
-        // SAFETY: a live pool.
-        unsafe { self.cuMemPoolTrimTo(pool, 0) };
-        match kept(self.driver, pool) {
-            0 => {}
-            kept => drop(self.note_kept(pool, kept)),
-        }
     }
 
     /// What a device's primary context takes, for each who keeps that.
@@ -466,6 +403,9 @@ impl Cuda {
                     }
                 }
                 (Kind::GraphNode, Body::Handle(raw)) => _ = self.graphs.bodies.remove(&raw),
+                (Kind::GraphExec, _) => {
+                    self.graphs.uncounted |= self.graphs.leaves.remove(&id).is_some();
+                }
                 _ => {}
             }
         }

@@ -3,11 +3,11 @@
 use crate::engine::node::{add, copy, fill, from_params, host, kernel};
 use crate::entry::api;
 use crate::ffi::*;
+use crate::state::device;
 use crate::state::event::EVENTS;
 use crate::state::function::FUNCTIONS;
 use crate::state::graph::{self, Graph, NODES, by_handle};
 use crate::state::work::{Copy, Fill, Plane, Work};
-use crate::state::{context, device};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
@@ -432,10 +432,5 @@ api! {
     fn [cuGraphDestroyNode] (node: CUgraphNode) {
         let graph = NODES.get(node).map_err(|_| INVALID_VALUE)?;
         graph.remove(node)
-    }
-
-    fn [cuDeviceGraphMemTrim] (device: CUdevice) {
-        device::by_ordinal(device)?;
-        context::current_even_broken().map(drop)
     }
 }

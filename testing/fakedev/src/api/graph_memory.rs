@@ -5,7 +5,7 @@ use crate::entry::api;
 use crate::ffi::*;
 use crate::state::graph_memory::{self, GraphMemory};
 use crate::state::work::Work;
-use crate::state::{context, graph};
+use crate::state::{context, device, graph};
 
 api! {
     fn [cuGraphAddMemAllocNode] (
@@ -22,6 +22,32 @@ api! {
         address: CUdeviceptr,
     ) {
         node::add(out, graph, after, count, Work::Free(graph_memory::find(address)?), None)
+    }
+
+    fn [cuDeviceGraphMemTrim] (device: CUdevice) {
+        let device = device::by_ordinal(device)?;
+        context::current_even_broken()?;
+        graph_memory::figures(device, |f| f.reserved[0] = f.used[0]);
+        Ok(())
+    }
+
+    fn [cuDeviceGetGraphMemAttribute] (device: CUdevice, which: u32, out: *mut u64) {
+        let f = graph_memory::figures(device::by_ordinal(device)?, |_| {});
+        let all = [f.used[0], f.used[1], f.reserved[0], f.reserved[1]];
+        put(out, *all.get(which as usize).ok_or(INVALID_VALUE)?)
+    }
+
+    fn [cuDeviceSetGraphMemAttribute] (device: CUdevice, which: u32, value: *const u64) {
+        let device = device::by_ordinal(device)?;
+        let most = matches!(which, 1 | 3) && get(value)? == 0;
+        if !most {
+            return Err(INVALID_VALUE);
+        }
+        graph_memory::figures(device, |f| {
+            let of = if which == 1 { &mut f.used } else { &mut f.reserved };
+            of[1] = of[0];
+        });
+        Ok(())
     }
 
     fn [cuGraphMemAllocNodeGetParams] (node: CUgraphNode, out: *mut MemAllocParams) {

@@ -15,14 +15,61 @@ pub type Live = HashMap<CUdeviceptr, Arc<GraphMemory>>;
 
 /// All memory of graphs, by address.
 static ALL: Mutex<Option<HashMap<CUdeviceptr, Weak<GraphMemory>>>> = Mutex::new(None);
-/// What launches have allocated and nothing has freed: it outlives its graphs.
-static LIVE: Mutex<Option<Live>> = Mutex::new(None);
+/// What launches have allocated and nothing has freed, which outlives its graphs, and what devices
+/// have for it.
+static NOW: Mutex<Option<Now>> = Mutex::new(None);
+
+#[derive(Default)]
+struct Now {
+    live: Live,
+    /// By a device's number.
+    figures: HashMap<usize, Figures>,
+}
+
+/// What a device has for graphs, now and at most.
+#[derive(Clone, Copy, Default)]
+pub struct Figures {
+    /// What launches have allocated and nothing has freed.
+    pub used: [u64; 2],
+    /// That, and what is kept of what was freed until it is trimmed.
+    pub reserved: [u64; 2],
+}
+
+/// Changes the figures of a device, and says what they are then.
+pub fn figures(device: usize, f: impl FnOnce(&mut Figures)) -> Figures {
+    let mut now = NOW.lock().unwrap();
+    let figures = now
+        .get_or_insert_default()
+        .figures
+        .entry(device)
+        .or_default();
+    f(figures);
+    *figures
+}
+
+impl Now {
+    fn count(&mut self) {
+        let mut used = HashMap::<usize, u64>::new();
+        for memory in self.live.values() {
+            *used.entry(memory.range.device).or_default() += memory.params.size as u64;
+        }
+        for device in used.keys() {
+            self.figures.entry(*device).or_default();
+        }
+        for (device, f) in &mut self.figures {
+            let now = used.get(device).copied().unwrap_or(0);
+            f.used = [now, f.used[1].max(now)];
+            let reserved = f.reserved[0].max(now);
+            f.reserved = [reserved, f.reserved[1].max(reserved)];
+        }
+    }
+}
 
 /// Forgets all memory of graphs.
 pub fn reset() {
-    let live = LIVE.lock().unwrap().take();
+    let now = NOW.lock().unwrap().take();
     // Their ends look at the list.
-    drop(live);
+    drop(now);
     *ALL.lock().unwrap() = None;
 }
 
@@ -96,17 +143,20 @@ pub fn find(address: CUdeviceptr) -> R<Arc<GraphMemory>> {
 
 /// Frees what a launch allocated and nothing has freed yet; the caller sees to the rest.
 pub fn take(address: CUdeviceptr) -> R<Arc<GraphMemory>> {
-    let mut live = LIVE.lock().unwrap();
-    let gone = live.as_mut().and_then(|live| live.remove(&address));
-    gone.ok_or(INVALID_VALUE)
+    let mut now = NOW.lock().unwrap();
+    let now = now.get_or_insert_default();
+    let gone = now.live.remove(&address).ok_or(INVALID_VALUE)?;
+    now.count();
+    Ok(gone)
 }
 
 /// Changes what is allocated and not freed, unless that fails.
 pub fn change(f: impl FnOnce(&mut Live) -> Res) -> Res {
-    let mut live = LIVE.lock().unwrap();
-    let live = live.get_or_insert_default();
-    let mut next = live.clone();
+    let mut now = NOW.lock().unwrap();
+    let now = now.get_or_insert_default();
+    let mut next = now.live.clone();
     f(&mut next)?;
-    *live = next;
+    now.live = next;
+    now.count();
     Ok(())
 }

@@ -14,12 +14,8 @@ pub(super) fn cu_device_graph_mem_trim(w: &mut Cuda, body: &[u8]) -> Result<(), 
     let mut r = Reader::new(body);
     let m = wire::CuDeviceGraphMemTrim::decode(&mut r)?;
     r.finish()?;
-    let rc = attempt(|| {
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe { w.driver.cuDeviceGraphMemTrim(w.device(m.device)?) })?;
-        Ok(())
-    });
-    w.answer(check(rc))
+    let given = crate::cuda::graph::cu_device_graph_mem_trim(w, m);
+    w.answer(given)
 }
 
 pub(super) fn cu_graph_add_dependencies(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {

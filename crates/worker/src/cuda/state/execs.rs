@@ -3,6 +3,7 @@
 use super::host_node::{Around, HostNode};
 use super::mirrors::{Mirror, Mirrors};
 use super::prelude::*;
+use crate::memory::Charge;
 use std::any::Any;
 
 /// The mirrors that nodes of a graph read and write.
@@ -17,6 +18,12 @@ pub struct Graphs {
     /// What graphs allocate, and its length, by address. The driver says nothing of it before the
     /// first launch.
     pub allocated: BTreeMap<u64, (u64, Allocator)>,
+    /// Executable graphs that leave memory behind or free that of others, by id.
+    pub leaves: HashMap<u32, Arc<Leaves>>,
+    /// What devices keep for graphs.
+    pub kept: Vec<Charge>,
+    /// One of `leaves` is gone, and what devices keep has not been counted since.
+    pub uncounted: bool,
     /// The graphs in a conditional node: the driver does not say them again.
     pub bodies: HashMap<u64, Vec<u64>>,
 }
@@ -28,6 +35,15 @@ pub enum Allocator {
     Node(u32),
     /// A capture, which has this number, as no other ever has.
     Capture(u64),
+}
+
+/// What launches of an executable graph do to memory that is not theirs alone.
+#[derive(Default)]
+pub struct Leaves {
+    /// What they leave behind, by address.
+    pub memory: Vec<(u64, Arc<Charge>)>,
+    /// What they free that others have allocated.
+    pub frees: Vec<u64>,
 }
 
 /// A copy node with a mirror.

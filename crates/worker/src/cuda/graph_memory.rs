@@ -1,0 +1,120 @@
+//! Memory that graphs allocate, and whose part it counts for.
+//!
+//! A node has its address for life, and the memory is there from a launch until somebody frees it:
+//! the same graph, another one, the program. It may outlive all graphs. So what a launch leaves
+//! behind counts by its address, for as long as the graph can be launched or the memory is there;
+//! what a graph frees itself counts with the graph. What the driver keeps beyond that it says.
+
+use super::driver::is_capturing;
+use super::graph_walk::{inside, kind, nodes};
+use super::prelude::*;
+use super::state::execs::Leaves;
+use crate::memory::Charge;
+
+/// What the nodes of a graph allocate and free, down to the innermost graph.
+#[derive(Default)]
+pub struct Nodes {
+    /// How much, by address.
+    allocated: HashMap<u64, u64>,
+    freed: HashSet<u64>,
+}
+
+impl Nodes {
+    pub fn of(w: &Cuda, graph: CUgraph) -> Result<Self> {
+        let mut found = Self::default();
+        if !w.graphs.allocated.is_empty() {
+            found.add(w, graph)?;
+        }
+        Ok(found)
+    }
+
+    fn add(&mut self, w: &Cuda, graph: CUgraph) -> Result {
+        for node in nodes(w, graph)? {
+            match kind(w, node) {
+                CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
+                    let mut a: CUDA_MEM_ALLOC_NODE_PARAMS = busbar_abi::zeroed();
+                    // SAFETY: a live node and a pointer to a live structure.
+                    check(unsafe { w.cuGraphMemAllocNodeGetParams(node, &mut a) })?;
+                    self.allocated.insert(a.dptr, a.bytesize as u64);
+                }
+                CU_GRAPH_NODE_TYPE_MEM_FREE => {
+                    let mut p: CUdeviceptr = 0;
+                    // SAFETY: a live node and a pointer to a live number.
+                    check(unsafe { w.cuGraphMemFreeNodeGetParams(node, &mut p) })?;
+                    self.freed.insert(p);
+                }
+                _ => {}
+            }
+            for g in inside(w, node).0 {
+                self.add(w, g)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a launch leaves memory behind.
+    pub fn keep(&self) -> bool {
+        self.allocated.keys().any(|at| !self.freed.contains(at))
+    }
+
+    /// Takes what a launch will need, before there is anything to launch.
+    pub fn charge(&self, w: &mut Cuda) -> Result<(Charge, Leaves)> {
+        let (mut own, mut leaves) = (0u64, Leaves::default());
+        for (at, bytes) in &self.allocated {
+            if self.freed.contains(at) {
+                own = own.saturating_add(*bytes);
+            } else {
+                let charge = w.charge(Use::Graph, None, *bytes)?;
+                leaves.memory.push((*at, Arc::new(charge)));
+            }
+        }
+        let others = self.freed.iter().copied();
+        leaves.frees = others
+            .filter(|at| !self.allocated.contains_key(at))
+            .collect();
+        Ok((w.charge(Use::Graph, None, own)?, leaves))
+    }
+}
+
+/// What is left of a graph that was made executable.
+pub fn made(w: &mut Cuda, exec: u32, leaves: Leaves) {
+    if !leaves.memory.is_empty() || !leaves.frees.is_empty() {
+        w.graphs.leaves.insert(exec, Arc::new(leaves));
+    }
+}
+
+/// An executable graph is launched. One that is captured has not begun.
+#[inline]
+pub fn launched(w: &mut Cuda, exec: u32, stream: u32) {
+    if !w.graphs.leaves.is_empty()
+        && let Some(leaves) = w.graphs.leaves.get(&exec).cloned()
+        && !is_capturing(w.driver, w.here(stream).0)
+    {
+        for at in &leaves.frees {
+            freed(w, *at);
+        }
+        for (at, charge) in &leaves.memory {
+            w.pooled.insert(*at, (w.record.aux, charge.clone()));
+        }
+    }
+}
+
+/// Memory of a pool or of a graph is freed.
+pub fn freed(w: &mut Cuda, at: u64) {
+    let Some((_, charge)) = w.pooled.remove(&at) else {
+        return;
+    };
+    // The driver keeps it for other graphs.
+    if charge.kind() == Use::Graph && Arc::strong_count(&charge) == 1 {
+        drop(charge);
+        w.count_for_graphs();
+    }
+}
+
+pub fn cu_device_graph_mem_trim(w: &mut Cuda, m: msg::CuDeviceGraphMemTrim) -> Result {
+    let device = w.device(m.device)?;
+    // SAFETY: a device's ordinal.
+    check(unsafe { w.cuDeviceGraphMemTrim(device) })?;
+    w.count_for_graphs();
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Device memory of a session: what it takes passes its gate here, and what the driver keeps for it
+//! beyond that is counted.
+
+use super::prelude::*;
+use super::session::Cuda;
+use crate::memory::{Charge, Full};
+
+/// What a pool has and nobody uses.
+fn kept(d: &Driver, pool: CUmemoryPool) -> u64 {
+    let number = |attribute| {
+        let mut bytes = 0u64;
+        // SAFETY: a live pool, and room for the attribute, a 64-bit number.
+        let rc = unsafe { d.cuMemPoolGetAttribute(pool, attribute, (&raw mut bytes).cast()) };
+        if rc == CUDA_SUCCESS { bytes } else { 0 }
+    };
+    let all = number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    all.saturating_sub(number(CU_MEMPOOL_ATTR_USED_MEM_CURRENT))
+}
+
+/// What a device has for memory of graphs.
+fn for_graphs(d: &Driver, dev: i32) -> u64 {
+    let mut bytes = 0u64;
+    let all = CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT;
+    // SAFETY: room for the attribute, a 64-bit number.
+    let rc = unsafe { d.cuDeviceGetGraphMemAttribute(dev, all, (&raw mut bytes).cast()) };
+    if rc == CUDA_SUCCESS { bytes } else { 0 }
+}
+
+impl Cuda {
+    /// Takes device memory for the session. Where there is too little left, pools and graphs give
+    /// back first what nobody uses, as a driver has them do.
+    pub fn charge(&mut self, kind: Use, on: On, bytes: u64) -> Result<Charge> {
+        if let Ok(charge) = self.gate.take(kind, on, bytes) {
+            return Ok(charge);
+        }
+        let keeping: Vec<_> = self.kept.keys().copied().collect();
+        for pool in keeping {
+            self.trim_pool(pool as CUmemoryPool);
+        }
+        if !self.graphs.kept.is_empty() {
+            self.trim_for_graphs();
+        }
+        let taken = self.gate.take(kind, on, bytes);
+        taken.map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY)
+    }
+
+    /// Counts what a pool keeps beyond what is allocated from it, as the driver says. That grows
+    /// when something is allocated or freed, and shrinks when it is told to, which it is if the
+    /// session would have more than its part otherwise, or when somebody waits for work.
+    pub fn count_pool(&mut self, pool: CUmemoryPool) {
+        self.kept.remove(&(pool as u64));
+        let kept = kept(self.driver, pool);
+        if kept == 0 {
+            return;
+        }
+        match self.gate.left(self.pool_is_on(pool)) {
+            Some(left) if left < kept => self.trim_pool(pool),
+            _ => drop(self.note_kept(pool, kept)),
+        }
+    }
+
+    /// Counts again what pools keep of which something is known.
+    pub fn count_kept(&mut self) {
+        for pool in self.kept.keys().copied().collect::<Vec<_>>() {
+            self.count_pool(pool as CUmemoryPool);
+        }
+    }
+
+    fn note_kept(&mut self, pool: CUmemoryPool, bytes: u64) -> Option<Charge> {
+        let charge = self.gate.found(Use::Kept, self.pool_is_on(pool), bytes);
+        self.kept.insert(pool as u64, charge)
+    }
+
+    /// Has a pool give back what nobody uses.
+    fn trim_pool(&mut self, pool: CUmemoryPool) {
+        self.kept.remove(&(pool as u64));
+        // SAFETY: a live pool.
+        unsafe { self.cuMemPoolTrimTo(pool, 0) };
+        match kept(self.driver, pool) {
+            0 => {}
+            kept => drop(self.note_kept(pool, kept)),
+        }
+    }
+
+    /// Counts what the driver keeps for graphs beyond what is counted by itself. If that is more
+    /// than there may be, it gives back what nobody uses.
+    pub fn count_for_graphs(&mut self) {
+        if self.note_for_graphs() {
+            self.trim_for_graphs();
+        }
+    }
+
+    /// Says whether it is more than there may be.
+    fn note_for_graphs(&mut self) -> bool {
+        self.graphs.kept.clear();
+        let (counted, mut over) = (self.gate.of(Use::Graph), false);
+        for dev in self.devices.iter().copied().filter(|dev| *dev >= 0) {
+            let kept = for_graphs(self.driver, dev).saturating_sub(counted);
+            if kept > 0 {
+                over |= self.gate.left(Some(dev)).is_some_and(|left| left < kept);
+                let charge = self.gate.found(Use::Kept, Some(dev), kept);
+                self.graphs.kept.push(charge);
+            }
+        }
+        over
+    }
+
+    /// Has devices give back what no graph uses.
+    fn trim_for_graphs(&mut self) {
+        for dev in self.devices.iter().filter(|dev| **dev >= 0) {
+            // SAFETY: a device's ordinal.
+            unsafe { self.cuDeviceGraphMemTrim(*dev) };
+        }
+        self.note_for_graphs();
+    }
+}

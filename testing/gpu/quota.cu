@@ -1,0 +1,183 @@
+// Takes device memory from sixteen threads in all ways that there are, for some seconds: whatever
+// is refused must be refused for want of memory, and never is there more than the device says.
+// See quota.py.
+//     nvcc -std=c++17 -o quota quota.cu -lcuda && ./quota SECONDS
+#include <cuda.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+static const char* const IMAGE =
+    ".version 7.0\n.target sm_70\n.address_size 64\n.global .align 4 .b8 room[4194304];\n"
+    ".visible .entry nothing()\n{\n ret;\n}\n";
+static const int THREADS = 16, WAYS = 12;
+static const uint64_t UNIT = 2 << 20;
+
+static std::atomic<uint64_t> held, steps, refused, each[WAYS];
+static uint64_t most;
+
+#define MUST(call)                                                                                \
+    do {                                                                                          \
+        CUresult rc_ = (call);                                                                    \
+        if (rc_ != CUDA_SUCCESS) {                                                                \
+            std::printf("%s: %d\n", #call, rc_);                                                  \
+            std::exit(1);                                                                         \
+        }                                                                                         \
+    } while (0)
+
+// What was taken, and how it is given back.
+struct Piece {
+    int way;
+    uint64_t handle, size;
+};
+
+static CUmemAllocationProp on_device() {
+    CUmemAllocationProp p = {};
+    p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    p.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    return p;
+}
+
+// A graph that takes memory when it runs, which stays until it is given back.
+static CUresult of_graph(CUstream stream, uint64_t size, CUdeviceptr* at) {
+    CUgraph graph;
+    CUgraphNode node;
+    CUgraphExec exec;
+    CUDA_MEM_ALLOC_NODE_PARAMS p = {};
+    p.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    p.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    p.bytesize = size;
+    MUST(cuGraphCreate(&graph, 0));
+    CUresult rc = cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &p);
+    *at = p.dptr;
+    if (!rc) {
+        rc = cuGraphInstantiate(&exec, graph, 0);
+        if (!rc) {
+            rc = cuGraphLaunch(exec, stream);
+            MUST(cuGraphExecDestroy(exec));
+        }
+    }
+    MUST(cuGraphDestroy(graph));
+    return rc;
+}
+
+static CUresult take(int way, uint64_t size, CUmemoryPool pool, CUstream stream, uint64_t* out) {
+    CUdeviceptr at = 0;
+    size_t pitch;
+    CUarray array;
+    CUmipmappedArray levels;
+    CUmodule module;
+    CUlibrary library;
+    CUmemGenericAllocationHandle made;
+    CUresult rc;
+    CUDA_ARRAY3D_DESCRIPTOR cube = {64, 64, size / 4096, CU_AD_FORMAT_UNSIGNED_INT8, 1, 0};
+    CUDA_ARRAY_DESCRIPTOR plane = {1024, size / 1024, CU_AD_FORMAT_UNSIGNED_INT8, 1};
+    CUmemAllocationProp device = on_device();
+    switch (way) {
+        case 0: rc = cuMemAlloc(&at, size); break;
+        case 1: rc = cuMemAllocManaged(&at, size, CU_MEM_ATTACH_GLOBAL); break;
+        case 2: rc = cuMemAllocAsync(&at, size, stream); break;
+        case 3: rc = cuMemAllocFromPoolAsync(&at, size, pool, stream); break;
+        case 4: rc = cuMemAllocPitch(&at, &pitch, 512, size / 512, 4); break;
+        case 5: rc = cuMemCreate(&made, size, &device, 0), at = made; break;
+        case 6: rc = cuArrayCreate(&array, &plane), at = (CUdeviceptr)array; break;
+        case 7: rc = cuArray3DCreate(&array, &cube), at = (CUdeviceptr)array; break;
+        case 8: rc = cuMipmappedArrayCreate(&levels, &cube, 1), at = (CUdeviceptr)levels; break;
+        case 9: rc = cuModuleLoadData(&module, IMAGE), at = (CUdeviceptr)module; break;
+        case 10:
+            rc = cuLibraryLoadData(&library, IMAGE, 0, 0, 0, 0, 0, 0);
+            at = (CUdeviceptr)library;
+            break;
+        default: rc = of_graph(stream, size, &at);
+    }
+    *out = at;
+    return rc;
+}
+
+static void give_back(const Piece& p, CUstream stream) {
+    // First: another thread may have it as soon as it is free.
+    held -= p.size;
+    switch (p.way) {
+        case 2: case 3: case 11: MUST(cuMemFreeAsync(p.handle, stream)); break;
+        case 5: MUST(cuMemRelease(p.handle)); break;
+        case 6: case 7: MUST(cuArrayDestroy((CUarray)p.handle)); break;
+        case 8: MUST(cuMipmappedArrayDestroy((CUmipmappedArray)p.handle)); break;
+        case 9: MUST(cuModuleUnload((CUmodule)p.handle)); break;
+        case 10: MUST(cuLibraryUnload((CUlibrary)p.handle)); break;
+        default: MUST(cuMemFree(p.handle));
+    }
+}
+
+static void work(CUcontext context, uint64_t seed, std::chrono::steady_clock::time_point end) {
+    MUST(cuCtxSetCurrent(context));
+    CUmemPoolProps props = {};
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    CUmemoryPool pool;
+    CUstream stream;
+    MUST(cuMemPoolCreate(&pool, &props));
+    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    auto below = [&seed](uint64_t n) {
+        seed = seed * 6364136223846793005u + 1;
+        return (seed >> 33) % n;
+    };
+    std::vector<Piece> pieces;
+    while (std::chrono::steady_clock::now() < end) {
+        int way = (int)below(WAYS);
+        bool image = way == 9 || way == 10;
+        uint64_t size = UNIT * (1 + below(16)), handle;
+        CUresult rc = take(way, size, pool, stream, &handle);
+        ++steps;
+        if (rc == CUDA_SUCCESS) {
+            // What an image takes is its own affair.
+            uint64_t mine = image ? 0 : size, now = held += mine;
+            if (now > most) {
+                std::printf("%llu bytes of %llu\n", (unsigned long long)now,
+                            (unsigned long long)most);
+                std::exit(1);
+            }
+            ++each[way];
+            pieces.push_back({way, handle, mine});
+        } else if (rc == CUDA_ERROR_OUT_OF_MEMORY) {
+            ++refused;
+        } else {
+            std::printf("way %d: %d\n", way, rc);
+            std::exit(1);
+        }
+        if (below(5) < 2 && !pieces.empty()) {
+            std::swap(pieces[below(pieces.size())], pieces.back());
+            give_back(pieces.back(), stream);
+            pieces.pop_back();
+        }
+    }
+    for (const Piece& p : pieces) give_back(p, stream);
+    MUST(cuStreamSynchronize(stream));
+    MUST(cuStreamDestroy(stream));
+    MUST(cuMemPoolDestroy(pool));
+}
+
+int main(int argc, char** argv) {
+    CUcontext context;
+    size_t free, total;
+    MUST(cuInit(0));
+    MUST(cuDevicePrimaryCtxRetain(&context, 0));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuMemGetInfo(&free, &total));
+    most = free;
+    std::printf("total %zu free %zu\n", total, free);
+    std::fflush(stdout);
+    auto end = std::chrono::steady_clock::now() +
+               std::chrono::milliseconds((long)(1000 * std::atof(argc > 1 ? argv[1] : "5")));
+    std::vector<std::thread> threads;
+    for (int i = 0; i < THREADS; ++i) threads.emplace_back(work, context, 1 + i, end);
+    for (auto& t : threads) t.join();
+    std::printf("steps %llu refused %llu; given by each way:", (unsigned long long)steps,
+                (unsigned long long)refused);
+    for (auto& n : each) std::printf(" %llu", (unsigned long long)n);
+    std::printf("\n");
+}
