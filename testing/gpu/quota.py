@@ -10,7 +10,6 @@ time, and what NVML says of its worker: never more than its part. Needs root, nv
 
 import argparse
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -115,5 +114,4 @@ def main():
         sys.exit(0 if good else 1)
 
 
-os.chdir(HERE)
 main()
