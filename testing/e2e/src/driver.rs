@@ -90,6 +90,9 @@ functions! {
     cuGraphAddMemAllocNode(
         out: &mut usize, graph: usize, after: *const usize, n: usize, params: &mut [u64; 15],
     );
+    cuGraphAddMemFreeNode(
+        out: &mut usize, graph: usize, after: *const usize, n: usize, address: u64,
+    );
     cuGraphExecDestroy(exec: usize);
     cuGraphDestroy(graph: usize);
     cuMemsetD8_v2(dst: u64, value: u8, n: usize);

@@ -124,6 +124,13 @@ fn sixteen_threads_never_have_a_byte_more_and_the_neighbour_notices_nothing() {
 }
 
 #[test]
+fn what_graphs_leave_behind_counts_and_what_is_kept_for_them_is_given_back() {
+    let server = server();
+    let out = printed(&mut run(&server, "1GiB", &["quota-graphs"]));
+    assert_eq!(out, "[512, 212, 212, 212, 112]\n");
+}
+
+#[test]
 fn a_policy_bounds_every_session_of_a_tenant() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("policy.toml");

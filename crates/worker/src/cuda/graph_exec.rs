@@ -268,7 +268,9 @@ pub fn graph_instantiate(
         reply.node = adopt_within(w, graph, p.hErrNode_out);
         check(rc)?;
         w.made_of(&m, exec as u64, charge);
-        graph_memory::made(w, m.exec, leaves);
+        if let Some(leaves) = leaves {
+            w.graphs.leaves.insert(m.exec, Arc::new(leaves));
+        }
         if m.flags & DEVICE_LAUNCH != 0 {
             reply.handle = exec as u64;
         }
@@ -408,7 +410,7 @@ pub fn cu_graph_launch(w: &mut Cuda, m: msg::CuGraphLaunch) -> Result {
         let stream = w.stream(m.h_stream)? as CUstream;
         // SAFETY: live handles.
         check(unsafe { w.cuGraphLaunch(exec, stream) })?;
-        graph_memory::launched(w, m.h_graph, m.h_stream);
+        graph_memory::launched(w, m.h_graph, stream);
         Ok(())
     });
     if let Some(mut e) = w.graphs.execs.remove(&m.h_graph) {

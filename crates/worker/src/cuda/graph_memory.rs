@@ -57,8 +57,9 @@ impl Nodes {
         self.allocated.keys().any(|at| !self.freed.contains(at))
     }
 
-    /// Takes what a launch will need, before there is anything to launch.
-    pub fn charge(&self, w: &mut Cuda) -> Result<(Charge, Leaves)> {
+    /// Takes what a launch will need, before there is anything to launch: what it frees itself, and
+    /// what is to be known of an executable graph that has anything to do with such memory.
+    pub fn charge(&self, w: &mut Cuda) -> Result<(Charge, Option<Leaves>)> {
         let (mut own, mut leaves) = (0u64, Leaves::default());
         for (at, bytes) in &self.allocated {
             if self.freed.contains(at) {
@@ -72,23 +73,17 @@ impl Nodes {
         leaves.frees = others
             .filter(|at| !self.allocated.contains_key(at))
             .collect();
-        Ok((w.charge(Use::Graph, None, own)?, leaves))
-    }
-}
-
-/// What is left of a graph that was made executable.
-pub fn made(w: &mut Cuda, exec: u32, leaves: Leaves) {
-    if !leaves.memory.is_empty() || !leaves.frees.is_empty() {
-        w.graphs.leaves.insert(exec, Arc::new(leaves));
+        let any = !self.allocated.is_empty() || !self.freed.is_empty();
+        Ok((w.charge(Use::Graph, None, own)?, any.then_some(leaves)))
     }
 }
 
 /// An executable graph is launched. One that is captured has not begun.
 #[inline]
-pub fn launched(w: &mut Cuda, exec: u32, stream: u32) {
+pub fn launched(w: &mut Cuda, exec: u32, stream: CUstream) {
     if !w.graphs.leaves.is_empty()
         && let Some(leaves) = w.graphs.leaves.get(&exec).cloned()
-        && !is_capturing(w.driver, w.here(stream).0)
+        && !is_capturing(w.driver, stream)
     {
         for at in &leaves.frees {
             freed(w, *at);

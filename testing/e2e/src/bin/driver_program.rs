@@ -59,6 +59,7 @@ fn main() {
         Some("in-place") => in_place(&d, number(1)),
         Some("init-again") => init_again(&d, number(1)),
         Some("quota") => quota::run(&d, number(1), number(2), args.get(3)),
+        Some("quota-graphs") => quota::graphs(&d),
         Some("quota-each") => quota::each(&d),
         Some("deep-queue") => deep_queue(&d),
         Some("processors") => processors(&d),

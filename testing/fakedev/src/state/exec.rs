@@ -258,14 +258,11 @@ fn allocate(plan: &Plan, free_first: bool, live: &mut Live) -> Res {
     for (_, work) in plan {
         match work {
             Work::Allocate(memory) => {
-                let there = live.insert(memory.address(), memory.clone()).is_some();
-                if there && !free_first {
+                if live.insert(memory) && !free_first {
                     return Err(INVALID_VALUE);
                 }
             }
-            Work::Free(memory) => {
-                live.remove(&memory.address()).ok_or(INVALID_VALUE)?;
-            }
+            Work::Free(memory) => drop(live.remove(memory.address())?),
             Work::All(plan) => allocate(plan, free_first, live)?,
             _ => {}
         }

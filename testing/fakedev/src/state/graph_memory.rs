@@ -10,18 +10,17 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 
-/// Memory of graphs, by address.
-pub type Live = HashMap<CUdeviceptr, Arc<GraphMemory>>;
-
 /// All memory of graphs, by address.
 static ALL: Mutex<Option<HashMap<CUdeviceptr, Weak<GraphMemory>>>> = Mutex::new(None);
+/// What there is of it.
+static LIVE: Mutex<Option<Live>> = Mutex::new(None);
+
 /// What launches have allocated and nothing has freed, which outlives its graphs, and what devices
 /// have for it.
-static NOW: Mutex<Option<Now>> = Mutex::new(None);
-
-#[derive(Default)]
-struct Now {
-    live: Live,
+#[derive(Clone, Default)]
+pub struct Live {
+    /// By address.
+    all: HashMap<CUdeviceptr, Arc<GraphMemory>>,
     /// By a device's number.
     figures: HashMap<usize, Figures>,
 }
@@ -37,39 +36,43 @@ pub struct Figures {
 
 /// Changes the figures of a device, and says what they are then.
 pub fn figures(device: usize, f: impl FnOnce(&mut Figures)) -> Figures {
-    let mut now = NOW.lock().unwrap();
-    let figures = now
-        .get_or_insert_default()
-        .figures
-        .entry(device)
-        .or_default();
+    let mut live = LIVE.lock().unwrap();
+    let figures = live.get_or_insert_default().of(device);
     f(figures);
     *figures
 }
 
-impl Now {
-    fn count(&mut self) {
-        let mut used = HashMap::<usize, u64>::new();
-        for memory in self.live.values() {
-            *used.entry(memory.range.device).or_default() += memory.params.size as u64;
-        }
-        for device in used.keys() {
-            self.figures.entry(*device).or_default();
-        }
-        for (device, f) in &mut self.figures {
-            let now = used.get(device).copied().unwrap_or(0);
-            f.used = [now, f.used[1].max(now)];
-            let reserved = f.reserved[0].max(now);
+impl Live {
+    fn of(&mut self, device: usize) -> &mut Figures {
+        self.figures.entry(device).or_default()
+    }
+
+    /// It is allocated; says whether it was before.
+    pub fn insert(&mut self, memory: &Arc<GraphMemory>) -> bool {
+        let there = self.all.insert(memory.address(), memory.clone());
+        if there.is_none() {
+            let f = self.of(memory.range.device);
+            let used = f.used[0] + memory.params.size as u64;
+            f.used = [used, f.used[1].max(used)];
+            let reserved = f.reserved[0].max(used);
             f.reserved = [reserved, f.reserved[1].max(reserved)];
         }
+        there.is_some()
+    }
+
+    /// It is freed; none if it was not allocated.
+    pub fn remove(&mut self, address: CUdeviceptr) -> R<Arc<GraphMemory>> {
+        let gone = self.all.remove(&address).ok_or(INVALID_VALUE)?;
+        self.of(gone.range.device).used[0] -= gone.params.size as u64;
+        Ok(gone)
     }
 }
 
 /// Forgets all memory of graphs.
 pub fn reset() {
-    let now = NOW.lock().unwrap().take();
+    let live = LIVE.lock().unwrap().take();
     // Their ends look at the list.
-    drop(now);
+    drop(live);
     *ALL.lock().unwrap() = None;
 }
 
@@ -143,20 +146,15 @@ pub fn find(address: CUdeviceptr) -> R<Arc<GraphMemory>> {
 
 /// Frees what a launch allocated and nothing has freed yet; the caller sees to the rest.
 pub fn take(address: CUdeviceptr) -> R<Arc<GraphMemory>> {
-    let mut now = NOW.lock().unwrap();
-    let now = now.get_or_insert_default();
-    let gone = now.live.remove(&address).ok_or(INVALID_VALUE)?;
-    now.count();
-    Ok(gone)
+    LIVE.lock().unwrap().get_or_insert_default().remove(address)
 }
 
 /// Changes what is allocated and not freed, unless that fails.
 pub fn change(f: impl FnOnce(&mut Live) -> Res) -> Res {
-    let mut now = NOW.lock().unwrap();
-    let now = now.get_or_insert_default();
-    let mut next = now.live.clone();
+    let mut live = LIVE.lock().unwrap();
+    let live = live.get_or_insert_default();
+    let mut next = live.clone();
     f(&mut next)?;
-    now.live = next;
-    now.count();
+    *live = next;
     Ok(())
 }

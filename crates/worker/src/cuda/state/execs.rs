@@ -18,7 +18,7 @@ pub struct Graphs {
     /// What graphs allocate, and its length, by address. The driver says nothing of it before the
     /// first launch.
     pub allocated: BTreeMap<u64, (u64, Allocator)>,
-    /// Executable graphs that leave memory behind or free that of others, by id.
+    /// Executable graphs that allocate or free memory, by id.
     pub leaves: HashMap<u32, Arc<Leaves>>,
     /// What devices keep for graphs.
     pub kept: Vec<Charge>,
