@@ -257,11 +257,7 @@ fn arm(plan: &Plan) {
 fn allocate(plan: &Plan, free_first: bool, live: &mut Live) -> Res {
     for (_, work) in plan {
         match work {
-            Work::Allocate(memory) => {
-                if live.insert(memory) && !free_first {
-                    return Err(INVALID_VALUE);
-                }
-            }
+            Work::Allocate(memory) => live.insert(memory, free_first)?,
             Work::Free(memory) => drop(live.remove(memory.address())?),
             Work::All(plan) => allocate(plan, free_first, live)?,
             _ => {}

@@ -47,17 +47,21 @@ impl Live {
         self.figures.entry(device).or_default()
     }
 
-    /// It is allocated; says whether it was before.
-    pub fn insert(&mut self, memory: &Arc<GraphMemory>) -> bool {
-        let there = self.all.insert(memory.address(), memory.clone());
-        if there.is_none() {
+    /// It is allocated, as it is already only where it `may` be.
+    pub fn insert(&mut self, memory: &Arc<GraphMemory>, may: bool) -> Res {
+        let there = self.all.insert(memory.address(), memory.clone()).is_some();
+        if !there {
             let f = self.of(memory.range.device);
             let used = f.used[0] + memory.params.size as u64;
             f.used = [used, f.used[1].max(used)];
             let reserved = f.reserved[0].max(used);
             f.reserved = [reserved, f.reserved[1].max(reserved)];
         }
-        there.is_some()
+        if there && !may {
+            Err(INVALID_VALUE)
+        } else {
+            Ok(())
+        }
     }
 
     /// It is freed; none if it was not allocated.
