@@ -2,6 +2,8 @@
 // is refused must be refused for want of memory, and never is there more than the device says.
 // See quota.py.
 //     nvcc -std=c++17 -o quota quota.cu -lcuda && ./quota SECONDS
+// With `beyond` it has instead what a driver takes without being asked: variables of a module that
+// have no contents, then local memory of a kernel; it waits for a line after each.
 #include <cuda.h>
 
 #include <atomic>
@@ -9,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -17,6 +20,18 @@ static const char* const IMAGE =
     ".visible .entry nothing()\n{\n ret;\n}\n";
 static const int THREADS = 16, WAYS = 12;
 static const uint64_t UNIT = 2 << 20;
+
+static const char* const VARIABLES =
+    ".version 7.0\n.target sm_70\n.address_size 64\n.global .align 4 .b8 room[536870912];\n"
+    ".visible .entry nothing()\n{\n ret;\n}\n";
+// Each thread has 32 KiB, which it writes and reads where nobody knows.
+static const char* const LOCALS =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry deep(.param .u32 at, .param .u64 out)\n{\n"
+    " .local .align 4 .b8 room[32768];\n .reg .b32 %r<4>;\n .reg .b64 %d<6>;\n"
+    " ld.param.u32 %r1, [at];\n ld.param.u64 %d1, [out];\n mul.wide.u32 %d2, %r1, 4;\n"
+    " mov.u64 %d3, room;\n add.u64 %d4, %d3, %d2;\n st.local.u32 [%d4], %r1;\n"
+    " ld.local.u32 %r2, [%d3+128];\n st.global.u32 [%d1], %r2;\n ret;\n}\n";
 
 static std::atomic<uint64_t> held, steps, refused, each[WAYS];
 static uint64_t most;
@@ -161,12 +176,40 @@ static void work(CUcontext context, uint64_t seed, std::chrono::steady_clock::ti
     MUST(cuMemPoolDestroy(pool));
 }
 
+static void say(const char* what) {
+    std::printf("%s\n", what);
+    std::fflush(stdout);
+    std::getchar();
+}
+
+static int beyond() {
+    CUmodule module;
+    CUfunction deep;
+    CUdeviceptr room, out;
+    size_t size;
+    unsigned at = 5;
+    void* params[] = {&at, &out};
+    MUST(cuMemAlloc(&out, 4096));
+    say("nothing");
+    MUST(cuModuleLoadData(&module, VARIABLES));
+    MUST(cuModuleGetGlobal(&room, &size, module, "room"));
+    MUST(cuMemsetD8(room, 1, size));
+    say("variables");
+    MUST(cuModuleLoadData(&module, LOCALS));
+    MUST(cuModuleGetFunction(&deep, module, "deep"));
+    MUST(cuLaunchKernel(deep, 4096, 1, 1, 256, 1, 1, 0, nullptr, params, nullptr));
+    MUST(cuCtxSynchronize());
+    say("locals");
+    return 0;
+}
+
 int main(int argc, char** argv) {
     CUcontext context;
     size_t free, total;
     MUST(cuInit(0));
     MUST(cuDevicePrimaryCtxRetain(&context, 0));
     MUST(cuCtxSetCurrent(context));
+    if (argc > 1 && std::string(argv[1]) == "beyond") return beyond();
     MUST(cuMemGetInfo(&free, &total));
     most = free;
     std::printf("total %zu free %zu\n", total, free);

@@ -1,11 +1,14 @@
 """A part of a GPU's memory: a program takes all that it can, and its neighbour notices nothing.
 
     python3 testing/gpu/quota.py --dist dist [--seconds 300] [--part 8GiB]
+    python3 testing/gpu/quota.py --dist dist --beyond
 
 Sixteen threads of the one (quota.cu) take memory in every way that there is and give it back, at
 random; whatever is refused is refused for want of memory. The other computes and allocates
 meanwhile, with PyTorch, and compares. What the server says that the session holds is asked all the
-time, and what NVML says of its worker: never more than its part. Needs root, nvcc and PyTorch.
+time, and what NVML says of its worker: never more than its part. With `--beyond` it says how much
+more NVML says than the server by what a driver takes without being asked. Needs root, nvcc, PyTorch
+and nvidia-smi.
 """
 
 import argparse
@@ -65,6 +68,24 @@ def of_nvml(pid):
     return int(used[0]) << 20 if used and used[0].isdigit() else 0
 
 
+def beyond(server, program, part, named):
+    """What NVML says that a session has beyond what the server counts, step by step."""
+    command = [*server.prefix()[:-1], "-m", named, "--", program, "beyond"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:
+        for line in process.stdout:
+            time.sleep(1)
+            now = held(server, part)
+            if not now:
+                print(line.strip())
+                continue
+            mine, all_ = sum(now[0].values()), of_nvml(now[1])
+            print(f"{line.strip():<10} counted {mine}, NVML {all_}: {all_ - mine:+}", flush=True)
+            process.stdin.write("\n")
+            process.stdin.flush()
+    return process.returncode
+
+
 def main():
     p = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -73,6 +94,7 @@ def main():
     p.add_argument("--seconds", type=float, default=60)
     p.add_argument("--part", default="8GiB", help="as `busbar run -m` takes it")
     p.add_argument("--port", type=int, default=7460)
+    p.add_argument("--beyond", action="store_true")
     p.add_argument("--neighbour", type=float, help=argparse.SUPPRESS)
     a = p.parse_args()
     if a.neighbour:
@@ -83,6 +105,8 @@ def main():
         build = ["nvcc", "-std=c++17", "-o", program, str(HERE / "quota.cu"), "-lcuda"]
         subprocess.run(build, check=True)
         with Remote(a.dist, a.port, work, f"{work}/serve.log") as server:
+            if a.beyond:
+                sys.exit(beyond(server, program, part, a.part))
             prefix = server.prefix()
             beside = [sys.executable, __file__, "--neighbour", str(a.seconds + 10)]
             files = [open(f"{work}/{name}", "w+") for name in ("greedy", "beside")]
