@@ -86,6 +86,7 @@ functions! {
     cuMemcpy2DAsync_v2(shape: &[u64; 16], stream: usize);
     cuMemcpy3DPeerAsync(shape: &[u64; 25], stream: usize);
     cuMemAllocManaged(out: &mut u64, size: usize, flags: u32);
+    cuDeviceGraphMemTrim(device: i32);
     cuGraphCreate(out: &mut usize, flags: u32);
     cuGraphAddMemAllocNode(
         out: &mut usize, graph: usize, after: *const usize, n: usize, params: &mut [u64; 15],

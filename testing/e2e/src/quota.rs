@@ -205,17 +205,20 @@ pub fn each(d: &Driver) {
     }
 }
 
+const MIB: u64 = 1 << 20;
+
+/// What is free, in MiB.
+fn free(d: &Driver) -> u64 {
+    let (mut free, mut total) = (0, 0);
+    assert_eq!(d.cuMemGetInfo_v2(&mut free, &mut total), 0);
+    free as u64 / MIB
+}
+
 /// What is free, in MiB: at first; behind graphs that had 300 of it, one of which has left them
 /// behind; when those are freed, too; when 400 are taken, for which the driver has to give back
 /// what it keeps for graphs.
 pub fn graphs(d: &Driver) {
-    const MIB: u64 = 1 << 20;
     d.begin();
-    let free = |d: &Driver| {
-        let (mut free, mut total) = (0, 0);
-        assert_eq!(d.cuMemGetInfo_v2(&mut free, &mut total), 0);
-        free as u64 / MIB
-    };
     let (mut left, mut p) = (0, 0);
     let mut all = vec![free(d)];
     assert_eq!(of_graph(d, 300 * MIB, true, &mut p), 0);
@@ -226,6 +229,33 @@ pub fn graphs(d: &Driver) {
     assert_eq!(d.cuMemFreeAsync(left, 0), 0);
     all.push(free(d));
     assert_eq!(d.cuMemAlloc_v2(&mut p, 400 << 20), 0);
+    all.push(free(d));
+    println!("{all:?}");
+    assert_eq!(d.cuMemFree_v2(p), 0);
+    captured(d);
+}
+
+/// What is free: when 100 MiB that a capture allocates can be had; when a launch has left them and
+/// the graph is gone; when another graph has freed them; when the driver has given them back.
+fn captured(d: &Driver) {
+    let (mut stream, mut graph, mut exec, mut node, mut p) = (0, 0, 0, 0, 0);
+    assert_eq!(d.cuStreamCreate(&mut stream, 1), 0);
+    assert_eq!(d.cuStreamBeginCapture_v2(stream, 0), 0);
+    assert_eq!(d.cuMemAllocAsync(&mut p, 100 << 20, stream), 0);
+    assert_eq!(d.cuStreamEndCapture(stream, &mut graph), 0);
+    assert_eq!(d.cuGraphInstantiateWithFlags(&mut exec, graph, 0), 0);
+    let mut all = vec![free(d)];
+    assert_eq!(d.cuGraphLaunch(exec, stream), 0);
+    assert_eq!(d.cuGraphExecDestroy(exec), 0);
+    all.push(free(d));
+    let (mut other, after) = (0, std::ptr::null());
+    assert_eq!(d.cuGraphCreate(&mut other, 0), 0);
+    assert_eq!(d.cuGraphAddMemFreeNode(&mut node, other, after, 0, p), 0);
+    assert_eq!(d.cuGraphInstantiateWithFlags(&mut exec, other, 0), 0);
+    assert_eq!(d.cuGraphLaunch(exec, stream), 0);
+    assert_eq!(d.cuStreamSynchronize(stream), 0);
+    all.push(free(d));
+    assert_eq!(d.cuDeviceGraphMemTrim(0), 0);
     all.push(free(d));
     println!("{all:?}");
 }
