@@ -498,7 +498,8 @@ fn goes_on(mut job: Going, left: &[&Server]) {
     job.running.say("0 1 2");
     all_say(&job, &[0, 1, 2], "round 1: goes on");
     kill(job.processes[1]);
-    all_say(&job, &[0, 2], "round 1: error 6: rank 1 of 4 at ");
+    // Which one it is, a rank may be told as of the loss before, if that was a moment ago.
+    all_say(&job, &[0, 2], "round 1: error 6: rank ");
     job.running.say("0 1 2");
     all_say(&job, &[0, 1, 2], "round 2: goes on");
     std::fs::write(job.store.path().join("go"), "").expect("a file");
