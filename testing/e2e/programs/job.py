@@ -307,6 +307,7 @@ def launch(a):
     put("round-0", " ".join(map(str, range(a.n * a.nodes))).encode())
     for local in range(a.n):
         begin(local)
+    worst = 0
     if a.follow:
         number = 0
         for line in sys.stdin:
@@ -316,9 +317,9 @@ def launch(a):
             number += 1
             for rank in map(int, line.split()):
                 if ranks[rank][0].poll() is not None:
+                    worst = max(worst, abs(ranks[rank][0].returncode))
                     begin(rank, number)
             put(f"round-{number}", line.encode())
-    worst = 0
     for child, out in ranks.values():
         if child.stdin:
             child.stdin.close()
