@@ -28,7 +28,7 @@ import tempfile
 import threading
 import time
 
-from remote import Remote, compare, hiding, run, start, stop
+from remote import Remote, compare, hiding, run, sessions, start, stop
 
 HERE = pathlib.Path(__file__).resolve().parent
 PY = HERE / "programs"
@@ -126,9 +126,7 @@ class Servers:
 
     def sessions(self, count):
         """What `busbar ps` lists."""
-        command = [self.busbar, "ps", "--json", "--server", self.addresses(count)]
-        said = subprocess.run(command, capture_output=True, text=True, timeout=30)
-        return [s for one in json.loads(said.stdout) for s in one["status"]["sessions"]]
+        return sessions(self.busbar, self.addresses(count))
 
 
 def both(commands, limit, envs):

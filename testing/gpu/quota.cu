@@ -58,14 +58,20 @@ static CUmemAllocationProp on_device() {
     return p;
 }
 
+static CUmemPoolProps of_pool() {
+    CUmemPoolProps p = {};
+    p.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    p.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    return p;
+}
+
 // A graph that takes memory when it runs, which stays until it is given back.
 static CUresult of_graph(CUstream stream, uint64_t size, CUdeviceptr* at) {
     CUgraph graph;
     CUgraphNode node;
     CUgraphExec exec;
     CUDA_MEM_ALLOC_NODE_PARAMS p = {};
-    p.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    p.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    p.poolProps = of_pool();
     p.bytesize = size;
     MUST(cuGraphCreate(&graph, 0));
     CUresult rc = cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &p);
@@ -130,9 +136,7 @@ static void give_back(const Piece& p, CUstream stream) {
 
 static void work(CUcontext context, uint64_t seed, std::chrono::steady_clock::time_point end) {
     MUST(cuCtxSetCurrent(context));
-    CUmemPoolProps props = {};
-    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    props.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    CUmemPoolProps props = of_pool();
     CUmemoryPool pool;
     CUstream stream;
     MUST(cuMemPoolCreate(&pool, &props));

@@ -12,14 +12,13 @@ and nvidia-smi.
 """
 
 import argparse
-import json
 import pathlib
 import subprocess
 import sys
 import tempfile
 import time
 
-from remote import Remote, start, stop
+from remote import Remote, sessions, start, stop
 
 HERE = pathlib.Path(__file__).resolve().parent
 SIZES = {"MiB": 1 << 20, "GiB": 1 << 30}
@@ -49,11 +48,8 @@ def neighbour(seconds):
 
 def held(server, part):
     """The session with that part: bytes that it holds, by kind, and its worker; or None."""
-    command = [server.busbar, "ps", "--json", "--server", server.server]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    all_ = json.loads(said.stdout or "[]")
-    sessions = [s for one in all_ for s in one["status"]["sessions"]]
-    mine = [s for s in sessions if s.get("memory_limit") == part]
+    listed = sessions(server.busbar, server.server)
+    mine = [s for s in listed if s.get("memory_limit") == part]
     if not mine:
         return None
     return {k: m["bytes"] for k, m in mine[0]["memory"].items()}, mine[0]["worker_pid"]

@@ -4,6 +4,7 @@ The server runs as it is; a client runs in a mount namespace in which the driver
 so that nothing can reach the GPU but Busbar. Needs root (for the namespace).
 """
 
+import json
 import os
 import pathlib
 import signal
@@ -26,6 +27,13 @@ def hiding(folder):
     script = pathlib.Path(folder) / "hide.sh"
     script.write_text(HIDE)
     return ["unshare", "-m", "bash", str(script)]
+
+
+def sessions(busbar, servers):
+    """What `busbar ps` lists of servers, given as it takes them."""
+    command = [busbar, "ps", "--json", "--server", servers]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    return [s for one in json.loads(said.stdout) for s in one["status"]["sessions"]]
 
 
 class Remote:

@@ -10,7 +10,6 @@ the same within one process, without an end between: it says how many a scan fin
 
 import argparse
 import ctypes
-import json
 import os
 import pathlib
 import signal
@@ -19,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from remote import Remote, start, stop
+from remote import Remote, sessions, start, stop
 
 PIECE = 1 << 30
 PTX = b"""
@@ -138,9 +137,7 @@ def client(server, name):
 
 def workers(server, admin):
     """The workers of all sessions."""
-    command = [server.busbar, "ps", "--json", "--server", admin]
-    status = json.loads(subprocess.check_output(command, text=True))[0]["status"]
-    return [session["worker_pid"] for session in status["sessions"]]
+    return [session["worker_pid"] for session in sessions(server.busbar, admin)]
 
 
 def main():

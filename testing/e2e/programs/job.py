@@ -161,16 +161,17 @@ class Rank:
             members = list(map(int, got(f"round-{number}").split()))
             self.rank, self.ranks = members.index(me), len(members)
             self.meet(number)
-            sums, code = 0, 0
-            while not code:
+            sums = 0
+            while True:
                 # The first of them says for all when they end.
                 mine = (ctypes.c_float * 2)(me + 1, self.rank == 0 and go.exists())
                 must("put", cuda.cuMemcpyHtoD_v2(a, mine, ctypes.sizeof(mine)))
                 code = self.reduce(a, b, 2)
                 while not code and cuda.cuStreamQuery(self.stream) == 600:
-                    code, why = self.trouble()
+                    code = self.trouble()[0]
                     time.sleep(0.005)
-                code, why = (code, why) if code else self.trouble()
+                found, why = self.trouble()
+                code = code or found
                 if code:
                     break
                 total, end = self.read(b, 2)

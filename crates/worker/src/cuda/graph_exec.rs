@@ -258,9 +258,9 @@ pub fn graph_instantiate(
             p.hUploadStream = w.stream(m.stream)? as CUstream;
         }
         set_apart(w, graph)?;
-        let memory = graph_memory::Nodes::of(w, graph)?;
-        let (charge, leaves) = memory.charge(w)?;
-        reply.keeps = u32::from(m.flags & AUTO_FREE == 0 && memory.keep());
+        let (charge, leaves) = graph_memory::Nodes::of(w, graph)?.charge(w)?;
+        let keeps = leaves.as_ref().is_some_and(|l| !l.memory.is_empty());
+        reply.keeps = u32::from(m.flags & AUTO_FREE == 0 && keeps);
         let mut exec: CUgraphExec = std::ptr::null_mut();
         // SAFETY: a live graph and pointers to live values.
         let rc = unsafe { w.cuGraphInstantiateWithParams(&mut exec, graph, &mut p) };

@@ -52,11 +52,6 @@ impl Nodes {
         Ok(())
     }
 
-    /// Whether a launch leaves memory behind.
-    pub fn keep(&self) -> bool {
-        self.allocated.keys().any(|at| !self.freed.contains(at))
-    }
-
     /// Takes what a launch will need, before there is anything to launch: what it frees itself, and
     /// what is to be known of an executable graph that has anything to do with such memory.
     pub fn charge(&self, w: &mut Cuda) -> Result<(Charge, Option<Leaves>)> {
