@@ -11,10 +11,10 @@ use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::ranks::{self, Spot};
 use busbar_control::lease::Word;
+use busbar_control::talk::Loss;
 use busbar_control::text::to_hex;
 use busbar_transport::Connection;
 use busbar_wire::generated::cuda::contract::DEVICES;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -135,23 +135,27 @@ impl Flags {
 pub fn watch(at: &[(String, Vec<u32>)], conns: Vec<Arc<dyn Connection>>, mut news: News) {
     let names: Vec<_> = at.iter().map(|(server, _)| server.clone()).collect();
     let run = move || {
-        let mut told = BTreeSet::new();
         while let Some((i, event)) = news.next() {
             let word = match event {
                 Event::Says(talk) => Word::Talk(talk),
-                Event::Lost(text) => Word::Lost(text),
-                Event::Gone(why) => Word::Lost(format!("the server {} is gone: {why}", names[i])),
+                Event::Lost(loss) => Word::Loss(loss),
+                Event::Gone(why, comms) => Word::Loss(Loss {
+                    text: format!("the server {} is gone: {why}", names[i]),
+                    comms,
+                    follows: false,
+                }),
             };
-            if let Word::Lost(text) = &word {
-                if !told.insert(text.clone()) {
-                    continue;
-                }
-                complain(text);
+            if let Word::Loss(loss) = &word
+                && !loss.follows
+            {
+                complain(&loss.text);
             }
-            let talk = matches!(word, Word::Talk(_));
             let others = conns.iter().enumerate().filter(|(n, _)| *n != i);
-            let others = others.filter(|(n, _)| !talk || news.talk[*n]);
-            others.for_each(|(_, conn)| reserve::pass_on(&**conn, &word));
+            for (n, conn) in others {
+                if let Some(word) = news.takes(n, &word) {
+                    reserve::pass_on(&**conn, &word);
+                }
+            }
         }
     };
     let _ = std::thread::Builder::new().name("job".into()).spawn(run);

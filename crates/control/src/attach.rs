@@ -2,7 +2,7 @@
 
 use crate::hello::{Hello, Road};
 use crate::holding::Holding;
-use crate::talk::{Talk, Waits};
+use crate::talk::{Loss, Talk, Waits};
 use crate::text::tidy;
 use core::net::SocketAddr;
 use serde::de::Error as _;
@@ -39,10 +39,7 @@ pub enum Order {
     /// What wakes the server when the session wants a turn, or hands one over; likewise.
     Bell,
     /// A rank of the session's job is gone, and whoever waits for it waits in vain.
-    Lost {
-        /// Which one, and why.
-        text: String,
-    },
+    Lost(Loss),
     /// Ranks of the session's job ask each other what keeps them.
     Talk(Talk),
     /// A device is no longer the session's alone.
@@ -200,9 +197,12 @@ pub enum Report {
     },
     /// The session has lost its connection and waits for another.
     Detached,
-    /// Whether the session has communicators now: other ranks may wait for it.
-    Joined {
-        /// Whether it has.
+    /// The session becomes a member of a communicator, or is one no longer: other ranks may wait
+    /// for it.
+    Member {
+        /// Which one, by a number that all its ranks have for it.
+        comm: u64,
+        /// Whether it is one.
         yes: bool,
     },
     /// Work of the session's has had a fault that has lost a context.
@@ -210,6 +210,8 @@ pub enum Report {
     /// A communicator of the session's has failed by itself: ranks that NCCL does not tell are to
     /// hear of it.
     Failed {
+        /// Which one, by a number that all its ranks have for it.
+        comm: u64,
         /// How.
         why: String,
     },
@@ -265,11 +267,11 @@ impl Report {
                 tidy(path, MOST_PATH);
                 why.iter_mut().for_each(|w| tidy(w, MOST_TEXT));
             }
-            Self::Failed { why } | Self::Ended { why } => tidy(why, MOST_TEXT),
+            Self::Failed { why, .. } | Self::Ended { why } => tidy(why, MOST_TEXT),
             Self::Late { what } => tidy(what, MOST_TEXT),
             Self::Waits(waits) => waits.tame(),
             Self::Holds(holding) => holding.tame(),
-            Self::Ready | Self::Detached | Self::Joined { .. } | Self::Moved => {}
+            Self::Ready | Self::Detached | Self::Member { .. } | Self::Moved => {}
             Self::Faulted | Self::Socket(_) => {}
         }
     }
@@ -314,12 +316,17 @@ mod tests {
             other => panic!("{other:?}"),
         }
         for said in [
-            Report::Failed { why: text() },
+            Report::Failed {
+                comm: 7,
+                why: text(),
+            },
             Report::Ended { why: text() },
             Report::Late { what: text() },
         ] {
             match tamed(said) {
-                Report::Failed { why: t } | Report::Ended { why: t } | Report::Late { what: t } => {
+                Report::Failed { why: t, .. }
+                | Report::Ended { why: t }
+                | Report::Late { what: t } => {
                     assert!(plain(&t), "{t}");
                 }
                 other => panic!("{other:?}"),

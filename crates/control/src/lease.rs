@@ -6,7 +6,7 @@
 //! or gives it back, or lets go of it ([`Word`]), and each word is answered. What is taken lasts as
 //! long as the connection, unless it is kept.
 
-use crate::talk::Talk;
+use crate::talk::{Loss, Talk};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -53,6 +53,8 @@ pub enum Word {
     Keep(u64),
     /// A rank of its job is gone, at another server: those here are to hear which one, and why.
     Lost(String),
+    /// The same, with what it was a member of.
+    Loss(Loss),
     /// What a rank of its job says at another server, for those here.
     Talk(Talk),
 }
@@ -77,6 +79,11 @@ pub struct Standing {
     pub holders: Vec<String>,
     /// What was said last of a rank here that its job has lost; empty for nothing.
     pub lost: String,
+    /// The last of these, each with its number, and with what it was a member of; absent from a
+    /// server that does not know [`Word::Loss`].
+    pub losses: Option<Vec<(u64, Loss)>>,
+    /// The communicators that ranks here have: what is lost with the server.
+    pub comms: Vec<u64>,
     /// What ranks here have said last for those at other servers, each with its number; absent from
     /// a server that does not know [`Word::Talk`].
     pub talk: Option<Vec<(u64, Talk)>>,

@@ -1,4 +1,5 @@
-//! What ranks of a job say to each other, when a call of several of them does not end.
+//! What ranks of a job say to each other, when a call of several of them does not end, and what they
+//! hear of one that is gone.
 
 use crate::text::tidy;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,32 @@ pub enum Talk {
         text: String,
     },
 }
+
+/// A rank of a job is gone, or has lost others.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loss {
+    /// Which one, and why.
+    pub text: String,
+    /// The communicators that have it for a member, by the numbers that all their ranks have for
+    /// them: whoever waits in another is not concerned. None where nobody knows: then all are.
+    #[serde(default)]
+    pub comms: Vec<u64>,
+    /// It is the end of a rank that had heard of another loss: news to the ranks of its other
+    /// communicators, and to nobody else.
+    #[serde(default)]
+    pub follows: bool,
+}
+
+impl Loss {
+    /// Makes of what somebody says what can be kept and shown.
+    pub fn tame(&mut self) {
+        tidy(&mut self.text, MOST);
+        self.comms.truncate(MOST_COMMS);
+    }
+}
+
+/// The most communicators of which a loss is told.
+pub const MOST_COMMS: usize = 4096;
 
 /// A call of a communicator that a rank waits in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

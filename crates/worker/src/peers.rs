@@ -2,13 +2,13 @@
 //! session has any.
 
 use busbar_control::attach::Report;
-use busbar_control::talk::Talk;
+use busbar_control::talk::{Loss, Talk};
 use std::sync::{Arc, OnceLock};
 
 /// What is heard of them.
 pub enum Heard {
-    /// One is gone; which one, in words.
-    Lost(String),
+    /// One is gone.
+    Lost(Loss),
     /// One says this.
     Says(Talk),
 }
@@ -42,11 +42,6 @@ impl Peers {
         if let Some(hear) = self.0.hear.get() {
             hear(what);
         }
-    }
-
-    /// The session has others that wait for it, or no longer.
-    pub fn joined(&self, yes: bool) {
-        self.say(Report::Joined { yes });
     }
 
     /// The session is about to end, and why.

@@ -104,7 +104,7 @@ pub fn run(
             Order::Bell => bell = fds.into_iter().next(),
             // Somebody may ask for what all sessions hold before this one has begun.
             Order::Tell | Order::News { .. } | Order::Shared => {}
-            Order::Lost { .. } | Order::Talk(_) => {}
+            Order::Lost(_) | Order::Talk(_) => {}
             _ => return Err("the server says nothing of a session".into()),
         }
     };
@@ -471,7 +471,7 @@ impl Ears {
                 }
                 Ok(Order::News { text, loss }) if self.news => self.outbox.news(&text, loss),
                 Ok(Order::News { .. }) => {}
-                Ok(Order::Lost { text }) => self.peers.heard(&Heard::Lost(text)),
+                Ok(Order::Lost(loss)) => self.peers.heard(&Heard::Lost(loss)),
                 Ok(Order::Talk(talk)) => self.peers.heard(&Heard::Says(talk)),
                 Ok(Order::Shared) => self.channel.rouse(),
                 Ok(Order::Endless { why }) => {

@@ -1,7 +1,7 @@
 //! Standing in line at several servers at once: the connections, and what goes over them. What is
 //! said when, [`Gather`] decides.
 
-use super::news::{Heard, News, Said};
+use super::news::{Heard, News, Said, Teller};
 use super::wanted::{Reserved, Wanted};
 use crate::complaint::complain;
 use anyhow::{Result, bail};
@@ -253,10 +253,11 @@ impl<'a> Line<'a> {
                 false => conn.shutdown(),
             }
         }
-        let talks = |i| {
-            let mut all = self.gather.said();
-            all.any(|(n, s)| n == i && s.talk.is_some())
-        };
+        let of = own.iter().map(|(i, _)| {
+            let said = self.gather.said().find(|(n, _)| n == i);
+            Teller::new(*i, said.map(|(_, s)| s))
+        });
+        let of = of.collect();
         let heard = std::mem::replace(&mut self.heard, channel().1);
         // Without this there is an end of what can be heard.
         self.to = channel().0;
@@ -266,10 +267,8 @@ impl<'a> Line<'a> {
             conns,
             news: News {
                 heard,
-                own: own.iter().map(|(i, _)| *i).collect(),
-                talk: own.iter().map(|(i, _)| talks(*i)).collect(),
                 events: VecDeque::new(),
-                words: vec![0; own.len()],
+                of,
             },
         })
     }

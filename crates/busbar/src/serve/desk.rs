@@ -13,6 +13,7 @@ use busbar_control::hello::{LEASES, Refusal, Welcome};
 use busbar_control::lease::{Reserve, Standing, Word};
 use busbar_control::status;
 use busbar_control::succession::ToHeir;
+use busbar_control::talk::Loss;
 use busbar_pool::queue::Want;
 use busbar_pool::{Ask, Ended, State};
 use busbar_transport::Connection;
@@ -26,7 +27,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// How often is looked whether somebody who waits is offered something else.
 const LOOK: Duration = Duration::from_millis(50);
 /// And whether somebody who has a lease is still let in, and has it.
-const LEASE_LOOK: Duration = Duration::from_millis(500);
+const LEASE_LOOK: Duration = Duration::from_millis(100);
 /// How much longer than it says somebody may stand in line: it gives up by itself, in a sentence of
 /// its own.
 const MARGIN: Duration = Duration::from_secs(15);
@@ -161,6 +162,8 @@ impl Desk<'_> {
     fn serve(&self, mut said: Standing) -> Result<bool, Refusal> {
         let conn = &self.known.conn;
         let mut first = true;
+        // The communicators of its ranks, and when they were looked at.
+        let (mut comms, mut seen) = (Vec::new(), None);
         loop {
             if let Some(why) = self.server.identities.over(&self.known.who) {
                 return Err(Refusal::new("token", why));
@@ -191,16 +194,29 @@ impl Desk<'_> {
                     answers: said.answers,
                     since: said.since,
                     lost: String::new(),
+                    losses: Some(Vec::new()),
+                    comms: Vec::new(),
                     talk: Some(Vec::new()),
                 },
-                State::Has(has) => Standing {
-                    has,
-                    answers: said.answers,
-                    since: said.since,
-                    lost: self.server.losses.last(&self.group()),
-                    talk: Some(self.server.talks.last(&self.group())),
-                    ..Standing::default()
-                },
+                State::Has(has) => {
+                    let (server, group) = (self.server, self.group());
+                    let changes = Some(server.losses.changes());
+                    if seen != changes {
+                        (comms, seen) = (jobs::comms(server, &group), changes);
+                    }
+                    let losses = server.losses.last(&group);
+                    let lost = losses.last().map(|(_, loss)| loss.text.clone());
+                    Standing {
+                        has,
+                        answers: said.answers,
+                        since: said.since,
+                        lost: lost.unwrap_or_default(),
+                        losses: Some(losses),
+                        comms: comms.clone(),
+                        talk: Some(server.talks.last(&group)),
+                        ..Standing::default()
+                    }
+                }
                 State::Over => {
                     let text = "the lease has ended: its time is over, or somebody released it";
                     return Err(Refusal::new("lease", text));
@@ -269,7 +285,11 @@ impl Desk<'_> {
                 tracing::info!(lease = shown, "lease given back");
                 let _ = server.audit.note("lease ends", json!({ "lease": shown }));
             }
-            Word::Lost(text) => jobs::spread(server, &self.group(), text),
+            Word::Lost(text) => self.spread(Loss {
+                text: text.clone(),
+                ..Loss::default()
+            }),
+            Word::Loss(loss) => self.spread(loss.clone()),
             Word::Talk(talk) => {
                 let mut talk = talk.clone();
                 talk.tame();
@@ -286,6 +306,12 @@ impl Desk<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Ranks here hear of one at another server.
+    fn spread(&self, mut loss: Loss) {
+        loss.tame();
+        jobs::hear(self.server, &self.group(), &loss);
     }
 
     /// What the sessions of the lease have in common.

@@ -1,6 +1,6 @@
 //! A session, and what is known of it.
 
-use super::groups::Group;
+use super::groups::{Group, Memberships};
 use super::identity::Who;
 use super::sockets::Sockets;
 use super::workers::Worker;
@@ -58,10 +58,8 @@ pub(crate) struct SessionEntry {
     pub group: Option<Group>,
     /// What its sockets are made with; none where it may have none.
     pub sockets: Option<Arc<Sockets>>,
-    /// Whether it has communicators, and others may wait for it.
-    pub joined: bool,
-    /// Whether it has heard that one of those is gone, and has not ended its communicators yet.
-    pub bereft: bool,
+    /// Its communicators: others may wait for it.
+    pub comms: Memberships,
     /// What was said last of calls of its job that stand still; empty once they have gone on.
     pub stall: String,
     /// For how long it may do nothing and keep its share of time from others.

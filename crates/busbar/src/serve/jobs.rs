@@ -6,7 +6,7 @@ use super::entry::SessionEntry;
 use super::groups::Group;
 use super::state::Server;
 use busbar_control::attach::Order;
-use busbar_control::talk::{Talk, Waits};
+use busbar_control::talk::{Loss, MOST_COMMS, Talk, Waits};
 use busbar_control::text::{host_name, one_line};
 use busbar_transport::lock::lock;
 use serde_json::json;
@@ -27,17 +27,42 @@ pub(super) fn ended(server: &Server, gone: &SessionEntry, why: &str) {
     let Some(group) = gone.group.as_ref() else {
         return;
     };
-    // One that ends because it has heard of another is no news.
-    if !gone.joined || gone.bereft || why == BYE {
+    server.losses.change();
+    // One that ends because it has heard of another is no news to those who have heard that, too.
+    let (comms, follows) = gone.comms.end();
+    if comms.is_empty() || why == BYE {
         return;
     }
     let text = format!("{} is gone: {why}", who(server, gone));
-    lose(server, group, &text);
+    let loss = Loss {
+        text,
+        comms,
+        follows,
+    };
+    lose(server, group, loss);
+}
+
+/// A session has become a member of a communicator, or is one no longer.
+pub(super) fn member(server: &Server, session: &str, (comm, yes): (u64, bool)) {
+    if let Some(s) = lock(&server.sessions).get_mut(session) {
+        s.comms.set(comm, yes);
+        server.losses.change();
+    }
+}
+
+/// The communicators of a job's sessions here.
+pub(super) fn comms(server: &Server, group: &Group) -> Vec<u64> {
+    let sessions = lock(&server.sessions);
+    let theirs = sessions
+        .values()
+        .filter(|s| s.group.as_ref() == Some(group));
+    let all: BTreeSet<_> = theirs.flat_map(|s| s.comms.all()).collect();
+    all.into_iter().take(MOST_COMMS).collect()
 }
 
 /// A communicator of a session has failed, by what NCCL says. Ranks that it is not connected to
 /// hear nothing of that. Where it failed because a rank is gone, that is soon told, and tells more.
-pub(super) fn failed(server: &Arc<Server>, session: &str, why: &str) {
+pub(super) fn failed(server: &Arc<Server>, session: &str, (comm, why): (u64, &str)) {
     let found = {
         let sessions = lock(&server.sessions);
         let s = sessions.get(session);
@@ -55,21 +80,24 @@ pub(super) fn failed(server: &Arc<Server>, session: &str, why: &str) {
     let run = move || {
         std::thread::sleep(CAUSE);
         // Those who wait may all be at other servers.
-        if server.losses.last(&group).is_empty() {
-            lose(&server, &group, &text);
+        if !server.losses.has(&group, comm) {
+            let loss = Loss {
+                text,
+                comms: vec![comm],
+                follows: false,
+            };
+            lose(&server, &group, loss);
         }
     };
     let _ = Builder::new().name("failed".into()).spawn(run);
 }
 
-/// A rank is lost, by this sentence.
-fn lose(server: &Server, group: &Group, text: &str) {
-    tracing::warn!(text, "a rank is lost");
-    // Only a lease has somebody who listens, and an end.
-    if lock(&server.pool).has_lease(group.name()) {
-        server.losses.note(group, text);
-    }
-    spread(server, group, text);
+/// A rank is lost.
+fn lose(server: &Server, group: &Group, mut loss: Loss) {
+    tracing::warn!(text = loss.text, "a rank is lost");
+    loss.text = one_line(&loss.text, LONGEST);
+    server.losses.note(group, &loss);
+    tell_of(server, group, &loss);
 }
 
 /// What a session is called where people read of several.
@@ -184,7 +212,7 @@ fn talk(server: &Server, group: &Group, talk: Talk) {
 pub(super) fn tell(server: &Server, group: &Group, talk: Talk) {
     let mut sessions = lock(&server.sessions);
     let theirs = sessions.values_mut();
-    for s in theirs.filter(|s| s.group.as_ref() == Some(group) && s.joined) {
+    for s in theirs.filter(|s| s.group.as_ref() == Some(group) && s.comms.any()) {
         hears(s, &talk);
     }
 }
@@ -197,15 +225,19 @@ fn hears(s: &mut SessionEntry, talk: &Talk) {
     s.worker.tell(&Order::Talk(talk.clone()));
 }
 
-/// Tells the sessions of a job that have communicators.
-pub(super) fn spread(server: &Server, group: &Group, text: &str) {
-    let text = one_line(text, LONGEST);
+/// A rank is lost at another server.
+pub(super) fn hear(server: &Server, group: &Group, loss: &Loss) {
+    server.losses.hear(group, loss);
+    tell_of(server, group, loss);
+}
+
+/// Tells the sessions of a job that have communicators of a loss.
+fn tell_of(server: &Server, group: &Group, loss: &Loss) {
     let mut sessions = lock(&server.sessions);
     let theirs = sessions.values_mut();
-    for s in theirs.filter(|s| s.group.as_ref() == Some(group) && s.joined) {
-        s.bereft = true;
-        let text = text.clone();
-        s.worker.tell(&Order::Lost { text });
+    for s in theirs.filter(|s| s.group.as_ref() == Some(group) && s.comms.any()) {
+        s.comms.hear(loss);
+        s.worker.tell(&Order::Lost(loss.clone()));
     }
 }
 

@@ -5,7 +5,7 @@ use super::budget::{Allowance, Budget};
 use super::busy::Busy;
 use super::desk;
 use super::entry::{Pace, SessionEntry};
-use super::groups::Group;
+use super::groups::{Group, Memberships};
 use super::identity::{Known, Who};
 use super::idle;
 use super::jobs;
@@ -212,9 +212,8 @@ pub(super) fn open(
     let entry = SessionEntry {
         group: Group::of(&hello, &who.tenant),
         sockets: sockets_of(server, &hello, &who, reached),
-        joined: false,
+        comms: Memberships::default(),
         stall: String::new(),
-        bereft: false,
         api: hello.api,
         secret,
         client: hello.client,
@@ -304,15 +303,11 @@ fn watch(
                     s.connected = false;
                 }
             }
-            Report::Joined { yes } => {
-                if let Some(s) = lock(&server.sessions).get_mut(session) {
-                    (s.joined, s.bereft) = (yes, s.bereft && yes);
-                }
-            }
+            Report::Member { comm, yes } => jobs::member(server, session, (comm, yes)),
             Report::Failed { .. } | Report::Waits(_) | Report::Late { .. }
                 if !of_ranks.spend(Instant::now(), RANKS) => {}
             Report::Faulted => neighbours::faulted(server, session),
-            Report::Failed { why } => jobs::failed(server, session, &why),
+            Report::Failed { comm, why } => jobs::failed(server, session, (comm, &why)),
             Report::Waits(waits) => jobs::waits(server, session, waits),
             Report::Late { what } => jobs::late(server, session, &what),
             Report::Moved => {

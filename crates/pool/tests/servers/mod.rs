@@ -82,7 +82,7 @@ pub fn say(pool: &mut Pool, name: &str, word: &Word) {
     match word {
         Word::Take(devices) => drop(pool.take(name, devices)),
         Word::Back => drop(pool.give_back(name)),
-        Word::Keep(_) | Word::Lost(_) | Word::Talk(_) => {}
+        Word::Keep(_) | Word::Lost(_) | Word::Loss(_) | Word::Talk(_) => {}
     }
 }
 

@@ -8,7 +8,7 @@ use crate::outbox::Outbox;
 use crate::peers::Peers;
 use busbar_abi::nccl::*;
 use busbar_control::attach::Report;
-use busbar_control::talk::{Talk, Waits};
+use busbar_control::talk::{Loss, Talk, Waits};
 use busbar_wire::codec::Message as _;
 use busbar_wire::generated::collectives::{GroupReply, State};
 use std::collections::{HashMap, HashSet};
@@ -34,6 +34,11 @@ const STEP: Duration = Duration::from_micros(50);
 pub struct Comm {
     /// The client's name for it.
     pub id: u32,
+    /// What all its ranks call it; 0 where they are all of this process.
+    key: u64,
+    /// What else there was, and had not failed, when it was begun: a rank that is lost with one of
+    /// those may be what this one waits for.
+    beside: Vec<u64>,
     /// The library's; null before there is one, and once somebody has taken it to end it.
     raw: AtomicPtr<c_void>,
     /// Whether it can be used.
@@ -73,6 +78,22 @@ impl Comm {
     /// Whether it is aborted.
     pub fn is_aborted(&self) -> bool {
         *lock(&self.aborted)
+    }
+
+    /// Whether the client was told that it has failed.
+    fn has_failed(&self) -> bool {
+        let told = self.told.load(Ordering::Acquire);
+        told != ncclSuccess && told != ncclInProgress
+    }
+
+    /// Whether it has a rank for a member, or waits for one, that was a member of these, of which
+    /// none stand for all. One that a program begins after those have failed, or have ended, goes
+    /// on without that rank: how late the loss is told, or how often, is nothing to it.
+    fn has_lost(&self, comms: &[u64]) -> bool {
+        let hit = |key: &u64| comms.contains(key);
+        comms.is_empty()
+            || hit(&self.key)
+            || !self.ready.load(Ordering::Acquire) && self.beside.iter().any(hit)
     }
 
     /// Takes the library's handle to end it: of all who want to, one gets it, and nobody uses it
@@ -228,6 +249,19 @@ struct All {
     too_soon: HashSet<u32>,
 }
 
+impl All {
+    /// Those that have not failed.
+    fn whole(&self) -> Vec<u64> {
+        let whole = self.comms.values().filter(|c| !c.has_failed());
+        whole.map(|c| c.key).collect()
+    }
+
+    /// Whether this process has a rank of it.
+    fn has(&self, key: u64) -> bool {
+        self.comms.values().any(|c| c.key == key)
+    }
+}
+
 /// The most communicators that are aborted before they are made.
 const MOST_TOO_SOON: usize = 4096;
 
@@ -264,8 +298,11 @@ impl Comms {
         steps: Steps,
     ) -> Arc<Comm> {
         let mut all = lock(&self.all);
+        let key = steps.key();
         let comm = Arc::new(Comm {
             id,
+            key,
+            beside: all.whole(),
             raw: AtomicPtr::default(),
             ready: AtomicBool::new(false),
             aborted: Mutex::new(all.too_soon.remove(&id)),
@@ -276,10 +313,13 @@ impl Comms {
             registered: Mutex::default(),
             steps: Mutex::new(steps),
         });
-        all.comms.insert(id, comm.clone());
-        if all.comms.len() == 1 {
-            self.peers.joined(true);
+        if key != 0 && !all.has(key) {
+            self.peers.say(Report::Member {
+                comm: key,
+                yes: true,
+            });
         }
+        all.comms.insert(id, comm.clone());
         drop(all);
         if !self.watched.swap(true, Ordering::AcqRel) {
             let comms = self.clone();
@@ -303,17 +343,22 @@ impl Comms {
 
     /// It is gone, and perhaps it was the last one.
     fn remove(&self, all: &mut All, id: u32) -> Option<Arc<Comm>> {
-        let gone = all.comms.remove(&id);
-        if gone.is_some() && all.comms.is_empty() {
-            self.peers.joined(false);
+        let gone = all.comms.remove(&id)?;
+        let comm = gone.key;
+        if comm != 0 && !all.has(comm) {
+            self.peers.say(Report::Member { comm, yes: false });
         }
-        gone
+        Some(gone)
     }
 
-    /// A rank of the job is gone: communicators that there are now fail, each with these words. A
-    /// program that does not end them then, for it may wait for its device, has its session ended.
-    pub fn lost(self: &Arc<Self>, text: &str) {
-        let hit: Vec<_> = lock(&self.all).comms.values().cloned().collect();
+    /// A rank of the job is gone: communicators that have it fail, each with these words. A program
+    /// that does not end them then, for it may wait for its device, has its session ended.
+    pub fn lost(self: &Arc<Self>, loss: &Loss) {
+        let text = loss.text.as_str();
+        let all = lock(&self.all);
+        let hit = all.comms.values().filter(|c| c.has_lost(&loss.comms));
+        let hit: Vec<_> = hit.cloned().collect();
+        drop(all);
         if hit.is_empty() {
             return;
         }
@@ -390,7 +435,8 @@ impl Comms {
         self.say(comm, code, (ranks, rank), &said);
         if let ncclSystemError | ncclRemoteError = code {
             let why = format!("its communicator has failed: {said}");
-            self.peers.say(Report::Failed { why });
+            let comm = comm.key;
+            self.peers.say(Report::Failed { comm, why });
         }
     }
 
@@ -540,6 +586,8 @@ mod tests {
     fn comm(id: u32) -> Arc<Comm> {
         Arc::new(Comm {
             id,
+            key: id.into(),
+            beside: Vec::new(),
             raw: AtomicPtr::default(),
             ready: AtomicBool::new(true),
             aborted: Mutex::default(),
@@ -550,6 +598,40 @@ mod tests {
             registered: Mutex::default(),
             steps: Mutex::new(Steps::new(0, (0, 0))),
         })
+    }
+
+    #[test]
+    fn a_loss_hits_who_has_the_rank_and_who_waits_for_it() {
+        let made = comm(1);
+        assert!(made.has_lost(&[2, 1]) && made.has_lost(&[]));
+        assert!(!made.has_lost(&[2]));
+        let being_made = |beside: &[u64]| {
+            let mut c = comm(3);
+            let of = Arc::get_mut(&mut c).unwrap();
+            (of.beside, of.ready) = (beside.into(), AtomicBool::new(false));
+            c
+        };
+        let (with, without) = (being_made(&[1]), being_made(&[]));
+        assert!(with.has_lost(&[1]), "what it waits for may not come");
+        assert!(!without.has_lost(&[1]), "it was begun without that rank");
+        assert!(without.has_lost(&[3]));
+        with.ready.store(true, Ordering::Release);
+        assert!(!with.has_lost(&[1]), "all have come");
+    }
+
+    #[test]
+    fn what_is_begun_after_a_failure_is_not_beside_it() {
+        let (outbox, peers) = (Outbox::default(), Peers::default());
+        let comms = Comms::new(outbox, peers);
+        let whole = comm(1);
+        lock(&comms.all).comms.insert(1, whole.clone());
+        let beside = || {
+            let all = lock(&comms.all);
+            all.whole()
+        };
+        assert_eq!(beside(), [1]);
+        whole.told.store(ncclRemoteError, Ordering::Release);
+        assert!(beside().is_empty());
     }
 
     #[test]

@@ -259,7 +259,7 @@ impl Nccl {
         with.peers.on_word(move |what| {
             let Some(all) = all.upgrade() else { return };
             match what {
-                Heard::Lost(text) => all.lost(text),
+                Heard::Lost(loss) => all.lost(loss),
                 Heard::Says(talk) => all.hear(talk),
             }
         });

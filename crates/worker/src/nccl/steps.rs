@@ -71,6 +71,11 @@ impl Steps {
         }
     }
 
+    /// What the communicator is called by all its ranks.
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
     /// What the next communicator is called that comes of this one.
     pub fn child(&mut self, color: i32) -> u64 {
         self.children += 1;
