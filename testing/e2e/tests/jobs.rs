@@ -432,9 +432,15 @@ fn deaf(devices: u32, name: &str) -> Server {
     options(devices, name).env("FAKENCCL_DEAF", "1").start()
 }
 
+/// Kills a process, and waits until its parent can know: its connections may be closed before.
 fn kill(pid: u32) {
     let done = Command::new("kill").args(["-9", &pid.to_string()]).status();
     assert!(done.expect("kill runs").success());
+    until("the end of a process", || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        let state = |s: String| s.rsplit_once(") ")?.1.chars().next();
+        matches!(stat.ok().and_then(state), None | Some('Z' | 'X')).then_some(())
+    });
 }
 
 #[test]
