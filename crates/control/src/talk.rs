@@ -1,5 +1,5 @@
-//! What ranks of a job say to each other, when a call of several of them does not end, and what they
-//! hear of one of them that is gone.
+//! What ranks of a job say to each other when a call of several of them does not end, and what
+//! they hear of one of them that is gone.
 
 use crate::text::tidy;
 use serde::{Deserialize, Serialize};
