@@ -1,10 +1,14 @@
 // Takes device memory from sixteen threads in all ways that there are, for some seconds: whatever
 // is refused must be refused for want of memory, and never is there more than the device says.
 // See quota.py.
-//     nvcc -std=c++17 -o quota quota.cu -lcuda && ./quota SECONDS
+//     nvcc -std=c++17 -o quota quota.cu -lcuda && ./quota SECONDS [MIB [trim]]
+// With MIB it takes no more than that by its own account, as natively it must: what there is of a
+// device does not bound managed memory. With `trim` whatever that refuses has pools and graphs give
+// back what they keep, as Busbar's server has them do.
 // With `beyond` it has instead what a driver takes without being asked: variables of a module that
 // have no contents, then local memory of a kernel; it waits for a line after each.
 #include <cuda.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -24,17 +28,21 @@ static const uint64_t UNIT = 2 << 20;
 static const char* const VARIABLES =
     ".version 7.0\n.target sm_70\n.address_size 64\n.global .align 4 .b8 room[536870912];\n"
     ".visible .entry nothing()\n{\n ret;\n}\n";
-// Each thread has 32 KiB, which it writes and reads where nobody knows.
-static const char* const LOCALS =
-    ".version 7.0\n.target sm_70\n.address_size 64\n"
-    ".visible .entry deep(.param .u32 at, .param .u64 out)\n{\n"
-    " .local .align 4 .b8 room[32768];\n .reg .b32 %r<4>;\n .reg .b64 %d<6>;\n"
-    " ld.param.u32 %r1, [at];\n ld.param.u64 %d1, [out];\n mul.wide.u32 %d2, %r1, 4;\n"
-    " mov.u64 %d3, room;\n add.u64 %d4, %d3, %d2;\n st.local.u32 [%d4], %r1;\n"
-    " ld.local.u32 %r2, [%d3+128];\n st.global.u32 [%d1], %r2;\n ret;\n}\n";
+// Each thread has so many bytes, which it writes and reads where nobody knows.
+static std::string locals(int bytes) {
+    return ".version 7.0\n.target sm_70\n.address_size 64\n"
+           ".visible .entry deep(.param .u32 at, .param .u64 out)\n{\n"
+           " .local .align 4 .b8 room[" +
+           std::to_string(bytes) +
+           "];\n .reg .b32 %r<4>;\n .reg .b64 %d<6>;\n"
+           " ld.param.u32 %r1, [at];\n ld.param.u64 %d1, [out];\n mul.wide.u32 %d2, %r1, 4;\n"
+           " mov.u64 %d3, room;\n add.u64 %d4, %d3, %d2;\n st.local.u32 [%d4], %r1;\n"
+           " ld.local.u32 %r2, [%d3+128];\n st.global.u32 [%d1], %r2;\n ret;\n}\n";
+}
 
 static std::atomic<uint64_t> held, steps, refused, each[WAYS];
-static uint64_t most;
+static uint64_t most, bound = ~0ull;
+static bool trims;
 
 #define MUST(call)                                                                                \
     do {                                                                                          \
@@ -121,16 +129,23 @@ static CUresult take(int way, uint64_t size, CUmemoryPool pool, CUstream stream,
 }
 
 static void give_back(const Piece& p, CUstream stream) {
+    CUresult rc;
     // First: another thread may have it as soon as it is free.
     held -= p.size;
     switch (p.way) {
-        case 2: case 3: case 11: MUST(cuMemFreeAsync(p.handle, stream)); break;
-        case 5: MUST(cuMemRelease(p.handle)); break;
-        case 6: case 7: MUST(cuArrayDestroy((CUarray)p.handle)); break;
-        case 8: MUST(cuMipmappedArrayDestroy((CUmipmappedArray)p.handle)); break;
-        case 9: MUST(cuModuleUnload((CUmodule)p.handle)); break;
-        case 10: MUST(cuLibraryUnload((CUlibrary)p.handle)); break;
-        default: MUST(cuMemFree(p.handle));
+        case 2: case 3: case 11: rc = cuMemFreeAsync(p.handle, stream); break;
+        case 5: rc = cuMemRelease(p.handle); break;
+        case 6: case 7: rc = cuArrayDestroy((CUarray)p.handle); break;
+        case 8: rc = cuMipmappedArrayDestroy((CUmipmappedArray)p.handle); break;
+        case 9: rc = cuModuleUnload((CUmodule)p.handle); break;
+        case 10: rc = cuLibraryUnload((CUlibrary)p.handle); break;
+        default: rc = cuMemFree(p.handle);
+    }
+    if (rc != CUDA_SUCCESS) {
+        std::printf("way %d, %llu bytes at %llx given back: %d\n", p.way,
+                    (unsigned long long)p.size, (unsigned long long)p.handle, rc);
+        std::fflush(stdout);
+        _exit(1);
     }
 }
 
@@ -150,12 +165,18 @@ static void work(CUcontext context, uint64_t seed, std::chrono::steady_clock::ti
         int way = (int)below(WAYS);
         bool image = way == 9 || way == 10;
         uint64_t size = UNIT * (1 + below(16)), handle;
-        CUresult rc = take(way, size, pool, stream, &handle);
+        CUresult rc = CUDA_ERROR_OUT_OF_MEMORY;
+        if (held + size <= bound) {
+            rc = take(way, size, pool, stream, &handle);
+        } else if (trims) {
+            MUST(cuMemPoolTrimTo(pool, 0));
+            MUST(cuDeviceGraphMemTrim(0));
+        }
         ++steps;
         if (rc == CUDA_SUCCESS) {
             // What an image takes is its own affair.
             uint64_t mine = image ? 0 : size, now = held += mine;
-            if (now > most) {
+            if (now > most && bound == ~0ull) {
                 std::printf("%llu bytes of %llu\n", (unsigned long long)now,
                             (unsigned long long)most);
                 std::exit(1);
@@ -166,7 +187,8 @@ static void work(CUcontext context, uint64_t seed, std::chrono::steady_clock::ti
             ++refused;
         } else {
             std::printf("way %d: %d\n", way, rc);
-            std::exit(1);
+            std::fflush(stdout);
+            _exit(1);
         }
         if (below(5) < 2 && !pieces.empty()) {
             std::swap(pieces[below(pieces.size())], pieces.back());
@@ -199,11 +221,20 @@ static int beyond() {
     MUST(cuModuleGetGlobal(&room, &size, module, "room"));
     MUST(cuMemsetD8(room, 1, size));
     say("variables");
-    MUST(cuModuleLoadData(&module, LOCALS));
-    MUST(cuModuleGetFunction(&deep, module, "deep"));
-    MUST(cuLaunchKernel(deep, 4096, 1, 1, 256, 1, 1, 0, nullptr, params, nullptr));
-    MUST(cuCtxSynchronize());
-    say("locals");
+    for (int bytes : {8192, 1 << 18}) {
+        MUST(cuModuleLoadData(&module, locals(bytes).c_str()));
+        MUST(cuModuleGetFunction(&deep, module, "deep"));
+        CUresult rc = cuLaunchKernel(deep, 4096, 1, 1, 256, 1, 1, 0, nullptr, params, nullptr);
+        MUST(cuCtxSynchronize());
+        say(("locals of " + std::to_string(bytes) + ": " + std::to_string(rc)).c_str());
+    }
+    int loaded = 0;
+    while (loaded < 1000 && !cuModuleLoadData(&module, VARIABLES)) ++loaded;
+    say(("variables " + std::to_string(loaded) + " times more").c_str());
+    int streams = 0;
+    CUstream stream;
+    while (streams < 100000 && !cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING)) ++streams;
+    say(("streams " + std::to_string(streams)).c_str());
     return 0;
 }
 
@@ -216,6 +247,8 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::string(argv[1]) == "beyond") return beyond();
     MUST(cuMemGetInfo(&free, &total));
     most = free;
+    if (argc > 2) bound = std::strtoull(argv[2], nullptr, 10) << 20;
+    trims = argc > 3;
     std::printf("total %zu free %zu\n", total, free);
     std::fflush(stdout);
     auto end = std::chrono::steady_clock::now() +

@@ -76,7 +76,7 @@ def beyond(server, program, part, named):
                 print(line.strip())
                 continue
             mine, all_ = sum(now[0].values()), of_nvml(now[1])
-            print(f"{line.strip():<10} counted {mine}, NVML {all_}: {all_ - mine:+}", flush=True)
+            print(f"{line.strip():<28} counted {mine}, NVML {all_}: {all_ - mine:+}", flush=True)
             process.stdin.write("\n")
             process.stdin.flush()
     return process.returncode
@@ -117,7 +117,7 @@ def main():
                     asked += 1
                     if sum(now[0].values()) > most:
                         most, seen = sum(now[0].values()), now[0]
-                    if asked % 10 == 0:
+                    if asked % 3 == 0:
                         nvml = max(nvml, of_nvml(now[1]))
                 time.sleep(0.05)
             rest = other.wait(a.seconds + 60)

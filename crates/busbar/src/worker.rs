@@ -107,6 +107,7 @@ pub fn run(a: Args) -> Result<()> {
         cuda_library: a.cuda_library,
         opencl_library: a.opencl_library,
         nccl_library: a.nccl_library,
+        nvml_library: a.nvml_library.clone(),
         cupti_library: a.cupti_library,
         submitters: a.submitters,
         lent_sockets: false,

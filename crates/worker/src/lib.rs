@@ -130,6 +130,8 @@ pub struct Setup {
     pub devices: Option<Vec<u32>>,
     /// The vendor library to load instead of the system's.
     pub library: Option<String>,
+    /// The NVML to load instead of the system's.
+    pub nvml: Option<String>,
     /// The library that says what devices did; none where the machine has none.
     pub cupti: Option<String>,
     /// Whether the folders in which libraries keep what they compile are this session's alone.

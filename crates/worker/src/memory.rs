@@ -17,6 +17,8 @@ use busbar_control::holding::Memory;
 pub enum Use {
     /// A context.
     Context,
+    /// What a driver has taken beyond all that is counted.
+    Driver,
     /// What functions print into, allocate from, and keep their variables in.
     Heap,
     /// Images of modules and libraries, with their variables.
@@ -51,6 +53,7 @@ impl Use {
     fn name(self) -> &'static str {
         match self {
             Self::Context => "context",
+            Self::Driver => "driver",
             Self::Heap => "heap",
             Self::Module => "module",
             Self::Linear => "linear",
@@ -66,6 +69,12 @@ impl Use {
             Self::Twin => "twin",
             Self::Shared => "shared",
         }
+    }
+
+    /// Whether drivers count it as what a process has: all but what moves, and what is found by
+    /// that very count.
+    fn is_measurable(self) -> bool {
+        !matches!(self, Self::Managed | Self::Svm | Self::Driver)
     }
 
     /// Whether it is memory of the host, and of no device.
@@ -91,6 +100,8 @@ struct Ledger {
     kinds: BTreeMap<Use, Memory>,
     /// Bytes of all kinds of device memory, by device.
     bytes: BTreeMap<On, u64>,
+    /// Of these, what drivers do not count.
+    unmeasured: BTreeMap<On, u64>,
     limit: Limit,
 }
 
@@ -112,6 +123,7 @@ impl Ledger {
 #[derive(Clone, Default)]
 pub struct Gate {
     ledger: Arc<Mutex<Ledger>>,
+    limited: Arc<AtomicBool>,
 }
 
 /// The session may not have that much.
@@ -145,6 +157,9 @@ impl Gate {
     fn note(&self, mut l: MutexGuard<'_, Ledger>, kind: Use, on: On, bytes: u64) -> Charge {
         if !kind.of_host() {
             *l.bytes.entry(on).or_default() += bytes;
+            if !kind.is_measurable() {
+                *l.unmeasured.entry(on).or_default() += bytes;
+            }
         }
         let m = l.kinds.entry(kind).or_default();
         m.pieces += 1;
@@ -161,6 +176,30 @@ impl Gate {
     /// Limits what the session may have from now on.
     pub fn limit(&self, limit: Limit) {
         lock(&self.ledger).limit = limit;
+        let any = limit.most.is_some();
+        self.limited.store(any, Ordering::Release);
+    }
+
+    /// Whether there is a limit.
+    #[inline]
+    pub fn is_limited(&self) -> bool {
+        self.limited.load(Ordering::Acquire)
+    }
+
+    /// Whether the session has more of a device than it may: a driver took it by itself.
+    pub fn is_over(&self, on: On) -> bool {
+        let l = lock(&self.ledger);
+        l.limit.most.is_some_and(|most| l.bytes(on) > most)
+    }
+
+    /// What is counted of a device that a driver counts, too.
+    pub fn measurable(&self, on: On) -> u64 {
+        let l = lock(&self.ledger);
+        let all = |of: &BTreeMap<On, u64>| -> u64 {
+            let places = std::iter::once(on).chain(on.map(|_| None));
+            places.filter_map(|at| of.get(&at)).sum()
+        };
+        all(&l.bytes).saturating_sub(all(&l.unmeasured))
     }
 
     /// What a session sees of so much memory of a device: what it may have.
@@ -215,6 +254,11 @@ impl Drop for Charge {
         let mut l = lock(&self.gate.ledger);
         if !self.kind.of_host()
             && let Some(all) = l.bytes.get_mut(&self.on)
+        {
+            *all -= self.bytes;
+        }
+        if !self.kind.is_measurable()
+            && let Some(all) = l.unmeasured.get_mut(&self.on)
         {
             *all -= self.bytes;
         }
@@ -317,6 +361,31 @@ mod tests {
         gate.limit(Limit::default());
         assert!(gate.take(Use::Array, None, 1 << 50).is_ok());
         drop(b);
+    }
+
+    #[test]
+    fn what_a_driver_has_counted_is_told_apart() {
+        let gate = Gate::default();
+        let a = gate.take(Use::Linear, Some(0), 100).unwrap();
+        let b = gate.take(Use::Module, None, 7).unwrap();
+        let moves = gate.take(Use::Managed, None, 1000).unwrap();
+        let found = gate.found(Use::Driver, Some(0), 30);
+        let _other = gate.take(Use::Linear, Some(1), 5).unwrap();
+        assert_eq!(gate.measurable(Some(0)), 107);
+        assert_eq!(gate.measurable(Some(1)), 12);
+        assert!(!gate.is_limited() && !gate.is_over(Some(0)));
+        let each = Limit {
+            most: Some(1136),
+            of_each: true,
+        };
+        gate.limit(each);
+        assert!(gate.is_over(Some(0)) && !gate.is_over(Some(1)));
+        drop(found);
+        assert!(gate.is_limited() && !gate.is_over(Some(0)));
+        drop((a, moves));
+        assert_eq!(gate.measurable(Some(0)), 7);
+        drop(b);
+        assert_eq!(gate.measurable(Some(0)), 0);
     }
 
     #[test]

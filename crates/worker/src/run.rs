@@ -45,6 +45,8 @@ pub struct Options {
     pub opencl_library: Option<String>,
     /// The NCCL to load instead of the one that is found.
     pub nccl_library: Option<String>,
+    /// The NVML to load instead of the system's.
+    pub nvml_library: Option<String>,
     /// The CUPTI to load instead of the one that is found.
     pub cupti_library: Option<String>,
     /// Threads that submit launches of several streams side by side; `None`: as suits the machine.
@@ -258,6 +260,7 @@ fn open(
         dense: options.withdraw.is_some(),
         devices: Some(attach.devices.clone()),
         library: library.clone(),
+        nvml: options.nvml_library.clone(),
         cupti: options.cupti_library.clone(),
         confined: options.confined,
     })?;

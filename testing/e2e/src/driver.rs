@@ -58,6 +58,7 @@ functions! {
         library_keys: *mut c_void, library_values: *mut c_void, library_n: u32,
     );
     cuLibraryGetKernel(out: &mut usize, library: usize, name: *const c_char);
+    cuKernelGetFunction(out: &mut usize, kernel: usize);
     cuLibraryUnload(library: usize);
     cuArray3DCreate_v2(out: &mut usize, descriptor: &[u64; 5]);
     cuMipmappedArrayCreate(out: &mut usize, descriptor: &[u64; 5], levels: u32);
@@ -68,6 +69,7 @@ functions! {
     cuMemAlloc_v2(out: &mut u64, size: usize);
     cuMemFree_v2(address: u64);
     cuMemGetInfo_v2(free: &mut usize, total: &mut usize);
+    cuCtxSetLimit(limit: u32, value: usize);
     cuDeviceTotalMem_v2(out: &mut usize, device: i32);
     cuMemAllocPitch_v2(out: &mut u64, pitch: &mut usize, width: usize, height: usize, unit: u32);
     cuMemCreate(out: &mut u64, size: usize, properties: &[u32; 8], flags: u64);

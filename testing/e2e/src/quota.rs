@@ -235,6 +235,49 @@ pub fn graphs(d: &Driver) {
     captured(d);
 }
 
+/// What a driver takes without being asked, each with what is free then, in MiB: variables of a
+/// module; local memory of kernels, which there is once and then not enough of; as many modules
+/// and libraries as there is room for.
+pub fn hidden(d: &Driver) {
+    const STACK_SIZE: u32 = 0;
+    const HIDDEN: &[u8] = b"fakedev-module 1\nkernel deep nop\nlocal deep 2048\n\
+        kernel deeper nop\nlocal deeper 4096\nglobal room 67108864\n\0";
+    d.begin();
+    let (mut all, mut refused) = (vec![free(d)], Vec::new());
+    let (mut module, mut library) = (0, 0);
+    let image = HIDDEN.as_ptr().cast();
+    assert_eq!(d.cuModuleLoadData(&mut module, image), 0);
+    all.push(free(d));
+    let mut launch = |name: &std::ffi::CStr| {
+        let mut f = 0;
+        assert_eq!(d.cuModuleGetFunction(&mut f, module, name.as_ptr()), 0);
+        let none = std::ptr::null_mut();
+        let rc = d.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, none, none);
+        assert_eq!(d.cuCtxSynchronize(), 0);
+        refused.push(rc);
+        free(d)
+    };
+    all.extend([launch(c"deep"), launch(c"deeper"), launch(c"deep")]);
+    refused.push(d.cuCtxSetLimit(STACK_SIZE, 4096));
+    all.push(free(d));
+    while d.cuModuleLoadData(&mut module, image) == 0 {
+        all.push(free(d));
+    }
+    let none = std::ptr::null_mut;
+    let load = |library: &mut usize| {
+        d.cuLibraryLoadData(library, image, none(), none(), 0, none(), none(), 0)
+    };
+    refused.push(load(&mut library));
+    refused.push(d.cuCtxSetLimit(STACK_SIZE, 1024));
+    all.push(free(d));
+    refused.push(load(&mut library));
+    let (mut kernel, mut f) = (0, 0);
+    refused.push(d.cuLibraryGetKernel(&mut kernel, library, c"deep".as_ptr()));
+    refused.push(d.cuKernelGetFunction(&mut f, kernel));
+    all.push(free(d));
+    println!("{all:?}\n{refused:?}");
+}
+
 /// What is free: when 100 MiB that a capture allocates can be had; when a launch has left them and
 /// the graph is gone; when another graph has freed them; when the driver has given them back.
 fn captured(d: &Driver) {

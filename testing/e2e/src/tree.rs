@@ -32,6 +32,11 @@ impl Tree {
     pub fn fakedev_library(&self) -> PathBuf {
         self.fakedev.join("libcuda.so.1")
     }
+
+    /// The simulated NVML.
+    pub fn fakenvml_library(&self) -> PathBuf {
+        self.fakedev.join("libnvidia-ml.so.1")
+    }
 }
 
 /// The tree that this process tests.
@@ -92,6 +97,7 @@ fn debug_tree() -> Tree {
         "busbar-fakedev",
         "busbar-fakenccl",
         "busbar-fakecupti",
+        "busbar-fakenvml",
     ] {
         build.args(["-p", package]);
     }
@@ -122,5 +128,6 @@ fn debug_tree() -> Tree {
     link("libfakedev.so", "lib/fakedev/libcuda.so.1");
     link("libfakenccl.so", "lib/fakedev/libnccl.so.2");
     link("libfakecupti.so", "lib/fakedev/libcupti.so.13");
+    link("libfakenvml.so", "lib/fakedev/libnvidia-ml.so.1");
     Tree::at(&root)
 }

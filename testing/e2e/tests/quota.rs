@@ -18,9 +18,15 @@ use std::time::Duration;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_driver_program");
 const MIB: u64 = 1 << 20;
 
-/// A server of one simulated device with 2 GiB.
+/// A server of one simulated device with 2 GiB, whose driver loses memory of graphs with their
+/// executable graphs, and whose NVML says what each worker has.
 fn server() -> Server {
-    Options::default().env("FAKEDEV_MEMORY_MIB", "2048").start()
+    let nvml = tree().fakenvml_library();
+    let options = Options::default().env("FAKEDEV_MEMORY_MIB", "2048");
+    let options = options.env("FAKEDEV_FRAIL", "1");
+    options
+        .arg("--nvml-library", nvml.to_str().expect("a path"))
+        .start()
 }
 
 /// `busbar run` with this part.
@@ -127,7 +133,16 @@ fn sixteen_threads_never_have_a_byte_more_and_the_neighbour_notices_nothing() {
 fn what_graphs_leave_behind_counts_and_what_is_kept_for_them_is_given_back() {
     let server = server();
     let out = printed(&mut run(&server, "1GiB", &["quota-graphs"]));
-    assert_eq!(out, "[512, 212, 212, 212, 112]\n[412, 412, 412, 512]\n");
+    assert_eq!(out, "[512, 192, 192, 192, 112]\n[384, 384, 384, 512]\n");
+}
+
+#[test]
+fn what_a_driver_takes_by_itself_counts() {
+    let server = server();
+    let out = printed(&mut run(&server, "1GiB", &["quota-hidden"]));
+    let free = "[512, 448, 184, 184, 184, 184, 120, 56, 320, 256]";
+    let refused = "[0, 2, 0, 2, 2, 0, 0, 0, 0]";
+    assert_eq!(out, format!("{free}\n{refused}\n"));
 }
 
 #[test]

@@ -12,6 +12,7 @@
 //!   ends;
 //! - `FAKEDEV_LIVE`: a folder in which each process keeps a file, named by its number, that says
 //!   what was live after its last driver call;
+//! - `FAKEDEV_FRAIL`: 1 for a driver that loses memory of a graph with its executable graph;
 //! - `FAKEDEV_REFUSED`: a file that gets a line for each call that fails;
 //! - `FAKEDEV_LAUNCH_NS` (0): how long each launch keeps the calling thread busy;
 //! - `FAKEDEV_THREADS` (1): 0 for no threads: work is done by whoever hands it in, in the same

@@ -12,6 +12,7 @@
 #![allow(non_snake_case)]
 
 mod event;
+mod own;
 mod state;
 
 use state::{
@@ -247,6 +248,23 @@ api! {
         let mut info = [0; 17];
         info[4..9].copy_from_slice(&[0, 0xf + d as u32, 0, 0x2335_10de, 0x18be_10de]);
         put(out, info)
+    };
+    fn nvmlDeviceGetHandleByPciBusId_v2(place: *const c_char, out: *mut Device) {
+        let place = std::ffi::CStr::from_ptr(place).to_string_lossy();
+        let bus = place.split(':').nth(1).and_then(|b| Device::from_str_radix(b, 16).ok());
+        let found = bus.and_then(|b| b.checked_sub(0xf)).filter(|d| valid(*d));
+        found.map_or(6, |d| put(out, d))
+    };
+    // Of this process alone, if it has the simulated driver.
+    fn nvmlDeviceGetComputeRunningProcesses_v3(d: Device, n: *mut u32, out: *mut [u64; 3]) {
+        let Some(bytes) = own::taken(d) else {
+            return put(n, 0);
+        };
+        if *n < 1 {
+            put(n, 1);
+            return INSUFFICIENT_SIZE;
+        }
+        put(n, 1) | put(out, [u64::from(std::process::id()), bytes, u64::MAX])
     };
     fn nvmlDeviceGetTopologyCommonAncestor(a: Device, b: Device, out: *mut u32)
         put(out, if a == b { 0 } else { 50 });

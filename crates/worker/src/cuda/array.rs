@@ -46,16 +46,29 @@ fn bytes(d: &CUDA_ARRAY3D_DESCRIPTOR, levels: u32) -> u64 {
     (0..levels.clamp(1, 32)).fold(0, |n: u64, l| n.saturating_add(level(l)))
 }
 
+fn destroy_array(d: &Driver, raw: u64) {
+    // SAFETY: a live array, which nobody knows of.
+    unsafe { d.cuArrayDestroy(raw as CUarray) };
+}
+
+fn destroy_levels(d: &Driver, raw: u64) {
+    // SAFETY: as above.
+    unsafe { d.cuMipmappedArrayDestroy(raw as CUmipmappedArray) };
+}
+
 /// Makes an array of so many levels.
 fn create(
     w: &mut Cuda,
     m: &impl Creates<Kind>,
     (shape, levels): (&CUDA_ARRAY3D_DESCRIPTOR, u32),
     make: impl FnOnce(&Driver, &mut u64) -> CUresult,
+    destroy: fn(&Driver, u64),
 ) -> Result<(), Fail> {
     let charge = w.charge(Use::Array, w.current_device(), bytes(shape, levels))?;
     let mut raw = 0;
     check(make(w.driver, &mut raw))?;
+    // Its rows and layers are as far apart as the device likes.
+    w.afford(|d| destroy(d, raw))?;
     w.made_of(m, raw, charge);
     Ok(())
 }
@@ -65,26 +78,30 @@ pub fn cu_array_create_v2(w: &mut Cuda, m: msg::CuArrayCreateV2) -> Result<(), F
     let mut shape: CUDA_ARRAY3D_DESCRIPTOR = busbar_abi::zeroed();
     (shape.Width, shape.Height) = (d.Width, d.Height);
     (shape.Format, shape.NumChannels) = (d.Format, d.NumChannels);
-    create(w, &m, (&shape, 1), |driver, raw| {
+    let make = |driver: &Driver, raw: &mut u64| {
         // SAFETY: pointers to live values.
         unsafe { driver.cuArrayCreate_v2((&raw mut *raw).cast(), &d) }
-    })
+    };
+    create(w, &m, (&shape, 1), make, destroy_array)
 }
 
 pub fn cu_array3_d_create_v2(w: &mut Cuda, m: msg::CuArray3DCreateV2) -> Result<(), Fail> {
     let d: CUDA_ARRAY3D_DESCRIPTOR = plain(&m.p_allocate_array)?;
-    create(w, &m, (&d, 1), |driver, raw| {
+    let make = |driver: &Driver, raw: &mut u64| {
         // SAFETY: as above.
         unsafe { driver.cuArray3DCreate_v2((&raw mut *raw).cast(), &d) }
-    })
+    };
+    create(w, &m, (&d, 1), make, destroy_array)
 }
 
 pub fn cu_mipmapped_array_create(w: &mut Cuda, m: msg::CuMipmappedArrayCreate) -> Result<(), Fail> {
     let d: CUDA_ARRAY3D_DESCRIPTOR = plain(&m.p_mipmapped_array_desc)?;
-    create(w, &m, (&d, m.num_mipmap_levels), |driver, raw| {
+    let levels = m.num_mipmap_levels;
+    let make = |driver: &Driver, raw: &mut u64| {
         // SAFETY: as above.
-        unsafe { driver.cuMipmappedArrayCreate((&raw mut *raw).cast(), &d, m.num_mipmap_levels) }
-    })
+        unsafe { driver.cuMipmappedArrayCreate((&raw mut *raw).cast(), &d, levels) }
+    };
+    create(w, &m, (&d, levels), make, destroy_levels)
 }
 
 #[cfg(test)]

@@ -6,33 +6,20 @@ use super::driver::CONTEXT;
 use super::prelude::*;
 use crate::done::Bereft;
 
-/// The most threads that run at a time on the current device.
-fn threads(d: &Driver) -> Result<u64> {
-    let (mut dev, mut each, mut processors) = (0, 0, 0);
-    let most = CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR;
-    let number = CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
-    // SAFETY: pointers to live numbers.
-    unsafe {
-        check(d.cuCtxGetDevice(&mut dev))?;
-        check(d.cuDeviceGetAttribute(&mut each, most, dev))?;
-        check(d.cuDeviceGetAttribute(&mut processors, number, dev))?;
-    }
-    Ok(each.max(0) as u64 * processors.max(0) as u64)
-}
-
 pub fn cu_ctx_set_limit(w: &mut Cuda, m: msg::CuCtxSetLimit) -> Result {
-    let bytes = match m.limit {
-        CU_LIMIT_PRINTF_FIFO_SIZE | CU_LIMIT_MALLOC_HEAP_SIZE => m.value,
-        // Every thread that may run has one.
-        CU_LIMIT_STACK_SIZE => m.value.saturating_mul(threads(w.driver)?),
-        _ => 0,
+    let charge = match m.limit {
+        CU_LIMIT_PRINTF_FIFO_SIZE | CU_LIMIT_MALLOC_HEAP_SIZE if m.value > 0 => {
+            let charge = w.charge(Use::Heap, w.current_device(), m.value)?;
+            Some(charge.into())
+        }
+        CU_LIMIT_STACK_SIZE => w.charge_stacks(m.value)?,
+        _ => None,
     };
-    let charge = w.charge(Use::Heap, w.current_device(), bytes)?;
     // SAFETY: numbers, which the driver checks.
     check(unsafe { w.cuCtxSetLimit(m.limit, m.value as usize) })?;
-    if bytes > 0 {
+    if let Some(charge) = charge {
         let key = (Kind::Context, w.record.aux);
-        w.handles.charge(key, 1 + m.limit, charge.into());
+        w.handles.charge(key, 1 + m.limit, charge);
     }
     Ok(())
 }

@@ -267,6 +267,8 @@ pub fn graph_instantiate(
         reply.result = p.result_out;
         reply.node = adopt_within(w, graph, p.hErrNode_out);
         check(rc)?;
+        // SAFETY: a live handle, which nobody knows of.
+        w.afford(|d| _ = unsafe { d.cuGraphExecDestroy(exec) })?;
         w.made_of(&m, exec as u64, charge);
         if let Some(leaves) = leaves {
             w.graphs.leaves.insert(m.exec, Arc::new(leaves));
@@ -429,6 +431,9 @@ pub fn cu_graph_launch(w: &mut Cuda, m: msg::CuGraphLaunch) -> Result {
 pub fn cu_graph_exec_destroy(w: &mut Cuda, m: msg::CuGraphExecDestroy) -> Result {
     let rc = attempt(|| {
         let exec = w.handle(Kind::GraphExec, m.h_graph_exec)?;
+        if graph_memory::lingers(w, m.h_graph_exec, exec) {
+            return Ok(());
+        }
         // SAFETY: a live handle, which is not used again.
         check(unsafe { w.cuGraphExecDestroy(exec as CUgraphExec) })
     });

@@ -7,8 +7,9 @@
 
 use super::driver::is_capturing;
 use super::graph_walk::{inside, kind, nodes};
+use super::part::GRANULE;
 use super::prelude::*;
-use super::state::execs::Leaves;
+use super::state::execs::{Leaves, Lingering};
 use crate::memory::Charge;
 
 /// What the nodes of a graph allocate and free, down to the innermost graph.
@@ -60,7 +61,8 @@ impl Nodes {
             if self.freed.contains(at) {
                 own = own.saturating_add(*bytes);
             } else {
-                let charge = w.charge(Use::Graph, None, *bytes)?;
+                let bytes = bytes.next_multiple_of(GRANULE);
+                let charge = w.charge(Use::Graph, None, bytes)?;
                 leaves.memory.push((*at, Arc::new(charge)));
             }
         }
@@ -89,11 +91,51 @@ pub fn launched(w: &mut Cuda, exec: u32, stream: CUstream) {
     }
 }
 
+/// Whether an executable graph may not be destroyed yet, since memory that launches of it have left
+/// is there: then it is when that is freed.
+pub fn lingers(w: &mut Cuda, id: u32, exec: u64) -> bool {
+    let Some(leaves) = w.graphs.leaves.get(&id) else {
+        return false;
+    };
+    let mut context = 0;
+    let there = leaves.memory.iter().filter(|(at, charge)| {
+        let found = w.pooled.get(at).filter(|(_, c)| Arc::ptr_eq(c, charge));
+        found.inspect(|(of, _)| context = *of).is_some()
+    });
+    let memory: Vec<_> = there.map(|(at, _)| *at).collect();
+    let any = !memory.is_empty();
+    if any {
+        w.graphs.lingering.push(Lingering {
+            exec,
+            context,
+            memory,
+        });
+    }
+    any
+}
+
+/// Memory of a graph is freed: those that are to end with it do.
+fn end_with(w: &mut Cuda, at: u64) {
+    let mut all = std::mem::take(&mut w.graphs.lingering);
+    all.retain_mut(|l| {
+        l.memory.retain(|a| *a != at);
+        if l.memory.is_empty() {
+            // SAFETY: a live handle, which nobody uses again.
+            unsafe { w.cuGraphExecDestroy(l.exec as CUgraphExec) };
+        }
+        !l.memory.is_empty()
+    });
+    w.graphs.lingering = all;
+}
+
 /// Memory of a pool or of a graph is freed.
 pub fn freed(w: &mut Cuda, at: u64) {
     let Some((_, charge)) = w.pooled.remove(&at) else {
         return;
     };
+    if !w.graphs.lingering.is_empty() {
+        end_with(w, at);
+    }
     // The driver keeps it for other graphs.
     if charge.kind() == Use::Graph && Arc::strong_count(&charge) == 1 {
         drop(charge);

@@ -33,6 +33,9 @@ impl Params {
     fn kernel(&mut self, w: &mut Cuda) -> Result {
         let mut k: CUDA_KERNEL_NODE_PARAMS_v3 = busbar_abi::member(&self.p.u);
         let id = k.func as u32;
+        if w.gate.is_limited() {
+            w.charge_locals(id)?;
+        }
         let f = w.handles.function(id)?.clone();
         k.ctx = context(w, k.ctx)?;
         (k.func, k.kern) = if f.kernel {

@@ -21,6 +21,9 @@ fn launch(w: &mut Cuda, m: &msg::LaunchKernel<'_>, attrs: &mut Vec<CUlaunchAttri
     let lane = w.submitters.lane(w.current, m.stream, may);
     w.turns.about((m.function, m.grid, m.block));
     let stream = w.stream(m.stream)? as CUstream;
+    if w.gate.is_limited() {
+        w.charge_locals(m.function)?;
+    }
     if !m.attrs.is_empty() || m.flags != 0 {
         *attrs = attributes(w, m.attrs)?;
         if m.flags & COOPERATIVE != 0 {

@@ -32,6 +32,14 @@ fn load(w: &mut Cuda, (m, hash): (&impl Creates<Kind>, &[u8; 32]), c: &mut Compi
         )
     };
     check(rc)?;
+    if w.gate.is_limited() {
+        // Its variables come with the first use, when it is too late to refuse them.
+        let mut module: CUmodule = std::ptr::null_mut();
+        // SAFETY: a live library, and a pointer to a live handle.
+        unsafe { w.cuLibraryGetModule(&mut module, library) };
+        // SAFETY: a live library, which nobody knows of.
+        w.afford(|d| _ = unsafe { d.cuLibraryUnload(library) })?;
+    }
     w.made_of(m, library as u64, charge);
     Ok(())
 }

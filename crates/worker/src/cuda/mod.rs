@@ -57,6 +57,7 @@ mod shared;
 mod state;
 mod stream;
 mod submit;
+mod taken;
 mod tensor;
 mod texture;
 mod times;
@@ -154,6 +155,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         physical: BTreeMap::new(),
         pooled: HashMap::new(),
         kept: HashMap::new(),
+        taken: taken::Taken::new(setup.nvml),
         pools: HashMap::new(),
         primaries: HashMap::new(),
         retained: HashMap::new(),
@@ -196,7 +198,10 @@ impl Api for Cuda {
         if !self.kept.is_empty() && self.completer.probe().has_waited() {
             self.count_kept();
         }
-        let done = generated::dispatch(self, payload);
+        let done = match self.has_no_room_for(h.op) {
+            true => self.answer::<(), _>(Err(busbar_abi::cuda::CUDA_ERROR_OUT_OF_MEMORY)),
+            false => generated::dispatch(self, payload),
+        };
         if std::mem::take(&mut self.graphs.uncounted) {
             self.count_for_graphs();
         }

@@ -97,6 +97,8 @@ pub fn module_load(w: &mut Cuda, m: msg::ModuleLoad<'_>) -> Result<Always<Encode
                 values.as_mut_ptr(),
             )
         })?;
+        // SAFETY: a live module, which nobody knows of.
+        w.afford(|d| _ = unsafe { d.cuModuleUnload(module) })?;
         (names, functions) = described(w.driver, module);
         w.made_of(&m, module as u64, charge);
         Ok(())

@@ -26,13 +26,25 @@ fn for_graphs(d: &Driver, dev: i32) -> u64 {
     if rc == CUDA_SUCCESS { bytes } else { 0 }
 }
 
+/// What drivers take of a device at a time for pools, and for each graph (580).
+pub const GRANULE: u64 = 32 << 20;
+
 impl Cuda {
     /// Takes device memory for the session. Where there is too little left, pools and graphs give
     /// back first what nobody uses, as a driver has them do.
     pub fn charge(&mut self, kind: Use, on: On, bytes: u64) -> Result<Charge> {
+        self.be_current(bytes);
         if let Ok(charge) = self.gate.take(kind, on, bytes) {
             return Ok(charge);
         }
+        self.trim_all();
+        self.measure();
+        let taken = self.gate.take(kind, on, bytes);
+        taken.map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY)
+    }
+
+    /// Has pools and graphs give back what nobody uses.
+    pub fn trim_all(&mut self) {
         let keeping: Vec<_> = self.kept.keys().copied().collect();
         for pool in keeping {
             self.trim_pool(pool as CUmemoryPool);
@@ -40,8 +52,35 @@ impl Cuda {
         if !self.graphs.kept.is_empty() {
             self.trim_for_graphs();
         }
-        let taken = self.gate.take(kind, on, bytes);
-        taken.map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY)
+    }
+
+    /// Makes sure that there is room for what a pool takes of the device for so many bytes more,
+    /// which have been counted. Whoever has no part needs none.
+    pub fn make_room(&mut self, pool: CUmemoryPool, bytes: u64) -> Result {
+        if !self.gate.is_limited() {
+            return Ok(());
+        }
+        if self.fits(pool, bytes) {
+            return Ok(());
+        }
+        self.trim_all();
+        match self.fits(pool, bytes) {
+            true => Ok(()),
+            false => Err(CUDA_ERROR_OUT_OF_MEMORY),
+        }
+    }
+
+    fn fits(&mut self, pool: CUmemoryPool, bytes: u64) -> bool {
+        // What it has and nobody uses is used first.
+        self.kept.remove(&(pool as u64));
+        let has = kept(self.driver, pool);
+        let more = bytes.saturating_sub(has).next_multiple_of(GRANULE);
+        let left = self.gate.left(self.pool_is_on(pool));
+        if has > 0 {
+            self.note_kept(pool, has);
+        }
+        let keeps = has.saturating_add(more).saturating_sub(bytes);
+        left.is_none_or(|left| keeps <= left)
     }
 
     /// Counts what a pool keeps beyond what is allocated from it, as the driver says. That grows

@@ -59,6 +59,9 @@ pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply
     let captured = captured.filter(|(status, ..)| *status != CU_STREAM_CAPTURE_STATUS_NONE);
     let on = counted.map_or(None, |pool| w.pool_is_on(pool));
     let charge = w.charge(Use::Pool, on, if captured.is_some() { 0 } else { m.size })?;
+    if let (Ok(pool), None) = (counted, captured) {
+        w.make_room(pool, m.size)?;
+    }
     // SAFETY: a live stream, a live pool if there is one, and a pointer to a live address.
     check(unsafe {
         match pool {
@@ -66,7 +69,6 @@ pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply
             Some(p) => w.cuMemAllocFromPoolAsync(&mut va, size, p, stream),
         }
     })?;
-    w.given.memory(va, m.size);
     match captured {
         Some((_, _, number)) => {
             let by = Allocator::Capture(number);
@@ -76,9 +78,18 @@ pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply
             w.pooled.insert(va, (w.record.aux, Arc::new(charge)));
             if let Ok(pool) = counted {
                 w.count_pool(pool);
+                // What the pool had was in pieces that were too small.
+                if w.gate.is_over(on) {
+                    // SAFETY: memory that nobody knows of.
+                    unsafe { w.cuMemFreeAsync(va, stream) };
+                    w.pooled.remove(&va);
+                    w.count_pool(pool);
+                    return Err(CUDA_ERROR_OUT_OF_MEMORY);
+                }
             }
         }
     }
+    w.given.memory(va, m.size);
     Ok(msg::PoolAllocReply { va })
 }
 

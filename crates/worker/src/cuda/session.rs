@@ -7,6 +7,7 @@ use super::prelude::*;
 use super::state::handles::{Body, Handles};
 use super::state::repeats;
 use super::state::{execs, exports, given, listeners, mapped, segments, settled};
+use super::taken::Taken;
 use super::{blame, cupti, done, mover, promised, submit, turns};
 use crate::across::Links;
 use crate::ahead::Ahead;
@@ -68,6 +69,8 @@ pub struct Cuda {
     pub pooled: HashMap<u64, (u32, Arc<Charge>)>,
     /// What pools keep that nobody uses, by handle.
     pub kept: HashMap<u64, Charge>,
+    /// What the driver has taken beyond what is counted.
+    pub taken: Taken,
     /// On which devices pools are.
     pub pools: HashMap<u64, i32>,
     /// What primary contexts take that somebody keeps, by physical ordinal.
@@ -387,6 +390,8 @@ impl Cuda {
                     self.turns.forget(raw);
                     self.settled.forget(raw);
                     self.pooled.retain(|_, (context, _)| *context != id);
+                    // With the context the driver has lost what they are made of.
+                    self.graphs.lingering.retain(|l| l.context != id);
                     if self.current == id {
                         self.current = u32::MAX;
                     }

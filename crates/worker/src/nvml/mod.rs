@@ -2,13 +2,15 @@
 //!
 //! [`serve`] answers each line on stdin with one line on stdout: [`Gpus`] as JSON, or what a
 //! function said to a [`Question`]. Between them are lines of what happens, see [`HAPPENING`]. NVML
-//! keeps devices open and may hang when one breaks, so neither the server nor a worker loads it.
+//! keeps devices open and may hang when one breaks, so the server does not load it, and a worker only
+//! to ask what it has itself ([`own`]).
 //!
 //! [`HAPPENING`]: busbar_control::gpu::HAPPENING
 
 mod events;
 mod generated;
 mod library;
+pub(crate) mod own;
 
 use busbar_control::gpu::{Arg, Gpu, Gpus, Link, Number, Question, Said, plain_uuid};
 use busbar_control::text::{from_hex, to_hex};

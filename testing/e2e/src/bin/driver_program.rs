@@ -60,6 +60,7 @@ fn main() {
         Some("init-again") => init_again(&d, number(1)),
         Some("quota") => quota::run(&d, number(1), number(2), args.get(3)),
         Some("quota-graphs") => quota::graphs(&d),
+        Some("quota-hidden") => quota::hidden(&d),
         Some("quota-each") => quota::each(&d),
         Some("deep-queue") => deep_queue(&d),
         Some("processors") => processors(&d),

@@ -330,6 +330,7 @@ fn main() -> Result<()> {
         dense: false,
         devices: None,
         library: Some(library.clone()),
+        nvml: None,
         cupti: None,
         confined: false,
         shared: None,

@@ -176,8 +176,13 @@ api! {
     fn [cuCtxSetLimit] (limit: u32, value: usize) {
         let context = context::current()?;
         capture::check_unsafe()?;
-        context.limits.lock().unwrap()[limit_index(limit)?] = value;
-        Ok(())
+        match limit_index(limit)? {
+            0 => context.set_stack(value),
+            at => {
+                context.limits.lock().unwrap()[at] = value;
+                Ok(())
+            }
+        }
     }
 
     fn [cuCtxGetCacheConfig] (out: *mut i32) {

@@ -100,7 +100,9 @@ api! {
 
     fn [cuGraphExecDestroy] (exec: CUgraphExec) {
         capture::check_unsafe()?;
-        EXECS.remove(exec).map_err(|_| INVALID_VALUE)?.leave_streams();
+        let gone = EXECS.remove(exec).map_err(|_| INVALID_VALUE)?;
+        gone.leave_streams();
+        gone.lose_memory();
         user_object::drop_graph(exec);
         Ok(())
     }

@@ -42,7 +42,8 @@ fn blocks_per_sm(function: CUfunction, block: i32, shared: usize) -> R<i32> {
 
 api! {
     fn [cuFuncGetAttribute] (out: *mut i32, which: i32, function: CUfunction) {
-        put(out, resolve(function)?.attributes.get(which)?)
+        let function = resolve(function)?;
+        put(out, function.attributes.get(which, &function.kernel)?)
     }
 
     fn [cuFuncSetAttribute] (function: CUfunction, which: i32, value: i32) {
@@ -101,7 +102,7 @@ api! {
         {
             let _ = context.synchronize();
         }
-        put(out, kernel.attributes.of(device).get(which)?)
+        put(out, kernel.attributes.of(device).get(which, &kernel.kernel)?)
     }
 
     fn [cuKernelSetAttribute] (which: i32, value: i32, kernel: CUkernel, device: CUdevice) {

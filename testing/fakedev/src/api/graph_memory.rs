@@ -27,7 +27,10 @@ api! {
     fn [cuDeviceGraphMemTrim] (device: CUdevice) {
         let device = device::by_ordinal(device)?;
         context::current_even_broken()?;
-        graph_memory::figures(device, |f| f.reserved[0] = f.used[0]);
+        graph_memory::figures(device, |f| {
+            device::get(device).refund((f.reserved[0] - f.given) as usize);
+            f.reserved[0] = f.given;
+        });
         Ok(())
     }
 

@@ -70,6 +70,7 @@ unsafe fn launch(
     if updatable.is_some() && capture::of(&stream)?.is_none() {
         return Err(INVALID_VALUE);
     }
+    context.deepen(launch.function.kernel.local)?;
     LAUNCHED.fetch_add(1, Ordering::Relaxed);
     let launch = Arc::new(launch);
     submit::submit_to(&stream, &context, Work::Kernel(launch.clone()))?;

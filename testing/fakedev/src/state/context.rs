@@ -15,6 +15,9 @@ const CONTEXT_IS_DESTROYED: CUresult = 709;
 /// The limits that `cuCtxSetLimit` knows, with their first values.
 const LIMITS: [usize; 8] = [1024, 7 << 20, 8 << 20, 2, 2048, 128, 0, 0];
 
+/// The place of that of the stack of each thread.
+const STACK_SIZE: usize = 0;
+
 /// All contexts, by handle. A destroyed one leaves the table; a primary one never does.
 pub static CONTEXTS: Table<Context> = Table::new();
 /// Handles of contexts that the program has destroyed.
@@ -153,6 +156,27 @@ impl Context {
         self.status()
     }
 
+    /// Gives each thread that may run so many bytes, which the device has to have.
+    pub fn set_stack(&self, bytes: usize) -> Res {
+        let mut limits = self.limits.lock().unwrap();
+        let (before, after) = (limits[STACK_SIZE], bytes.next_multiple_of(16));
+        let device = device::get(self.device);
+        device.charge(after.saturating_sub(before) * device::THREADS)?;
+        device.refund(before.saturating_sub(after) * device::THREADS);
+        limits[STACK_SIZE] = after;
+        Ok(())
+    }
+
+    /// A kernel with so much local memory is launched.
+    pub fn deepen(&self, local: usize) -> Res {
+        let has = self.limits.lock().unwrap()[STACK_SIZE];
+        if local > has {
+            self.set_stack(local)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Ends the context: no call finds it alive, and its work and its streams come to their ends.
     pub fn end(&self) {
         self.alive.store(false, Ordering::Release);
@@ -172,6 +196,7 @@ impl Context {
             let _ = STREAMS.remove(stream.handle);
         }
         self.peers.lock().unwrap().clear();
+        let _ = self.set_stack(LIMITS[STACK_SIZE]);
         *self.limits.lock().unwrap() = LIMITS;
     }
 

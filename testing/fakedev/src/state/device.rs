@@ -27,6 +27,8 @@ static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
 
 /// How many multiprocessors a device has.
 const PROCESSORS: i32 = 132;
+/// How many threads run at a time, on all of them.
+pub const THREADS: usize = PROCESSORS as usize * 2048;
 
 /// The attributes that are not worked out, by number. Those of a data-centre device of architecture
 /// 90.

@@ -6,6 +6,7 @@ use super::graph_memory::{self, Live};
 use super::handle::{self, Table};
 use super::user_object;
 use super::work::{Copy, Plane, Work};
+use crate::config;
 use crate::ffi::*;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -128,6 +129,18 @@ impl Exec {
         let mut written = Vec::new();
         stage(&mut plan, &mut written);
         Ok((plan, !written.is_empty()))
+    }
+
+    /// With `FAKEDEV_FRAIL` memory of a graph that is there is lost with its executable graph, as
+    /// drivers of version 580 lose it.
+    pub fn lose_memory(&self) {
+        if config::number("FAKEDEV_FRAIL") == Some(1) {
+            for (_, work) in self.plan.lock().unwrap().iter() {
+                if let Work::Allocate(memory) = work {
+                    let _ = graph_memory::take(memory.address());
+                }
+            }
+        }
     }
 
     /// Waits for a launch that may use streams beside its own, which end with this.

@@ -24,14 +24,15 @@ const REGISTERS: i32 = 32;
 pub struct Attributes(Mutex<HashMap<i32, i32>>);
 
 impl Attributes {
-    /// An attribute's value.
-    pub fn get(&self, which: i32) -> R<i32> {
+    /// An attribute's value, of a kernel.
+    pub fn get(&self, which: i32, kernel: &Kernel) -> R<i32> {
         if let Some(value) = self.0.lock().unwrap().get(&which) {
             return Ok(*value);
         }
         match which {
             0 => Ok(1024),
-            1..=3 => Ok(0),
+            1 | 2 => Ok(0),
+            3 => Ok(kernel.local as i32),
             4 => Ok(REGISTERS),
             5 | 6 => Ok(90),
             7 => Ok(0),

@@ -30,9 +30,14 @@ pub struct Live {
 pub struct Figures {
     /// What launches have allocated and nothing has freed.
     pub used: [u64; 2],
-    /// That, and what is kept of what was freed until it is trimmed.
+    /// What the device gives for that, and what is kept of what was freed until it is trimmed.
     pub reserved: [u64; 2],
+    /// What the device gives for what is allocated: so many bytes at a time for each node.
+    pub given: u64,
 }
+
+/// So many.
+const GRANULE: u64 = 32 << 20;
 
 /// Changes the figures of a device, and says what they are then.
 pub fn figures(device: usize, f: impl FnOnce(&mut Figures)) -> Figures {
@@ -51,10 +56,11 @@ impl Live {
     pub fn insert(&mut self, memory: &Arc<GraphMemory>, may: bool) -> Res {
         let there = self.all.insert(memory.address(), memory.clone()).is_some();
         if !there {
-            let f = self.of(memory.range.device);
-            let used = f.used[0] + memory.params.size as u64;
+            let (f, size) = (self.of(memory.range.device), memory.params.size as u64);
+            let used = f.used[0] + size;
             f.used = [used, f.used[1].max(used)];
-            let reserved = f.reserved[0].max(used);
+            f.given += size.next_multiple_of(GRANULE);
+            let reserved = f.reserved[0].max(f.given);
             f.reserved = [reserved, f.reserved[1].max(reserved)];
         }
         if there && !may {
@@ -67,7 +73,9 @@ impl Live {
     /// It is freed; none if it was not allocated.
     pub fn remove(&mut self, address: CUdeviceptr) -> R<Arc<GraphMemory>> {
         let gone = self.all.remove(&address).ok_or(INVALID_VALUE)?;
-        self.of(gone.range.device).used[0] -= gone.params.size as u64;
+        let (f, size) = (self.of(gone.range.device), gone.params.size as u64);
+        f.used[0] -= size;
+        f.given -= size.next_multiple_of(GRANULE);
         Ok(gone)
     }
 }
@@ -159,6 +167,19 @@ pub fn change(f: impl FnOnce(&mut Live) -> Res) -> Res {
     let live = live.get_or_insert_default();
     let mut next = live.clone();
     f(&mut next)?;
+    let mut charged = Vec::new();
+    for (device, figures) in &next.figures {
+        let before = live.figures.get(device).map_or(0, |f| f.reserved[0]);
+        let more = figures.reserved[0].saturating_sub(before) as usize;
+        if let Err(code) = device::get(*device).charge(more) {
+            let given: Vec<(usize, usize)> = charged;
+            given
+                .iter()
+                .for_each(|(device, n)| device::get(*device).refund(*n));
+            return Err(code);
+        }
+        charged.push((*device, more));
+    }
     *live = next;
     Ok(())
 }

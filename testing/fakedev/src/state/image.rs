@@ -3,6 +3,7 @@
 //! The text has one item a line, after the line `fakedev-module 1`:
 //! - `kernel NAME BUILTIN [PARAM...]`: a kernel that runs a builtin of [`super::kernels`]. A
 //!   parameter is `u32`, `u64`, `f32`, `ptr` or `bytes:N`; without any, they are the builtin's own;
+//! - `local NAME BYTES`: the local memory of each thread of a kernel that has come before;
 //! - `global NAME BYTES`: zeroed device memory.
 //!
 //! A real image, ELF or PTX, loads as well: it has a kernel of any name, which does nothing. Of one
@@ -53,6 +54,8 @@ pub struct Kernel {
     pub builtin: Option<Builtin>,
     /// Its parameters; None where they are not known.
     pub params: Option<Params>,
+    /// Bytes of local memory of each thread.
+    pub local: usize,
 }
 
 impl Image {
@@ -183,6 +186,10 @@ impl Image {
                 ["kernel", name, builtin, ref params @ ..] => {
                     kernels.insert(name.to_owned(), kernel(builtin, params)?);
                 }
+                ["local", name, size] => {
+                    let kernel = kernels.get_mut(name).ok_or(INVALID_IMAGE)?;
+                    kernel.local = size.parse().map_err(|_| INVALID_IMAGE)?;
+                }
                 ["global", name, size] => {
                     let size = size.parse().ok().filter(|n| (1..=MAX_GLOBAL).contains(n));
                     globals.insert(name.to_owned(), size.ok_or(INVALID_IMAGE)?);
@@ -209,7 +216,11 @@ impl Image {
                 let each =
                     |b: kernels::Builtin| b.params.iter().map(|size| (*size, *size)).collect();
                 let params = builtin.map(each);
-                Ok(Kernel { builtin, params })
+                Ok(Kernel {
+                    builtin,
+                    params,
+                    local: 0,
+                })
             }
         }
     }
@@ -234,6 +245,7 @@ fn kernel(builtin: &str, params: &[&str]) -> R<Kernel> {
     Ok(Kernel {
         builtin: Some(builtin),
         params: Some(params),
+        local: 0,
     })
 }
 

@@ -57,11 +57,11 @@ impl Launch {
         let fits = |size: &[u32; 3], max: &[u32; 3]| {
             size.iter().zip(max).all(|(n, max)| (1..=*max).contains(n))
         };
-        let most_threads = function.attributes.get(0)? as u64;
+        let most_threads = function.attributes.get(0, &function.kernel)? as u64;
         if !fits(&grid, &MAX_GRID)
             || !fits(&block, &MAX_BLOCK)
             || threads > MAX_THREADS.min(most_threads)
-            || i64::from(shared) > i64::from(function.attributes.get(8)?)
+            || i64::from(shared) > i64::from(function.attributes.get(8, &function.kernel)?)
         {
             return Err(INVALID_VALUE);
         }

@@ -315,14 +315,17 @@ pub fn readable(address: u64, size: usize) -> bool {
     true
 }
 
-/// Allocates device memory of a kind, charged to the device.
+/// Allocates device memory of a kind, charged to the device: that of graphs when it is there.
 pub fn allocate(kind: Kind, size: usize, context: usize, device: usize, owner: usize) -> R<u64> {
     if size == 0 {
         return Err(INVALID_VALUE);
     }
-    let charge = size
-        .checked_next_multiple_of(CHARGE_UNIT)
-        .ok_or(OUT_OF_MEMORY)?;
+    let charge = match kind {
+        Kind::Graph => 0,
+        _ => size
+            .checked_next_multiple_of(CHARGE_UNIT)
+            .ok_or(OUT_OF_MEMORY)?,
+    };
     device::get(device).charge(charge)?;
     match map_anonymous(size) {
         Ok(base) => {
@@ -339,7 +342,8 @@ pub fn allocate(kind: Kind, size: usize, context: usize, device: usize, owner: u
 /// Ends a range that is out of the map: its memory and its charge.
 pub fn release(range: &Range) {
     match range.kind {
-        Kind::Device | Kind::Global | Kind::Pool | Kind::Graph => {
+        Kind::Graph => retire(range.base, range.size),
+        Kind::Device | Kind::Global | Kind::Pool => {
             retire(range.base, range.size);
             device::get(range.device).refund(charged(range.size));
         }

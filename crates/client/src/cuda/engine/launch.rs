@@ -336,7 +336,7 @@ unsafe fn send(cx: Cx, f: &Function, l: &Launch<'_>, params: &Params<'_>) -> Res
         let function = handles.context(Kind::Function, l.function);
         stream == function || function == 0 && stream == cx.scope
     };
-    if !(l.usual && here) {
+    if !(l.usual && here) || f.is_deep() {
         let mut packed = Vec::new();
         // SAFETY: passed on to the caller.
         unsafe { pack(f, params, &mut packed) };
@@ -350,6 +350,7 @@ unsafe fn send(cx: Cx, f: &Function, l: &Launch<'_>, params: &Params<'_>) -> Res
             attrs: l.attrs,
             params: &packed,
         })?;
+        f.has_local_memory();
         return Ok(reply.node);
     }
     if f.packed >= LONG && cx.client.session.keeps {

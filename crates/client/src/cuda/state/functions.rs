@@ -11,10 +11,15 @@ pub const SETTABLE: usize = 8;
 pub const MAX_THREADS: usize = 0;
 /// Bytes of static shared memory.
 pub const STATIC_SHARED: usize = 1;
+/// Bytes of local memory of a thread.
+pub const LOCAL: usize = 3;
 /// Registers of a thread.
 pub const REGISTERS: usize = 4;
 /// Most bytes of dynamic shared memory.
 pub const MAX_DYNAMIC_SHARED: usize = 8;
+
+/// Bytes of local memory that each thread has in any context.
+const USUAL_LOCAL: i32 = 1024;
 
 /// The most bytes of parameters that any kernel has.
 const MOST_PARAMS: u32 = 1 << 15;
@@ -109,6 +114,8 @@ pub struct Function {
     pub here: Mutex<Vec<(u32, u32)>>,
     /// The context that it was last launched in, where there are several servers.
     launched: AtomicU32,
+    /// Whether it may take local memory of which there is too little: it has not been launched yet.
+    deep: AtomicBool,
 }
 
 impl Default for Setup {
@@ -123,6 +130,17 @@ impl Default for Setup {
 }
 
 impl Function {
+    /// Whether the driver has to be asked whether there is local memory enough to launch it.
+    #[inline]
+    pub fn is_deep(&self) -> bool {
+        self.deep.load(Ordering::Relaxed)
+    }
+
+    /// There was.
+    pub fn has_local_memory(&self) {
+        self.deep.store(false, Ordering::Relaxed);
+    }
+
     /// Whether it is a library's, and was launched last in another context than this one.
     pub fn is_first_in(&self, context: u32) -> bool {
         self.library != 0 && self.launched.swap(context, Ordering::AcqRel) != context
@@ -141,6 +159,7 @@ impl Function {
         let params: Vec<_> = params.chunks_exact(2).map(|p| (p[0], p[1])).collect();
         let packed = extent(&params).ok_or(CUDA_ERROR_UNKNOWN)?;
         let value = |i: usize| attributes.get(i).copied().unwrap_or(0) as i32;
+        let deep = AtomicBool::new(value(LOCAL) > USUAL_LOCAL);
         Ok(Self {
             name,
             params,
@@ -152,6 +171,7 @@ impl Function {
             places: Places::default(),
             here: Mutex::default(),
             launched: AtomicU32::new(0),
+            deep,
         })
     }
 
@@ -164,6 +184,7 @@ impl Function {
             places: Places::default(),
             here: Mutex::default(),
             launched: AtomicU32::new(0),
+            deep: AtomicBool::new(self.is_deep()),
             ..*self
         }
     }

@@ -20,6 +20,8 @@ pub struct Graphs {
     pub allocated: BTreeMap<u64, (u64, Allocator)>,
     /// Executable graphs that allocate or free memory, by id.
     pub leaves: HashMap<u32, Arc<Leaves>>,
+    /// Executable graphs that the program has destroyed, and that outlive memory of theirs.
+    pub lingering: Vec<Lingering>,
     /// What devices keep for graphs.
     pub kept: Vec<Charge>,
     /// One of `leaves` is gone, and what devices keep has not been counted since.
@@ -44,6 +46,15 @@ pub struct Leaves {
     pub memory: Vec<(u64, Arc<Charge>)>,
     /// What they free that others have allocated.
     pub frees: Vec<u64>,
+}
+
+/// An executable graph that is to be destroyed when nothing of this memory is there any more:
+/// drivers end the process that destroys one before (580 does, in a launch or free much later).
+pub struct Lingering {
+    pub exec: u64,
+    /// The context that its memory is gone with.
+    pub context: u32,
+    pub memory: Vec<u64>,
 }
 
 /// A copy node with a mirror.

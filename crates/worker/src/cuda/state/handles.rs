@@ -129,6 +129,11 @@ impl Handles {
         self.charges.insert((kind, id, sort), charge);
     }
 
+    /// Takes device memory of a sort from an object.
+    pub fn uncharge(&mut self, (kind, id): Key<Kind>, sort: u32) -> Option<Arc<Charge>> {
+        self.charges.remove(&(kind, id, sort))
+    }
+
     /// The device memory that goes with an object.
     pub fn charged(&self, (kind, id): Key<Kind>) -> Option<&Arc<Charge>> {
         self.charges.get(&(kind, id, 0))
