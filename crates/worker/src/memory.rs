@@ -17,8 +17,6 @@ use busbar_control::holding::Memory;
 pub enum Use {
     /// A context.
     Context,
-    /// What a driver has taken beyond all that is counted.
-    Driver,
     /// What functions print into, allocate from, and keep their variables in.
     Heap,
     /// Images of modules and libraries, with their variables.
@@ -53,7 +51,6 @@ impl Use {
     fn name(self) -> &'static str {
         match self {
             Self::Context => "context",
-            Self::Driver => "driver",
             Self::Heap => "heap",
             Self::Module => "module",
             Self::Linear => "linear",
@@ -71,17 +68,14 @@ impl Use {
         }
     }
 
-    /// Whether drivers count it as what a process has: all but what moves, and what is found by
-    /// that very count.
-    fn is_measurable(self) -> bool {
-        !matches!(self, Self::Managed | Self::Svm | Self::Driver)
-    }
-
     /// Whether it is memory of the host, and of no device.
     fn of_host(self) -> bool {
         matches!(self, Self::Twin | Self::Shared)
     }
 }
+
+/// What a driver has taken beyond all that is counted.
+const BEYOND: &str = "driver";
 
 /// Which device memory is of; `None` where that is open, so that it counts for each.
 pub type On = Option<i32>;
@@ -100,8 +94,10 @@ struct Ledger {
     kinds: BTreeMap<Use, Memory>,
     /// Bytes of all kinds of device memory, by device.
     bytes: BTreeMap<On, u64>,
-    /// Of these, what drivers do not count.
-    unmeasured: BTreeMap<On, u64>,
+    /// What a driver has taken of each device beyond what is counted, when that was last measured;
+    /// and what that has been at most, of all.
+    beyond: BTreeMap<i32, u64>,
+    most_beyond: u64,
     limit: Limit,
 }
 
@@ -109,13 +105,22 @@ impl Ledger {
     /// The bytes that the limit is for, where there are to be more on a device.
     fn bytes(&self, on: On) -> u64 {
         let each = || self.bytes.iter().filter(|(at, _)| at.is_some());
-        let open = self.bytes.get(&None).copied().unwrap_or(0);
+        let own = |at: On| self.bytes.get(&at).copied().unwrap_or(0) + self.beyond(at);
         let own = match on {
-            _ if !self.limit.of_each => each().map(|(_, n)| n).sum(),
-            Some(_) => self.bytes.get(&on).copied().unwrap_or(0),
-            None => each().map(|(_, n)| *n).max().unwrap_or(0),
+            _ if !self.limit.of_each => {
+                let counted: u64 = each().map(|(_, n)| n).sum();
+                counted + self.beyond.values().sum::<u64>()
+            }
+            Some(_) => own(on),
+            None => each().map(|(at, _)| own(*at)).max().unwrap_or(0),
         };
-        open + own
+        self.bytes.get(&None).copied().unwrap_or(0) + own
+    }
+
+    /// What a driver has taken of a device beyond what is counted.
+    fn beyond(&self, on: On) -> u64 {
+        let beyond = on.and_then(|dev| self.beyond.get(&dev));
+        beyond.copied().unwrap_or(0)
     }
 }
 
@@ -154,12 +159,19 @@ impl Gate {
         self.note(lock(&self.ledger), kind, on, bytes)
     }
 
+    /// What a driver has counted of a device, as it says now, with what it has been promised to be
+    /// asked for and has not been yet.
+    pub fn measured(&self, device: i32, bytes: u64) {
+        let mut l = lock(&self.ledger);
+        let counted = |at: On| l.bytes.get(&at).copied().unwrap_or(0);
+        let beyond = bytes.saturating_sub(counted(Some(device)) + counted(None));
+        l.beyond.insert(device, beyond);
+        l.most_beyond = l.most_beyond.max(l.beyond.values().sum());
+    }
+
     fn note(&self, mut l: MutexGuard<'_, Ledger>, kind: Use, on: On, bytes: u64) -> Charge {
         if !kind.of_host() {
             *l.bytes.entry(on).or_default() += bytes;
-            if !kind.is_measurable() {
-                *l.unmeasured.entry(on).or_default() += bytes;
-            }
         }
         let m = l.kinds.entry(kind).or_default();
         m.pieces += 1;
@@ -192,16 +204,6 @@ impl Gate {
         l.limit.most.is_some_and(|most| l.bytes(on) > most)
     }
 
-    /// What is counted of a device that a driver counts, too.
-    pub fn measurable(&self, on: On) -> u64 {
-        let l = lock(&self.ledger);
-        let all = |of: &BTreeMap<On, u64>| -> u64 {
-            let places = std::iter::once(on).chain(on.map(|_| None));
-            places.filter_map(|at| of.get(&at)).sum()
-        };
-        all(&l.bytes).saturating_sub(all(&l.unmeasured))
-    }
-
     /// What a session sees of so much memory of a device: what it may have.
     pub fn part(&self, total: u64) -> u64 {
         let most = lock(&self.ledger).limit.most;
@@ -222,7 +224,22 @@ impl Gate {
 
     /// What there is of each kind of device memory.
     pub fn figures(&self) -> BTreeMap<String, Memory> {
-        self.named(|kind| !kind.of_host())
+        let mut all = self.named(|kind| !kind.of_host());
+        let l = lock(&self.ledger);
+        let beyond = l.beyond.values().filter(|n| **n > 0);
+        let (pieces, bytes) = (beyond.clone().count() as u64, beyond.sum());
+        if l.most_beyond > 0 {
+            let most = l.most_beyond;
+            all.insert(
+                BEYOND.into(),
+                Memory {
+                    pieces,
+                    bytes,
+                    most,
+                },
+            );
+        }
+        all
     }
 
     /// What there is of each kind of the host's memory.
@@ -254,11 +271,6 @@ impl Drop for Charge {
         let mut l = lock(&self.gate.ledger);
         if !self.kind.of_host()
             && let Some(all) = l.bytes.get_mut(&self.on)
-        {
-            *all -= self.bytes;
-        }
-        if !self.kind.is_measurable()
-            && let Some(all) = l.unmeasured.get_mut(&self.on)
         {
             *all -= self.bytes;
         }
@@ -364,28 +376,37 @@ mod tests {
     }
 
     #[test]
-    fn what_a_driver_has_counted_is_told_apart() {
+    fn what_a_driver_takes_by_itself_is_what_it_counts_and_nobody_else() {
         let gate = Gate::default();
+        let beyond = || of(&gate, BEYOND).1;
         let a = gate.take(Use::Linear, Some(0), 100).unwrap();
         let b = gate.take(Use::Module, None, 7).unwrap();
-        let moves = gate.take(Use::Managed, None, 1000).unwrap();
-        let found = gate.found(Use::Driver, Some(0), 30);
-        let _other = gate.take(Use::Linear, Some(1), 5).unwrap();
-        assert_eq!(gate.measurable(Some(0)), 107);
-        assert_eq!(gate.measurable(Some(1)), 12);
+        let other = gate.take(Use::Linear, Some(1), 5).unwrap();
+        gate.measured(0, 137);
+        gate.measured(1, 5);
+        assert_eq!(of(&gate, BEYOND), (1, 30, 30));
         assert!(!gate.is_limited() && !gate.is_over(Some(0)));
-        let each = Limit {
-            most: Some(1136),
+        gate.limit(Limit {
+            most: Some(136),
             of_each: true,
-        };
-        gate.limit(each);
+        });
         assert!(gate.is_over(Some(0)) && !gate.is_over(Some(1)));
-        drop(found);
-        assert!(gate.is_limited() && !gate.is_over(Some(0)));
-        drop((a, moves));
-        assert_eq!(gate.measurable(Some(0)), 7);
+        assert_eq!(gate.take(Use::Linear, Some(0), 1).err(), Some(Full));
+        gate.limit(Limit {
+            most: Some(142),
+            of_each: false,
+        });
+        assert_eq!(gate.left(Some(0)), Some(0), "all devices together");
+        drop(other);
+        gate.limit(most(1000));
+        // What is taken and given back does not change it.
+        let c = gate.take(Use::Linear, Some(0), 50).unwrap();
+        drop((a, c));
+        assert_eq!((beyond(), gate.left(Some(0))), (30, Some(963)));
+        gate.measured(0, 7);
+        assert_eq!(of(&gate, BEYOND), (0, 0, 30));
         drop(b);
-        assert_eq!(gate.measurable(Some(0)), 0);
+        assert_eq!(gate.left(None), Some(1000));
     }
 
     #[test]

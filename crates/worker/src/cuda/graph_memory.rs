@@ -86,7 +86,14 @@ pub fn launched(w: &mut Cuda, exec: u32, stream: CUstream) {
             freed(w, *at);
         }
         for (at, charge) in &leaves.memory {
-            w.pooled.insert(*at, (w.record.aux, charge.clone()));
+            let before = w.pooled.insert(*at, (w.record.aux, charge.clone()));
+            if before.is_none_or(|(_, c)| c.kind() != Use::Graph) {
+                w.graphs.there += charge.bytes();
+            }
+        }
+        // It has taken of the device what that is made of.
+        if !leaves.memory.is_empty() {
+            w.measure();
         }
     }
 }
@@ -136,10 +143,14 @@ pub fn freed(w: &mut Cuda, at: u64) {
     if !w.graphs.lingering.is_empty() {
         end_with(w, at);
     }
-    // The driver keeps it for other graphs.
-    if charge.kind() == Use::Graph && Arc::strong_count(&charge) == 1 {
+    if charge.kind() == Use::Graph {
+        w.graphs.there = w.graphs.there.saturating_sub(charge.bytes());
+        let last = Arc::strong_count(&charge) == 1;
         drop(charge);
-        w.count_for_graphs();
+        // The driver keeps it for other graphs.
+        if last {
+            w.count_for_graphs();
+        }
     }
 }
 
@@ -148,5 +159,6 @@ pub fn cu_device_graph_mem_trim(w: &mut Cuda, m: msg::CuDeviceGraphMemTrim) -> R
     // SAFETY: a device's ordinal.
     check(unsafe { w.cuDeviceGraphMemTrim(device) })?;
     w.count_for_graphs();
+    w.measure();
     Ok(())
 }

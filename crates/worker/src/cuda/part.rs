@@ -5,16 +5,21 @@ use super::prelude::*;
 use super::session::Cuda;
 use crate::memory::{Charge, Full};
 
+fn number(d: &Driver, pool: CUmemoryPool, attribute: CUmemPool_attribute) -> u64 {
+    let mut bytes = 0u64;
+    // SAFETY: a live pool, and room for the attribute, a 64-bit number.
+    let rc = unsafe { d.cuMemPoolGetAttribute(pool, attribute, (&raw mut bytes).cast()) };
+    if rc == CUDA_SUCCESS { bytes } else { 0 }
+}
+
+/// What a pool has taken of its device.
+pub fn has(d: &Driver, pool: CUmemoryPool) -> u64 {
+    number(d, pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
+}
+
 /// What a pool has and nobody uses.
 fn kept(d: &Driver, pool: CUmemoryPool) -> u64 {
-    let number = |attribute| {
-        let mut bytes = 0u64;
-        // SAFETY: a live pool, and room for the attribute, a 64-bit number.
-        let rc = unsafe { d.cuMemPoolGetAttribute(pool, attribute, (&raw mut bytes).cast()) };
-        if rc == CUDA_SUCCESS { bytes } else { 0 }
-    };
-    let all = number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-    all.saturating_sub(number(CU_MEMPOOL_ATTR_USED_MEM_CURRENT))
+    has(d, pool).saturating_sub(number(d, pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT))
 }
 
 /// What a device has for memory of graphs.
@@ -34,11 +39,23 @@ impl Cuda {
     /// back first what nobody uses, as a driver has them do.
     pub fn charge(&mut self, kind: Use, on: On, bytes: u64) -> Result<Charge> {
         self.be_current(bytes);
-        if let Ok(charge) = self.gate.take(kind, on, bytes) {
+        // What it takes for its tables meanwhile is the session's, too.
+        let more = if bytes > 0 { self.taken.tables() } else { 0 };
+        let fits = |w: &Self| {
+            w.gate
+                .left(on)
+                .is_none_or(|left| bytes.saturating_add(more) <= left)
+        };
+        if fits(self)
+            && let Ok(charge) = self.gate.take(kind, on, bytes)
+        {
             return Ok(charge);
         }
         self.trim_all();
         self.measure();
+        if !fits(self) {
+            return Err(CUDA_ERROR_OUT_OF_MEMORY);
+        }
         let taken = self.gate.take(kind, on, bytes);
         taken.map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY)
     }
@@ -132,7 +149,7 @@ impl Cuda {
     /// Says whether it is more than there may be.
     fn note_for_graphs(&mut self) -> bool {
         self.graphs.kept.clear();
-        let (counted, mut over) = (self.gate.of(Use::Graph), false);
+        let (counted, mut over) = (self.graphs.there, false);
         for dev in self.devices.iter().copied().filter(|dev| *dev >= 0) {
             let kept = for_graphs(self.driver, dev).saturating_sub(counted);
             if kept > 0 {

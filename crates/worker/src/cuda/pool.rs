@@ -2,6 +2,7 @@
 
 use super::driver::{capture, is_capturing};
 use super::graph_memory;
+use super::part::has;
 use super::prelude::*;
 use super::state::execs::Allocator;
 use super::state::exports::{Memory, fetch};
@@ -39,6 +40,7 @@ pub fn cu_mem_pool_trim_to(w: &mut Cuda, m: msg::CuMemPoolTrimTo) -> Result {
     // SAFETY: a live pool.
     check(unsafe { w.cuMemPoolTrimTo(pool, m.min_bytes_to_keep as usize) })?;
     w.count_pool(pool);
+    w.measure();
     Ok(())
 }
 
@@ -62,6 +64,8 @@ pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply
     if let (Ok(pool), None) = (counted, captured) {
         w.make_room(pool, m.size)?;
     }
+    let limited = w.gate.is_limited();
+    let before = counted.map_or(0, |pool| if limited { has(w.driver, pool) } else { 0 });
     // SAFETY: a live stream, a live pool if there is one, and a pointer to a live address.
     check(unsafe {
         match pool {
@@ -78,8 +82,8 @@ pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply
             w.pooled.insert(va, (w.record.aux, Arc::new(charge)));
             if let Ok(pool) = counted {
                 w.count_pool(pool);
-                // What the pool had was in pieces that were too small.
-                if w.gate.is_over(on) {
+                // What the pool had may have been in pieces that were too small.
+                if limited && has(w.driver, pool) > before && w.measure() {
                     // SAFETY: memory that nobody knows of.
                     unsafe { w.cuMemFreeAsync(va, stream) };
                     w.pooled.remove(&va);

@@ -389,7 +389,13 @@ impl Cuda {
                     self.places.forget(id);
                     self.turns.forget(raw);
                     self.settled.forget(raw);
-                    self.pooled.retain(|_, (context, _)| *context != id);
+                    self.pooled.retain(|_, (context, charge)| {
+                        let stays = *context != id;
+                        if !stays && charge.kind() == Use::Graph {
+                            self.graphs.there -= charge.bytes().min(self.graphs.there);
+                        }
+                        stays
+                    });
                     // With the context the driver has lost what they are made of.
                     self.graphs.lingering.retain(|l| l.context != id);
                     if self.current == id {

@@ -4,7 +4,7 @@
 //!
 //! What can be said before is said before: local memory is so many bytes for each thread that may
 //! run. The rest is measured: NVML says what this process has, and what that is more than what is
-//! counted is a charge of its own. Where that is more than the part, the call that took it is
+//! counted, counts too. Where that is more than the part, the call that took it is
 //! undone. A session without a part asks nothing of this.
 
 use super::prelude::*;
@@ -23,6 +23,8 @@ const STEP: u64 = 16;
 /// much may have been given since: what is given may take more than is counted for it.
 const FRESH: Duration = Duration::from_millis(50);
 const GIVEN: u64 = 4;
+/// What a driver takes at a time for its own purposes.
+const ROOM: u64 = 2 << 20;
 
 /// What was measured.
 #[derive(Default)]
@@ -31,8 +33,6 @@ pub struct Taken {
     library: Option<String>,
     /// The devices, by physical ordinal, as NVML has them; none where it has not.
     devices: HashMap<i32, Option<Device>>,
-    /// What is more than what is counted.
-    more: HashMap<i32, Charge>,
     last: Option<Instant>,
     /// How much there was left then, and how much has been given since.
     left: u64,
@@ -46,6 +46,13 @@ impl Taken {
             library,
             ..Self::default()
         }
+    }
+
+    /// What is left of a device for what the driver takes in passing; nothing where that is not
+    /// measured.
+    pub fn tables(&self) -> u64 {
+        let any = self.devices.values().any(Option::is_some);
+        if any { ROOM } else { 0 }
     }
 
     fn device(&mut self, d: &Driver, own: &Own, dev: i32) -> Option<Device> {
@@ -117,12 +124,8 @@ impl Cuda {
             let Some(bytes) = device.and_then(|d| own.bytes(d)) else {
                 continue;
             };
-            taken.more.remove(&dev);
-            let more = bytes.saturating_sub(self.gate.measurable(Some(dev)));
-            if more > 0 {
-                let charge = self.gate.found(Use::Driver, Some(dev), more);
-                taken.more.insert(dev, charge);
-            }
+            let promised = self.gate.of(Use::Graph).saturating_sub(self.graphs.there);
+            self.gate.measured(dev, bytes.saturating_add(promised));
         }
         let left = self.devices.iter().map(|dev| self.gate.left(Some(*dev)));
         self.taken.left = left.flatten().min().unwrap_or(0);
@@ -159,7 +162,9 @@ impl Cuda {
             op,
             CU_STREAM_CREATE | CU_STREAM_CREATE_WITH_PRIORITY | CU_GREEN_CTX_STREAM_CREATE
         );
-        takes && self.gate.is_limited() && self.measure()
+        let on = self.current_device();
+        let full = |w: &Self| w.gate.left(on).is_some_and(|left| left < ROOM);
+        takes && self.gate.is_limited() && (self.measure() || full(self))
     }
 
     /// Takes what each thread of the current context is to have from now on; it goes with the

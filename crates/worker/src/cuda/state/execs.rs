@@ -22,6 +22,8 @@ pub struct Graphs {
     pub leaves: HashMap<u32, Arc<Leaves>>,
     /// Executable graphs that the program has destroyed, and that outlive memory of theirs.
     pub lingering: Vec<Lingering>,
+    /// How many bytes launches have left; what else is charged is still to come.
+    pub there: u64,
     /// What devices keep for graphs.
     pub kept: Vec<Charge>,
     /// One of `leaves` is gone, and what devices keep has not been counted since.
