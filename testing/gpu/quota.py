@@ -7,9 +7,8 @@ Sixteen threads of the one (quota.cu) take memory in every way that there is and
 random; whatever is refused is refused for want of memory. The other computes and allocates
 meanwhile, with PyTorch, and compares. What the server says that the session holds is asked all the
 time, and what NVML says of its worker: never more than its part, but for what one call takes until
-that is undone. With `--beyond` it says how much
-more NVML says than the server by what a driver takes without being asked. Needs root, nvcc, PyTorch
-and nvidia-smi.
+that is undone. With `--beyond` a program takes what a driver takes without being asked, and it says
+what the server counts and what NVML says. Needs root, nvcc, PyTorch and nvidia-smi.
 """
 
 import argparse
@@ -23,8 +22,9 @@ from remote import Remote, sessions, start, stop
 
 HERE = pathlib.Path(__file__).resolve().parent
 SIZES = {"MiB": 1 << 20, "GiB": 1 << 30}
-# What one call of quota.cu takes at most beyond what is counted, until it is measured and undone.
-IN_PASSING = 16 << 20
+# What one call takes at most beyond what is counted, until that is measured and undone: a pool
+# takes 32 MiB at a time, and has them until its stream has come to where they are given back.
+IN_PASSING = 36 << 20
 
 
 def neighbour(seconds):

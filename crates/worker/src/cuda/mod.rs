@@ -39,6 +39,7 @@ mod ipc;
 mod launch;
 mod library;
 mod link;
+mod locals;
 mod logs;
 mod memory;
 mod module;

@@ -3,7 +3,9 @@
 
 use super::prelude::*;
 use super::session::Cuda;
+use super::taken::ROOM;
 use crate::memory::{Charge, Full};
+use busbar_wire::generated::cuda::op;
 
 fn number(d: &Driver, pool: CUmemoryPool, attribute: CUmemPool_attribute) -> u64 {
     let mut bytes = 0u64;
@@ -38,7 +40,9 @@ impl Cuda {
     /// Takes device memory for the session. Where there is too little left, pools and graphs give
     /// back first what nobody uses, as a driver has them do.
     pub fn charge(&mut self, kind: Use, on: On, bytes: u64) -> Result<Charge> {
-        self.be_current(bytes);
+        if self.gate.is_limited() && self.taken.is_stale(bytes) {
+            self.look();
+        }
         // What it takes for its tables meanwhile is the session's, too.
         let more = if bytes > 0 { self.taken.tables() } else { 0 };
         let fits = |w: &Self| {
@@ -60,8 +64,54 @@ impl Cuda {
         taken.map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY)
     }
 
+    /// Measures what the driver has taken; whether the session has more than its part of a device.
+    /// Pools and graphs give back what nobody uses first.
+    pub fn measure(&mut self) -> bool {
+        if !self.gate.is_limited() {
+            return false;
+        }
+        self.look();
+        let over = |w: &Self| w.devices.iter().any(|dev| w.gate.is_over(Some(*dev)));
+        if !over(self) {
+            return false;
+        }
+        self.trim_all();
+        self.look();
+        over(self)
+    }
+
+    fn look(&mut self) {
+        let promised = self.gate.of(Use::Graph).saturating_sub(self.graphs.there);
+        self.taken
+            .look(self.driver, &self.gate, &self.devices, promised);
+    }
+
+    /// What the driver has just done has a price: `undo` takes it back if that is too much.
+    pub fn afford(&mut self, undo: impl FnOnce(&Driver)) -> Result {
+        if !self.measure() {
+            return Ok(());
+        }
+        undo(self.driver);
+        self.look();
+        Err(CUDA_ERROR_OUT_OF_MEMORY)
+    }
+
+    /// Whether a record would have the driver take memory of which there is none left.
+    pub fn has_no_room_for(&mut self, op: u16) -> bool {
+        use op::{CU_GREEN_CTX_STREAM_CREATE, CU_STREAM_CREATE, CU_STREAM_CREATE_WITH_PRIORITY};
+        let takes = matches!(
+            op,
+            CU_STREAM_CREATE | CU_STREAM_CREATE_WITH_PRIORITY | CU_GREEN_CTX_STREAM_CREATE
+        );
+        if !takes || !self.gate.is_limited() {
+            return false;
+        }
+        let left = |w: &Self| w.gate.left(w.current_device());
+        self.measure() || left(self).is_some_and(|left| left < ROOM)
+    }
+
     /// Has pools and graphs give back what nobody uses.
-    pub fn trim_all(&mut self) {
+    fn trim_all(&mut self) {
         let keeping: Vec<_> = self.kept.keys().copied().collect();
         for pool in keeping {
             self.trim_pool(pool as CUmemoryPool);

@@ -2,8 +2,8 @@
 //!
 //! [`serve`] answers each line on stdin with one line on stdout: [`Gpus`] as JSON, or what a
 //! function said to a [`Question`]. Between them are lines of what happens, see [`HAPPENING`]. NVML
-//! keeps devices open and may hang when one breaks, so the server does not load it, and a worker only
-//! to ask what it has itself ([`own`]).
+//! keeps devices open and may hang when one breaks, so the server does not load it, and a worker
+//! only to ask what it has itself ([`own`]).
 //!
 //! [`HAPPENING`]: busbar_control::gpu::HAPPENING
 

@@ -6,7 +6,6 @@
 
 use super::library::{Handle, Nvml};
 use std::ffi::{CStr, c_char};
-use std::sync::OnceLock;
 
 /// `nvmlProcessInfo_t`.
 #[repr(C)]
@@ -45,14 +44,9 @@ pub struct Device(Handle);
 // SAFETY: a name that any thread may use.
 unsafe impl Send for Device {}
 
-/// NVML, if there is one. `path` is that of the first who asks.
-pub fn of_this_process(path: Option<&str>) -> Option<&'static Own> {
-    static OWN: OnceLock<Option<Own>> = OnceLock::new();
-    OWN.get_or_init(|| Own::load(path)).as_ref()
-}
-
 impl Own {
-    fn load(path: Option<&str>) -> Option<Self> {
+    /// Loads NVML, if there is one; `path` is that of another than the system's.
+    pub fn load(path: Option<&str>) -> Option<Self> {
         let nvml = Nvml::load(path).ok()?;
         Some(Self {
             processes: nvml.find(c"nvmlDeviceGetComputeRunningProcesses_v3")?,
