@@ -40,12 +40,20 @@ impl Loss {
     /// Makes of what somebody says what can be kept and shown.
     pub fn tame(&mut self) {
         tidy(&mut self.text, MOST);
-        self.comms.truncate(MOST_COMMS);
+        self.comms = told(std::mem::take(&mut self.comms));
     }
 }
 
 /// The most communicators of which a loss is told.
-pub const MOST_COMMS: usize = 4096;
+const MOST_COMMS: usize = 1024;
+
+/// Communicators as they are told of: of too many nobody is told which they are.
+pub fn told(comms: Vec<u64>) -> Vec<u64> {
+    match comms.len() > MOST_COMMS {
+        true => Vec::new(),
+        false => comms,
+    }
+}
 
 /// A call of a communicator that a rank waits in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,4 +105,26 @@ pub enum Side {
     From(u32),
     /// This rank's, which receives.
     To(u32),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_of_many_communicators_is_one_of_all_and_fits_into_a_hello() {
+        let loss = |n: usize| Loss {
+            text: "\u{1b}".repeat(10_000),
+            comms: vec![u64::MAX; n],
+            follows: true,
+        };
+        let mut longest = loss(MOST_COMMS);
+        longest.tame();
+        assert_eq!(longest.comms.len(), MOST_COMMS);
+        let bytes = serde_json::to_vec(&crate::lease::Word::Loss(longest));
+        assert!(bytes.is_ok_and(|b| b.len() < 32 << 10), "a word is bounded");
+        let mut more = loss(MOST_COMMS + 1);
+        more.tame();
+        assert!(more.comms.is_empty());
+    }
 }

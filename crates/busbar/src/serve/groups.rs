@@ -2,7 +2,7 @@
 //! to each other.
 
 use busbar_control::hello::Hello;
-use busbar_control::talk::{Loss, MOST_COMMS, Talk};
+use busbar_control::talk::{Loss, Talk};
 use busbar_transport::lock::lock;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
@@ -35,6 +35,9 @@ impl Group {
     }
 }
 
+/// The most communicators of a session, and of a job that has lost members of them.
+const MOST: usize = 4096;
+
 /// The communicators that a session is a member of, by the numbers that all their ranks have for
 /// them, and whether it has heard that another member is lost.
 #[derive(Debug, Default)]
@@ -45,7 +48,7 @@ impl Memberships {
     pub(super) fn set(&mut self, comm: u64, yes: bool) {
         if !yes {
             self.0.remove(&comm);
-        } else if self.0.len() < MOST_COMMS {
+        } else if self.0.len() < MOST {
             self.0.entry(comm).or_insert(false);
         }
     }
@@ -141,8 +144,9 @@ impl Talks {
     }
 }
 
-/// How many losses are kept for those who hold the lease: of a whole server's ranks at once.
-const LOSSES: usize = 64;
+/// How many losses are kept for those who hold the lease: with what they say of communicators they
+/// fit into a welcome.
+const LOSSES: usize = 32;
 
 /// What was said last of lost ranks, by job, until its lease ends, or for long if it has none.
 #[derive(Default)]
@@ -179,7 +183,7 @@ impl Lost {
             last: now,
         });
         known.last = now;
-        if known.comms.len() > MOST_COMMS {
+        if known.comms.len() > MOST {
             known.comms.clear();
         }
         known.comms.extend(&loss.comms);

@@ -6,7 +6,7 @@ use super::entry::SessionEntry;
 use super::groups::Group;
 use super::state::Server;
 use busbar_control::attach::Order;
-use busbar_control::talk::{Loss, MOST_COMMS, Talk, Waits};
+use busbar_control::talk::{Loss, Talk, Waits, told};
 use busbar_control::text::{host_name, one_line};
 use busbar_transport::lock::lock;
 use serde_json::json;
@@ -36,7 +36,7 @@ pub(super) fn ended(server: &Server, gone: &SessionEntry, why: &str) {
     let text = format!("{} is gone: {why}", who(server, gone));
     let loss = Loss {
         text,
-        comms,
+        comms: told(comms),
         follows,
     };
     lose(server, group, loss);
@@ -57,7 +57,7 @@ pub(super) fn comms(server: &Server, group: &Group) -> Vec<u64> {
         .values()
         .filter(|s| s.group.as_ref() == Some(group));
     let all: BTreeSet<_> = theirs.flat_map(|s| s.comms.all()).collect();
-    all.into_iter().take(MOST_COMMS).collect()
+    told(all.into_iter().collect())
 }
 
 /// A communicator of a session has failed, by what NCCL says. Ranks that it is not connected to
