@@ -35,7 +35,7 @@ impl Tree {
 
     /// The simulated NVML.
     pub fn fakenvml_library(&self) -> PathBuf {
-        self.fakedev.join("libnvidia-ml.so.1")
+        self.lib.join("fakenvml/libnvidia-ml.so.1")
     }
 }
 
@@ -128,6 +128,6 @@ fn debug_tree() -> Tree {
     link("libfakedev.so", "lib/fakedev/libcuda.so.1");
     link("libfakenccl.so", "lib/fakedev/libnccl.so.2");
     link("libfakecupti.so", "lib/fakedev/libcupti.so.13");
-    link("libfakenvml.so", "lib/fakedev/libnvidia-ml.so.1");
+    link("libfakenvml.so", "lib/fakenvml/libnvidia-ml.so.1");
     Tree::at(&root)
 }
