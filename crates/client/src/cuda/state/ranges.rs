@@ -3,6 +3,8 @@
 use super::prelude::*;
 use super::space::{self, Alloc, Release, Share, Space};
 use crate::lock::{read, write};
+use std::cell::Cell;
+use std::ops::Bound;
 use std::sync::RwLock;
 
 /// What kind of memory a range is.
@@ -85,10 +87,43 @@ impl Range {
     }
 }
 
+/// What a thread has looked up: that at these addresses, from the first to before the second, there
+/// is this range, or none, in that version of the ranges.
+#[derive(Clone, Copy)]
+struct Looked {
+    version: u64,
+    from: u64,
+    to: u64,
+    found: Option<Range>,
+}
+
+/// How much a thread keeps: memory that is copied or filled is mostly what was before.
+const LOOKED: usize = 8;
+const NOTHING: Looked = Looked {
+    version: 0,
+    from: 0,
+    to: 0,
+    found: None,
+};
+
+thread_local! {
+    static LAST: [Cell<Looked>; LOOKED] = const { [const { Cell::new(NOTHING) }; LOOKED] };
+}
+
+/// Which of them an address is kept in.
+fn slot(p: u64) -> usize {
+    (p >> 21 ^ p >> 12) as usize % LOOKED
+}
+
+/// The last version of any client's ranges: no two have the same.
+static VERSION: AtomicU64 = AtomicU64::new(0);
+
 /// The ranges of a client, by their first address.
 #[derive(Default)]
 pub struct Ranges {
     all: RwLock<BTreeMap<u64, Range>>,
+    /// Changes with them, before whoever changes them goes on; 0 while there is none.
+    version: AtomicU64,
     serials: AtomicU64,
     /// Page-locked memory that has been an end of a copy, by serial.
     copied: RwLock<BTreeSet<u64>>,
@@ -104,10 +139,38 @@ impl Ranges {
     }
 
     /// The known range that holds `p`.
+    #[inline]
     pub fn find(&self, p: u64) -> Option<Range> {
+        let version = self.version.load(Ordering::Acquire);
+        let kept = LAST.try_with(|last| last[slot(p)].get()).ok();
+        match kept.filter(|l| l.version == version && l.from <= p && p < l.to) {
+            Some(l) => l.found,
+            None => self.look_up(p),
+        }
+    }
+
+    #[inline(never)]
+    fn look_up(&self, p: u64) -> Option<Range> {
         let all = read(&self.all);
-        let (_, r) = all.range(..=p).next_back()?;
-        (p - r.base < r.size.max(1)).then_some(*r)
+        let before = all.range(..=p).next_back().map(|(_, r)| r);
+        let end = |r: &Range| r.base.saturating_add(r.size.max(1));
+        let found = before.filter(|r| p - r.base < r.size.max(1)).copied();
+        // Where ranges overlap, the one that begins last has the address.
+        let next = all.range((Bound::Excluded(p), Bound::Unbounded)).next();
+        let next = next.map_or(u64::MAX, |(base, _)| *base);
+        let (from, to) = match found {
+            Some(r) => (r.base, end(&r).min(next)),
+            None => (before.map_or(0, end), next),
+        };
+        // What is known here stays so for as long as it is locked.
+        let looked = Looked {
+            version: self.version.load(Ordering::Acquire),
+            from,
+            to,
+            found,
+        };
+        let _ = LAST.try_with(|last| last[slot(p)].set(looked));
+        found
     }
 
     /// The page-locked memory that holds an address.
@@ -116,7 +179,11 @@ impl Ranges {
     }
 
     fn change<T>(&self, f: impl FnOnce(&mut BTreeMap<u64, Range>) -> T) -> T {
-        f(&mut write(&self.all))
+        let mut all = write(&self.all);
+        let done = f(&mut all);
+        let version = VERSION.fetch_add(1, Ordering::Relaxed) + 1;
+        self.version.store(version, Ordering::Release);
+        done
     }
 
     /// Makes a range known, of a context and its device.
@@ -434,6 +501,7 @@ pub fn pages(size: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
 
     impl Spaces {
         /// Keeps others from taking or giving room.
@@ -456,6 +524,72 @@ mod tests {
         for (va, size) in [(0, 1), (4096, 0), (1 << 57, 1), (u64::MAX, 2)] {
             assert!(plausible(va, size).is_err(), "{size} bytes at {va:#x}");
         }
+    }
+
+    #[test]
+    fn what_a_thread_has_looked_up_is_what_there_is() {
+        let naive = |all: &[(u64, u64)], p: u64| {
+            let last = all.iter().filter(|(base, _)| *base <= p).max();
+            last.filter(|(base, size)| p - base < (*size).max(1))
+                .copied()
+        };
+        let mut state = 7u64;
+        let mut below = |n: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005) | 1;
+            (state >> 33) % n
+        };
+        // Two clients' on one thread: what one has is nothing to the other.
+        let clients = [Ranges::default(), Ranges::default()];
+        let mut known: [Vec<(u64, u64)>; 2] = Default::default();
+        for _ in 0..20_000 {
+            let which = below(2) as usize;
+            let (r, all) = (&clients[which], &mut known[which]);
+            let p = below(64) << 8;
+            match below(8) {
+                0 => {
+                    // Any may overlap others, or have no bytes.
+                    let size = below(9) << 7;
+                    r.add(p, size, Sort::Device, (1, 0), 0);
+                    all.retain(|(base, _)| *base != p);
+                    all.push((p, size));
+                }
+                1 => {
+                    r.take(p, |_| true);
+                    all.retain(|(base, _)| *base != p);
+                }
+                _ => {
+                    let at = p + below(256);
+                    let found = r.find(at).map(|r| (r.base, r.size));
+                    assert_eq!(found, naive(all, at), "{at:#x} in {all:x?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_another_thread_has_changed_is_seen() {
+        let r = Ranges::default();
+        let (there, gone) = (Barrier::new(2), Barrier::new(2));
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                for i in 0..100 {
+                    r.add(0x1000, 16 + i, Sort::Device, (1, 0), 0);
+                    there.wait();
+                    gone.wait();
+                    r.take(0x1000, |_| true);
+                    there.wait();
+                    gone.wait();
+                }
+            });
+            for i in 0..100 {
+                there.wait();
+                assert_eq!(r.find(0x1008).map(|r| r.size), Some(16 + i));
+                gone.wait();
+                there.wait();
+                assert!(r.find(0x1008).is_none());
+                gone.wait();
+            }
+        });
     }
 
     #[test]
