@@ -25,12 +25,12 @@ const CALLS: &[(&str, u64, u64)] = &[
     ("cuKernelGetAttribute", 2774, 123),
     ("cuDevicePrimaryCtxGetState", 1996, 86),
     ("cuKernelGetFunction", 195, 165),
-    ("cuMemsetD8Async", 21, 780),
+    ("cuMemsetD8Async", 21, 740),
     ("cuEventRecord", 0, 405),
     ("cuStreamWaitEvent", 0, 295),
     ("cuEventQuery", 0, 335),
-    ("cuMemcpyDtoDAsync_v2", 0, 1870),
-    ("cuMemcpyHtoDAsync_v2", 0, 1010),
+    ("cuMemcpyDtoDAsync_v2", 0, 1320),
+    ("cuMemcpyHtoDAsync_v2", 0, 1050),
     ("cuStreamIsCapturing", 0, 150),
 ];
 /// Calls that are made before those that count, and these.

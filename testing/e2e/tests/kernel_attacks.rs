@@ -124,7 +124,10 @@ fn what_a_kernel_says_to_the_server_in_the_workers_place_is_bounded() {
     let names = r#""objects":{"forged":7,"x\nroot@server":1}"#;
     let says = [
         ("5000", r#"{"kind":"late","what":"is late"}"#.to_string()),
-        ("5000", r#"{"kind":"failed","comm":7,"why":"it failed"}"#.into()),
+        (
+            "5000",
+            r#"{"kind":"failed","comm":7,"why":"it failed"}"#.into(),
+        ),
         ("5000", r#"{"kind":"member","comm":7,"yes":true}"#.into()),
         ("1", r#"{"kind":"attached","path":"x\nroot@server"}"#.into()),
         ("999999999", format!(r#"{{"kind":"holds",{names},{lie}}}"#)),

@@ -63,8 +63,16 @@ impl Cuda {
     /// that needs as much.
     pub fn charge_locals(&mut self, function: u32) -> Result {
         let f = self.handles.function(function)?;
-        let dev = self.current_device().unwrap_or(0);
-        let (mut has, wants) = (0usize, local(self.driver, f, dev));
+        let dev = match f.kernel {
+            true => self.current_device().unwrap_or(0),
+            false => 0,
+        };
+        let wants = local(self.driver, f, dev);
+        // As mostly: this is on the way of each launch.
+        if wants <= STACK {
+            return Ok(());
+        }
+        let mut has = 0usize;
         // SAFETY: a pointer to a live number.
         check(unsafe { self.cuCtxGetLimit(&mut has, CU_LIMIT_STACK_SIZE) })?;
         if wants <= has as u64 {

@@ -71,10 +71,16 @@ impl Cx {
     }
 
     /// An object of another client's: the call for that one, in the object's context, and the id.
+    #[inline]
     pub fn others(self, kind: Kind, raw: u64) -> Option<(Self, u32)> {
-        if !self.client.many {
-            return None;
+        if self.client.many {
+            self.of_another(kind, raw)
+        } else {
+            None
         }
+    }
+
+    fn of_another(self, kind: Kind, raw: u64) -> Option<(Self, u32)> {
         let other = self.client.of_server(server_in(raw)?)?;
         let id = other.state.handles.id(kind, raw)?;
         let context = match kind {

@@ -419,12 +419,18 @@ impl Captures {
     }
 
     /// A stream waits for an event: it may be part of that one's capture from now on.
+    #[inline]
     pub fn joins(&self, stream: u32) {
         if self.any() {
-            let mut known = lock(&self.known);
-            known.age += 1;
-            known.streams.remove(&stream);
+            self.has_joined(stream);
         }
+    }
+
+    #[cold]
+    fn has_joined(&self, stream: u32) {
+        let mut known = lock(&self.known);
+        known.age += 1;
+        known.streams.remove(&stream);
     }
 
     /// Begins a capture by `begin`. It is counted before it begins: another thread must not miss
