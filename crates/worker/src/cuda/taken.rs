@@ -3,9 +3,9 @@
 //! a device has all of that out of its part.
 //!
 //! What can be said before is said before: local memory is so many bytes for each thread that may
-//! run (`locals`). The rest is measured: NVML says what this process has, and what that is more than
-//! what is counted, counts too. Where that is more than the part, the call that took it is undone. A
-//! session without a part asks nothing of this.
+//! run (`locals`). The rest is measured: NVML says what this process has, and what that is more
+//! than what is counted, counts too. Where that is more than the part, the call that took it is
+//! undone. A session without a part asks nothing of this.
 
 use super::prelude::*;
 use crate::memory::Gate;
