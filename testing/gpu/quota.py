@@ -22,9 +22,9 @@ from remote import Remote, sessions, start, stop
 
 HERE = pathlib.Path(__file__).resolve().parent
 SIZES = {"MiB": 1 << 20, "GiB": 1 << 30}
-# What one call takes at most beyond what is counted, until that is measured and undone: a pool
-# takes 32 MiB at a time, and has them until its stream has come to where they are given back.
-IN_PASSING = 36 << 20
+# What one call of quota.cu takes at most beyond what is counted, until that is measured and undone:
+# the variables of a module, and what a driver takes for itself.
+IN_PASSING = 8 << 20
 
 
 def neighbour(seconds):

@@ -12,6 +12,11 @@
 use crate::prelude::*;
 use busbar_control::holding::Memory;
 
+/// So many bytes in whole pieces; all that there can be where that is more.
+pub fn in_pieces(bytes: u64, piece: u64) -> u64 {
+    bytes.checked_next_multiple_of(piece).unwrap_or(u64::MAX)
+}
+
 /// What memory is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Use {
@@ -373,6 +378,13 @@ mod tests {
         gate.limit(Limit::default());
         assert!(gate.take(Use::Array, None, 1 << 50).is_ok());
         drop(b);
+    }
+
+    #[test]
+    fn pieces_of_any_number_of_bytes_are_no_fewer() {
+        for (bytes, pieces) in [(0, 0), (1, 16), (16, 16), (u64::MAX, u64::MAX)] {
+            assert_eq!(in_pieces(bytes, 16), pieces);
+        }
     }
 
     #[test]

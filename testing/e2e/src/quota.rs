@@ -258,7 +258,7 @@ pub fn hidden(d: &Driver) {
         free(d)
     };
     all.extend([launch(c"deep"), launch(c"deeper"), launch(c"deep")]);
-    refused.push(d.cuCtxSetLimit(STACK_SIZE, 4096));
+    refused.extend([4096, usize::MAX].map(|n| d.cuCtxSetLimit(STACK_SIZE, n)));
     all.push(free(d));
     while d.cuModuleLoadData(&mut module, image) == 0 {
         all.push(free(d));

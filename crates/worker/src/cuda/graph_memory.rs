@@ -10,7 +10,7 @@ use super::graph_walk::{inside, kind, nodes};
 use super::part::GRANULE;
 use super::prelude::*;
 use super::state::execs::{Leaves, Lingering};
-use crate::memory::Charge;
+use crate::memory::{Charge, in_pieces};
 
 /// What the nodes of a graph allocate and free, down to the innermost graph.
 #[derive(Default)]
@@ -61,7 +61,7 @@ impl Nodes {
             if self.freed.contains(at) {
                 own = own.saturating_add(*bytes);
             } else {
-                let bytes = bytes.next_multiple_of(GRANULE);
+                let bytes = in_pieces(*bytes, GRANULE);
                 let charge = w.charge(Use::Graph, None, bytes)?;
                 leaves.memory.push((*at, Arc::new(charge)));
             }
@@ -88,7 +88,7 @@ pub fn launched(w: &mut Cuda, exec: u32, stream: CUstream) {
         for (at, charge) in &leaves.memory {
             let before = w.pooled.insert(*at, (w.record.aux, charge.clone()));
             if before.is_none_or(|(_, c)| c.kind() != Use::Graph) {
-                w.graphs.there += charge.bytes();
+                w.graphs.there = w.graphs.there.saturating_add(charge.bytes());
             }
         }
         // It has taken of the device what that is made of.

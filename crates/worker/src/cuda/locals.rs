@@ -4,7 +4,7 @@
 
 use super::prelude::*;
 use super::state::handles::Function;
-use crate::memory::Charge;
+use crate::memory::{Charge, in_pieces};
 
 /// What each thread that may run has of a context from the beginning.
 const STACK: u64 = 1024;
@@ -47,7 +47,7 @@ impl Cuda {
     /// context.
     pub fn charge_stacks(&mut self, each: u64) -> Result<Option<Arc<Charge>>> {
         let on = self.current_device();
-        let more = each.next_multiple_of(STEP).saturating_sub(STACK);
+        let more = in_pieces(each, STEP).saturating_sub(STACK);
         let bytes = more.saturating_mul(threads(self.driver, on.unwrap_or(0))?);
         // In the place of what it had, which is given back if there is enough.
         let key = ((Kind::Context, self.record.aux), 1 + CU_LIMIT_STACK_SIZE);

@@ -4,7 +4,7 @@
 use super::prelude::*;
 use super::session::Cuda;
 use super::taken::ROOM;
-use crate::memory::{Charge, Full};
+use crate::memory::{Charge, Full, in_pieces};
 use busbar_wire::generated::cuda::op;
 
 fn number(d: &Driver, pool: CUmemoryPool, attribute: CUmemPool_attribute) -> u64 {
@@ -121,33 +121,24 @@ impl Cuda {
         }
     }
 
-    /// Makes sure that there is room for what a pool takes of the device for so many bytes more,
-    /// which have been counted. Whoever has no part needs none.
+    /// Makes sure that there is room for what a pool may take of the device for so many bytes more,
+    /// which have been counted: what it has may be in pieces that are too small. Whoever has no
+    /// part needs none.
     pub fn make_room(&mut self, pool: CUmemoryPool, bytes: u64) -> Result {
-        if !self.gate.is_limited() {
-            return Ok(());
-        }
-        if self.fits(pool, bytes) {
+        let more = in_pieces(bytes, GRANULE) - bytes;
+        let fits = |w: &Self| {
+            let left = w.gate.left(w.pool_is_on(pool));
+            left.is_none_or(|left| more <= left)
+        };
+        if fits(self) {
             return Ok(());
         }
         self.trim_all();
-        match self.fits(pool, bytes) {
+        self.measure();
+        match fits(self) {
             true => Ok(()),
             false => Err(CUDA_ERROR_OUT_OF_MEMORY),
         }
-    }
-
-    fn fits(&mut self, pool: CUmemoryPool, bytes: u64) -> bool {
-        // What it has and nobody uses is used first.
-        self.kept.remove(&(pool as u64));
-        let has = kept(self.driver, pool);
-        let more = bytes.saturating_sub(has).next_multiple_of(GRANULE);
-        let left = self.gate.left(self.pool_is_on(pool));
-        if has > 0 {
-            self.note_kept(pool, has);
-        }
-        let keeps = has.saturating_add(more).saturating_sub(bytes);
-        left.is_none_or(|left| keeps <= left)
     }
 
     /// Counts what a pool keeps beyond what is allocated from it, as the driver says. That grows

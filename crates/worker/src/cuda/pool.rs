@@ -82,7 +82,7 @@ pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply
             w.pooled.insert(va, (w.record.aux, Arc::new(charge)));
             if let Ok(pool) = counted {
                 w.count_pool(pool);
-                // What the pool had may have been in pieces that were too small.
+                // It may have taken more than there is room for.
                 if limited && has(w.driver, pool) > before && w.measure() {
                     // SAFETY: memory that nobody knows of.
                     unsafe { w.cuMemFreeAsync(va, stream) };

@@ -159,9 +159,10 @@ impl Context {
     /// Gives each thread that may run so many bytes, which the device has to have.
     pub fn set_stack(&self, bytes: usize) -> Res {
         let mut limits = self.limits.lock().unwrap();
-        let (before, after) = (limits[STACK_SIZE], bytes.next_multiple_of(16));
-        let device = device::get(self.device);
-        device.charge(after.saturating_sub(before) * device::THREADS)?;
+        let after = bytes.checked_next_multiple_of(16).ok_or(INVALID_VALUE)?;
+        let (before, device) = (limits[STACK_SIZE], device::get(self.device));
+        let more = after.saturating_sub(before).checked_mul(device::THREADS);
+        device.charge(more.ok_or(OUT_OF_MEMORY)?)?;
         device.refund(before.saturating_sub(after) * device::THREADS);
         limits[STACK_SIZE] = after;
         Ok(())
