@@ -141,7 +141,7 @@ fn what_a_driver_takes_by_itself_counts() {
     let server = server();
     let out = printed(&mut run(&server, "1GiB", &["quota-hidden"]));
     let free = "[512, 448, 184, 184, 184, 184, 120, 56, 320, 256]";
-    let refused = "[0, 2, 0, 2, 2, 2, 0, 0, 0, 0]";
+    let refused = "[0, 2, 0, 2, 2, 2, 0, 0, 0, 0, 0]";
     assert_eq!(out, format!("{free}\n{refused}\n"));
 }
 

@@ -160,10 +160,13 @@ impl Context {
     pub fn set_stack(&self, bytes: usize) -> Res {
         let mut limits = self.limits.lock().unwrap();
         let after = bytes.checked_next_multiple_of(16).ok_or(INVALID_VALUE)?;
-        let (before, device) = (limits[STACK_SIZE], device::get(self.device));
-        let more = after.saturating_sub(before).checked_mul(device::THREADS);
+        // What each has from the beginning is in the context's own memory, and stays.
+        let beyond = |n: usize| n.saturating_sub(LIMITS[STACK_SIZE]);
+        let (had, has) = (beyond(limits[STACK_SIZE]), beyond(after));
+        let more = has.saturating_sub(had).checked_mul(device::THREADS);
+        let device = device::get(self.device);
         device.charge(more.ok_or(OUT_OF_MEMORY)?)?;
-        device.refund(before.saturating_sub(after) * device::THREADS);
+        device.refund(had.saturating_sub(has) * device::THREADS);
         limits[STACK_SIZE] = after;
         Ok(())
     }
