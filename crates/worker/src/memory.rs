@@ -2,8 +2,8 @@
 //! of each kind, and refuses what is more than the session may have.
 //!
 //! Who takes memory gets a [`Charge`], and keeps it with what the memory is: dropped, it gives the
-//! bytes back. What a driver takes without being asked is here as far as it says how much that is:
-//! what pools keep is, its own tables and the code of a module beyond its image are not.
+//! bytes back. What a driver takes without being asked is here as far as somebody says how much
+//! that is: what pools keep the driver says, and what else it has NVML ([`Gate::measured`]).
 //!
 //! Memory of the host that a session has page-locked is counted beside that, and limits nothing.
 
@@ -151,10 +151,15 @@ pub struct Charge {
 impl Gate {
     /// Takes device memory, if the session may have that much.
     pub fn take(&self, kind: Use, on: On, bytes: u64) -> Result<Charge, Full> {
+        self.take_and_leave(kind, on, bytes, 0)
+    }
+
+    /// The same, if that leaves so much of a limit.
+    pub fn take_and_leave(&self, kind: Use, on: On, bytes: u64, rest: u64) -> Result<Charge, Full> {
         let l = lock(&self.ledger);
         let all = l.bytes(on).checked_add(bytes).ok_or(Full)?;
         match l.limit.most {
-            Some(most) if all > most => Err(Full),
+            Some(most) if all.saturating_add(rest) > most => Err(Full),
             _ => Ok(self.note(l, kind, on, bytes)),
         }
     }

@@ -44,24 +44,14 @@ impl Cuda {
             self.look();
         }
         // What it takes for its tables meanwhile is the session's, too.
-        let more = if bytes > 0 { self.taken.tables() } else { 0 };
-        let fits = |w: &Self| {
-            w.gate
-                .left(on)
-                .is_none_or(|left| bytes.saturating_add(more) <= left)
-        };
-        if fits(self)
-            && let Ok(charge) = self.gate.take(kind, on, bytes)
-        {
+        let rest = if bytes > 0 { self.taken.tables() } else { 0 };
+        let take = |w: &Self| w.gate.take_and_leave(kind, on, bytes, rest);
+        if let Ok(charge) = take(self) {
             return Ok(charge);
         }
         self.trim_all();
         self.measure();
-        if !fits(self) {
-            return Err(CUDA_ERROR_OUT_OF_MEMORY);
-        }
-        let taken = self.gate.take(kind, on, bytes);
-        taken.map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY)
+        take(self).map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY)
     }
 
     /// Measures what the driver has taken; whether the session has more than its part of a device.

@@ -167,15 +167,14 @@ pub fn change(f: impl FnOnce(&mut Live) -> Res) -> Res {
     let live = live.get_or_insert_default();
     let mut next = live.clone();
     f(&mut next)?;
-    let mut charged = Vec::new();
+    let mut charged: Vec<(usize, usize)> = Vec::new();
     for (device, figures) in &next.figures {
         let before = live.figures.get(device).map_or(0, |f| f.reserved[0]);
         let more = figures.reserved[0].saturating_sub(before) as usize;
         if let Err(code) = device::get(*device).charge(more) {
-            let given: Vec<(usize, usize)> = charged;
-            given
-                .iter()
-                .for_each(|(device, n)| device::get(*device).refund(*n));
+            for (device, bytes) in charged {
+                device::get(device).refund(bytes);
+            }
             return Err(code);
         }
         charged.push((*device, more));
