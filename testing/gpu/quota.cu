@@ -1,7 +1,7 @@
 // Takes device memory from sixteen threads in all ways that there are, for some seconds: whatever
 // is refused must be refused for want of memory, and never is there more than the device says.
 // See quota.py.
-//     nvcc -std=c++17 -o quota quota.cu -lcuda && ./quota SECONDS [MIB [trim]]
+//     nvcc -std=c++17 -o quota quota.cu -lcuda && ./quota SECONDS [MIB] [trim] [evenly]
 // With MIB it takes no more than that by its own account, as natively it must: what there is of a
 // device does not bound managed memory. With `trim` whatever that refuses has pools and graphs give
 // back what they keep, as Busbar's server has them do.
@@ -23,7 +23,7 @@ static const char* const IMAGE =
     ".version 7.0\n.target sm_70\n.address_size 64\n.global .align 4 .b8 room[4194304];\n"
     ".visible .entry nothing()\n{\n ret;\n}\n";
 static const int THREADS = 16, WAYS = 12;
-static const uint64_t UNIT = 2 << 20;
+static const uint64_t UNIT = 2 << 20, SMALL = 4096;
 
 static const char* const VARIABLES =
     ".version 7.0\n.target sm_70\n.address_size 64\n.global .align 4 .b8 room[536870912];\n"
@@ -40,9 +40,9 @@ static std::string locals(int bytes) {
            " ld.local.u32 %r2, [%d3+128];\n st.global.u32 [%d1], %r2;\n ret;\n}\n";
 }
 
-static std::atomic<uint64_t> held, steps, refused, each[WAYS];
+static std::atomic<uint64_t> held, steps, refused, each[WAYS], spent[2 * WAYS];
 static uint64_t most, bound = ~0ull;
-static bool trims;
+static bool trims, by_time;
 
 #define MUST(call)                                                                                \
     do {                                                                                          \
@@ -149,6 +149,13 @@ static void give_back(const Piece& p, CUstream stream) {
     }
 }
 
+// Adds how long something took, to where that is counted.
+struct Timed {
+    std::atomic<uint64_t>& sum;
+    std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
+    ~Timed() { sum += (std::chrono::steady_clock::now() - begun).count(); }
+};
+
 static void work(CUcontext context, uint64_t seed, std::chrono::steady_clock::time_point end) {
     MUST(cuCtxSetCurrent(context));
     CUmemPoolProps props = of_pool();
@@ -162,11 +169,17 @@ static void work(CUcontext context, uint64_t seed, std::chrono::steady_clock::ti
     };
     std::vector<Piece> pieces;
     while (std::chrono::steady_clock::now() < end) {
-        int way = (int)below(WAYS);
+        int way = (int)below(WAYS), other = (int)below(WAYS);
+        if (by_time && spent[other] + spent[WAYS + other] < spent[way] + spent[WAYS + way]) {
+            way = other;
+        }
         bool image = way == 9 || way == 10;
         uint64_t size = UNIT * (1 + below(16)), handle;
+        // Physical memory comes in whole units.
+        if (below(2) && way != 5) size = SMALL * (1 + below(256));
         CUresult rc = CUDA_ERROR_OUT_OF_MEMORY;
         if (held + size <= bound) {
+            Timed timed{spent[way]};
             rc = take(way, size, pool, stream, &handle);
         } else if (trims) {
             MUST(cuMemPoolTrimTo(pool, 0));
@@ -190,8 +203,9 @@ static void work(CUcontext context, uint64_t seed, std::chrono::steady_clock::ti
             std::fflush(stdout);
             _exit(1);
         }
-        if (below(5) < 2 && !pieces.empty()) {
+        if (below(20) < 9 && !pieces.empty()) {
             std::swap(pieces[below(pieces.size())], pieces.back());
+            Timed timed{spent[WAYS + pieces.back().way]};
             give_back(pieces.back(), stream);
             pieces.pop_back();
         }
@@ -247,8 +261,16 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::string(argv[1]) == "beyond") return beyond();
     MUST(cuMemGetInfo(&free, &total));
     most = free;
-    if (argc > 2) bound = std::strtoull(argv[2], nullptr, 10) << 20;
-    trims = argc > 3;
+    for (int i = 2; i < argc; ++i) {
+        std::string word = argv[i];
+        if (word == "trim") {
+            trims = true;
+        } else if (word == "evenly") {
+            by_time = true;
+        } else {
+            bound = std::strtoull(argv[i], nullptr, 10) << 20;
+        }
+    }
     std::printf("total %zu free %zu\n", total, free);
     std::fflush(stdout);
     auto end = std::chrono::steady_clock::now() +
@@ -259,5 +281,9 @@ int main(int argc, char** argv) {
     std::printf("steps %llu refused %llu; given by each way:", (unsigned long long)steps,
                 (unsigned long long)refused);
     for (auto& n : each) std::printf(" %llu", (unsigned long long)n);
+    std::printf("\nseconds that they took, and that they took to be given back:");
+    for (int i = 0; i < WAYS; ++i) {
+        std::printf(" %.1f+%.1f", spent[i] / 1e9, spent[WAYS + i] / 1e9);
+    }
     std::printf("\n");
 }

@@ -1,13 +1,14 @@
 """A part of a GPU's memory: a program takes all that it can, and its neighbour notices nothing.
 
-    python3 testing/gpu/quota.py --dist dist [--seconds 300] [--part 8GiB]
+    python3 testing/gpu/quota.py --dist dist [--seconds 300] [--part 8GiB] [--evenly]
     python3 testing/gpu/quota.py --dist dist --beyond
 
 Sixteen threads of the one (quota.cu) take memory in every way that there is and give it back, at
 random; whatever is refused is refused for want of memory. The other computes and allocates
 meanwhile, with PyTorch, and compares. What the server says that the session holds is asked all the
 time, and what NVML says of its worker: never more than its part, but for what one call takes until
-that is undone. With `--beyond` a program takes what a driver takes without being asked, and it says
+that is undone. With `--evenly` each way has as much time as the others rather than as many turns,
+which is more by an order of magnitude. With `--beyond` a program takes what a driver takes without being asked, and it says
 what the server counts and what NVML says. Needs root, nvcc, PyTorch and nvidia-smi.
 """
 
@@ -90,6 +91,7 @@ def main():
     p.add_argument("--dist", default="dist")
     p.add_argument("--seconds", type=float, default=60)
     p.add_argument("--part", default="8GiB", help="as `busbar run -m` takes it")
+    p.add_argument("--evenly", action="store_true", help="as much time for each way")
     p.add_argument("--port", type=int, default=7460)
     p.add_argument("--beyond", action="store_true")
     p.add_argument("--neighbour", type=float, help=argparse.SUPPRESS)
@@ -110,6 +112,7 @@ def main():
             other = start([*prefix, *beside], stdout=files[1], stderr=subprocess.STDOUT)
             time.sleep(8)
             command = [*prefix[:-1], "-m", a.part, "--", program, str(a.seconds)]
+            command += ["evenly"] if a.evenly else []
             greedy = start(command, stdout=files[0], stderr=subprocess.STDOUT)
             most, seen, nvml, asked = 0, {}, 0, 0
             while greedy.poll() is None:

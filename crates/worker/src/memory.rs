@@ -104,6 +104,8 @@ struct Ledger {
     beyond: BTreeMap<i32, u64>,
     most_beyond: u64,
     limit: Limit,
+    /// Bytes that were taken and given back, all together, but for what is kept.
+    moved: u64,
 }
 
 impl Ledger {
@@ -120,6 +122,13 @@ impl Ledger {
             None => each().map(|(at, _)| own(*at)).max().unwrap_or(0),
         };
         self.bytes.get(&None).copied().unwrap_or(0) + own
+    }
+
+    fn moves(&mut self, kind: Use, bytes: u64) {
+        // What pools keep is said again and again.
+        if !kind.of_host() && kind != Use::Kept {
+            self.moved = self.moved.wrapping_add(bytes);
+        }
     }
 
     /// What a driver has taken of a device beyond what is counted.
@@ -183,6 +192,7 @@ impl Gate {
         if !kind.of_host() {
             *l.bytes.entry(on).or_default() += bytes;
         }
+        l.moves(kind, bytes);
         let m = l.kinds.entry(kind).or_default();
         m.pieces += 1;
         m.bytes += bytes;
@@ -225,6 +235,12 @@ impl Gate {
     pub fn left(&self, on: On) -> Option<u64> {
         let l = lock(&self.ledger);
         Some(l.limit.most?.saturating_sub(l.bytes(on)))
+    }
+
+    /// How many bytes have been taken and given back so far, all together: the more there were
+    /// since something was measured, the less that says.
+    pub fn moved(&self) -> u64 {
+        lock(&self.ledger).moved
     }
 
     /// Bytes of a kind.
@@ -279,6 +295,7 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         let mut l = lock(&self.gate.ledger);
+        l.moves(self.kind, self.bytes);
         if !self.kind.of_host()
             && let Some(all) = l.bytes.get_mut(&self.on)
         {
@@ -416,9 +433,12 @@ mod tests {
         assert_eq!(gate.left(Some(0)), Some(0), "all devices together");
         drop(other);
         gate.limit(most(1000));
-        // What is taken and given back does not change it.
+        // What is taken and given back does not change it, but may have changed what is measured.
+        let before = gate.moved();
         let c = gate.take(Use::Linear, Some(0), 50).unwrap();
+        drop(gate.found(Use::Kept, Some(0), 1 << 40));
         drop((a, c));
+        assert_eq!(gate.moved() - before, 200);
         assert_eq!((beyond(), gate.left(Some(0))), (30, Some(963)));
         gate.measured(0, 7);
         assert_eq!(of(&gate, BEYOND), (0, 0, 30));

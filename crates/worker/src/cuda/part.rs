@@ -40,7 +40,7 @@ impl Cuda {
     /// Takes device memory for the session. Where there is too little left, pools and graphs give
     /// back first what nobody uses, as a driver has them do.
     pub fn charge(&mut self, kind: Use, on: On, bytes: u64) -> Result<Charge> {
-        if self.gate.is_limited() && self.taken.is_stale(bytes) {
+        if self.gate.is_limited() && self.taken.is_stale(&self.gate, bytes) {
             self.look();
         }
         // What it takes for its tables meanwhile is the session's, too.

@@ -14,9 +14,10 @@ use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
 /// How old a measurement may be when memory is given; and of what was left then, as a divisor, how
-/// much may have been given since: what is given may take more than is counted for it.
+/// much may have been given since and given back: what is given may take more than is counted for
+/// it, and of what is given back a driver may keep all.
 const FRESH: Duration = Duration::from_millis(50);
-const GIVEN: u64 = 4;
+const MOVED: u64 = 4;
 /// What a driver takes at a time for its own purposes.
 pub const ROOM: u64 = 2 << 20;
 
@@ -30,9 +31,9 @@ pub struct Taken {
     /// The devices, by physical ordinal, as NVML has them; none where it has not.
     devices: HashMap<i32, Option<Device>>,
     last: Option<Instant>,
-    /// How much there was left then, and how much has been given since.
+    /// How much there was left then, and how much had been given and given back so far.
     left: u64,
-    given: u64,
+    moved: u64,
 }
 
 impl Taken {
@@ -54,7 +55,7 @@ impl Taken {
     /// Tells the gate what NVML says of these devices, and of what the driver is `promised` to be
     /// asked for.
     pub fn look(&mut self, d: &Driver, gate: &Gate, devices: &[i32], promised: u64) {
-        (self.last, self.given) = (Some(Instant::now()), 0);
+        (self.last, self.moved) = (Some(Instant::now()), gate.moved());
         let library = self.library.as_deref();
         if let Some(own) = self.own.get_or_insert_with(|| Own::load(library)) {
             for dev in devices.iter().copied().filter(|dev| *dev >= 0) {
@@ -70,10 +71,10 @@ impl Taken {
     }
 
     /// So much is to be given: whether to look again before.
-    pub fn is_stale(&mut self, bytes: u64) -> bool {
-        self.given = self.given.saturating_add(bytes);
+    pub fn is_stale(&self, gate: &Gate, bytes: u64) -> bool {
+        let moved = gate.moved().wrapping_sub(self.moved);
         let fresh = self.last.is_some_and(|at| at.elapsed() < FRESH);
-        !fresh || self.given > self.left / GIVEN
+        !fresh || moved.saturating_add(bytes) > self.left / MOVED
     }
 }
 
