@@ -104,8 +104,8 @@ struct Ledger {
     beyond: BTreeMap<i32, u64>,
     most_beyond: u64,
     limit: Limit,
-    /// Bytes that were taken and given back, all together, but for what is kept.
-    moved: u64,
+    /// Bytes that were given back, of which a driver may have kept all, since that was measured.
+    loose: u64,
 }
 
 impl Ledger {
@@ -122,13 +122,6 @@ impl Ledger {
             None => each().map(|(at, _)| own(*at)).max().unwrap_or(0),
         };
         self.bytes.get(&None).copied().unwrap_or(0) + own
-    }
-
-    fn moves(&mut self, kind: Use, bytes: u64) {
-        // What pools keep is said again and again.
-        if !kind.of_host() && kind != Use::Kept {
-            self.moved = self.moved.wrapping_add(bytes);
-        }
     }
 
     /// What a driver has taken of a device beyond what is counted.
@@ -192,7 +185,6 @@ impl Gate {
         if !kind.of_host() {
             *l.bytes.entry(on).or_default() += bytes;
         }
-        l.moves(kind, bytes);
         let m = l.kinds.entry(kind).or_default();
         m.pieces += 1;
         m.bytes += bytes;
@@ -237,10 +229,17 @@ impl Gate {
         Some(l.limit.most?.saturating_sub(l.bytes(on)))
     }
 
-    /// How many bytes have been taken and given back so far, all together: the more there were
-    /// since something was measured, the less that says.
-    pub fn moved(&self) -> u64 {
-        lock(&self.ledger).moved
+    /// Whether there is surely so much left of a device: a driver keeps what pools and graphs have
+    /// given back until somebody finds it there.
+    pub fn has_surely(&self, on: On, bytes: u64) -> bool {
+        let l = lock(&self.ledger);
+        let all = l.bytes(on).saturating_add(l.loose).saturating_add(bytes);
+        l.limit.most.is_none_or(|most| all <= most)
+    }
+
+    /// What drivers have is measured, all of it: nothing is loose that is not found.
+    pub fn all_measured(&self) {
+        lock(&self.ledger).loose = 0;
     }
 
     /// Bytes of a kind.
@@ -295,7 +294,9 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         let mut l = lock(&self.gate.ledger);
-        l.moves(self.kind, self.bytes);
+        if matches!(self.kind, Use::Pool | Use::Graph) {
+            l.loose = l.loose.saturating_add(self.bytes);
+        }
         if !self.kind.of_host()
             && let Some(all) = l.bytes.get_mut(&self.on)
         {
@@ -433,17 +434,30 @@ mod tests {
         assert_eq!(gate.left(Some(0)), Some(0), "all devices together");
         drop(other);
         gate.limit(most(1000));
-        // What is taken and given back does not change it, but may have changed what is measured.
-        let before = gate.moved();
+        // What is taken and given back does not change it.
         let c = gate.take(Use::Linear, Some(0), 50).unwrap();
-        drop(gate.found(Use::Kept, Some(0), 1 << 40));
         drop((a, c));
-        assert_eq!(gate.moved() - before, 200);
         assert_eq!((beyond(), gate.left(Some(0))), (30, Some(963)));
         gate.measured(0, 7);
         assert_eq!(of(&gate, BEYOND), (0, 0, 30));
         drop(b);
         assert_eq!(gate.left(None), Some(1000));
+    }
+
+    #[test]
+    fn what_pools_were_given_back_is_not_surely_there_until_it_is_measured() {
+        let gate = Gate::default();
+        assert!(gate.has_surely(Some(0), u64::MAX), "no limit");
+        gate.limit(most(100));
+        assert!(gate.has_surely(Some(0), 100) && !gate.has_surely(Some(0), 101));
+        drop(gate.take(Use::Linear, Some(0), 60).unwrap());
+        assert!(gate.has_surely(Some(0), 100), "the driver has it no more");
+        drop(gate.take(Use::Pool, Some(0), 60).unwrap());
+        assert!(gate.has_surely(Some(0), 40) && !gate.has_surely(Some(0), 41));
+        assert_eq!(gate.left(Some(0)), Some(100));
+        gate.measured(0, 30);
+        gate.all_measured();
+        assert!(gate.has_surely(Some(0), 70) && !gate.has_surely(Some(0), 71));
     }
 
     #[test]

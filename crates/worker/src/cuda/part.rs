@@ -40,18 +40,37 @@ impl Cuda {
     /// Takes device memory for the session. Where there is too little left, pools and graphs give
     /// back first what nobody uses, as a driver has them do.
     pub fn charge(&mut self, kind: Use, on: On, bytes: u64) -> Result<Charge> {
-        if self.gate.is_limited() && self.taken.is_stale(&self.gate, bytes) {
-            self.look();
-        }
         // What it takes for its tables meanwhile is the session's, too.
         let rest = if bytes > 0 { self.taken.tables() } else { 0 };
+        self.charge_and_leave(kind, on, bytes, rest)
+    }
+
+    /// The same, if that leaves so much.
+    fn charge_and_leave(&mut self, kind: Use, on: On, bytes: u64, rest: u64) -> Result<Charge> {
+        if !self.gate.is_limited() {
+            let taken = self.gate.take(kind, on, bytes);
+            return taken.map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY);
+        }
+        let sure = self.gate.has_surely(on, bytes.saturating_add(rest));
+        let looks = !sure || self.taken.is_old();
+        if looks {
+            self.look();
+        }
         let take = |w: &Self| w.gate.take_and_leave(kind, on, bytes, rest);
         if let Ok(charge) = take(self) {
             return Ok(charge);
         }
-        self.trim_all();
-        self.measure();
+        if self.trim_all() || !looks {
+            self.look();
+        }
         take(self).map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY)
+    }
+
+    /// Takes memory of a pool. It may need more of the device than that, in whole pieces: what it
+    /// has may be in pieces that are too small.
+    pub fn charge_pool(&mut self, on: On, bytes: u64) -> Result<Charge> {
+        let more = in_pieces(bytes, GRANULE) - bytes;
+        self.charge_and_leave(Use::Pool, on, bytes, more)
     }
 
     /// Measures what the driver has taken; whether the session has more than its part of a device.
@@ -100,35 +119,21 @@ impl Cuda {
         self.measure() || left(self).is_some_and(|left| left < ROOM)
     }
 
-    /// Has pools and graphs give back what nobody uses.
-    fn trim_all(&mut self) {
-        let keeping: Vec<_> = self.kept.keys().copied().collect();
-        for pool in keeping {
-            self.trim_pool(pool as CUmemoryPool);
+    /// Has pools and graphs give back what nobody uses; whether any had something.
+    fn trim_all(&mut self) -> bool {
+        let pools = self.handles.of(Kind::MemoryPool);
+        let all: HashSet<_> = pools.chain(self.kept.keys().copied()).collect();
+        let mut any = !self.graphs.kept.is_empty();
+        for pool in all.into_iter().map(|p| p as CUmemoryPool) {
+            if kept(self.driver, pool) > 0 {
+                any = true;
+                self.trim_pool(pool);
+            }
         }
         if !self.graphs.kept.is_empty() {
             self.trim_for_graphs();
         }
-    }
-
-    /// Makes sure that there is room for what a pool may take of the device for so many bytes more,
-    /// which have been counted: what it has may be in pieces that are too small. Whoever has no
-    /// part needs none.
-    pub fn make_room(&mut self, pool: CUmemoryPool, bytes: u64) -> Result {
-        let more = in_pieces(bytes, GRANULE) - bytes;
-        let fits = |w: &Self| {
-            let left = w.gate.left(w.pool_is_on(pool));
-            left.is_none_or(|left| more <= left)
-        };
-        if fits(self) {
-            return Ok(());
-        }
-        self.trim_all();
-        self.measure();
-        match fits(self) {
-            true => Ok(()),
-            false => Err(CUDA_ERROR_OUT_OF_MEMORY),
-        }
+        any
     }
 
     /// Counts what a pool keeps beyond what is allocated from it, as the driver says. That grows

@@ -60,10 +60,7 @@ pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply
     };
     let captured = captured.filter(|(status, ..)| *status != CU_STREAM_CAPTURE_STATUS_NONE);
     let on = counted.map_or(None, |pool| w.pool_is_on(pool));
-    let charge = w.charge(Use::Pool, on, if captured.is_some() { 0 } else { m.size })?;
-    if let (Ok(pool), None) = (counted, captured) {
-        w.make_room(pool, m.size)?;
-    }
+    let charge = w.charge_pool(on, if captured.is_some() { 0 } else { m.size })?;
     let limited = w.gate.is_limited();
     let before = counted.map_or(0, |pool| if limited { has(w.driver, pool) } else { 0 });
     // SAFETY: a live stream, a live pool if there is one, and a pointer to a live address.

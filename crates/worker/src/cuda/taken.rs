@@ -13,11 +13,8 @@ use crate::nvml::own::{Device, Own};
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
-/// How old a measurement may be when memory is given; and of what was left then, as a divisor, how
-/// much may have been given since and given back: what is given may take more than is counted for
-/// it, and of what is given back a driver may keep all.
+/// How old a measurement may be when memory is given.
 const FRESH: Duration = Duration::from_millis(50);
-const MOVED: u64 = 4;
 /// What a driver takes at a time for its own purposes.
 pub const ROOM: u64 = 2 << 20;
 
@@ -31,9 +28,6 @@ pub struct Taken {
     /// The devices, by physical ordinal, as NVML has them; none where it has not.
     devices: HashMap<i32, Option<Device>>,
     last: Option<Instant>,
-    /// How much there was left then, and how much had been given and given back so far.
-    left: u64,
-    moved: u64,
 }
 
 impl Taken {
@@ -55,7 +49,7 @@ impl Taken {
     /// Tells the gate what NVML says of these devices, and of what the driver is `promised` to be
     /// asked for.
     pub fn look(&mut self, d: &Driver, gate: &Gate, devices: &[i32], promised: u64) {
-        (self.last, self.moved) = (Some(Instant::now()), gate.moved());
+        self.last = Some(Instant::now());
         let library = self.library.as_deref();
         if let Some(own) = self.own.get_or_insert_with(|| Own::load(library)) {
             for dev in devices.iter().copied().filter(|dev| *dev >= 0) {
@@ -66,15 +60,12 @@ impl Taken {
                 }
             }
         }
-        let left = devices.iter().map(|dev| gate.left(Some(*dev)));
-        self.left = left.flatten().min().unwrap_or(0);
+        gate.all_measured();
     }
 
-    /// So much is to be given: whether to look again before.
-    pub fn is_stale(&self, gate: &Gate, bytes: u64) -> bool {
-        let moved = gate.moved().wrapping_sub(self.moved);
-        let fresh = self.last.is_some_and(|at| at.elapsed() < FRESH);
-        !fresh || moved.saturating_add(bytes) > self.left / MOVED
+    /// Whether what was measured is too old to rely on.
+    pub fn is_old(&self) -> bool {
+        self.last.is_none_or(|at| at.elapsed() >= FRESH)
     }
 }
 
