@@ -73,6 +73,12 @@ impl Use {
         }
     }
 
+    /// Whether a driver takes for it what is counted, to the byte, or says how much that is.
+    fn is_exact(self) -> bool {
+        use Use::{Kept, Linear, Managed, Physical, Pool};
+        matches!(self, Linear | Managed | Physical | Pool | Kept) || self.of_host()
+    }
+
     /// Whether it is memory of the host, and of no device.
     fn of_host(self) -> bool {
         matches!(self, Self::Twin | Self::Shared)
@@ -104,8 +110,9 @@ struct Ledger {
     beyond: BTreeMap<i32, u64>,
     most_beyond: u64,
     limit: Limit,
-    /// Bytes that were given back, of which a driver may have kept all, since that was measured.
-    loose: u64,
+    /// Since what drivers have was last measured, memory was given back of which they may have had
+    /// more than was counted.
+    less: bool,
 }
 
 impl Ledger {
@@ -229,17 +236,14 @@ impl Gate {
         Some(l.limit.most?.saturating_sub(l.bytes(on)))
     }
 
-    /// Whether there is surely so much left of a device: a driver keeps what pools and graphs have
-    /// given back until somebody finds it there.
-    pub fn has_surely(&self, on: On, bytes: u64) -> bool {
-        let l = lock(&self.ledger);
-        let all = l.bytes(on).saturating_add(l.loose).saturating_add(bytes);
-        l.limit.most.is_none_or(|most| all <= most)
+    /// Whether drivers may have less now than was measured, beyond what is counted.
+    pub fn may_have_less(&self) -> bool {
+        lock(&self.ledger).less
     }
 
-    /// What drivers have is measured, all of it: nothing is loose that is not found.
+    /// What drivers have is measured now, of all devices.
     pub fn all_measured(&self) {
-        lock(&self.ledger).loose = 0;
+        lock(&self.ledger).less = false;
     }
 
     /// Bytes of a kind.
@@ -294,9 +298,7 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         let mut l = lock(&self.gate.ledger);
-        if matches!(self.kind, Use::Pool | Use::Graph) {
-            l.loose = l.loose.saturating_add(self.bytes);
-        }
+        l.less |= !self.kind.is_exact();
         if !self.kind.of_host()
             && let Some(all) = l.bytes.get_mut(&self.on)
         {
@@ -445,19 +447,15 @@ mod tests {
     }
 
     #[test]
-    fn what_pools_were_given_back_is_not_surely_there_until_it_is_measured() {
+    fn what_is_not_counted_to_the_byte_may_be_less_when_it_is_given_back() {
         let gate = Gate::default();
-        assert!(gate.has_surely(Some(0), u64::MAX), "no limit");
-        gate.limit(most(100));
-        assert!(gate.has_surely(Some(0), 100) && !gate.has_surely(Some(0), 101));
-        drop(gate.take(Use::Linear, Some(0), 60).unwrap());
-        assert!(gate.has_surely(Some(0), 100), "the driver has it no more");
-        drop(gate.take(Use::Pool, Some(0), 60).unwrap());
-        assert!(gate.has_surely(Some(0), 40) && !gate.has_surely(Some(0), 41));
-        assert_eq!(gate.left(Some(0)), Some(100));
-        gate.measured(0, 30);
-        gate.all_measured();
-        assert!(gate.has_surely(Some(0), 70) && !gate.has_surely(Some(0), 71));
+        for (kind, less) in [(Use::Linear, false), (Use::Kept, false), (Use::Array, true)] {
+            let charge = gate.take(kind, Some(0), 1).unwrap();
+            assert!(!gate.may_have_less());
+            drop(charge);
+            assert_eq!(gate.may_have_less(), less, "{kind:?}");
+            gate.all_measured();
+        }
     }
 
     #[test]

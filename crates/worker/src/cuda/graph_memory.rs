@@ -10,6 +10,7 @@ use super::graph_walk::{inside, kind, nodes};
 use super::part::GRANULE;
 use super::prelude::*;
 use super::state::execs::{Leaves, Lingering};
+use super::state::mapped::Pooled;
 use crate::memory::{Charge, in_pieces};
 
 /// What the nodes of a graph allocate and free, down to the innermost graph.
@@ -86,8 +87,13 @@ pub fn launched(w: &mut Cuda, exec: u32, stream: CUstream) {
             freed(w, *at);
         }
         for (at, charge) in &leaves.memory {
-            let before = w.pooled.insert(*at, (w.record.aux, charge.clone()));
-            if before.is_none_or(|(_, c)| c.kind() != Use::Graph) {
+            let pooled = Pooled {
+                context: w.record.aux,
+                pool: 0,
+                charge: charge.clone(),
+            };
+            let before = w.pooled.insert(*at, pooled);
+            if before.is_none_or(|p| p.charge.kind() != Use::Graph) {
                 w.graphs.there = w.graphs.there.saturating_add(charge.bytes());
             }
         }
@@ -106,8 +112,9 @@ pub fn lingers(w: &mut Cuda, id: u32, exec: u64) -> bool {
     };
     let mut context = 0;
     let there = leaves.memory.iter().filter(|(at, charge)| {
-        let found = w.pooled.get(at).filter(|(_, c)| Arc::ptr_eq(c, charge));
-        found.inspect(|(of, _)| context = *of).is_some()
+        let found = w.pooled.get(at);
+        let found = found.filter(|p| Arc::ptr_eq(&p.charge, charge));
+        found.inspect(|p| context = p.context).is_some()
     });
     let memory: Vec<_> = there.map(|(at, _)| *at).collect();
     let any = !memory.is_empty();
@@ -137,20 +144,22 @@ fn end_with(w: &mut Cuda, at: u64) {
 
 /// Memory of a pool or of a graph is freed.
 pub fn freed(w: &mut Cuda, at: u64) {
-    let Some((_, charge)) = w.pooled.remove(&at) else {
+    let Some(pooled) = w.pooled.remove(&at) else {
         return;
     };
     if !w.graphs.lingering.is_empty() {
         end_with(w, at);
     }
-    if charge.kind() == Use::Graph {
-        w.graphs.there = w.graphs.there.saturating_sub(charge.bytes());
-        let last = Arc::strong_count(&charge) == 1;
-        drop(charge);
-        // The driver keeps it for other graphs.
-        if last {
-            w.count_for_graphs();
-        }
+    if pooled.charge.kind() != Use::Graph {
+        return w.forget_pooled(pooled);
+    }
+    let charge = pooled.charge;
+    w.graphs.there = w.graphs.there.saturating_sub(charge.bytes());
+    let last = Arc::strong_count(&charge) == 1;
+    drop(charge);
+    // The driver keeps it for other graphs.
+    if last {
+        w.count_for_graphs();
     }
 }
 

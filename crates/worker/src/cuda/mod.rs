@@ -155,6 +155,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         mapped: BTreeMap::new(),
         physical: BTreeMap::new(),
         pooled: HashMap::new(),
+        in_pools: HashMap::new(),
         kept: HashMap::new(),
         taken: taken::Taken::new(setup.nvml),
         pools: HashMap::new(),

@@ -3,25 +3,18 @@
 
 use super::prelude::*;
 use super::session::Cuda;
+use super::state::mapped::Pooled;
 use super::taken::ROOM;
 use crate::memory::{Charge, Full, in_pieces};
 use busbar_wire::generated::cuda::op;
 
-fn number(d: &Driver, pool: CUmemoryPool, attribute: CUmemPool_attribute) -> u64 {
-    let mut bytes = 0u64;
-    // SAFETY: a live pool, and room for the attribute, a 64-bit number.
-    let rc = unsafe { d.cuMemPoolGetAttribute(pool, attribute, (&raw mut bytes).cast()) };
-    if rc == CUDA_SUCCESS { bytes } else { 0 }
-}
-
 /// What a pool has taken of its device.
-pub fn has(d: &Driver, pool: CUmemoryPool) -> u64 {
-    number(d, pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
-}
-
-/// What a pool has and nobody uses.
-fn kept(d: &Driver, pool: CUmemoryPool) -> u64 {
-    has(d, pool).saturating_sub(number(d, pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT))
+fn has(d: &Driver, pool: CUmemoryPool) -> u64 {
+    let mut bytes = 0u64;
+    let which = CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT;
+    // SAFETY: a live pool, and room for the attribute, a 64-bit number.
+    let rc = unsafe { d.cuMemPoolGetAttribute(pool, which, (&raw mut bytes).cast()) };
+    if rc == CUDA_SUCCESS { bytes } else { 0 }
 }
 
 /// What a device has for memory of graphs.
@@ -51,16 +44,15 @@ impl Cuda {
             let taken = self.gate.take(kind, on, bytes);
             return taken.map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY);
         }
-        let sure = self.gate.has_surely(on, bytes.saturating_add(rest));
-        let looks = !sure || self.taken.is_old();
-        if looks {
+        if self.taken.is_old() {
             self.look();
         }
         let take = |w: &Self| w.gate.take_and_leave(kind, on, bytes, rest);
         if let Ok(charge) = take(self) {
             return Ok(charge);
         }
-        if self.trim_all() || !looks {
+        self.trim_all();
+        if self.gate.may_have_less() {
             self.look();
         }
         take(self).map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY)
@@ -95,6 +87,15 @@ impl Cuda {
             .look(self.driver, &self.gate, &self.devices, promised);
     }
 
+    /// Whether the session has more than its part by what is counted, when pools and graphs have
+    /// given back what nobody uses.
+    pub fn has_too_much(&mut self, on: On) -> bool {
+        self.gate.is_over(on) && {
+            self.trim_all();
+            self.gate.is_over(on)
+        }
+    }
+
     /// What the driver has just done has a price: `undo` takes it back if that is too much.
     pub fn afford(&mut self, undo: impl FnOnce(&Driver)) -> Result {
         if !self.measure() {
@@ -119,29 +120,55 @@ impl Cuda {
         self.measure() || left(self).is_some_and(|left| left < ROOM)
     }
 
-    /// Has pools and graphs give back what nobody uses; whether any had something.
-    fn trim_all(&mut self) -> bool {
-        let pools = self.handles.of(Kind::MemoryPool);
-        let all: HashSet<_> = pools.chain(self.kept.keys().copied()).collect();
-        let mut any = !self.graphs.kept.is_empty();
-        for pool in all.into_iter().map(|p| p as CUmemoryPool) {
-            if kept(self.driver, pool) > 0 {
-                any = true;
-                self.trim_pool(pool);
-            }
+    /// Has pools and graphs give back what nobody uses.
+    fn trim_all(&mut self) {
+        for pool in self.pools.keys().copied().collect::<Vec<_>>() {
+            self.trim_pool(pool as CUmemoryPool);
         }
         if !self.graphs.kept.is_empty() {
             self.trim_for_graphs();
         }
-        any
     }
 
-    /// Counts what a pool keeps beyond what is allocated from it, as the driver says. That grows
-    /// when something is allocated or freed, and shrinks when it is told to, which it is if the
-    /// session would have more than its part otherwise, or when somebody waits for work.
+    /// What a pool has beyond what is counted of it.
+    fn kept(&self, pool: CUmemoryPool) -> u64 {
+        let counted = self.in_pools.get(&(pool as u64)).copied().unwrap_or(0);
+        has(self.driver, pool).saturating_sub(counted)
+    }
+
+    /// Memory of a pool is the session's.
+    pub fn note_pooled(&mut self, va: u64, pool: CUmemoryPool, charge: Charge) {
+        *self.in_pools.entry(pool as u64).or_default() += charge.bytes();
+        let pooled = Pooled {
+            context: self.record.aux,
+            pool: pool as u64,
+            charge: Arc::new(charge),
+        };
+        self.pooled.insert(va, pooled);
+    }
+
+    /// It is so no more: its pool keeps it.
+    pub fn forget_pooled(&mut self, p: Pooled) {
+        let Some(counted) = self.in_pools.get_mut(&p.pool) else {
+            return;
+        };
+        *counted = counted.saturating_sub(p.charge.bytes());
+        drop(p.charge);
+        if self.gate.is_limited() {
+            self.count_pool(p.pool as CUmemoryPool);
+        }
+    }
+
+    /// Counts what a pool has beyond what is allocated from it, as the driver says. That grows when
+    /// something is allocated or freed, and shrinks when it is told to, which it is if the session
+    /// would have more than its part otherwise, or when somebody waits for work.
     pub fn count_pool(&mut self, pool: CUmemoryPool) {
+        // Pools of other sessions and of the host are not this one's.
+        if !self.pools.contains_key(&(pool as u64)) {
+            return;
+        }
         self.kept.remove(&(pool as u64));
-        let kept = kept(self.driver, pool);
+        let kept = self.kept(pool);
         if kept == 0 {
             return;
         }
@@ -166,9 +193,12 @@ impl Cuda {
     /// Has a pool give back what nobody uses.
     fn trim_pool(&mut self, pool: CUmemoryPool) {
         self.kept.remove(&(pool as u64));
+        if self.kept(pool) == 0 {
+            return;
+        }
         // SAFETY: a live pool.
         unsafe { self.cuMemPoolTrimTo(pool, 0) };
-        match kept(self.driver, pool) {
+        match self.kept(pool) {
             0 => {}
             kept => drop(self.note_kept(pool, kept)),
         }

@@ -2,7 +2,6 @@
 
 use super::driver::{capture, is_capturing};
 use super::graph_memory;
-use super::part::has;
 use super::prelude::*;
 use super::state::execs::Allocator;
 use super::state::exports::{Memory, fetch};
@@ -19,20 +18,6 @@ fn current(w: &mut Cuda) -> Result<CUmemoryPool> {
     // It may be one of the program's, which is on that device, too.
     w.pools.insert(pool as u64, dev);
     Ok(pool)
-}
-
-/// Counts all pools: it is not known whose memory was freed.
-fn count_all(w: &mut Cuda) {
-    let known: Vec<_> = w
-        .handles
-        .of(Kind::MemoryPool)
-        .map(|p| p as CUmemoryPool)
-        .collect();
-    let own = current(w);
-    let all = known.into_iter().chain(own);
-    all.collect::<Vec<_>>()
-        .into_iter()
-        .for_each(|pool| w.count_pool(pool));
 }
 
 pub fn cu_mem_pool_trim_to(w: &mut Cuda, m: msg::CuMemPoolTrimTo) -> Result {
@@ -61,8 +46,6 @@ pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply
     let captured = captured.filter(|(status, ..)| *status != CU_STREAM_CAPTURE_STATUS_NONE);
     let on = counted.map_or(None, |pool| w.pool_is_on(pool));
     let charge = w.charge_pool(on, if captured.is_some() { 0 } else { m.size })?;
-    let limited = w.gate.is_limited();
-    let before = counted.map_or(0, |pool| if limited { has(w.driver, pool) } else { 0 });
     // SAFETY: a live stream, a live pool if there is one, and a pointer to a live address.
     check(unsafe {
         match pool {
@@ -76,15 +59,15 @@ pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply
             w.graphs.allocated.insert(va, (m.size, by));
         }
         None => {
-            w.pooled.insert(va, (w.record.aux, Arc::new(charge)));
-            if let Ok(pool) = counted {
+            let pool = counted.unwrap_or(std::ptr::null_mut());
+            w.note_pooled(va, pool, charge);
+            if !pool.is_null() {
                 w.count_pool(pool);
                 // It may have taken more than there is room for.
-                if limited && has(w.driver, pool) > before && w.measure() {
+                if w.has_too_much(on) {
                     // SAFETY: memory that nobody knows of.
                     unsafe { w.cuMemFreeAsync(va, stream) };
-                    w.pooled.remove(&va);
-                    w.count_pool(pool);
+                    graph_memory::freed(w, va);
                     return Err(CUDA_ERROR_OUT_OF_MEMORY);
                 }
             }
@@ -110,8 +93,11 @@ pub fn pool_free_now(w: &mut Cuda, m: msg::PoolFreeNow) -> Result {
     let va = w.address(m.va)?;
     // SAFETY: an address that the driver checks.
     check(unsafe { w.cuMemFree_v2(va) })?;
+    let pool = w.pooled.get(&va).map(|p| p.pool);
     graph_memory::freed(w, va);
-    count_all(w);
+    if let Some(pool) = pool {
+        w.count_pool(pool as CUmemoryPool);
+    }
     Ok(())
 }
 
@@ -228,6 +214,6 @@ pub fn pool_import_pointer(
     let seen = w.devices.iter().position(|d| *d == device);
     let device = seen.ok_or(CUDA_ERROR_INVALID_DEVICE)? as i32;
     w.given.memory(va, size);
-    w.pooled.insert(va, (w.record.aux, Arc::new(charge)));
+    w.note_pooled(va, std::ptr::null_mut(), charge);
     Ok(msg::PoolImportPointerReply { va, size, device })
 }

@@ -64,9 +64,10 @@ pub struct Cuda {
     pub gate: Gate,
     /// Physical memory that the program has mapped, by address: its size, and what keeps it.
     pub physical: BTreeMap<u64, mapped::Physical>,
-    /// Memory of pools and what graphs have left, by address, with the id of the context that it
-    /// was taken in.
-    pub pooled: HashMap<u64, (u32, Arc<Charge>)>,
+    /// Memory of pools and what graphs have left, by address.
+    pub pooled: HashMap<u64, mapped::Pooled>,
+    /// Bytes of each pool that are counted, by the pool's handle.
+    pub in_pools: HashMap<u64, u64>,
     /// What pools keep that nobody uses, by handle.
     pub kept: HashMap<u64, Charge>,
     /// What the driver has taken beyond what is counted.
@@ -389,13 +390,14 @@ impl Cuda {
                     self.places.forget(id);
                     self.turns.forget(raw);
                     self.settled.forget(raw);
-                    self.pooled.retain(|_, (context, charge)| {
-                        let stays = *context != id;
-                        if !stays && charge.kind() == Use::Graph {
-                            self.graphs.there -= charge.bytes().min(self.graphs.there);
+                    let lost = self.pooled.extract_if(|_, p| p.context == id);
+                    for p in lost.map(|(_, p)| p).collect::<Vec<_>>() {
+                        if p.charge.kind() == Use::Graph {
+                            self.graphs.there -= p.charge.bytes().min(self.graphs.there);
+                        } else {
+                            self.forget_pooled(p);
                         }
-                        stays
-                    });
+                    }
                     // With the context the driver has lost what they are made of.
                     self.graphs.lingering.retain(|l| l.context != id);
                     if self.current == id {
@@ -411,6 +413,8 @@ impl Cuda {
                     self.exports.forget(exports::Memory::Pool(id));
                     if let Body::Handle(raw) = body {
                         self.kept.remove(&raw);
+                        self.pools.remove(&raw);
+                        self.in_pools.remove(&raw);
                     }
                 }
                 (Kind::GraphNode, Body::Handle(raw)) => _ = self.graphs.bodies.remove(&raw),

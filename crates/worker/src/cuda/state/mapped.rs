@@ -13,6 +13,15 @@ pub struct Mapped {
     pub charge: Option<Charge>,
 }
 
+/// Memory of a pool, or what a graph has left.
+pub struct Pooled {
+    /// The id of the context that it was taken in.
+    pub context: u32,
+    /// The pool's handle, if it is one of this session's.
+    pub pool: u64,
+    pub charge: Arc<Charge>,
+}
+
 /// Mapped memory that the program made itself.
 pub struct Physical {
     pub size: u64,
