@@ -1,6 +1,8 @@
 //! Arrays: what they take of the device's memory.
 
 use super::prelude::*;
+use super::taken::BLOCK;
+use crate::memory::in_pieces;
 use crate::objects::Creates;
 
 const LAYERED: u32 = 0x01;
@@ -23,27 +25,41 @@ fn bits(format: CUarray_format, channels: u32) -> u64 {
     of_channel * u64::from(channels.clamp(1, 4))
 }
 
-/// Bytes of an array with so many levels.
-fn bytes(d: &CUDA_ARRAY3D_DESCRIPTOR, levels: u32) -> u64 {
+/// Bytes of an array with so many levels: as its shape says, and as many as a device may take at
+/// most for what that is laid out in.
+fn bytes(d: &CUDA_ARRAY3D_DESCRIPTOR, levels: u32) -> (u64, u64) {
     if d.Flags & WITHOUT_MEMORY != 0 {
-        return 0;
+        return (0, 0);
     }
     let bits = bits(d.Format, d.NumChannels);
     let layers = d.Flags & (LAYERED | CUBEMAP) != 0;
-    let level = |l: u32| {
+    let (mut exact, mut most) = (0u64, 0u64);
+    for l in 0..levels.clamp(1, 32) {
         let at = |n: usize| (n as u64).checked_shr(l).unwrap_or(0).max(1);
-        let depth = if layers {
-            (d.Depth as u64).max(1)
-        } else {
-            at(d.Depth)
+        let (width, height) = (at(d.Width), at(d.Height));
+        let depth = match layers {
+            true => (d.Depth as u64).max(1),
+            false => at(d.Depth),
         };
-        let texels = at(d.Width).saturating_mul(at(d.Height));
-        texels
-            .saturating_mul(depth)
-            .saturating_mul(bits)
-            .div_ceil(8)
-    };
-    (0..levels.clamp(1, 32)).fold(0, |n: u64, l| n.saturating_add(level(l)))
+        let texels = width.saturating_mul(height).saturating_mul(depth);
+        exact = exact.saturating_add(texels.saturating_mul(bits).div_ceil(8));
+        let row = in_pieces(width.saturating_mul(bits).div_ceil(8), ROW);
+        let rows = in_blocks(height, ROWS);
+        let planes = if layers { depth } else { in_blocks(depth, PLANES) };
+        most = most.saturating_add(row.saturating_mul(rows).saturating_mul(planes));
+    }
+    (exact, in_pieces(most, BLOCK))
+}
+
+/// Rows are laid out in pieces of so many bytes, in blocks of up to so many rows and planes.
+const ROW: u64 = 64;
+const ROWS: u64 = 128;
+const PLANES: u64 = 32;
+
+/// Rounded up to blocks of what there is, but no larger ones than that.
+fn in_blocks(n: u64, largest: u64) -> u64 {
+    let block = n.checked_next_power_of_two().unwrap_or(largest);
+    in_pieces(n, block.min(largest))
 }
 
 fn destroy_array(d: &Driver, raw: u64) {
@@ -64,7 +80,8 @@ fn create(
     make: impl FnOnce(&Driver, &mut u64) -> CUresult,
     destroy: fn(&Driver, u64),
 ) -> Result<(), Fail> {
-    let charge = w.charge(Use::Array, w.current_device(), bytes(shape, levels))?;
+    let (bytes, most) = bytes(shape, levels);
+    let charge = w.charge_of(Use::Array, w.current_device(), bytes, most)?;
     let mut raw = 0;
     check(make(w.driver, &mut raw))?;
     // Its rows and layers are as far apart as the device likes.
@@ -118,23 +135,29 @@ mod tests {
     #[test]
     fn an_array_takes_what_its_texels_take() {
         const FLOAT: u32 = 0x20;
-        assert_eq!(bytes(&shape([10, 0, 0], FLOAT, 4, 0), 1), 160);
-        assert_eq!(bytes(&shape([10, 3, 0], 1, 1, 0), 1), 30);
-        assert_eq!(bytes(&shape([4, 4, 5], 0x10, 2, 0), 1), 320);
+        assert_eq!(bytes(&shape([10, 0, 0], FLOAT, 4, 0), 1).0, 160);
+        assert_eq!(bytes(&shape([10, 3, 0], 1, 1, 0), 1).0, 30);
+        assert_eq!(bytes(&shape([4, 4, 5], 0x10, 2, 0), 1).0, 320);
         assert_eq!(
-            bytes(&shape([16, 16, 0], 0x91, 4, 0), 1),
+            bytes(&shape([16, 16, 0], 0x91, 4, 0), 1).0,
             128,
             "blocks of 8 bytes"
         );
         let full = shape([8, 8, 8], FLOAT, 1, 0);
-        assert_eq!(bytes(&full, 4), 4 * (512 + 64 + 8 + 1));
+        assert_eq!(bytes(&full, 4).0, 4 * (512 + 64 + 8 + 1));
         // Layers are not halved.
         assert_eq!(
-            bytes(&shape([8, 8, 6], FLOAT, 1, LAYERED), 2),
+            bytes(&shape([8, 8, 6], FLOAT, 1, LAYERED), 2).0,
             4 * 6 * (64 + 16)
         );
-        assert_eq!(bytes(&shape([8, 8, 6], FLOAT, 1, 0x40), 2), 0);
+        assert_eq!(bytes(&shape([8, 8, 6], FLOAT, 1, 0x40), 2).0, 0);
+        // What it is laid out in is more, and never less.
+        assert_eq!(bytes(&full, 4).1, BLOCK);
+        let flat = bytes(&shape([1, 65536, 0], 1, 1, 0), 1);
+        assert_eq!(flat, (65536, 2 * BLOCK));
+        let cube = bytes(&shape([64, 100, 33], 1, 1, 0), 1);
+        assert_eq!(cube, (64 * 100 * 33, BLOCK));
         let huge = shape([usize::MAX, 2, 2], FLOAT, 4, 0);
-        assert!(bytes(&huge, u32::MAX) >= u64::MAX / 8, "and no overflow");
+        assert!(bytes(&huge, u32::MAX).0 >= u64::MAX / 8, "and no overflow");
     }
 }

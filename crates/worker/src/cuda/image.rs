@@ -74,16 +74,25 @@ fn inside(bytes: &[u8], at: u64, n: u64) -> Option<()> {
     (at.checked_add(n)? <= bytes.len() as u64).then_some(())
 }
 
+/// Kinds of entries of fat binaries.
+const PTX: u64 = 1;
+const MACHINE_CODE: u64 = 2;
+
 /// Whether one of the entries is text.
 fn fatbin(bytes: &[u8]) -> Option<bool> {
-    const PTX: u64 = 1;
+    let mut text = false;
+    entries(bytes, |kind, _| text |= kind == PTX)?;
+    Some(text)
+}
+
+/// Tells of each entry of a fat binary its kind, and its bytes.
+fn entries<'a>(bytes: &'a [u8], mut tell: impl FnMut(u64, &'a [u8])) -> Option<()> {
     let (header, body) = (number(bytes, 6, 2)?, number(bytes, 8, 8)?);
     inside(bytes, header, body)?;
     if header < 16 {
         return None;
     }
     let mut left = &bytes[header as usize..(header + body) as usize];
-    let mut text = false;
     // Entries: u16 kind, u16, u32 header's size, u64 payload's size, and more.
     while left.len() >= 32 {
         let (header, payload) = (number(left, 4, 4)?, number(left, 8, 8)?);
@@ -91,10 +100,95 @@ fn fatbin(bytes: &[u8]) -> Option<bool> {
         if header < 32 {
             return None;
         }
-        text |= number(left, 0, 2)? == PTX;
-        left = &left[(header + payload) as usize..];
+        let entry = &left[..(header + payload) as usize];
+        tell(number(left, 0, 2)?, &entry[header as usize..]);
+        left = &left[entry.len()..];
     }
-    Some(text)
+    Some(())
+}
+
+/// How many bytes of a device an image may need, as far as it says: its code and its variables, of
+/// which the image itself has none where they are zero. Of a fat binary's entries it is one that a
+/// device has. Those that are packed say nothing.
+pub fn on_device(image: &[u8]) -> u64 {
+    match number(image, 0, 4).map(|n| n as u32) {
+        Some(FATBIN) => {
+            let mut most = 0;
+            let _ = entries(image, |kind, bytes| {
+                if matches!(kind, PTX | MACHINE_CODE) {
+                    most = on_device(bytes).max(most);
+                }
+            });
+            most
+        }
+        Some(ELF) => loaded(image).unwrap_or(0),
+        _ => variables(image),
+    }
+}
+
+/// Bytes of the sections of an ELF image that are loaded.
+fn loaded(bytes: &[u8]) -> Option<u64> {
+    const ALLOCATED: u64 = 2;
+    let n = |at, len| number(bytes, at, len);
+    let (sections, size, count) = (n(40, 8)?, n(58, 2)?, n(60, 2)?);
+    let table = bytes.get(usize::try_from(sections).ok()?..)?;
+    let mut all = 0u64;
+    for i in 0..count {
+        let at = (i * size) as usize;
+        if number(table, at + 8, 8)? & ALLOCATED != 0 {
+            all = all.saturating_add(number(table, at + 32, 8)?);
+        }
+    }
+    Some(all)
+}
+
+/// Bytes of the variables that text (PTX) declares: `.global .align 4 .b8 room[1024][2];`.
+fn variables(text: &[u8]) -> u64 {
+    let end = text.iter().position(|b| *b == 0).unwrap_or(text.len());
+    let statements = text[..end].split(|b| matches!(b, b';' | b'{' | b'}'));
+    statements.map(declared).fold(0, u64::saturating_add)
+}
+
+/// Bytes of what a statement declares; none where that is no variable.
+fn declared(statement: &[u8]) -> u64 {
+    const WIDEST: u64 = 16;
+    let mut words = statement
+        .split(|b| b.is_ascii_whitespace() || *b == b',')
+        .filter(|w| !w.is_empty());
+    // What comes before are directives, as `.visible`, and comments.
+    if !words.any(|w| w == b".global" || w == b".const") {
+        return 0;
+    }
+    let (mut each, mut lanes, mut all) = (WIDEST, 1, 0u64);
+    for word in words.take_while(|w| *w != b"=") {
+        match word {
+            b".v2" => lanes = 2,
+            b".v4" => lanes = 4,
+            [b'.', kind, bits @ ..] if b"busf".contains(kind) => {
+                let bits = std::str::from_utf8(bits).ok().and_then(|n| n.parse().ok());
+                each = bits.map_or(WIDEST, |n: u64| n / 8);
+            }
+            [b'0'..=b'9', ..] | [b'.', ..] => {}
+            name => {
+                let pieces = name.split(|b| *b == b'[').skip(1);
+                let bounds = pieces.map(|p| number_of(p.split(|b| *b == b']').next().unwrap_or(p)));
+                let n = bounds.fold(lanes, u64::saturating_mul);
+                all = all.saturating_add(n.saturating_mul(each));
+            }
+        }
+    }
+    all
+}
+
+/// The number that text says, one where it says none.
+fn number_of(text: &[u8]) -> u64 {
+    let text = std::str::from_utf8(text).unwrap_or("").trim_end_matches('U');
+    let hex = text.strip_prefix("0x").or(text.strip_prefix("0X"));
+    let n = match hex {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    n.unwrap_or(1)
 }
 
 fn elf(bytes: &[u8]) -> Option<()> {
@@ -212,6 +306,41 @@ mod tests {
         assert!(text.len() >= LEAST && text.ends_with(&[0]));
         let long = [&[b' '; 80][..], &[0]].concat();
         assert_eq!(checked(long.clone()).unwrap().bytes, long);
+    }
+
+    #[test]
+    fn what_variables_need_is_known_before_they_are_there() {
+        let text = |t: &str| on_device(format!(".version 7.0\n.target sm_70\n{t}\0").as_bytes());
+        assert_eq!(text(".global .align 4 .b8 room[4194304];"), 4 << 20);
+        assert_eq!(text(".visible .global .f64 a;\n.const .u16 b[3][5];"), 8 + 30);
+        assert_eq!(text(".global .align 8 .u64 p[2] = {generic(a), 0};"), 16);
+        assert_eq!(text(".global .b32 a[0x10], b[2];"), 72);
+        assert_eq!(text(".global .v4 .f32 v[2]={0};"), 32);
+        assert_eq!(text(".global .texref t;"), 16);
+        assert_eq!(text(".shared .b8 s[999];\n.local .b8 l[999];"), 0);
+        let kernel = ".entry k(.param .u64 p) {\n ld.global.u32 %r1, [%rd1+4096];\n}";
+        assert_eq!(text(kernel), 0);
+        assert_eq!(text(".global .b8 a[18446744073709551615][2];"), u64::MAX);
+        // Of a fat binary one is loaded; lies end nowhere.
+        let mut elf = elf_image();
+        assert_eq!(on_device(&elf), 0);
+        put(&mut elf, 64 + 8, 8, 3);
+        put(&mut elf, 64 + 32, 8, 1 << 40);
+        assert_eq!(on_device(&elf), 1 << 40);
+        let mut fat = fat_image()[..16].to_vec();
+        for payload in [&elf[..], b".global .b8 room[64];\0"] {
+            let mut header = vec![0; 64];
+            put(&mut header, 0, 2, if payload.len() == elf.len() { 2 } else { 1 });
+            put(&mut header, 4, 4, 64);
+            put(&mut header, 8, 8, payload.len() as u64);
+            fat.extend_from_slice(&header);
+            fat.extend_from_slice(payload);
+        }
+        let body = fat.len() as u64 - 16;
+        put(&mut fat, 8, 8, body);
+        assert_eq!(on_device(&fat), 1 << 40);
+        put(&mut elf, 40, 8, u64::MAX - 4);
+        assert_eq!((on_device(&elf), on_device(b"")), (0, 0));
     }
 
     #[test]

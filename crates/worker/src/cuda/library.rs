@@ -14,7 +14,7 @@ fn load(w: &mut Cuda, (m, hash): (&impl Creates<Kind>, &[u8; 32]), c: &mut Compi
     let image = w.image(hash).map(|image| image.bytes);
     let image = image.unwrap_or_else(in_place_of);
     // It is on each device that it is used on.
-    let charge = w.charge(Use::Module, None, image.len() as u64)?;
+    let charge = w.charge_image(None, &image)?;
     let mut library: CUlibrary = std::ptr::null_mut();
     let (keys, values) = c.arrays();
     // SAFETY: the image is as long as its own header says, or text that ends; the options' arrays

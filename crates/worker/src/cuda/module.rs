@@ -83,7 +83,7 @@ pub fn module_load(w: &mut Cuda, m: msg::ModuleLoad<'_>) -> Result<Always<Encode
     let (mut names, mut functions) = Default::default();
     let rc = attempt(|| {
         let image = w.image(&m.hash)?.bytes;
-        let charge = w.charge(Use::Module, w.current_device(), image.len() as u64)?;
+        let charge = w.charge_image(w.current_device(), &image)?;
         let mut module: CUmodule = std::ptr::null_mut();
         let (keys, values) = c.arrays();
         // SAFETY: the image is as long as its own header says, or text that ends; the options'

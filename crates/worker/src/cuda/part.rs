@@ -1,10 +1,11 @@
 //! Device memory of a session: what it takes passes its gate here, and what the driver keeps for it
 //! beyond that is counted.
 
+use super::image::on_device;
 use super::prelude::*;
 use super::session::Cuda;
 use super::state::mapped::Pooled;
-use super::taken::ROOM;
+use super::taken::BLOCK;
 use crate::memory::{Charge, Full, in_pieces};
 use busbar_wire::generated::cuda::op;
 
@@ -56,6 +57,23 @@ impl Cuda {
             self.look();
         }
         take(self).map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY)
+    }
+
+    /// Takes memory for what may need up to so many bytes: how many that is is measured behind it
+    /// ([`Cuda::afford`]).
+    pub fn charge_of(&mut self, kind: Use, on: On, bytes: u64, most: u64) -> Result<Charge> {
+        let more = in_pieces(most, BLOCK).saturating_sub(bytes);
+        let rest = more.saturating_add(self.taken.tables());
+        self.charge_and_leave(kind, on, bytes, rest)
+    }
+
+    /// Takes memory for an image, whose variables may be much more than itself.
+    pub fn charge_image(&mut self, on: On, image: &[u8]) -> Result<Charge> {
+        let most = match self.gate.is_limited() {
+            true => on_device(image),
+            false => 0,
+        };
+        self.charge_of(Use::Module, on, image.len() as u64, most)
     }
 
     /// Takes memory of a pool. It may need more of the device than that, in whole pieces: what it
@@ -117,7 +135,7 @@ impl Cuda {
             return false;
         }
         let left = |w: &Self| w.gate.left(w.current_device());
-        self.measure() || left(self).is_some_and(|left| left < ROOM)
+        self.measure() || left(self).is_some_and(|left| left < BLOCK)
     }
 
     /// Has pools and graphs give back what nobody uses.

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 /// How old a measurement may be when memory is given.
 const FRESH: Duration = Duration::from_millis(50);
-/// What a driver takes at a time for its own purposes.
-pub const ROOM: u64 = 2 << 20;
+/// What a driver takes of a device at a time.
+pub const BLOCK: u64 = 2 << 20;
 
 /// What was measured.
 #[derive(Default)]
@@ -43,7 +43,7 @@ impl Taken {
     /// measured.
     pub fn tables(&self) -> u64 {
         let any = self.devices.values().any(Option::is_some);
-        if any { ROOM } else { 0 }
+        if any { BLOCK } else { 0 }
     }
 
     /// Tells the gate what NVML says of these devices, and of what the driver is `promised` to be
