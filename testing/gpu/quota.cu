@@ -203,9 +203,9 @@ static void work(CUcontext context, uint64_t seed, std::chrono::steady_clock::ti
             std::fflush(stdout);
             _exit(1);
         }
-        // Whoever is refused makes room, as programs do: it is full nearly all the time so, too.
-        unsigned most_back = rc == CUDA_SUCCESS ? 1 : 3;
-        for (unsigned n = 0; n < most_back && below(20) < 9 && !pieces.empty(); ++n) {
+        // Whoever is refused makes room, as programs do. It is full nearly all the time even so.
+        uint64_t back = rc == CUDA_SUCCESS ? (below(20) < 9) : 3;
+        for (; back > 0 && !pieces.empty(); --back) {
             std::swap(pieces[below(pieces.size())], pieces.back());
             Timed timed{spent[WAYS + pieces.back().way]};
             give_back(pieces.back(), stream);

@@ -142,6 +142,8 @@ impl Ledger {
 #[derive(Clone, Default)]
 pub struct Gate {
     ledger: Arc<Mutex<Ledger>>,
+    /// Whoever has it keeps other threads from giving memory back.
+    steady: Arc<Mutex<()>>,
     limited: Arc<AtomicBool>,
 }
 
@@ -241,6 +243,12 @@ impl Gate {
         lock(&self.ledger).less
     }
 
+    /// Nothing is given back by other threads meanwhile: what a driver says and what is counted are
+    /// of one moment.
+    pub fn steady(&self) -> MutexGuard<'_, ()> {
+        lock(&self.steady)
+    }
+
     /// What drivers have is measured now, of all devices.
     pub fn all_measured(&self) {
         lock(&self.ledger).less = false;
@@ -292,6 +300,15 @@ impl Charge {
     /// How much it is.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Gives the bytes back with what they are the bytes of, as any thread may.
+    pub fn give_back<R>(self, free: impl FnOnce() -> R) -> R {
+        let gate = self.gate.clone();
+        let _steady = gate.steady();
+        let done = free();
+        drop(self);
+        done
     }
 }
 

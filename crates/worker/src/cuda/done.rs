@@ -274,12 +274,15 @@ impl Events {
             }
             let n = list.len();
             for f in list {
-                let rc = match f.size {
+                let unmap = || match f.size {
                     0 => CUDA_SUCCESS,
                     // SAFETY: a mapping of ours that nobody names any more.
                     n => unsafe { self.driver.cuMemUnmap(f.va, n as usize) },
                 };
-                drop(f.charge);
+                let rc = match f.charge {
+                    None => unmap(),
+                    Some(charge) => charge.give_back(unmap),
+                };
                 done.now(rc, reply(f.call));
             }
             lock(&self.frees).left -= n;

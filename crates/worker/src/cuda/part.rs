@@ -100,9 +100,20 @@ impl Cuda {
     }
 
     fn look(&mut self) {
+        let gate = self.gate.clone();
+        let _steady = gate.steady();
+        let read = self.taken.read(self.driver, &self.devices);
+        // What pools and graphs keep may have become less since it was noted. It is noted after it
+        // was measured: what goes in between counts once more, and not once less.
+        for pool in self.pools.keys().copied().collect::<Vec<_>>() {
+            self.note_kept(pool as CUmemoryPool);
+        }
+        self.note_for_graphs();
         let promised = self.gate.of(Use::Graph).saturating_sub(self.graphs.there);
-        self.taken
-            .look(self.driver, &self.gate, &self.devices, promised);
+        for (dev, bytes) in read {
+            self.gate.measured(dev, bytes.saturating_add(promised));
+        }
+        self.gate.all_measured();
     }
 
     /// Whether the session has more than its part by what is counted, when pools and graphs have
@@ -185,14 +196,9 @@ impl Cuda {
         if !self.pools.contains_key(&(pool as u64)) {
             return;
         }
-        self.kept.remove(&(pool as u64));
-        let kept = self.kept(pool);
-        if kept == 0 {
-            return;
-        }
-        match self.gate.left(self.pool_is_on(pool)) {
-            Some(left) if left < kept => self.trim_pool(pool),
-            _ => drop(self.note_kept(pool, kept)),
+        let kept = self.note_kept(pool);
+        if kept > 0 && self.gate.is_over(self.pool_is_on(pool)) {
+            self.trim_pool(pool);
         }
     }
 
@@ -203,23 +209,24 @@ impl Cuda {
         }
     }
 
-    fn note_kept(&mut self, pool: CUmemoryPool, bytes: u64) -> Option<Charge> {
-        let charge = self.gate.found(Use::Kept, self.pool_is_on(pool), bytes);
-        self.kept.insert(pool as u64, charge)
+    /// Notes what a pool keeps, and says how much that is.
+    fn note_kept(&mut self, pool: CUmemoryPool) -> u64 {
+        self.kept.remove(&(pool as u64));
+        let kept = self.kept(pool);
+        if kept > 0 {
+            let charge = self.gate.found(Use::Kept, self.pool_is_on(pool), kept);
+            self.kept.insert(pool as u64, charge);
+        }
+        kept
     }
 
     /// Has a pool give back what nobody uses.
     fn trim_pool(&mut self, pool: CUmemoryPool) {
-        self.kept.remove(&(pool as u64));
-        if self.kept(pool) == 0 {
-            return;
+        if self.kept(pool) > 0 {
+            // SAFETY: a live pool.
+            unsafe { self.cuMemPoolTrimTo(pool, 0) };
         }
-        // SAFETY: a live pool.
-        unsafe { self.cuMemPoolTrimTo(pool, 0) };
-        match self.kept(pool) {
-            0 => {}
-            kept => drop(self.note_kept(pool, kept)),
-        }
+        self.note_kept(pool);
     }
 
     /// Counts what the driver keeps for graphs beyond what is counted by itself. If that is more

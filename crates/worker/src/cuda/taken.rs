@@ -8,7 +8,6 @@
 //! undone. A session without a part asks nothing of this.
 
 use super::prelude::*;
-use crate::memory::Gate;
 use crate::nvml::own::{Device, Own};
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
@@ -46,21 +45,19 @@ impl Taken {
         if any { BLOCK } else { 0 }
     }
 
-    /// Tells the gate what NVML says of these devices, and of what the driver is `promised` to be
-    /// asked for.
-    pub fn look(&mut self, d: &Driver, gate: &Gate, devices: &[i32], promised: u64) {
+    /// What NVML says that this process has of these devices, as far as it says.
+    pub fn read(&mut self, d: &Driver, devices: &[i32]) -> Vec<(i32, u64)> {
         self.last = Some(Instant::now());
         let library = self.library.as_deref();
-        if let Some(own) = self.own.get_or_insert_with(|| Own::load(library)) {
-            for dev in devices.iter().copied().filter(|dev| *dev >= 0) {
-                let known = self.devices.entry(dev);
-                let device = known.or_insert_with(|| named(d, own, dev));
-                if let Some(bytes) = device.and_then(|device| own.bytes(device)) {
-                    gate.measured(dev, bytes.saturating_add(promised));
-                }
-            }
-        }
-        gate.all_measured();
+        let own = self.own.get_or_insert_with(|| Own::load(library));
+        let Some(own) = own else { return Vec::new() };
+        let mut said = |dev: i32| {
+            let known = self.devices.entry(dev);
+            let device = (*known.or_insert_with(|| named(d, own, dev)))?;
+            Some((dev, own.bytes(device)?))
+        };
+        let physical = devices.iter().copied().filter(|dev| *dev >= 0);
+        physical.filter_map(&mut said).collect()
     }
 
     /// Whether what was measured is too old to rely on.

@@ -25,6 +25,12 @@ static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
         .collect()
 });
 
+/// More bytes of a device than that in use end the process: for a test of who must not have them.
+static MOST: LazyLock<usize> = LazyLock::new(|| {
+    let mib = config::number("FAKEDEV_MOST_MIB");
+    mib.map_or(usize::MAX, |mib| (mib as usize) << 20)
+});
+
 /// How many multiprocessors a device has.
 const PROCESSORS: i32 = 132;
 /// How many threads run at a time, on all of them.
@@ -95,6 +101,12 @@ impl Device {
         let taken = self
             .used
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits);
+        if let Ok(used) = taken
+            && used + bytes > *MOST
+        {
+            eprintln!("fakedev: {} bytes in use of {}", used + bytes, *MOST);
+            std::process::abort();
+        }
         taken.map(drop).map_err(|_| OUT_OF_MEMORY)
     }
 

@@ -44,6 +44,9 @@ pub struct State {
     pub used: u64,
     /// The most that were in use.
     pub high: u64,
+    /// Bytes of what is freed in stream order and not yet by its stream. Below none where that was
+    /// quicker than whoever had it freed.
+    going: i64,
     /// The bytes that it has of its device.
     pub reserved: u64,
     /// The most that it had.
@@ -58,9 +61,14 @@ pub struct State {
 pub const RELEASE_THRESHOLD: i32 = 4;
 
 impl State {
-    /// Gives back what is not in use, down to so many bytes.
+    /// What is there.
+    fn there(&self) -> u64 {
+        self.used.saturating_add_signed(self.going)
+    }
+
+    /// Gives back what is not there, down to so many bytes.
     pub fn trim(&mut self, keep: u64) {
-        self.reserved = self.reserved.min(self.used.max(keep));
+        self.reserved = self.reserved.min(self.there().max(keep));
     }
 }
 
@@ -113,7 +121,7 @@ impl Pool {
         }
         state.used += size as u64;
         state.high = state.high.max(state.used);
-        state.reserved = state.reserved.max(state.used);
+        state.reserved = state.reserved.max(state.there());
         state.reserved_high = state.reserved_high.max(state.reserved);
         Ok(address)
     }
@@ -214,21 +222,23 @@ pub fn not_used(range: &memory::Range) {
     if let Ok(pool) = POOLS.get(range.owner) {
         let mut state = pool.state.lock().unwrap();
         state.used = state.used.saturating_sub(range.size as u64);
+        state.going += range.size as i64;
     }
 }
 
 /// Frees an allocation of a pool.
 pub fn free(base: u64) -> Res {
     let range = memory::remove(base, |range| range.kind == Kind::Pool).ok_or(ILLEGAL_ADDRESS)?;
+    if !range.going.load(Ordering::Acquire) {
+        not_used(&range);
+    }
+    memory::release(&range);
     if let Ok(pool) = POOLS.get(range.owner) {
-        if !range.going.load(Ordering::Acquire) {
-            not_used(&range);
-        }
         let mut state = pool.state.lock().unwrap();
+        state.going -= range.size as i64;
         let keep = state.settings.get(&RELEASE_THRESHOLD).copied();
         state.trim(keep.unwrap_or(0));
     }
-    memory::release(&range);
     Ok(())
 }
 
