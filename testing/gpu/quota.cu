@@ -1,10 +1,11 @@
 // Takes device memory from sixteen threads in all ways that there are, for some seconds: whatever
 // is refused must be refused for want of memory, and never is there more than the device says.
 // See quota.py.
-//     nvcc -std=c++17 -o quota quota.cu -lcuda && ./quota SECONDS [MIB] [trim] [evenly]
+//     nvcc -std=c++17 -o quota quota.cu -lcuda && ./quota SECONDS [MIB] [trim] [small]
 // With MIB it takes no more than that by its own account, as natively it must: what there is of a
 // device does not bound managed memory. With `trim` whatever that refuses has pools and graphs give
-// back what they keep, as Busbar's server has them do.
+// back what they keep, as Busbar's server has them do. With `small` nine of ten are small and of
+// pools, which is quick, so that there are many more of them.
 // With `beyond` it has instead what a driver takes without being asked: variables of a module that
 // have no contents, then local memory of a kernel; it waits for a line after each.
 #include <cuda.h>
@@ -42,7 +43,7 @@ static std::string locals(int bytes) {
 
 static std::atomic<uint64_t> held, steps, refused, each[WAYS], spent[2 * WAYS];
 static uint64_t most, bound = ~0ull;
-static bool trims, by_time;
+static bool trims, mostly_small;
 
 #define MUST(call)                                                                                \
     do {                                                                                          \
@@ -169,14 +170,12 @@ static void work(CUcontext context, uint64_t seed, std::chrono::steady_clock::ti
     };
     std::vector<Piece> pieces;
     while (std::chrono::steady_clock::now() < end) {
-        int way = (int)below(WAYS), other = (int)below(WAYS);
-        if (by_time && spent[other] + spent[WAYS + other] < spent[way] + spent[WAYS + way]) {
-            way = other;
-        }
+        bool quick = mostly_small && below(10);
+        int way = quick ? 2 + (int)below(2) : (int)below(WAYS);
         bool image = way == 9 || way == 10;
         uint64_t size = UNIT * (1 + below(16)), handle;
         // Physical memory comes in whole units.
-        if (below(2) && way != 5) size = SMALL * (1 + below(256));
+        if ((quick || below(2)) && way != 5) size = SMALL * (1 + below(256));
         CUresult rc = CUDA_ERROR_OUT_OF_MEMORY;
         if (held + size <= bound) {
             Timed timed{spent[way]};
@@ -267,8 +266,8 @@ int main(int argc, char** argv) {
         std::string word = argv[i];
         if (word == "trim") {
             trims = true;
-        } else if (word == "evenly") {
-            by_time = true;
+        } else if (word == "small") {
+            mostly_small = true;
         } else {
             bound = std::strtoull(argv[i], nullptr, 10) << 20;
         }

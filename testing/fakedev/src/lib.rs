@@ -7,6 +7,7 @@
 //!
 //! Settings, from the environment or [`config::fakedev_set`]:
 //! - `FAKEDEV_DEVICES` (1): how many devices; `FAKEDEV_MEMORY_MIB` (4096): the memory of each;
+//! - `FAKEDEV_MOST_MIB`: more of a device than that in use, for a moment, ends the process;
 //! - `FAKEDEV_NAME`: what each is called; `FAKEDEV_FAULTS`: failures on command, see [`faults`];
 //! - `FAKEDEV_LOG`: a file that gets the name of each driver call, and counts when the process
 //!   ends;

@@ -45,7 +45,11 @@ fn bytes(d: &CUDA_ARRAY3D_DESCRIPTOR, levels: u32) -> (u64, u64) {
         exact = exact.saturating_add(texels.saturating_mul(bits).div_ceil(8));
         let row = in_pieces(width.saturating_mul(bits).div_ceil(8), ROW);
         let rows = in_blocks(height, ROWS);
-        let planes = if layers { depth } else { in_blocks(depth, PLANES) };
+        let planes = if layers {
+            depth
+        } else {
+            in_blocks(depth, PLANES)
+        };
         most = most.saturating_add(row.saturating_mul(rows).saturating_mul(planes));
     }
     (exact, in_pieces(most, BLOCK))

@@ -182,7 +182,9 @@ fn declared(statement: &[u8]) -> u64 {
 
 /// The number that text says, one where it says none.
 fn number_of(text: &[u8]) -> u64 {
-    let text = std::str::from_utf8(text).unwrap_or("").trim_end_matches('U');
+    let text = std::str::from_utf8(text)
+        .unwrap_or("")
+        .trim_end_matches('U');
     let hex = text.strip_prefix("0x").or(text.strip_prefix("0X"));
     let n = match hex {
         Some(digits) => u64::from_str_radix(digits, 16),
@@ -312,7 +314,10 @@ mod tests {
     fn what_variables_need_is_known_before_they_are_there() {
         let text = |t: &str| on_device(format!(".version 7.0\n.target sm_70\n{t}\0").as_bytes());
         assert_eq!(text(".global .align 4 .b8 room[4194304];"), 4 << 20);
-        assert_eq!(text(".visible .global .f64 a;\n.const .u16 b[3][5];"), 8 + 30);
+        assert_eq!(
+            text(".visible .global .f64 a;\n.const .u16 b[3][5];"),
+            8 + 30
+        );
         assert_eq!(text(".global .align 8 .u64 p[2] = {generic(a), 0};"), 16);
         assert_eq!(text(".global .b32 a[0x10], b[2];"), 72);
         assert_eq!(text(".global .v4 .f32 v[2]={0};"), 32);
@@ -330,7 +335,12 @@ mod tests {
         let mut fat = fat_image()[..16].to_vec();
         for payload in [&elf[..], b".global .b8 room[64];\0"] {
             let mut header = vec![0; 64];
-            put(&mut header, 0, 2, if payload.len() == elf.len() { 2 } else { 1 });
+            put(
+                &mut header,
+                0,
+                2,
+                if payload.len() == elf.len() { 2 } else { 1 },
+            );
             put(&mut header, 4, 4, 64);
             put(&mut header, 8, 8, payload.len() as u64);
             fat.extend_from_slice(&header);

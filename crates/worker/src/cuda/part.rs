@@ -178,13 +178,10 @@ impl Cuda {
 
     /// It is so no more: its pool keeps it.
     pub fn forget_pooled(&mut self, p: Pooled) {
-        let Some(counted) = self.in_pools.get_mut(&p.pool) else {
-            return;
-        };
-        *counted = counted.saturating_sub(p.charge.bytes());
-        drop(p.charge);
+        let pool = p.pool as CUmemoryPool;
+        self.gives_back(p);
         if self.gate.is_limited() {
-            self.count_pool(p.pool as CUmemoryPool);
+            self.count_pool(pool);
         }
     }
 

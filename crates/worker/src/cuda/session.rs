@@ -381,6 +381,13 @@ impl Cuda {
         Ok(charge)
     }
 
+    /// Memory of a pool is the session's no more.
+    pub fn gives_back(&mut self, p: mapped::Pooled) {
+        if let Some(counted) = self.in_pools.get_mut(&p.pool) {
+            *counted = counted.saturating_sub(p.charge.bytes());
+        }
+    }
+
     /// Forgets what else is known of objects that are dead.
     pub fn bury(&mut self, dead: Dead<Kind, Body>) {
         for ((kind, id), body) in dead {
@@ -394,9 +401,10 @@ impl Cuda {
                     for p in lost.map(|(_, p)| p).collect::<Vec<_>>() {
                         if p.charge.kind() == Use::Graph {
                             self.graphs.there -= p.charge.bytes().min(self.graphs.there);
-                        } else {
-                            self.forget_pooled(p);
                         }
+                        self.gives_back(p);
+                        // What pools keep of that is found with all the rest.
+                        self.taken.expire();
                     }
                     // With the context the driver has lost what they are made of.
                     self.graphs.lingering.retain(|l| l.context != id);

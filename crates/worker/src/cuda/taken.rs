@@ -60,6 +60,11 @@ impl Taken {
         physical.filter_map(&mut said).collect()
     }
 
+    /// What was measured is no longer so.
+    pub fn expire(&mut self) {
+        self.last = None;
+    }
+
     /// Whether what was measured is too old to rely on.
     pub fn is_old(&self) -> bool {
         self.last.is_none_or(|at| at.elapsed() >= FRESH)

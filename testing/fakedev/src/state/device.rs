@@ -25,12 +25,6 @@ static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
         .collect()
 });
 
-/// More bytes of a device than that in use end the process: for a test of who must not have them.
-static MOST: LazyLock<usize> = LazyLock::new(|| {
-    let mib = config::number("FAKEDEV_MOST_MIB");
-    mib.map_or(usize::MAX, |mib| (mib as usize) << 20)
-});
-
 /// How many multiprocessors a device has.
 const PROCESSORS: i32 = 132;
 /// How many threads run at a time, on all of them.
@@ -64,6 +58,8 @@ const ATTRIBUTES: &[(i32, i32)] = &[
 pub struct Device {
     ordinal: usize,
     memory: usize,
+    /// More bytes in use than that end the process: for a test of who must not have them.
+    most: usize,
     used: AtomicUsize,
     /// The handle of its primary context, once there is one.
     pub primary: Given,
@@ -78,6 +74,7 @@ impl Device {
         Device {
             ordinal,
             memory,
+            most: config::number("FAKEDEV_MOST_MIB").map_or(usize::MAX, |mib| (mib as usize) << 20),
             used: AtomicUsize::new(0),
             primary: Given::new(),
             default_pool: Given::new(),
@@ -102,9 +99,9 @@ impl Device {
             .used
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits);
         if let Ok(used) = taken
-            && used + bytes > *MOST
+            && used + bytes > self.most
         {
-            eprintln!("fakedev: {} bytes in use of {}", used + bytes, *MOST);
+            eprintln!("fakedev: {} bytes in use of {}", used + bytes, self.most);
             std::process::abort();
         }
         taken.map(drop).map_err(|_| OUT_OF_MEMORY)
