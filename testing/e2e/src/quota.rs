@@ -279,6 +279,15 @@ pub fn hidden(d: &Driver) {
     println!("{all:?}\n{refused:?}");
 }
 
+/// What two streams are told that are made, of which the driver refuses the first, and whoever waits
+/// afterwards.
+pub fn streams(d: &Driver) {
+    d.begin();
+    let mut stream = 0;
+    let made = [0, 1].map(|_| d.cuStreamCreate(&mut stream, 1));
+    println!("{made:?} {}", d.cuCtxSynchronize());
+}
+
 /// What is free: when 100 MiB that a capture allocates can be had; when a launch has left them and
 /// the graph is gone; when another graph has freed them; when the driver has given them back.
 fn captured(d: &Driver) {

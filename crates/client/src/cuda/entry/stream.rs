@@ -16,8 +16,13 @@ const NON_BLOCKING: u32 = 1;
 fn create<'a, R: Request<'a>>(cx: Cx, flags: u32, message: impl Fn(u32) -> R) -> Result<u32> {
     refuse_if(flags & !NON_BLOCKING != 0, CUDA_ERROR_INVALID_VALUE)?;
     let id = cx.create(Kind::Stream);
+    // A stream takes memory of the device: who has a part of that is told at once if there is none.
+    let make = |m: R| match cx.client.session.welcome.memory {
+        0 => cx.send(&m),
+        _ => cx.call(&m).map(drop),
+    };
     settled::not_alone(cx)
-        .and_then(|()| cx.send(&message(id)))
+        .and_then(|()| make(message(id)))
         .inspect_err(|_| cx.destroy(Kind::Stream, id))?;
     if marks::is_on() {
         let context = cx.raw(Kind::Context, cx.scope);
