@@ -279,8 +279,8 @@ pub fn hidden(d: &Driver) {
     println!("{all:?}\n{refused:?}");
 }
 
-/// What two streams are told that are made, of which the driver refuses the first, and whoever waits
-/// afterwards.
+/// What two streams are told that are made, of which the driver refuses the first, and whoever
+/// waits afterwards.
 pub fn streams(d: &Driver) {
     d.begin();
     let mut stream = 0;

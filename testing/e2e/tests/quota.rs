@@ -150,7 +150,9 @@ fn what_a_driver_takes_by_itself_counts() {
 
 #[test]
 fn a_stream_that_a_part_has_no_room_for_is_refused_when_it_is_made() {
-    let server = options().env("FAKEDEV_FAULTS", "cuStreamCreate@1=2").start();
+    let server = options()
+        .env("FAKEDEV_FAULTS", "cuStreamCreate@1=2")
+        .start();
     let out = printed(&mut run(&server, "1GiB", &["quota-streams"]));
     assert_eq!(out, "[2, 0] 0\n");
     // Others do not wait for what they hardly ever are told.

@@ -168,6 +168,5 @@ pub fn cu_device_graph_mem_trim(w: &mut Cuda, m: msg::CuDeviceGraphMemTrim) -> R
     // SAFETY: a device's ordinal.
     check(unsafe { w.cuDeviceGraphMemTrim(device) })?;
     w.count_for_graphs();
-    w.measure();
     Ok(())
 }

@@ -34,9 +34,13 @@ impl Cuda {
     /// Takes device memory for the session. Where there is too little left, pools and graphs give
     /// back first what nobody uses, as a driver has them do.
     pub fn charge(&mut self, kind: Use, on: On, bytes: u64) -> Result<Charge> {
-        // What it takes for its tables meanwhile is the session's, too.
-        let rest = if bytes > 0 { self.taken.tables() } else { 0 };
+        let rest = self.tables(bytes);
         self.charge_and_leave(kind, on, bytes, rest)
+    }
+
+    /// What a driver takes meanwhile for its tables is the session's, too.
+    fn tables(&self, bytes: u64) -> u64 {
+        if bytes > 0 { self.taken.tables() } else { 0 }
     }
 
     /// The same, if that leaves so much.
@@ -63,7 +67,7 @@ impl Cuda {
     /// ([`Cuda::afford`]).
     pub fn charge_of(&mut self, kind: Use, on: On, bytes: u64, most: u64) -> Result<Charge> {
         let more = in_pieces(most, BLOCK).saturating_sub(bytes);
-        let rest = more.saturating_add(self.taken.tables());
+        let rest = more.saturating_add(self.tables(bytes));
         self.charge_and_leave(kind, on, bytes, rest)
     }
 

@@ -25,7 +25,6 @@ pub fn cu_mem_pool_trim_to(w: &mut Cuda, m: msg::CuMemPoolTrimTo) -> Result {
     // SAFETY: a live pool.
     check(unsafe { w.cuMemPoolTrimTo(pool, m.min_bytes_to_keep as usize) })?;
     w.count_pool(pool);
-    w.measure();
     Ok(())
 }
 

@@ -423,6 +423,8 @@ impl Cuda {
                         self.kept.remove(&raw);
                         self.pools.remove(&raw);
                         self.in_pools.remove(&raw);
+                        // What it has is there until all of it is freed.
+                        self.taken.expire();
                     }
                 }
                 (Kind::GraphNode, Body::Handle(raw)) => _ = self.graphs.bodies.remove(&raw),
