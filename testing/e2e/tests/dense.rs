@@ -214,6 +214,19 @@ fn so_it_is_without_isolation() {
     a_killed_clients_work_is_taken_off("off");
 }
 
+/// NVML lists them apart from others.
+#[test]
+fn what_a_driver_takes_for_a_dense_session_by_itself_counts() {
+    let nvml = tree().fakenvml_library();
+    let options = server().env("FAKEDEV_MEMORY_MIB", "2048");
+    let options = options.arg("--nvml-library", nvml.to_str().expect("a path"));
+    let server = options.start();
+    let out = printed(&mut dense(&server, &["-m", "1GiB"], &["quota-hidden"]));
+    let free = "[512, 448, 184, 184, 184, 184, 120, 56, 320, 256]";
+    let refused = "[0, 2, 0, 2, 2, 2, 0, 0, 0, 0, 0]";
+    assert_eq!(out, format!("{free}\n{refused}\n"));
+}
+
 #[test]
 fn where_there_can_be_no_dense_session_a_sentence_says_why() {
     let none = Options::default().env("PATH", "/nowhere").start();

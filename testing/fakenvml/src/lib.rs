@@ -75,6 +75,23 @@ macro_rules! api {
     )* };
 }
 
+/// Processes of a device, of which those that share it densely have a list of their own: this one
+/// alone, if it has the simulated driver.
+unsafe fn processes(d: Device, n: *mut u32, out: *mut [u64; 3], dense: bool) -> u32 {
+    let here = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").is_some() == dense;
+    // SAFETY: the caller's pointers.
+    unsafe {
+        let Some(bytes) = own::taken(d).filter(|_| here) else {
+            return put(n, 0);
+        };
+        if *n < 1 {
+            put(n, 1);
+            return INSUFFICIENT_SIZE;
+        }
+        put(n, 1) | put(out, [u64::from(std::process::id()), bytes, u64::MAX])
+    }
+}
+
 /// Functions about a device `d` that store one number.
 macro_rules! numbers {
     ($($name:ident($d:ident) = $value:expr;)*) => { api! { $(
@@ -255,17 +272,10 @@ api! {
         let found = bus.and_then(|b| b.checked_sub(0xf)).filter(|d| valid(*d));
         found.map_or(6, |d| put(out, d))
     };
-    // Of this process alone, if it has the simulated driver.
-    fn nvmlDeviceGetComputeRunningProcesses_v3(d: Device, n: *mut u32, out: *mut [u64; 3]) {
-        let Some(bytes) = own::taken(d) else {
-            return put(n, 0);
-        };
-        if *n < 1 {
-            put(n, 1);
-            return INSUFFICIENT_SIZE;
-        }
-        put(n, 1) | put(out, [u64::from(std::process::id()), bytes, u64::MAX])
-    };
+    fn nvmlDeviceGetComputeRunningProcesses_v3(d: Device, n: *mut u32, out: *mut [u64; 3])
+        processes(d, n, out, false);
+    fn nvmlDeviceGetMPSComputeRunningProcesses_v3(d: Device, n: *mut u32, out: *mut [u64; 3])
+        processes(d, n, out, true);
     fn nvmlDeviceGetTopologyCommonAncestor(a: Device, b: Device, out: *mut u32)
         put(out, if a == b { 0 } else { 50 });
     fn nvmlDeviceGetP2PStatus(a: Device, b: Device, kind: u32, out: *mut u32)

@@ -28,7 +28,8 @@ type ByPlace = unsafe extern "C" fn(*const c_char, *mut Handle) -> u32;
 pub struct Own {
     /// Keeps the library.
     _nvml: Nvml,
-    processes: Processes,
+    /// What lists processes, and what lists those that share a device densely (MPS).
+    lists: [Option<Processes>; 2],
     by_place: ByPlace,
 }
 
@@ -49,7 +50,10 @@ impl Own {
     pub fn load(path: Option<&str>) -> Option<Self> {
         let nvml = Nvml::load(path).ok()?;
         Some(Self {
-            processes: nvml.find(c"nvmlDeviceGetComputeRunningProcesses_v3")?,
+            lists: [
+                nvml.find(c"nvmlDeviceGetComputeRunningProcesses_v3"),
+                nvml.find(c"nvmlDeviceGetMPSComputeRunningProcesses_v3"),
+            ],
             by_place: nvml.find(c"nvmlDeviceGetHandleByPciBusId_v2")?,
             _nvml: nvml,
         })
@@ -65,12 +69,18 @@ impl Own {
 
     /// How many bytes of a device this process has; `None` where the driver does not say.
     pub fn bytes(&self, device: Device) -> Option<u64> {
-        let mut all = [Process::default(); MOST];
-        let mut n = MOST as u32;
-        // SAFETY: a device of NVML's, and room for as many as said.
-        let rc = unsafe { (self.processes)(device.0, &raw mut n, all.as_mut_ptr()) };
-        let found = all.get(..n as usize).filter(|_| rc == 0)?;
-        let own = found.iter().find(|p| p.pid == std::process::id())?;
-        (own.bytes != UNKNOWN).then_some(own.bytes)
+        let mut lists = self.lists.iter().flatten();
+        lists.find_map(|list| listed(*list, device))
     }
+}
+
+/// How many bytes a list says that this process has.
+fn listed(list: Processes, device: Device) -> Option<u64> {
+    let mut all = [Process::default(); MOST];
+    let mut n = MOST as u32;
+    // SAFETY: a device of NVML's, and room for as many as said.
+    let rc = unsafe { list(device.0, &raw mut n, all.as_mut_ptr()) };
+    let found = all.get(..n as usize).filter(|_| rc == 0)?;
+    let own = found.iter().find(|p| p.pid == std::process::id())?;
+    (own.bytes != UNKNOWN).then_some(own.bytes)
 }
