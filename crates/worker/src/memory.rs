@@ -32,6 +32,8 @@ pub enum Use {
     Managed,
     /// Physical memory that the program maps itself.
     Physical,
+    /// Memory that another worker has handed on.
+    Imported,
     /// Memory of pools.
     Pool,
     /// What pools and graphs keep that nobody uses.
@@ -61,6 +63,7 @@ impl Use {
             Self::Linear => "linear",
             Self::Managed => "managed",
             Self::Physical => "physical",
+            Self::Imported => "imported",
             Self::Pool => "pool",
             Self::Kept => "kept",
             Self::Graph => "graph",
@@ -75,8 +78,9 @@ impl Use {
 
     /// Whether a driver takes for it what is counted, to the byte, or says how much that is.
     fn is_exact(self) -> bool {
-        use Use::{Kept, Linear, Managed, Physical, Pool};
-        matches!(self, Linear | Managed | Physical | Pool | Kept) || self.of_host()
+        use Use::{Imported, Kept, Linear, Managed, Physical, Pool};
+        let exact = matches!(self, Linear | Managed | Physical | Imported | Pool | Kept);
+        exact || self.of_host()
     }
 
     /// Whether it is memory of the host, and of no device.
@@ -105,6 +109,8 @@ struct Ledger {
     kinds: BTreeMap<Use, Memory>,
     /// Bytes of all kinds of device memory, by device.
     bytes: BTreeMap<On, u64>,
+    /// Those of them that drivers have in the account of another process.
+    elsewhere: BTreeMap<On, u64>,
     /// What a driver has taken of each device beyond what is counted, when that was last measured;
     /// and what that has been at most, of all.
     beyond: BTreeMap<i32, u64>,
@@ -184,7 +190,10 @@ impl Gate {
     /// asked for and has not been yet.
     pub fn measured(&self, device: i32, bytes: u64) {
         let mut l = lock(&self.ledger);
-        let counted = |at: On| l.bytes.get(&at).copied().unwrap_or(0);
+        let counted = |at: On| {
+            let of = |all: &BTreeMap<On, u64>| all.get(&at).copied().unwrap_or(0);
+            of(&l.bytes) - of(&l.elsewhere)
+        };
         let beyond = bytes.saturating_sub(counted(Some(device)) + counted(None));
         l.beyond.insert(device, beyond);
         l.most_beyond = l.most_beyond.max(l.beyond.values().sum());
@@ -193,6 +202,9 @@ impl Gate {
     fn note(&self, mut l: MutexGuard<'_, Ledger>, kind: Use, on: On, bytes: u64) -> Charge {
         if !kind.of_host() {
             *l.bytes.entry(on).or_default() += bytes;
+        }
+        if kind == Use::Imported {
+            *l.elsewhere.entry(on).or_default() += bytes;
         }
         let m = l.kinds.entry(kind).or_default();
         m.pieces += 1;
@@ -318,6 +330,11 @@ impl Drop for Charge {
         l.less |= !self.kind.is_exact();
         if !self.kind.of_host()
             && let Some(all) = l.bytes.get_mut(&self.on)
+        {
+            *all -= self.bytes;
+        }
+        if self.kind == Use::Imported
+            && let Some(all) = l.elsewhere.get_mut(&self.on)
         {
             *all -= self.bytes;
         }
@@ -457,6 +474,11 @@ mod tests {
         let c = gate.take(Use::Linear, Some(0), 50).unwrap();
         drop((a, c));
         assert_eq!((beyond(), gate.left(Some(0))), (30, Some(963)));
+        // What another process has handed on is in that one's account.
+        let c = gate.take(Use::Imported, Some(0), 20).unwrap();
+        gate.measured(0, 37);
+        assert_eq!((beyond(), gate.left(Some(0))), (30, Some(943)));
+        drop(c);
         gate.measured(0, 7);
         assert_eq!(of(&gate, BEYOND), (0, 0, 30));
         drop(b);

@@ -43,12 +43,12 @@ fn export(d: &Driver, va: u64) -> Result<OwnedFd> {
 /// one has it, even when the other has given it up.
 pub fn taken(
     w: &mut Cuda,
-    (kind, on): (Use, On),
+    on: On,
     (tag, secret): (&[u8; 8], &Secret),
 ) -> Result<(CUmemGenericAllocationHandle, Charge)> {
     let (file, bytes) = fetch(tag, secret)?;
     refuse_if(bytes == OF_EVENT, CUDA_ERROR_INVALID_VALUE)?;
-    let charge = w.charge(kind, on, bytes)?;
+    let charge = w.charge(Use::Imported, on, bytes)?;
     let mut memory = 0;
     let os_handle = std::ptr::without_provenance_mut(file.as_raw_fd() as usize);
     // SAFETY: a pointer to a live value, and a descriptor that lives through the call.
@@ -75,8 +75,8 @@ pub fn ipc_export(w: &mut Cuda, m: msg::IpcExport) -> Result<msg::IpcExportReply
 pub fn ipc_import(w: &mut Cuda, m: msg::IpcImport) -> Result {
     let dev = w.device(m.device)?;
     refuse_if(mapping(w, m.va).is_some(), CUDA_ERROR_INVALID_VALUE)?;
-    let range = reserve(w, m.va, m.size)?;
-    let (memory, charge) = taken(w, (of_range(range)?, Some(dev)), (&m.tag, &m.secret))?;
+    of_range(reserve(w, m.va, m.size)?)?;
+    let (memory, charge) = taken(w, Some(dev), (&m.tag, &m.secret))?;
     let users = super::memory::users(w, dev);
     super::memory::map(w.driver, m.va, m.size as usize, memory, &users)?;
     note(w, m.va, m.size, dev, Some(charge));

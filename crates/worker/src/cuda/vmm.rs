@@ -153,7 +153,7 @@ pub fn vmm_export(w: &mut Cuda, m: msg::VmmExport) -> Result<msg::VmmExportReply
 }
 
 pub fn vmm_import(w: &mut Cuda, m: msg::VmmImport) -> Result<Encoded> {
-    let (memory, charge) = super::ipc::taken(w, (Use::Physical, None), (&m.tag, &m.secret))?;
+    let (memory, charge) = super::ipc::taken(w, None, (&m.tag, &m.secret))?;
     let told = properties(w.driver, memory).and_then(|mut props| {
         let seen = w.devices.iter().position(|d| *d == props.location.id);
         props.location.id = seen.ok_or(CUDA_ERROR_INVALID_DEVICE)? as i32;
