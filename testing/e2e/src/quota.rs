@@ -279,6 +279,25 @@ pub fn hidden(d: &Driver) {
     println!("{all:?}\n{refused:?}");
 }
 
+/// What a stream is told that has 300 MiB, works, frees them, and takes as much twice.
+pub fn again(d: &Driver) {
+    d.begin();
+    let (mut stream, mut module, mut f, mut p) = (0, 0, 0, 0);
+    assert_eq!(d.cuStreamCreate(&mut stream, 1), 0);
+    let image = IMAGE.as_ptr().cast();
+    assert_eq!(d.cuModuleLoadData(&mut module, image), 0);
+    assert_eq!(d.cuModuleGetFunction(&mut f, module, c"spin".as_ptr()), 0);
+    let mut said = vec![d.cuMemAllocAsync(&mut p, 300 << 20, stream)];
+    let mut microseconds = 500_000u64;
+    let mut params = [(&raw mut microseconds).cast()];
+    let none = std::ptr::null_mut();
+    let rc = d.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, params.as_mut_ptr(), none);
+    assert_eq!((rc, d.cuMemFreeAsync(p, stream)), (0, 0));
+    said.extend([0, 1].map(|_| d.cuMemAllocAsync(&mut p, 300 << 20, stream)));
+    assert_eq!(d.cuCtxSynchronize(), 0);
+    println!("{said:?} {}", free(d));
+}
+
 /// What two streams are told that are made, of which the driver refuses the first, and whoever
 /// waits afterwards.
 pub fn streams(d: &Driver) {

@@ -148,6 +148,14 @@ fn what_a_driver_takes_by_itself_counts() {
     assert_eq!(out, format!("{free}\n{refused}\n"));
 }
 
+/// Though nothing can be given back before the stream comes to where it is freed.
+#[test]
+fn what_a_stream_frees_it_can_have_again_at_once() {
+    let server = options().env("FAKEDEV_MOST_MIB", "512").start();
+    let out = printed(&mut run(&server, "1GiB", &["quota-again"]));
+    assert_eq!(out, "[0, 0, 2] 211\n");
+}
+
 #[test]
 fn a_stream_that_a_part_has_no_room_for_is_refused_when_it_is_made() {
     let server = options()

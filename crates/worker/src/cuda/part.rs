@@ -30,6 +30,10 @@ fn for_graphs(d: &Driver, dev: i32) -> u64 {
 /// What drivers take of a device at a time for pools, and for each graph (580).
 pub const GRANULE: u64 = 32 << 20;
 
+/// How long memory is waited for that a stream has yet to come to, and how often that is looked at.
+const BORNE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_micros(50);
+
 impl Cuda {
     /// Takes device memory for the session. Where there is too little left, pools and graphs give
     /// back first what nobody uses, as a driver has them do.
@@ -85,6 +89,24 @@ impl Cuda {
     pub fn charge_pool(&mut self, on: On, bytes: u64) -> Result<Charge> {
         let more = in_pieces(bytes, GRANULE) - bytes;
         self.charge_and_leave(Use::Pool, on, bytes, more)
+    }
+
+    /// Whether a pool may have so much when a stream has come to what is freed in its order: a driver
+    /// would give that again at once, but it may also take more of the device. So it is waited for,
+    /// as long as that is to be borne: what the stream waits for may be the program itself.
+    pub fn comes_free(&self, pool: CUmemoryPool, stream: CUstream, bytes: u64) -> bool {
+        if !self.gate.is_limited() || !self.captures.is_empty() || self.kept(pool) < bytes {
+            return false;
+        }
+        let begun = Instant::now();
+        // SAFETY: a live stream, and none captures.
+        while unsafe { self.cuStreamQuery(stream) } == CUDA_ERROR_NOT_READY {
+            if begun.elapsed() > BORNE {
+                return false;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        true
     }
 
     /// Measures what the driver has taken; whether the session has more than its part of a device.

@@ -44,7 +44,11 @@ pub fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply
     };
     let captured = captured.filter(|(status, ..)| *status != CU_STREAM_CAPTURE_STATUS_NONE);
     let on = counted.map_or(None, |pool| w.pool_is_on(pool));
-    let charge = w.charge_pool(on, if captured.is_some() { 0 } else { m.size })?;
+    let bytes = if captured.is_some() { 0 } else { m.size };
+    let charge = match (w.charge_pool(on, bytes), counted) {
+        (Err(_), Ok(pool)) if w.comes_free(pool, stream, bytes) => w.charge_pool(on, bytes)?,
+        (charge, _) => charge?,
+    };
     // SAFETY: a live stream, a live pool if there is one, and a pointer to a live address.
     check(unsafe {
         match pool {

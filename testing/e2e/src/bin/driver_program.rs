@@ -61,6 +61,7 @@ fn main() {
         Some("quota") => quota::run(&d, number(1), number(2), args.get(3)),
         Some("quota-graphs") => quota::graphs(&d),
         Some("quota-hidden") => quota::hidden(&d),
+        Some("quota-again") => quota::again(&d),
         Some("quota-streams") => quota::streams(&d),
         Some("quota-each") => quota::each(&d),
         Some("deep-queue") => deep_queue(&d),
