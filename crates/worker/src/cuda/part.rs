@@ -91,9 +91,9 @@ impl Cuda {
         self.charge_and_leave(Use::Pool, on, bytes, more)
     }
 
-    /// Whether a pool may have so much when a stream has come to what is freed in its order. A driver
-    /// would give that again at once, but it may also take more of the device. So it is waited for,
-    /// as long as that can be borne: the stream may wait for the program itself.
+    /// Whether a pool may have so much when a stream has come to what is freed in its order. A
+    /// driver would give that again at once, but it may also take more of the device. So it is
+    /// waited for, as long as that can be borne: the stream may wait for the program itself.
     pub fn comes_free(&self, pool: CUmemoryPool, stream: CUstream, bytes: u64) -> bool {
         if !self.gate.is_limited() || !self.captures.is_empty() || self.kept(pool) < bytes {
             return false;
