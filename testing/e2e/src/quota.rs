@@ -235,17 +235,21 @@ pub fn graphs(d: &Driver) {
     captured(d);
 }
 
+/// What [`hidden`] says with a part of 1 GiB, of which the driver's own tables are half.
+pub const HIDDEN: &str = "[512, 448, 184, 184, 184, 184, 120, 56, 320, 256]\n\
+                          [0, 2, 0, 2, 2, 2, 0, 0, 0, 0, 0]\n";
+
 /// What a driver takes without being asked, each with what is free then, in MiB: variables of a
 /// module; local memory of kernels, which there is once and then not enough of; as many modules
 /// and libraries as there is room for.
 pub fn hidden(d: &Driver) {
     const STACK_SIZE: u32 = 0;
-    const HIDDEN: &[u8] = b"fakedev-module 1\nkernel deep nop\nlocal deep 2048\n\
+    const IMAGE: &[u8] = b"fakedev-module 1\nkernel deep nop\nlocal deep 2048\n\
         kernel deeper nop\nlocal deeper 4096\nglobal room 67108864\n\0";
     d.begin();
     let (mut all, mut refused) = (vec![free(d)], Vec::new());
     let (mut module, mut library) = (0, 0);
-    let image = HIDDEN.as_ptr().cast();
+    let image = IMAGE.as_ptr().cast();
     assert_eq!(d.cuModuleLoadData(&mut module, image), 0);
     all.push(free(d));
     let mut launch = |name: &std::ffi::CStr| {
@@ -281,18 +285,13 @@ pub fn hidden(d: &Driver) {
 
 /// What a stream is told that has 300 MiB, works, frees them, and takes as much twice.
 pub fn again(d: &Driver) {
+    const MICROSECONDS: u64 = 500_000;
     d.begin();
-    let (mut stream, mut module, mut f, mut p) = (0, 0, 0, 0);
+    let (mut stream, mut p, spin) = (0, 0, d.function("spin\0"));
     assert_eq!(d.cuStreamCreate(&mut stream, 1), 0);
-    let image = IMAGE.as_ptr().cast();
-    assert_eq!(d.cuModuleLoadData(&mut module, image), 0);
-    assert_eq!(d.cuModuleGetFunction(&mut f, module, c"spin".as_ptr()), 0);
     let mut said = vec![d.cuMemAllocAsync(&mut p, 300 << 20, stream)];
-    let mut microseconds = 500_000u64;
-    let mut params = [(&raw mut microseconds).cast()];
-    let none = std::ptr::null_mut();
-    let rc = d.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, params.as_mut_ptr(), none);
-    assert_eq!((rc, d.cuMemFreeAsync(p, stream)), (0, 0));
+    assert_eq!(d.launch(spin, stream, &[MICROSECONDS]), 0);
+    assert_eq!(d.cuMemFreeAsync(p, stream), 0);
     said.extend([0, 1].map(|_| d.cuMemAllocAsync(&mut p, 300 << 20, stream)));
     assert_eq!(d.cuCtxSynchronize(), 0);
     println!("{said:?} {}", free(d));

@@ -245,11 +245,11 @@ impl Cuda {
 
     /// Has a pool give back what nobody uses.
     fn trim_pool(&mut self, pool: CUmemoryPool) {
-        if self.kept(pool) > 0 {
+        if self.note_kept(pool) > 0 {
             // SAFETY: a live pool.
             unsafe { self.cuMemPoolTrimTo(pool, 0) };
+            self.note_kept(pool);
         }
-        self.note_kept(pool);
     }
 
     /// Counts what the driver keeps for graphs beyond what is counted by itself. If that is more
