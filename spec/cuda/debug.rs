@@ -1,55 +1,29 @@
-//! Debugger hooks, core dumps and checkpoints.
+//! Debugger hooks, and what is set of core dumps.
 
-#[unsupported("the driver checkpoints processes of its own machine only")]
-#[get_proc("cuCheckpointProcessCheckpoint", 12080)]
-fn cuCheckpointProcessCheckpoint(pid: i32, args: *mut CUcheckpointCheckpointArgs) -> CUresult;
-
-#[unsupported("the driver checkpoints processes of its own machine only")]
-#[get_proc("cuCheckpointProcessGetRestoreThreadId", 12080)]
-fn cuCheckpointProcessGetRestoreThreadId(pid: i32, tid: *mut i32) -> CUresult;
-
-#[unsupported("the driver checkpoints processes of its own machine only")]
-#[get_proc("cuCheckpointProcessGetState", 12080)]
-fn cuCheckpointProcessGetState(pid: i32, state: *mut CUprocessState) -> CUresult;
-
-#[unsupported("the driver checkpoints processes of its own machine only")]
-#[get_proc("cuCheckpointProcessLock", 12080)]
-fn cuCheckpointProcessLock(pid: i32, args: *mut CUcheckpointLockArgs) -> CUresult;
-
-#[unsupported("the driver checkpoints processes of its own machine only")]
-#[get_proc("cuCheckpointProcessRestore", 12080)]
-fn cuCheckpointProcessRestore(pid: i32, args: *mut CUcheckpointRestoreArgs) -> CUresult;
-
-#[unsupported("the driver checkpoints processes of its own machine only")]
-#[get_proc("cuCheckpointProcessUnlock", 12080)]
-fn cuCheckpointProcessUnlock(pid: i32, args: *mut CUcheckpointUnlockArgs) -> CUresult;
-
-#[unsupported("core dumps are written on the machine of the device")]
-#[get_proc("cuCoredumpGetAttribute", 12010)]
+#[remark("core dumps are written on the machine of the device alone, so there are none: to enable \
+          them is refused; other settings are kept")]
+#[local] #[cx(context)] #[get_proc("cuCoredumpGetAttribute", 12010)]
 fn cuCoredumpGetAttribute(
     attrib: CUcoredumpSettings,
     value: *mut c_void,
     size: *mut usize,
 ) -> CUresult;
 
-#[unsupported("core dumps are written on the machine of the device")]
-#[get_proc("cuCoredumpGetAttributeGlobal", 12010)]
+#[local] #[cx(local)] #[get_proc("cuCoredumpGetAttributeGlobal", 12010)]
 fn cuCoredumpGetAttributeGlobal(
     attrib: CUcoredumpSettings,
     value: *mut c_void,
     size: *mut usize,
 ) -> CUresult;
 
-#[unsupported("core dumps are written on the machine of the device")]
-#[get_proc("cuCoredumpSetAttribute", 12010)]
+#[local] #[cx(context)] #[get_proc("cuCoredumpSetAttribute", 12010)]
 fn cuCoredumpSetAttribute(
     attrib: CUcoredumpSettings,
     value: *mut c_void,
     size: *mut usize,
 ) -> CUresult;
 
-#[unsupported("core dumps are written on the machine of the device")]
-#[get_proc("cuCoredumpSetAttributeGlobal", 12010)]
+#[local] #[cx(local)] #[get_proc("cuCoredumpSetAttributeGlobal", 12010)]
 fn cuCoredumpSetAttributeGlobal(
     attrib: CUcoredumpSettings,
     value: *mut c_void,

@@ -42,19 +42,23 @@ class Suite:
                 for part in self.parts or (self.select,)]
 
 
-def numba_modules():
-    """The names of the test modules that come with numba-cuda (or with an older numba)."""
-    for package, inner in (("numba_cuda", "numba/cuda/tests"), ("numba", "cuda/tests")):
-        spec = importlib.util.find_spec(package)
-        if spec and spec.origin:
-            folder = pathlib.Path(spec.origin).parent / inner
-            if folder.is_dir():
-                return [
-                    f"numba.cuda.tests.{kind}.{p.stem}"
-                    for kind in ("cudadrv", "cudapy", "nrt", "doc_examples")
-                    for p in sorted((folder / kind).glob("test_*.py"))
-                ]
-    return []
+def numba_site(folder):
+    """Where numba-cuda is: in `numba/site`, or among the installed packages."""
+    own = folder / "numba/site"
+    if (own / "numba_cuda").is_dir():
+        return own
+    spec = importlib.util.find_spec("numba_cuda")
+    return pathlib.Path(spec.origin).parent.parent if spec and spec.origin else own
+
+
+def numba_modules(folder):
+    """The names of the test modules that come with numba-cuda."""
+    tests = numba_site(folder) / "numba_cuda/numba/cuda/tests"
+    return [
+        f"numba.cuda.tests.{kind}.{p.stem}"
+        for kind in ("cudadrv", "cudapy", "nrt", "doc_examples")
+        for p in sorted((tests / kind).glob("test_*.py"))
+    ]
 
 
 def suites(folder, scale):
@@ -153,12 +157,16 @@ def suites(folder, scale):
     found.append(
         Suite(
             "numba",
-            sorted(numba_modules(), key=lambda f: (hash_of(f), f)),
-            pathlib.Path("/tmp"),
+            sorted(numba_modules(folder), key=lambda f: (hash_of(f), f)),
+            # Names of tests are those of files below this folder.
+            numba_site(folder),
             ["--noconftest", "-o", "consider_namespace_packages=true", "--pyargs"],
+            # That folder has other packages, too, which are not to come first.
+            {"PYTHONSAFEPATH": "1"},
             cap=cap(40),
             chunk=8,
             seconds=60,
+            path=(str(folder / "numba/site"),),
         )
     )
     cuda = folder / "cuda-python"

@@ -328,13 +328,29 @@ def gist(tail):
     return errors[-1] if errors else next((x for x in lines if re.match(r"E +\S", x)), lines[-1])
 
 
-def interleave(lists):
-    lists, out = [list(x) for x in lists if x], []
-    while lists:
-        for x in lists:
-            out.append(x.pop(0))
-        lists = [x for x in lists if x]
-    return out
+def side_by_side(lists, many):
+    """Does what is in these lists, `many` things at a time: next is one of the list of which the
+    fewest are being done, so that one with long things leaves room for the others."""
+    lock = threading.Lock()
+    left, busy = [list(x) for x in lists], [0] * len(lists)
+
+    def work():
+        mine = None
+        while True:
+            with lock:
+                if mine is not None:
+                    busy[mine] -= 1
+                open_ones = [i for i, x in enumerate(left) if x]
+                if not open_ones:
+                    return
+                mine = min(open_ones, key=lambda i: busy[i])
+                busy[mine] += 1
+                f, *args = left[mine].pop(0)
+            f(*args)
+
+    with concurrent.futures.ThreadPoolExecutor(many) as pool:
+        for worker in [pool.submit(work) for _ in range(many)]:
+            worker.result()
 
 
 def judge(board, suite):
@@ -521,17 +537,12 @@ def main():
     with server:
         runner = Runner(folder, work, board, server)
         sides = ["native"] if a.native_only else ["remote", "native"]
-        jobs = interleave(
-            [
-                [(runner.pytest, s, side, task, main_until) for task in s.tasks() for side in sides]
-                for s in chosen
-            ]
-            + [[(runner.program, src, e, main_until) for src, e in programs]]
-        )
-        with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
-            futures = [pool.submit(f, *args) for f, *args in jobs]
-            for f in futures:
-                f.result()
+        jobs = [
+            [(runner.pytest, s, side, task, main_until) for task in s.tasks() for side in sides]
+            for s in chosen
+        ]
+        jobs.append([(runner.program, src, e, main_until) for src, e in programs])
+        side_by_side(jobs, a.jobs)
         retry = []
         for s in chosen:
             native, remote = board.of(s.name, "native"), board.of(s.name, "remote")

@@ -5,6 +5,7 @@ mod budget;
 mod busy;
 mod cells;
 mod change;
+mod checkpoint;
 mod config;
 mod connection;
 mod counts;

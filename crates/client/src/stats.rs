@@ -41,7 +41,7 @@ pub fn function() -> Option<&'static str> {
 }
 
 /// Names of our own threads begin so.
-const OURS: &str = "busbar-";
+pub const OURS: &str = "busbar-";
 /// How many functions people are shown.
 const MOST: usize = 10;
 

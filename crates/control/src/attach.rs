@@ -1,5 +1,6 @@
 //! What a server and each of its workers tell each other.
 
+use crate::checkpoint::{Reached, Step};
 use crate::hello::{Hello, Road};
 use crate::holding::Holding;
 use crate::talk::{Loss, Talk, Waits};
@@ -56,6 +57,13 @@ pub enum Order {
     Path {
         /// See there.
         road: Road,
+    },
+    /// Take this step towards a checkpoint, or back.
+    Checkpoint {
+        /// What the server calls it.
+        number: u64,
+        /// See there.
+        step: Step,
     },
     /// Its work has no end, and others have waited for long enough: end the session.
     Endless {
@@ -229,6 +237,13 @@ pub enum Report {
     Socket(Wanted),
     /// What the session holds: it was asked for, or is left at the end.
     Holds(Holding),
+    /// What became of a step that it was told to take.
+    Reached {
+        /// Which one.
+        number: u64,
+        /// See there.
+        reached: Reached,
+    },
     /// The session is over.
     Ended {
         /// Why.
@@ -272,7 +287,7 @@ impl Report {
             Self::Waits(waits) => waits.tame(),
             Self::Holds(holding) => holding.tame(),
             Self::Ready | Self::Detached | Self::Member { .. } | Self::Moved => {}
-            Self::Faulted | Self::Socket(_) => {}
+            Self::Faulted | Self::Socket(_) | Self::Reached { .. } => {}
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Missing fields of both take their defaults.
 
+use crate::checkpoint::Step;
 use crate::gpu::Question;
 use crate::lease::Reserve;
 use crate::text::one_line;
@@ -73,6 +74,8 @@ pub enum Intent {
     Set,
     /// End a session.
     Kill,
+    /// A step on a session's way to a checkpoint and back.
+    Checkpoint,
     /// A ticket by which another server joins a session that this client has here.
     Ticket,
     /// Dial another server, and join a session there to one that this client has here.
@@ -249,7 +252,7 @@ pub struct Hello {
     pub api: String,
     /// Proof of the right to connect, when the server asks for one.
     pub token: String,
-    /// Resume, side, try, set, kill, ticket, dial and link: which session.
+    /// Resume, side, try, set, kill, checkpoint, ticket, dial and link: which session.
     pub session: String,
     /// What only the session's client knows: without it nobody else can take a session over.
     pub secret: String,
@@ -290,6 +293,8 @@ pub struct Hello {
     pub ask: Option<Question>,
     /// Set: what is to change.
     pub change: Change,
+    /// Checkpoint: which step.
+    pub checkpoint: Step,
     /// Ticket, dial and link: which link.
     pub link: Link,
     /// Who asks.
@@ -349,7 +354,7 @@ pub struct Welcome {
     pub resume_seconds: u64,
     /// The most bytes of device memory that the session gets; 0 for as many as there are.
     pub memory: u64,
-    /// Status, lease and release: the answer's document.
+    /// Status, lease, release and checkpoint: the answer's document.
     pub document: serde_json::Value,
 }
 

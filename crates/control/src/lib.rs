@@ -1,9 +1,9 @@
 //! What clients, servers and workers say to each other beside the records of a session: who comes
 //! and what for ([`hello`]), what a server has and who uses it ([`status`], [`device`], [`gpu`]),
 //! what is reserved ([`lease`]), how a server hands a session to its worker ([`attach`]),
-//! what that holds ([`holding`]), what its RDMA devices are ([`fabric`]), what workers ask of the
-//! store ([`store`]), and what a server
-//! leaves to the one that takes its place ([`succession`]).
+//! what that holds ([`holding`]), how one program has another's session wait, without its devices
+//! ([`checkpoint`]), what its RDMA devices are ([`fabric`]), what workers ask of the store
+//! ([`store`]), and what a server leaves to the one that takes its place ([`succession`]).
 //!
 //! All of it is JSON, so that programs of any two releases can tell why they do not fit. Fields
 //! that a reader does not know are ignored. Those that it can do without have a default; where one
@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attach;
+pub mod checkpoint;
 pub mod device;
 pub mod driver;
 pub mod fabric;

@@ -23,10 +23,12 @@ pub mod apis;
 mod aside;
 pub mod at_once;
 pub mod callback;
+pub mod checkpoint;
 pub mod complain;
 pub mod content;
 pub mod cuda;
 pub mod done;
+mod ears;
 mod end;
 mod host;
 pub mod intake;
@@ -124,6 +126,8 @@ pub struct Setup {
     pub submitters: Option<usize>,
     /// Who hears of a fault.
     pub peers: peers::Peers,
+    /// What takes the session's steps to a checkpoint.
+    pub checkpoints: checkpoint::Checkpoints,
     /// Whether the end of this process while work is under way is a fault of others' work.
     pub dense: bool,
     /// Physical device ordinals that the session may use; `None` for all.

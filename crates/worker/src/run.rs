@@ -1,10 +1,13 @@
 //! A worker's life: wait for a session, execute its records, give everything back, exit.
 
-use crate::across::{Counters, Links, Mover};
+use crate::across::{Counters, Links};
 use crate::ahead::Ahead;
 use crate::at_once::AtOnce;
 use crate::callback::Callbacks;
+use crate::checkpoint::Checkpoints;
 use crate::content::Content;
+pub use crate::ears::Withdraw;
+use crate::ears::{Common, Ears};
 use crate::end::{Patience, Progress};
 pub use crate::intake::Ends;
 use crate::intake::{Body, Ended, Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT};
@@ -12,18 +15,20 @@ use crate::inventory::{Inventory, Tally};
 use crate::keeper::{Newest, Wait};
 use crate::memory::Limit;
 use crate::outbox::Outbox;
-use crate::peers::{Heard, Peers};
+use crate::peers::Peers;
 use crate::prelude::*;
 use crate::process::Process;
 use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
 use crate::turn::Turn;
-use crate::welcome::{Way, answer, attempt, first_welcome, greet, welcome};
+use crate::welcome::{Way, answer, first_welcome, greet};
 use crate::{Api, Beside, Offered, Setup, signals, sockets};
+use busbar_abi::cuda::CUDA_ERROR_NOT_INITIALIZED;
 use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Keeper, is_crowded, nap};
-use busbar_control::attach::{Attach, Hidden, Order, Report};
-use busbar_control::hello::{Intent, NEWS, RDMA, Refusal, Road, SHARED_MEMORY, Welcome};
+use busbar_control::attach::{Attach, Order, Report};
+use busbar_control::checkpoint::Reached;
+use busbar_control::hello::{NEWS, RDMA, Refusal, SHARED_MEMORY, Welcome};
 use busbar_transport::Connection;
 use busbar_transport::baton::Board;
 use busbar_transport::handover;
@@ -59,9 +64,6 @@ pub struct Options {
     /// process would be the end of others' work.
     pub withdraw: Option<Withdraw>,
 }
-
-/// See [`Options::withdraw`].
-pub type Withdraw = Arc<dyn Fn() + Send + Sync>;
 
 /// What the server gives a worker beside its session.
 #[derive(Debug, Default)]
@@ -107,6 +109,11 @@ pub fn run(
             // Somebody may ask for what all sessions hold before this one has begun.
             Order::Tell | Order::News { .. } | Order::Shared => {}
             Order::Lost(_) | Order::Talk(_) => {}
+            Order::Checkpoint { number, .. } => {
+                let status = CUDA_ERROR_NOT_INITIALIZED;
+                let reached = Reached { status, state: 0 };
+                say(&Report::Reached { number, reached });
+            }
             _ => return Err("the server says nothing of a session".into()),
         }
     };
@@ -123,13 +130,18 @@ pub fn run(
     let conn = Stream::take_over(fds.remove(0), &attach.keys.0)
         .map_err(|e| format!("the client's connection: {e}"))?;
     let client = Process::taken_over(attach.place, fds, attach.hello.client.clone());
-    let inventory = Inventory::of(outbox.clone());
-    let (peers, server) = (Peers::default(), control.clone());
-    peers.tell(move |report| {
+    let common = Common {
+        inventory: Inventory::of(outbox.clone()),
+        outbox,
+        turn,
+        peers: Peers::default(),
+        checkpoints: Checkpoints::default(),
+    };
+    let server = control.clone();
+    common.peers.tell(move |report| {
         let _ = handover::send(&server, &report.to_json(), None);
     });
-    let shared = (&outbox, &inventory, &turn, &peers);
-    let opened = open(&attach, &conn, options, given, apis, shared);
+    let opened = open(&attach, &conn, options, given, apis, &common);
     let Session {
         mut apis,
         ends,
@@ -155,13 +167,14 @@ pub fn run(
         return Err(why);
     }
     say(&attached);
+    let inventory = common.inventory.clone();
     let served = attend(
         &attach,
         client,
         conn,
         (ends, way),
         &mut apis,
-        (&control, &inventory, turn, peers),
+        (&control, common),
         &options.withdraw,
     );
     say(&Report::Holds(inventory.holding()));
@@ -196,8 +209,9 @@ fn open(
     options: &Options,
     given: Given,
     apis: &[Offered],
-    (outbox, inventory, turn, peers): (&Outbox, &Inventory, &Turn, &Peers),
+    common: &Common,
 ) -> Result<Session, Refusal> {
+    let (outbox, inventory) = (&common.outbox, &common.inventory);
     let name = attach.hello.api.as_str();
     let Some(offered) = apis.iter().find(|a| a.name == name) else {
         let why = format!("this server does not offer `{name}`");
@@ -254,9 +268,10 @@ fn open(
         outgoing: ends.outgoing.clone(),
         links: ends.links.clone(),
         inventory: inventory.clone(),
-        turn: turn.clone(),
+        turn: common.turn.clone(),
         submitters: options.submitters,
-        peers: peers.clone(),
+        peers: common.peers.clone(),
+        checkpoints: common.checkpoints.clone(),
         dense: options.withdraw.is_some(),
         devices: Some(attach.devices.clone()),
         library: library.clone(),
@@ -267,7 +282,7 @@ fn open(
     let beside = Beside {
         outbox: outbox.clone(),
         at_once: ends.at_once.clone(),
-        peers: peers.clone(),
+        peers: common.peers.clone(),
         library: options.nccl_library.clone(),
     };
     let mut apis = vec![api];
@@ -286,7 +301,7 @@ fn attend(
     conn: Arc<dyn Connection>,
     (ends, way): (Ends, Arc<Way>),
     apis: &mut [Box<dyn Api>],
-    (control, inventory, turn, peers): (&Arc<OwnedFd>, &Inventory, Turn, Peers),
+    (control, common): (&Arc<OwnedFd>, Common),
     withdraw: &Option<Withdraw>,
 ) -> std::io::Result<String> {
     let newest = Arc::new(Newest::default());
@@ -294,7 +309,8 @@ fn attend(
     let keep = Duration::from_secs(attach.resume_seconds);
     let beside = (control.clone(), way.clone());
     let keeper = Wait::new(newest.clone(), client.clone(), keep, &*conn, beside);
-    let (outbox, links) = (ends.outbox.clone(), ends.links.clone());
+    let links = ends.links.clone();
+    let (inventory, checkpoints) = (common.inventory.clone(), common.checkpoints.clone());
     let listen = |channel: &Channel| {
         // Whatever is between a client and us, and holds back the end of its connection, a client
         // of this host is seen to end.
@@ -304,14 +320,11 @@ fn attend(
             .spawn(move || client.wait().then(|| bereft.disconnect()))?;
         let ears = Ears {
             control: control.clone(),
-            inventory: inventory.clone(),
+            common,
             news: attach.hello.features.iter().any(|f| f == NEWS),
-            turn,
-            peers,
             newest,
             way,
             channel: channel.clone(),
-            outbox,
             links,
             withdraw: withdraw.clone(),
         };
@@ -320,7 +333,7 @@ fn attend(
             .spawn(move || ears.listen())
             .map(drop)
     };
-    let ended = last_word(control.clone(), inventory.clone(), withdraw.clone());
+    let ended = last_word(control.clone(), inventory, checkpoints, withdraw.clone());
     let ends = (ends, Some(ended));
     let mut apis: Vec<_> = apis.iter_mut().map(|api| &mut **api).collect();
     serve(conn, Box::new(keeper), ends, &mut apis, listen)
@@ -332,12 +345,19 @@ pub type LastWord = Box<dyn FnOnce(bool, &str, Arc<Progress>) + Send>;
 
 /// Sees to it that a session that is over ends, even if its executor sits in a call of the driver's
 /// that does not return: what the client held must be free again.
-fn last_word(control: Arc<OwnedFd>, inventory: Inventory, withdraw: Option<Withdraw>) -> LastWord {
+fn last_word(
+    control: Arc<OwnedFd>,
+    inventory: Inventory,
+    checkpoints: Checkpoints,
+    withdraw: Option<Withdraw>,
+) -> LastWord {
     /// How long the executor may take to say its last word, and to end the process.
     const SAID: Duration = Duration::from_secs(5);
     Box::new(move |goodbye, why, progress| {
         let why = why.to_string();
         let patience = match goodbye {
+            // Nothing goes on.
+            _ if checkpoints.is_locked() => Patience::AFTER_LOSS,
             true => Patience::AFTER_GOODBYE,
             false => Patience::AFTER_LOSS,
         };
@@ -445,152 +465,6 @@ pub fn serve_alone(
     channel.close(&why, Duration::ZERO);
     apis.iter_mut().for_each(|api| api.close());
     Ok(why)
-}
-
-/// Listens to the server for as long as the session lasts.
-struct Ears {
-    control: Arc<OwnedFd>,
-    inventory: Inventory,
-    /// Whether the client takes news.
-    news: bool,
-    turn: Turn,
-    peers: Peers,
-    newest: Arc<Newest>,
-    way: Arc<Way>,
-    channel: Channel,
-    outbox: Outbox,
-    links: Links,
-    withdraw: Option<Withdraw>,
-}
-
-impl Ears {
-    fn listen(self) {
-        while let Ok(Some((order, fds))) = handover::recv_all(&self.control) {
-            let mut fds = fds.into_iter();
-            match busbar_control::read("what the server says", &order) {
-                Ok(Order::Tell) => {
-                    let holds = Report::Holds(self.inventory.holding());
-                    let _ = handover::send(&self.control, &holds.to_json(), None);
-                }
-                Ok(Order::News { text, loss }) if self.news => self.outbox.news(&text, loss),
-                Ok(Order::News { .. }) => {}
-                Ok(Order::Lost(loss)) => self.peers.heard(&Heard::Lost(loss)),
-                Ok(Order::Talk(talk)) => self.peers.heard(&Heard::Says(talk)),
-                Ok(Order::Shared) => self.channel.rouse(),
-                Ok(Order::Endless { why }) => {
-                    let said = Report::Ended { why: why.clone() };
-                    let _ = handover::send(&self.control, &said.to_json(), None);
-                    self.turn.end();
-                    if let Some(withdraw) = &self.withdraw {
-                        withdraw();
-                    }
-                    self.outbox.leave(&why);
-                }
-                Ok(Order::Board | Order::Bell) => {}
-                Ok(Order::Memory { most, of_each }) => {
-                    self.inventory.gate.limit(Limit { most, of_each });
-                }
-                Ok(Order::Path { road }) => {
-                    if self.way.take(road, self.channel.path()) {
-                        self.channel.disconnect();
-                    }
-                    if road == Road::Tcp {
-                        self.links.leave_rdma();
-                    }
-                }
-                Ok(Order::End { why }) => {
-                    let said = Report::Ended { why: why.clone() };
-                    let _ = handover::send(&self.control, &said.to_json(), None);
-                    self.outbox.leave(&why);
-                }
-                Ok(Order::Attach(attach)) if attach.hello.intent == Intent::Side => {
-                    self.attach_side(&attach, fds.next());
-                }
-                Ok(Order::Attach(attach)) if attach.hello.intent == Intent::Try => {
-                    self.try_way(attach, fds.next());
-                }
-                Ok(Order::Attach(attach)) if attach.hello.intent == Intent::Link => {
-                    let end = taken(fds.next(), &attach.keys);
-                    let way = self.way.of_links();
-                    let asked = attach.hello.features.iter().any(|f| f == RDMA);
-                    let moves = (asked && way.wish != Wish::Off).then_some(way);
-                    // The other server passes its end on when it has the welcome, so it is that end
-                    // which begins.
-                    let mover = moves.map(|way| -> Mover { Box::new(move |c| way.take(c).conn) });
-                    self.add_link(&attach, end.clone(), end, mover);
-                }
-                Ok(Order::Dialled { attach, keys, rdma }) => {
-                    let client = taken(fds.next(), &attach.keys);
-                    let way = self.way.of_links();
-                    let mover = || -> Mover { Box::new(move |c| way.offer(c).conn) };
-                    let mover = rdma.then(mover);
-                    self.add_link(&attach, client, taken(fds.next(), &keys), mover);
-                }
-                // A client that comes back knows that its old connection is dead; from here a cut
-                // link may look alive for long. Before the keeper gets the new one, or this would
-                // end it.
-                Ok(Order::Attach(attach)) => {
-                    if let Some(fd) = fds.next() {
-                        self.newest.put(*attach, fd, || self.channel.disconnect());
-                    }
-                }
-                Err(_) => break,
-            }
-        }
-        // The server is gone, and with it every right to go on.
-        self.outbox.leave("the server ended");
-    }
-
-    /// A side connection.
-    fn attach_side(&self, attach: &Attach, fd: Option<OwnedFd>) {
-        let Some(conn) = taken(fd, &attach.keys) else {
-            return;
-        };
-        let side = self.channel.offer_side(conn.clone());
-        let welcome = Welcome {
-            side,
-            ..welcome(attach, 0)
-        };
-        answer(&*conn, &welcome);
-    }
-
-    /// Sees whether a connection could move: on a thread, since it waits for the client.
-    fn try_way(&self, attach: Box<Attach>, fd: Option<OwnedFd>) {
-        let Some(conn) = taken(fd, &attach.keys) else {
-            return;
-        };
-        let way = self.way.clone();
-        let run = move || way.alone(|| attempt(conn, &attach, &way));
-        // Without it the client tries again later.
-        let _ = std::thread::Builder::new().name("try".into()).spawn(run);
-    }
-
-    /// A link. Whoever waits to hear of that does so by a connection of its own, or by the link's.
-    fn add_link(
-        &self,
-        attach: &Attach,
-        asker: Option<Arc<Stream>>,
-        link: Option<Arc<Stream>>,
-        mover: Option<Mover>,
-    ) {
-        let (Some(asker), Some(link)) = (asker, link) else {
-            return;
-        };
-        let features = mover.iter().map(|_| RDMA.into()).collect();
-        let welcome = match self.links.add(attach.hello.link.number, link, mover) {
-            Ok(()) => Welcome {
-                features,
-                ..welcome(attach, 0)
-            },
-            Err(e) => Welcome::refuse(Refusal::new("link", e.to_string())),
-        };
-        answer(&*asker, &welcome);
-    }
-}
-
-/// A connection that the server has handed over.
-fn taken(fd: Option<OwnedFd>, keys: &Hidden) -> Option<Arc<Stream>> {
-    Some(Arc::new(Stream::take_over(fd?, &keys.0).ok()?))
 }
 
 /// Whether memory may be shared: the client can, and says that it runs on this very kernel. Whether

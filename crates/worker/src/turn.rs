@@ -114,6 +114,24 @@ impl Turn {
         }
     }
 
+    /// Nothing is under way, and nothing will be until the session comes again: its devices, which
+    /// are what comes back, are others'.
+    pub fn leave(&self) -> Vec<usize> {
+        let devices = self.shared.get().map_or(0, |s| s.work.len());
+        let gone = |device: &usize| {
+            let Some((s, slot, work)) = self.slot(*device) else {
+                return false;
+            };
+            let mut w = lock(work);
+            (w.under_way, w.ahead) = (0, 0);
+            slot.under_way.store(0, Ordering::Release);
+            let was = slot.present.swap(0, Ordering::AcqRel) > 0;
+            rest(slot, &s.bell, baton::now());
+            was
+        };
+        (0..devices).filter(gone).collect()
+    }
+
     /// Whether nothing has to be asked for any device.
     #[inline]
     pub fn is_free(&self) -> bool {

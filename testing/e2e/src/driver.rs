@@ -121,6 +121,16 @@ functions! {
     cuStreamEndCapture(stream: usize, graph: &mut usize);
     cuGraphInstantiateWithFlags(out: &mut usize, graph: usize, flags: u64);
     cuGraphLaunch(graph: usize, stream: usize);
+    cuCheckpointProcessGetState(pid: i32, state: *mut u32);
+    cuCheckpointProcessGetRestoreThreadId(pid: i32, thread: *mut i32);
+    cuCheckpointProcessLock(pid: i32, args: *const u64);
+    cuCheckpointProcessCheckpoint(pid: i32, args: *const u64);
+    cuCheckpointProcessRestore(pid: i32, args: *const u64);
+    cuCheckpointProcessUnlock(pid: i32, args: *const u64);
+    cuCoredumpGetAttribute(which: i32, value: *mut c_void, size: *mut usize);
+    cuCoredumpGetAttributeGlobal(which: i32, value: *mut c_void, size: *mut usize);
+    cuCoredumpSetAttribute(which: i32, value: *const c_void, size: *mut usize);
+    cuCoredumpSetAttributeGlobal(which: i32, value: *const c_void, size: *mut usize);
     cuLaunchHostFunc(stream: usize, f: unsafe extern "C" fn(*mut c_void), user: *mut c_void);
     cuLaunchKernel(
         function: usize, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32,

@@ -8,6 +8,7 @@
 //! is free, and [`driver`] and [`random`] and [`quota`] are what `driver_program` is made of.
 
 pub mod authority;
+pub mod checkpoint;
 pub mod driver;
 pub mod guarded;
 pub mod hostile;

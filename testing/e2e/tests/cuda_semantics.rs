@@ -181,7 +181,11 @@ fn any_stream_uses_managed_memory_whatever_it_is_attached_to() {
 
 #[test]
 fn processes_share_pools() {
-    let text = same(&Server::start(), "1", &["pools"]);
+    let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
+    let text = same(&server, "2", &["pools"]);
+    let copies = "cuMemcpyDtoH_v2: 1\ncuMemPoolSetAccess: 0\ncuMemcpyDtoH_v2: 0\n\
+                  cuMemPoolSetAccess: 0\ncuMemcpyDtoH_v2: 1\n";
+    assert!(text.contains(copies), "{text}");
     assert!(text.contains("77 true"), "{text}");
     assert!(text.contains("the other: Ok(Some(0))"), "{text}");
     assert!(text.contains("88 true"), "{text}");

@@ -3,7 +3,7 @@
 use crate::config;
 use crate::faults::{self, Action};
 use crate::ffi::{CUresult, INVALID_CONTEXT, NOT_PERMITTED, Res};
-use crate::state::{context, live, logs};
+use crate::state::{checkpoint, context, live, logs};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -31,15 +31,23 @@ static CALLS: AtomicU64 = AtomicU64::new(0);
 static SITES: Mutex<BTreeMap<&'static str, &'static Site>> = Mutex::new(BTreeMap::new());
 static AT_EXIT: Once = Once::new();
 
-static LOG: LazyLock<Option<File>> = LazyLock::new(|| {
-    let path = config::get("FAKEDEV_LOG")?;
-    OpenOptions::new().create(true).append(true).open(path).ok()
-});
+/// Files that calls are written to.
+struct Files {
+    /// Each.
+    log: Option<File>,
+    /// Those that fail, but for questions about a pointer: those may be about any.
+    refused: Option<File>,
+}
 
-/// What calls are written to that fail, but for questions about a pointer: those may be about any.
-static REFUSED: LazyLock<Option<File>> = LazyLock::new(|| {
-    let path = config::get("FAKEDEV_REFUSED")?;
-    OpenOptions::new().create(true).append(true).open(path).ok()
+static FILES: LazyLock<Files> = LazyLock::new(|| {
+    let open = |name| {
+        let path = config::get(name)?;
+        OpenOptions::new().create(true).append(true).open(path).ok()
+    };
+    Files {
+        log: open("FAKEDEV_LOG"),
+        refused: open("FAKEDEV_REFUSED"),
+    }
 });
 
 static COST: LazyLock<Duration> =
@@ -107,9 +115,10 @@ fn permitted(name: &str) -> bool {
 
 /// Runs one driver function: log, count, injected failure, then the function itself.
 pub fn call(site: &'static Site, f: impl FnOnce() -> Res) -> CUresult {
+    checkpoint::enter(site.name);
     let nth = site.count.fetch_add(1, Ordering::Relaxed) + 1;
     let total = CALLS.fetch_add(1, Ordering::Relaxed) + 1;
-    if let Some(log) = &*LOG {
+    if let Some(log) = &FILES.log {
         log_call(log, site, nth);
     }
     let code = if let Some(code) = faults::lost(site.name, total) {
@@ -137,7 +146,7 @@ pub fn call(site: &'static Site, f: impl FnOnce() -> Res) -> CUresult {
     };
     if code != 0 {
         logs::failed(site.name, code);
-        if let Some(mut file) = REFUSED.as_ref()
+        if let Some(mut file) = FILES.refused.as_ref()
             && !site.name.starts_with("cuPointerGet")
         {
             let _ = file.write_all(format!("{} {code}\n", site.name).as_bytes());
@@ -171,7 +180,9 @@ fn log_call(mut log: &File, site: &'static Site, nth: u64) {
 }
 
 extern "C" fn write_counts() {
-    let Some(mut log) = LOG.as_ref() else { return };
+    let Some(mut log) = FILES.log.as_ref() else {
+        return;
+    };
     let pid = std::process::id();
     let mut text = String::new();
     for (name, site) in SITES.lock().unwrap().iter() {

@@ -64,9 +64,11 @@ fn open(api: &str, slabs: usize) -> (Vec<Box<dyn Api>>, Ends) {
         turn: Turn::default(),
         submitters: Some(0),
         peers: Default::default(),
+        checkpoints: Default::default(),
         dense: false,
         devices: None,
         library: library(api),
+        nvml: None,
         cupti: None,
         confined: false,
     });

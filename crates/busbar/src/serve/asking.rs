@@ -1,7 +1,7 @@
 //! How the pool is asked.
 
 use super::identity::Who;
-use busbar_control::hello::Hello;
+use busbar_control::hello::{Hello, PATIENCE};
 use busbar_control::lease::SETTLE_TIME;
 use busbar_pool::{Asker, Refused};
 use std::time::{Duration, Instant};
@@ -32,4 +32,9 @@ pub(super) fn asker<'a>(who: &'a Who, hello: &'a Hello) -> Asker<'a> {
         parts: hello.devices as usize,
         served: false,
     }
+}
+
+/// Whether the client takes pings ahead of its welcome.
+pub(super) fn is_patient(hello: &Hello) -> bool {
+    hello.features.iter().any(|f| f == PATIENCE)
 }

@@ -1,7 +1,9 @@
 //! One connection, from its hello to whatever looks after it.
 
+use super::asking::is_patient;
 use super::busy::Busy;
 use super::change;
+use super::checkpoint;
 use super::desk;
 use super::fabric;
 use super::greeting::Guest;
@@ -10,7 +12,7 @@ use super::identity::Known;
 use super::link;
 use super::reception::{answer, take_in, turned_back};
 use super::report;
-use super::sessions::{self, is_patient};
+use super::sessions;
 use super::state::Server;
 use busbar_channel::send_hello;
 use busbar_control::hello::{BUSY, Intent, Refusal, Welcome};
@@ -104,6 +106,7 @@ fn attend(server: &Arc<Server>, known: Known, fresh: bool) {
         Intent::Release => desk::release(server, &known, refuse),
         Intent::Set => change::set(server, &known, refuse),
         Intent::Kill => change::kill(server, &known, refuse),
+        Intent::Checkpoint => checkpoint::step(server, &known, refuse),
         Intent::Ticket => link::ticket(server, &known, refuse),
         Intent::Dial => link::dial(server, known, refuse),
         Intent::Link => link::join(server, known, refuse),

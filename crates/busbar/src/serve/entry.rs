@@ -4,6 +4,7 @@ use super::groups::{Group, Memberships};
 use super::identity::Who;
 use super::sockets::Sockets;
 use super::workers::Worker;
+use busbar_control::checkpoint::Reached;
 use busbar_control::hello::ClientInfo;
 use busbar_control::holding::{Holding, Traffic};
 use busbar_control::status::Time;
@@ -52,6 +53,10 @@ pub(crate) struct SessionEntry {
     pub holding: Holding,
     pub told: u64,
     pub pace: Pace,
+    /// Steps towards a checkpoint and back that it is to take, by the server's numbers, and what
+    /// became of them.
+    pub steps: BTreeMap<u64, Option<Reached>>,
+    pub last_step: u64,
     /// What it has had of its devices, by ordinal, when that was last looked at.
     pub had: BTreeMap<u32, Had>,
     /// What it has in common with the other ranks of its job.

@@ -86,6 +86,7 @@ pub(super) fn is_of_a_session(hello: &Hello) -> bool {
             | Intent::Side
             | Intent::Try
             | Intent::Kill
+            | Intent::Checkpoint
             | Intent::Ticket
             | Intent::Dial
             | Intent::Link

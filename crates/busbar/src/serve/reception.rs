@@ -203,6 +203,7 @@ fn check_texts(h: &mut Hello) -> Result<(), Refusal> {
         // Answered at once, by a process that knows what can be asked.
         ask: _,
         change: _,
+        checkpoint: _,
         link,
         client,
     } = h;

@@ -1,6 +1,6 @@
 //! Sessions: how they begin, how clients come back to them, and what is left to do at their end.
 
-use super::asking::{asker, settled};
+use super::asking::{asker, is_patient, settled};
 use super::budget::{Allowance, Budget};
 use super::busy::Busy;
 use super::desk;
@@ -18,7 +18,7 @@ use super::workers::{Manner, Worker};
 use busbar_channel::send_hello;
 use busbar_channel::switches::Switch;
 use busbar_control::attach::{Attach, Report};
-use busbar_control::hello::{Hello, Intent, Mode, PATIENCE, Refusal, Welcome};
+use busbar_control::hello::{Hello, Intent, Mode, Refusal, Welcome};
 use busbar_control::holding::{self, Holding};
 use busbar_control::succession::ToHeir;
 use busbar_pool::Placing;
@@ -44,11 +44,6 @@ const COMINGS: Allowance = (100.0, 1.0);
 /// What a session may say of ranks that wait or are lost: each is a line of the log and the audit,
 /// words for others, and for a moment a thread.
 const RANKS: Allowance = (100.0, 1.0);
-
-/// Whether the client takes pings ahead of its welcome.
-pub(super) fn is_patient(hello: &Hello) -> bool {
-    hello.features.iter().any(|f| f == PATIENCE)
-}
 
 /// A random name nobody can guess.
 fn random_name(bytes: usize) -> Result<String, Refusal> {
@@ -226,6 +221,8 @@ pub(super) fn open(
         connected: true,
         holding: Holding::default(),
         told: 0,
+        steps: BTreeMap::new(),
+        last_step: 0,
         pace: Pace::default(),
         had: BTreeMap::new(),
         idle: idle_after,
@@ -328,6 +325,15 @@ fn watch(
                     s.keep_holding(holding);
                     s.told += 1;
                 }
+                server.told.notify_all();
+            }
+            Report::Reached { number, reached } => {
+                let mut sessions = lock(&server.sessions);
+                let found = sessions.get_mut(session);
+                if let Some(step) = found.and_then(|s| s.steps.get_mut(&number)) {
+                    *step = Some(reached);
+                }
+                drop(sessions);
                 server.told.notify_all();
             }
             Report::Ended { why: w } => why = Some(w),

@@ -16,6 +16,7 @@ mod address;
 mod array;
 mod atomics;
 mod blame;
+mod checkpoint;
 mod compile;
 mod compiled;
 mod context;
@@ -108,6 +109,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
     setup
         .turn
         .on_end(move || lost.lose_all(busbar_abi::cuda::CUDA_ERROR_LAUNCH_TIMEOUT));
+    checkpoint::Steps::serve(driver, setup.checkpoints.clone(), setup.turn.clone());
     let printed = Printed::capture(setup.outbox.clone(), true);
     let graphs = execs::Graphs::default();
     let twins = state::twins::Twins::of(graphs.mirrors.image.clone());
@@ -136,6 +138,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         ahead: setup.ahead,
         places,
         gate: setup.inventory.gate.clone(),
+        checkpoints: setup.checkpoints,
         turns: turns::Turns::new(setup.turn, allowed.clone()),
         submitters: submit::Submitters::new(driver, setup.submitters),
         devices: allowed.clone(),
@@ -239,6 +242,10 @@ impl Api for Cuda {
     }
 
     fn close(&mut self) {
+        // No call of the driver's would return, and none is needed.
+        if self.checkpoints.is_locked() {
+            return;
+        }
         self.come_after();
         self.activity.close();
         self.completer.close();

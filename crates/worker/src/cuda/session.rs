@@ -12,6 +12,7 @@ use super::{blame, cupti, done, mover, promised, submit, turns};
 use crate::across::Links;
 use crate::ahead::Ahead;
 use crate::answer::Outcome;
+use crate::checkpoint::Checkpoints;
 use crate::content::{Content, Hash};
 use crate::memory::{Charge, Gate};
 use crate::objects::{Creates, Dead, Key};
@@ -62,6 +63,8 @@ pub struct Cuda {
     pub links: Links,
     /// What device memory passes.
     pub gate: Gate,
+    /// Whether another program has locked the driver.
+    pub checkpoints: Checkpoints,
     /// Physical memory that the program has mapped, by address: its size, and what keeps it.
     pub physical: BTreeMap<u64, mapped::Physical>,
     /// Memory of pools and what graphs have left, by address.

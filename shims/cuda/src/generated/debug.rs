@@ -7,66 +7,6 @@ use std::ffi::{c_char, c_void};
 
 // SAFETY: the name is the API's own.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCheckpointProcessCheckpoint(
-    pid: i32,
-    args: *mut CUcheckpointCheckpointArgs,
-) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { client::cuCheckpointProcessCheckpoint(pid, args) }
-}
-
-// SAFETY: the name is the API's own.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCheckpointProcessGetRestoreThreadId(
-    pid: i32,
-    tid: *mut i32,
-) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { client::cuCheckpointProcessGetRestoreThreadId(pid, tid) }
-}
-
-// SAFETY: the name is the API's own.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCheckpointProcessGetState(
-    pid: i32,
-    state: *mut CUprocessState,
-) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { client::cuCheckpointProcessGetState(pid, state) }
-}
-
-// SAFETY: the name is the API's own.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCheckpointProcessLock(
-    pid: i32,
-    args: *mut CUcheckpointLockArgs,
-) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { client::cuCheckpointProcessLock(pid, args) }
-}
-
-// SAFETY: the name is the API's own.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCheckpointProcessRestore(
-    pid: i32,
-    args: *mut CUcheckpointRestoreArgs,
-) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { client::cuCheckpointProcessRestore(pid, args) }
-}
-
-// SAFETY: the name is the API's own.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCheckpointProcessUnlock(
-    pid: i32,
-    args: *mut CUcheckpointUnlockArgs,
-) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { client::cuCheckpointProcessUnlock(pid, args) }
-}
-
-// SAFETY: the name is the API's own.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCoredumpGetAttribute(
     attrib: CUcoredumpSettings,
     value: *mut c_void,

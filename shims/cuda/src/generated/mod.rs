@@ -10,6 +10,7 @@
 )]
 
 mod array;
+mod checkpoint;
 mod context;
 mod copy;
 mod debug;

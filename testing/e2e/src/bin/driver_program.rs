@@ -6,7 +6,7 @@
 //! on addresses or time, so that a native and a remote run can be compared.
 
 use busbar_e2e::driver::Driver;
-use busbar_e2e::{quota, random};
+use busbar_e2e::{checkpoint, quota, random};
 use std::ffi::c_void;
 use std::io::{BufRead, Write};
 use std::os::unix::process::CommandExt;
@@ -38,6 +38,10 @@ fn main() {
         Some("around") => random::apart::around(&d, number(1) as usize, number(2)),
         Some("one-is-cut-off") => random::apart::one_is_cut_off(&d),
         Some("one-dies") => random::apart::one_dies(&d),
+        Some("checkpoint") => checkpoint::steps(&d, number(1) as i32, &args[2..]),
+        Some("checkpoint-own") => checkpoint::own(&d),
+        Some("answers") => checkpoint::answers(&d),
+        Some("dumps") => checkpoint::dumps(&d),
         Some("devices") => devices(&d),
         Some("hold") => hold(&d, number(1)),
         Some("work") => work(&d, number(1)),

@@ -327,6 +327,7 @@ fn main() -> Result<()> {
         turn: busbar_worker::turn::Turn::default(),
         submitters: None,
         peers: busbar_worker::peers::Peers::default(),
+        checkpoints: Default::default(),
         dense: false,
         devices: None,
         library: Some(library.clone()),

@@ -2,6 +2,7 @@
 
 mod array;
 mod capture;
+mod checkpoint;
 mod context;
 mod copy;
 mod device;

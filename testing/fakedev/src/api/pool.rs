@@ -112,8 +112,8 @@ api! {
             LOCATION_HOST_NUMA if props.location.id == 0 => true,
             _ => return Err(INVALID_VALUE),
         };
-        let file = shared.then(pool::file).transpose()?;
         let device = if host { 0 } else { located(&props.location)? };
+        let file = shared.then(|| pool::file(device)).transpose()?;
         let of = (host, false, file);
         put(out, Pool::with(device, false, props.max_size, of).handle)
     }
@@ -139,12 +139,10 @@ api! {
             return Err(INVALID_VALUE);
         }
         let mut about: libc::stat = std::mem::zeroed();
-        if libc::fstat(handle as i32, &mut about) != 0 || about.st_size <= 0 {
-            return Err(UNKNOWN);
-        }
+        let known = libc::fstat(handle as i32, &mut about) == 0;
+        let device = pool::device_of(about.st_size as u64).filter(|_| known).ok_or(UNKNOWN)?;
         let file = BorrowedFd::borrow_raw(handle as i32);
         let file = file.try_clone_to_owned().map_err(|_| OPERATING_SYSTEM)?;
-        let device = context::device_of_current().max(0) as usize;
         put(out, Pool::with(device, false, 0, (false, true, Some(file))).handle)
     }
 

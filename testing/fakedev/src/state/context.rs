@@ -131,6 +131,12 @@ impl Context {
         self.status()
     }
 
+    /// Whether all work is done.
+    pub fn idle(&self) -> bool {
+        let order = self.order.lock().unwrap();
+        order.all.iter().all(|stream| stream.idle())
+    }
+
     fn marks(&self) -> Vec<(Arc<Stream>, u64)> {
         let order = self.order.lock().unwrap();
         order

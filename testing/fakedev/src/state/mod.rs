@@ -3,6 +3,7 @@
 pub mod advice;
 pub mod array;
 pub mod capture;
+pub mod checkpoint;
 pub mod compiled;
 pub mod context;
 pub mod device;

@@ -147,16 +147,22 @@ impl Pool {
     }
 }
 
-/// A file for a pool that other processes may import.
-pub fn file() -> R<OwnedFd> {
+/// A file for a pool of a device that other processes may import: its length says of which.
+pub fn file(device: usize) -> R<OwnedFd> {
     // SAFETY: a C string; the descriptor that comes is ours.
     unsafe {
         let fd = libc::memfd_create(c"fakedev-pool".as_ptr(), libc::MFD_CLOEXEC);
-        if fd < 0 || libc::ftruncate(fd, FILE as libc::off_t) != 0 {
+        if fd < 0 || libc::ftruncate(fd, (FILE + device as u64) as libc::off_t) != 0 {
             return Err(OPERATING_SYSTEM);
         }
         Ok(OwnedFd::from_raw_fd(fd))
     }
+}
+
+/// The device of a pool whose file has this length.
+pub fn device_of(length: u64) -> Option<usize> {
+    let device = usize::try_from(length.checked_sub(FILE)?).ok();
+    device.filter(|d| *d < device::count())
 }
 
 /// The pool of a handle.

@@ -1,10 +1,12 @@
 //! The C functions of each family that the spec leaves to be written by hand: they check,
 //! translate, and hand over. Generated code alone uses them.
 
+pub mod checkpoint;
 pub mod context;
 pub mod copy;
 pub mod copy_batch;
 mod cupti;
+pub mod debug;
 pub mod device;
 pub mod event;
 pub mod graph;

@@ -8,118 +8,82 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-/// `cuCheckpointProcessCheckpoint`: refused.
-pub unsafe extern "C" fn cuCheckpointProcessCheckpoint(
-    _pid: i32,
-    _args: *mut CUcheckpointCheckpointArgs,
-) -> CUresult {
-    life::unsupported(
-        "cuCheckpointProcessCheckpoint",
-        "the driver checkpoints processes of its own machine only",
-    )
+watched! {
+    701, cuCoredumpGetAttribute, watched_cuCoredumpGetAttribute, plain_cuCoredumpGetAttribute,
+    (attrib: CUcoredumpSettings, value: *mut c_void, size: *mut usize) -> CUresult
 }
 
-/// `cuCheckpointProcessGetRestoreThreadId`: refused.
-pub unsafe extern "C" fn cuCheckpointProcessGetRestoreThreadId(
-    _pid: i32,
-    _tid: *mut i32,
+unsafe extern "C" fn plain_cuCoredumpGetAttribute(
+    attrib: CUcoredumpSettings,
+    value: *mut c_void,
+    size: *mut usize,
 ) -> CUresult {
-    life::unsupported(
-        "cuCheckpointProcessGetRestoreThreadId",
-        "the driver checkpoints processes of its own machine only",
-    )
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCoredumpGetAttribute(attrib, value, size) };
+    life::call(again, move || {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::debug::cuCoredumpGetAttribute(cx, attrib, value, size) }
+    })
 }
 
-/// `cuCheckpointProcessGetState`: refused.
-pub unsafe extern "C" fn cuCheckpointProcessGetState(
-    _pid: i32,
-    _state: *mut CUprocessState,
-) -> CUresult {
-    life::unsupported(
-        "cuCheckpointProcessGetState",
-        "the driver checkpoints processes of its own machine only",
-    )
+watched! {
+    702, cuCoredumpGetAttributeGlobal, watched_cuCoredumpGetAttributeGlobal, plain_cuCoredumpGetAttributeGlobal,
+    (attrib: CUcoredumpSettings, value: *mut c_void, size: *mut usize) -> CUresult
 }
 
-/// `cuCheckpointProcessLock`: refused.
-pub unsafe extern "C" fn cuCheckpointProcessLock(
-    _pid: i32,
-    _args: *mut CUcheckpointLockArgs,
+unsafe extern "C" fn plain_cuCoredumpGetAttributeGlobal(
+    attrib: CUcoredumpSettings,
+    value: *mut c_void,
+    size: *mut usize,
 ) -> CUresult {
-    life::unsupported(
-        "cuCheckpointProcessLock",
-        "the driver checkpoints processes of its own machine only",
-    )
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCoredumpGetAttributeGlobal(attrib, value, size) };
+    life::call(again, move || {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::debug::cuCoredumpGetAttributeGlobal(cx, attrib, value, size) }
+    })
 }
 
-/// `cuCheckpointProcessRestore`: refused.
-pub unsafe extern "C" fn cuCheckpointProcessRestore(
-    _pid: i32,
-    _args: *mut CUcheckpointRestoreArgs,
-) -> CUresult {
-    life::unsupported(
-        "cuCheckpointProcessRestore",
-        "the driver checkpoints processes of its own machine only",
-    )
+watched! {
+    703, cuCoredumpSetAttribute, watched_cuCoredumpSetAttribute, plain_cuCoredumpSetAttribute,
+    (attrib: CUcoredumpSettings, value: *mut c_void, size: *mut usize) -> CUresult
 }
 
-/// `cuCheckpointProcessUnlock`: refused.
-pub unsafe extern "C" fn cuCheckpointProcessUnlock(
-    _pid: i32,
-    _args: *mut CUcheckpointUnlockArgs,
+unsafe extern "C" fn plain_cuCoredumpSetAttribute(
+    attrib: CUcoredumpSettings,
+    value: *mut c_void,
+    size: *mut usize,
 ) -> CUresult {
-    life::unsupported(
-        "cuCheckpointProcessUnlock",
-        "the driver checkpoints processes of its own machine only",
-    )
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCoredumpSetAttribute(attrib, value, size) };
+    life::call(again, move || {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::debug::cuCoredumpSetAttribute(cx, attrib, value, size) }
+    })
 }
 
-/// `cuCoredumpGetAttribute`: refused.
-pub unsafe extern "C" fn cuCoredumpGetAttribute(
-    _attrib: CUcoredumpSettings,
-    _value: *mut c_void,
-    _size: *mut usize,
-) -> CUresult {
-    life::unsupported(
-        "cuCoredumpGetAttribute",
-        "core dumps are written on the machine of the device",
-    )
+watched! {
+    704, cuCoredumpSetAttributeGlobal, watched_cuCoredumpSetAttributeGlobal, plain_cuCoredumpSetAttributeGlobal,
+    (attrib: CUcoredumpSettings, value: *mut c_void, size: *mut usize) -> CUresult
 }
 
-/// `cuCoredumpGetAttributeGlobal`: refused.
-pub unsafe extern "C" fn cuCoredumpGetAttributeGlobal(
-    _attrib: CUcoredumpSettings,
-    _value: *mut c_void,
-    _size: *mut usize,
+unsafe extern "C" fn plain_cuCoredumpSetAttributeGlobal(
+    attrib: CUcoredumpSettings,
+    value: *mut c_void,
+    size: *mut usize,
 ) -> CUresult {
-    life::unsupported(
-        "cuCoredumpGetAttributeGlobal",
-        "core dumps are written on the machine of the device",
-    )
-}
-
-/// `cuCoredumpSetAttribute`: refused.
-pub unsafe extern "C" fn cuCoredumpSetAttribute(
-    _attrib: CUcoredumpSettings,
-    _value: *mut c_void,
-    _size: *mut usize,
-) -> CUresult {
-    life::unsupported(
-        "cuCoredumpSetAttribute",
-        "core dumps are written on the machine of the device",
-    )
-}
-
-/// `cuCoredumpSetAttributeGlobal`: refused.
-pub unsafe extern "C" fn cuCoredumpSetAttributeGlobal(
-    _attrib: CUcoredumpSettings,
-    _value: *mut c_void,
-    _size: *mut usize,
-) -> CUresult {
-    life::unsupported(
-        "cuCoredumpSetAttributeGlobal",
-        "core dumps are written on the machine of the device",
-    )
+    // SAFETY: the arguments are the program's.
+    let again = move || unsafe { cuCoredumpSetAttributeGlobal(attrib, value, size) };
+    life::call(again, move || {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::debug::cuCoredumpSetAttributeGlobal(cx, attrib, value, size) }
+    })
 }
 
 /// `cudbgApiAttach`: refused.

@@ -11,6 +11,7 @@
 
 pub mod array;
 pub mod callbacks;
+pub mod checkpoint;
 pub mod context;
 pub mod copy;
 pub mod debug;

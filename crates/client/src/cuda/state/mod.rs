@@ -11,6 +11,7 @@ pub mod area;
 pub mod bodies;
 pub mod contexts;
 pub mod devices;
+pub mod dumps;
 pub mod events;
 pub mod functions;
 pub mod graphs;
@@ -42,6 +43,7 @@ use bodies::Bodies;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
 use contexts::Contexts;
+use dumps::Settings as Dumps;
 use events::Events;
 use functions::{Function, Setup};
 use graphs::Graphs;
@@ -138,7 +140,8 @@ pub struct State {
     pub known_host_pools: Mutex<host_pools::Known>,
     /// The pool that each device allocates from, where it is not the default one.
     pub current_pools: Bodies<CUdevice, u32>,
-    /// What devices may do with memory of pools of others.
+    /// What devices may do with memory of pools of others: of a default pool by its device, of any
+    /// other by its number alone.
     pub pool_users: Mutex<BTreeMap<(recycled::Pool, CUdevice), u32>>,
     /// Memory of pools that was freed and may be had again.
     pub recycled: Recycled,
@@ -158,6 +161,8 @@ pub struct State {
     pub storage: Storage,
     /// The driver's log.
     pub logs: Logs,
+    /// What is set of core dumps.
+    pub dumps: Dumps,
     /// What the device prints.
     pub output: Output,
     /// Memory shared with a worker on this host.
@@ -223,8 +228,8 @@ impl State {
             Kind::MemoryPool => {
                 if let Some(device) = self.pools.take(&id) {
                     self.recycled.forget((device, id));
-                    lock(&self.pool_users).retain(|(pool, _), _| *pool != (device, id));
                 }
+                lock(&self.pool_users).retain(|((_, pool), _), _| *pool != id);
                 self.host_pools.take(&id);
                 lock(&self.known_host_pools)
                     .current
@@ -289,6 +294,7 @@ impl State {
             objects.retain(|_, object| object.context != id);
         }
         self.order.forget_context(id);
+        self.dumps.forget(id);
         self.contexts.leave_peers(id);
     }
 

@@ -101,12 +101,31 @@ pub fn child(api: &Api) {
     let mut back = vec![0u32; N as usize];
     api.tell("cuMemcpyDtoH_v2", &[at(&mut back[0]), p, 4 * N]);
     println!("{} {}", back[0], back.iter().all(|w| *w == 77));
+    other_device(api, pool, p);
     api.tell("cuMemsetD32Async", &[p, 88, N, stream]);
     api.tell("cuStreamSynchronize", &[stream]);
     api.tell("cuMemFreeAsync", &[p, stream]);
     api.tell("cuMemFreeAsync", &[p, stream]);
     api.tell("cuStreamSynchronize", &[stream]);
     api.tell("cuMemPoolDestroy", &[pool]);
+}
+
+/// Another device copies memory of a pool as long as it is let in.
+fn other_device(api: &Api, pool: u64, p: u64) {
+    const DEVICE: u32 = 1;
+    const READ_WRITE: u32 = 3;
+    api.made("cuCtxCreate_v2", &[0, 1]);
+    let mut back = [0u32; 2];
+    let mut copy = || api.tell("cuMemcpyDtoH_v2", &[at(&mut back[0]), p, 8]);
+    copy();
+    for flags in [READ_WRITE, 0] {
+        let mut access = [DEVICE, 1, flags];
+        api.tell("cuMemPoolSetAccess", &[pool, at(&mut access[0]), 1]);
+        copy();
+    }
+    let mut gone = 0u64;
+    api.tell("cuCtxPopCurrent_v2", &[at(&mut gone)]);
+    api.tell("cuCtxDestroy_v2", &[gone]);
 }
 
 /// Two processes take turns.

@@ -5,10 +5,14 @@ use std::ffi::{CStr, c_void};
 
 mod array;
 pub use array::*;
+mod checkpoint;
+pub use checkpoint::*;
 mod context;
 pub use context::*;
 mod copy;
 pub use copy::*;
+mod debug;
+pub use debug::*;
 mod device;
 pub use device::*;
 mod event;
@@ -71,6 +75,12 @@ pub struct Driver {
     pub cuMipmappedArrayGetLevel: Option<PFN_cuMipmappedArrayGetLevel>,
     pub cuMipmappedArrayGetMemoryRequirements: Option<PFN_cuMipmappedArrayGetMemoryRequirements>,
     pub cuMipmappedArrayGetSparseProperties: Option<PFN_cuMipmappedArrayGetSparseProperties>,
+    pub cuCheckpointProcessCheckpoint: Option<PFN_cuCheckpointProcessCheckpoint>,
+    pub cuCheckpointProcessGetRestoreThreadId: Option<PFN_cuCheckpointProcessGetRestoreThreadId>,
+    pub cuCheckpointProcessGetState: Option<PFN_cuCheckpointProcessGetState>,
+    pub cuCheckpointProcessLock: Option<PFN_cuCheckpointProcessLock>,
+    pub cuCheckpointProcessRestore: Option<PFN_cuCheckpointProcessRestore>,
+    pub cuCheckpointProcessUnlock: Option<PFN_cuCheckpointProcessUnlock>,
     pub cuCtxAttach: Option<PFN_cuCtxAttach>,
     pub cuCtxCreate: Option<PFN_cuCtxCreate>,
     pub cuCtxCreate_v2: Option<PFN_cuCtxCreate_v2>,
@@ -140,6 +150,10 @@ pub struct Driver {
     pub cuMemcpyHtoD_v2: Option<PFN_cuMemcpyHtoD_v2>,
     pub cuMemcpyPeer: Option<PFN_cuMemcpyPeer>,
     pub cuMemcpyPeerAsync: Option<PFN_cuMemcpyPeerAsync>,
+    pub cuCoredumpGetAttribute: Option<PFN_cuCoredumpGetAttribute>,
+    pub cuCoredumpGetAttributeGlobal: Option<PFN_cuCoredumpGetAttributeGlobal>,
+    pub cuCoredumpSetAttribute: Option<PFN_cuCoredumpSetAttribute>,
+    pub cuCoredumpSetAttributeGlobal: Option<PFN_cuCoredumpSetAttributeGlobal>,
     pub cuDeviceComputeCapability: Option<PFN_cuDeviceComputeCapability>,
     pub cuDeviceGet: Option<PFN_cuDeviceGet>,
     pub cuDeviceGetAttribute: Option<PFN_cuDeviceGetAttribute>,
@@ -539,6 +553,14 @@ impl Driver {
                 cuMipmappedArrayGetSparseProperties: function(get(
                     c"cuMipmappedArrayGetSparseProperties",
                 )),
+                cuCheckpointProcessCheckpoint: function(get(c"cuCheckpointProcessCheckpoint")),
+                cuCheckpointProcessGetRestoreThreadId: function(get(
+                    c"cuCheckpointProcessGetRestoreThreadId",
+                )),
+                cuCheckpointProcessGetState: function(get(c"cuCheckpointProcessGetState")),
+                cuCheckpointProcessLock: function(get(c"cuCheckpointProcessLock")),
+                cuCheckpointProcessRestore: function(get(c"cuCheckpointProcessRestore")),
+                cuCheckpointProcessUnlock: function(get(c"cuCheckpointProcessUnlock")),
                 cuCtxAttach: function(get(c"cuCtxAttach")),
                 cuCtxCreate: function(get(c"cuCtxCreate")),
                 cuCtxCreate_v2: function(get(c"cuCtxCreate_v2")),
@@ -608,6 +630,10 @@ impl Driver {
                 cuMemcpyHtoD_v2: function(get(c"cuMemcpyHtoD_v2")),
                 cuMemcpyPeer: function(get(c"cuMemcpyPeer")),
                 cuMemcpyPeerAsync: function(get(c"cuMemcpyPeerAsync")),
+                cuCoredumpGetAttribute: function(get(c"cuCoredumpGetAttribute")),
+                cuCoredumpGetAttributeGlobal: function(get(c"cuCoredumpGetAttributeGlobal")),
+                cuCoredumpSetAttribute: function(get(c"cuCoredumpSetAttribute")),
+                cuCoredumpSetAttributeGlobal: function(get(c"cuCoredumpSetAttributeGlobal")),
                 cuDeviceComputeCapability: function(get(c"cuDeviceComputeCapability")),
                 cuDeviceGet: function(get(c"cuDeviceGet")),
                 cuDeviceGetAttribute: function(get(c"cuDeviceGetAttribute")),

@@ -1,0 +1,91 @@
+//! Steps towards a checkpoint of a session and back, which a program of its tenant asks for.
+
+use super::asking::{asker, is_patient};
+use super::identity::Known;
+use super::reception::answer;
+use super::state::Server;
+use busbar_channel::send_hello;
+use busbar_control::attach::Order;
+use busbar_control::checkpoint::{Reached, Step};
+use busbar_control::hello::{Refusal, Welcome};
+use busbar_pool::Refused;
+use busbar_transport::Connection;
+use busbar_transport::lock::lock;
+use busbar_transport::stream::Stream;
+use busbar_wire::frame::Kind;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often whoever waits for a step is looked for, and hears that somebody is at work.
+const NEWS: Duration = Duration::from_secs(1);
+/// Steps of a session that may be on their way at a time. A driver takes one after the other.
+const MOST: usize = 16;
+
+/// Has a session take a step, and answers when it has: after however long what was submitted takes
+/// to end, and all that is on a device to be copied.
+pub(super) fn step(server: &Arc<Server>, known: &Known, refuse: impl Fn(&Stream, Refusal)) {
+    let Known { conn, hello, .. } = known;
+    match taken(server, known) {
+        Ok(reached) => {
+            if hello.checkpoint != Step::State {
+                tracing::info!(
+                    session = hello.session,
+                    token = known.who.name,
+                    step = ?hello.checkpoint,
+                    status = reached.status,
+                    "session takes a step to a checkpoint"
+                );
+            }
+            answer(conn, &Welcome::with(known.protocol, &reached));
+        }
+        Err(r) => refuse(conn, r),
+    }
+}
+
+fn taken(server: &Server, known: &Known) -> Result<Reached, Refusal> {
+    let Known { conn, hello, .. } = known;
+    let (asker, name) = (asker(&known.who, hello), &hello.session);
+    let none = || Refusal::from(Refused::NoSession(name.clone()));
+    let (worker, number) = {
+        let pool = lock(&server.pool);
+        let mut sessions = lock(&server.sessions);
+        let found = sessions.get_mut(name);
+        let theirs = found.filter(|s| pool.shows(&asker, &s.who.tenant));
+        let s = theirs.ok_or_else(none)?;
+        if s.steps.len() >= MOST {
+            let text = format!("session {name} has {MOST} steps to take already: try later");
+            return Err(Refusal::new("limit", text));
+        }
+        s.last_step += 1;
+        s.steps.insert(s.last_step, None);
+        (s.worker.clone(), s.last_step)
+    };
+    let step = hello.checkpoint;
+    worker.tell(&Order::Checkpoint { number, step });
+    let mut sessions = lock(&server.sessions);
+    loop {
+        let s = sessions.get_mut(name).ok_or_else(none)?;
+        if let Some(Some(reached)) = s.steps.get(&number) {
+            let reached = *reached;
+            s.steps.remove(&number);
+            return Ok(reached);
+        }
+        let waited = server.told.wait_timeout(sessions, NEWS);
+        let (there, timer) = waited.unwrap_or_else(|broken| broken.into_inner());
+        sessions = there;
+        if !timer.timed_out() {
+            continue;
+        }
+        drop(sessions);
+        let gone =
+            conn.hung_up() || is_patient(hello) && send_hello(conn, Kind::Ping, &[]).is_err();
+        sessions = lock(&server.sessions);
+        if gone {
+            if let Some(s) = sessions.get_mut(name) {
+                s.steps.remove(&number);
+            }
+            let text = "whoever asked for the step has hung up";
+            return Err(Refusal::new("hello", text));
+        }
+    }
+}

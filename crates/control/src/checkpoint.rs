@@ -1,0 +1,45 @@
+//! What a program asks of another one's session by CUDA's checkpoint functions.
+
+use serde::{Deserialize, Serialize};
+
+/// A step on the way to a checkpoint and back. Each is a function of the driver's, which says in
+/// which state the session must be for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "snake_case")]
+pub enum Step {
+    /// None: how far it is.
+    #[default]
+    State,
+    /// Let what was submitted end, and no call of the driver's begin.
+    Lock {
+        /// For so long it may take; 0 for however long.
+        timeout_ms: u32,
+    },
+    /// Bring what is on the devices to host memory, and give the devices back.
+    Checkpoint,
+    /// Have it on the devices again.
+    Restore,
+    /// Let calls go on.
+    Unlock,
+}
+
+impl Step {
+    /// What undoes it.
+    pub fn undone_by(self) -> Option<Self> {
+        match self {
+            Self::Lock { .. } => Some(Self::Unlock),
+            Self::Checkpoint => Some(Self::Restore),
+            Self::State | Self::Restore | Self::Unlock => None,
+        }
+    }
+}
+
+/// What became of a step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reached {
+    /// What the driver said: a `CUresult`.
+    pub status: i32,
+    /// In which state the session is: a `CUprocessState`.
+    pub state: u32,
+}
